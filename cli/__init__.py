@@ -1,4 +1,4 @@
-"""The command line: data goes to stdout, messages and progress to stderr. No other room prints or exits.
+"""The command line: data goes to stdout, messages and progress to stderr. No other package prints or exits.
 
 app.py lists the commands. A module holds one command or a group of commands; `_view` modules render their
 output. All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
@@ -17,7 +17,7 @@ from io import TextIOWrapper
 from .program import PROGRAM, program_name
 
 YOUNG_OBJECTS = (
-    200_000  # until garbage is collected: a start makes 100,000 that stay, and was 50 ms of collections
+    200_000  # until a garbage collection: a start makes 100,000 that stay; collecting them took 50 ms
 )
 LEAST_ADDRESSES = 400 << 20  # Python, NumPy and the compiler's library
 
@@ -25,8 +25,8 @@ LEAST_ADDRESSES = 400 << 20  # Python, NumPy and the compiler's library
 def main(args: Sequence[str] | None = None) -> int:
     """Executes one command line (`sys.argv` unless given) and returns its exit code.
 
-    0 done, 1 failed, 2 wrong use, 70 a defect of the program (its traceback is in a file that is named), 130
-    after Ctrl-C, 143 after SIGTERM, 141 when nothing reads stdout any more.
+    0 done, 1 failed, 2 wrong use, 70 a defect of the program (a message names the file with its traceback),
+    130 after Ctrl-C, 143 after SIGTERM, 141 when nothing reads stdout any more.
     """
     try:
         # imported here, so that Ctrl-C during the import ends quietly too
@@ -63,7 +63,7 @@ def _tell(line: str) -> None:
 
 
 def _fill_streams() -> None:
-    """Opens closed stdin, stdout and stderr, so that no file gets their numbers; lets any text out."""
+    """Opens closed stdin, stdout and stderr, so that no file gets their numbers; stdout accepts any text."""
     while (opened := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
     os.close(opened)
@@ -77,9 +77,9 @@ def _fill_streams() -> None:
 
 
 def _has_room() -> bool:
-    """Returns whether the process may have the addresses that it needs to start; prints a message if not.
+    """Returns whether the process has enough address space to start; prints a message if not.
 
-    NumPy's library reserves some for each core, and ends the program with a signal where it gets none.
+    NumPy's library reserves some per core, and kills the process with a signal if it gets none.
     """
     try:
         import resource
@@ -105,7 +105,7 @@ def _answer_interrupts() -> None:
 
 
 def _die_of_interrupts() -> None:
-    """Lets a signal end the interpreter's last steps; an exception there would be shown as ignored."""
+    """Restores the default signal handlers: Python would print an exception during shutdown as ignored."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), signal.SIG_DFL)
@@ -126,7 +126,7 @@ def _execute(app: object, args: Sequence[str] | None) -> int:
         return finished.code if isinstance(finished.code, int) else int(finished.code is not None)
     except Refusal as error:
         return refuse(error)
-    except Exception as error:  # outside all commands, as while options are read
+    except Exception as error:  # outside all commands, such as while parsing options
         from .output import failed
 
         return failed(error)

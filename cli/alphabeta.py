@@ -108,7 +108,7 @@ def alphabeta(request: Request) -> None:
 
 
 def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
-    """Returns a window in the unit of values.
+    """Returns a window in thousandths of a pawn.
 
     Raises:
       typer.BadParameter: if its bounds are not finite, or equal after rounding.
@@ -148,7 +148,7 @@ def _search_and_print(request: Request, board: chess.Board, limits: DepthLimits)
 def _search(
     request: Request, board: chess.Board, limits: DepthLimits, signals: StopSignals
 ) -> AlphaBetaResult:
-    """Returns the result of the search, when everything is saved and the file is closed."""
+    """Searches, saves everything and closes the file; returns the result."""
     from graphsearch.graph.graph import Graph
     from graphsearch.solvers.alphabeta.session import search_to_depth
 
@@ -172,7 +172,7 @@ def _search(
 
 @contextmanager
 def _room_for_table(request: Request) -> Iterator[None]:
-    """Names the option to change, if the table of entries does not fit into memory."""
+    """Turns a MemoryError into a CapacityError that names the option to change."""
     try:
         yield
     except MemoryError:
@@ -182,9 +182,7 @@ def _room_for_table(request: Request) -> Iterator[None]:
 
 
 def _compile() -> None:
-    """Runs a short search: kernels are compiled before the clock starts, and Ctrl-C still ends the program at
-    once.
-    """
+    """Compiles the kernels by a short search, before the clock starts; Ctrl-C still ends it at once."""
     import threading
 
     import chess
@@ -198,7 +196,7 @@ def _compile() -> None:
 def _alone(
     request: Request, limits: DepthLimits, result: AlphaBetaResult, signals: StopSignals
 ) -> int | None:
-    """Returns the nodes of the same search without file and graph; None if a limit ended that first."""
+    """Returns the nodes of the same search without file and graph; None if a limit ends it first."""
     from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
 
     if not result.depth or signals.stop.is_set():

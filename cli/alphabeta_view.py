@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from graphsearch.solvers.alphabeta.results import AlphaBetaProgress, AlphaBetaResult, Counts, DepthResult
 
-# column -> the narrowest terminal that has it
+# column -> least width of a terminal that shows it
 LEAST = {"Nodes": 50, "Nodes/s": 90, "Hits": 100, "Cut-offs": 110, "First": 80, "Time": 60, "Line": 40}
 SIGNS = {"lower": ">=", "upper": "<=", "exact": ""}
 
@@ -114,7 +114,7 @@ def _counters(counts: Counts) -> tuple[str, ...]:
 
 
 def _reuse(result: AlphaBetaResult) -> list[str]:
-    """Returns how much the file saved this search."""
+    """Returns lines on the work that the file saved."""
     lines = []
     if result.stop_reason == "known":
         lines.append("The file knew the answer; nothing was searched.")
@@ -138,7 +138,7 @@ class Display(Protocol):
         """Adds a complete iteration."""
 
     def progress(self, progress: AlphaBetaProgress) -> None:
-        """Shows the counters of the iteration under way."""
+        """Shows the counters of the running iteration."""
 
 
 @contextmanager
@@ -180,8 +180,6 @@ class _LogLines:
 
 @dataclass(slots=True)
 class _Drawing:
-    """Draws the iterations and the counters on a screen."""
-
     board: chess.Board
     screen: Screen
     rows: list[dict[str, str]] = field(default_factory=list)

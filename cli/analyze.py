@@ -90,7 +90,7 @@ def analyze(request: Request) -> None:
 
 
 def _job(request: Request, options: list[str]) -> SearchJob:
-    """Returns the search of a request; `options`: its `NAME=VALUE` texts that are not the evaluator's."""
+    """Returns the search of a request. `options`: the `NAME=VALUE` texts that the evaluator does not take."""
     from graphsearch.position.notation import read_moves
     from graphsearch.search.job import SearchJob
     from graphsearch.search.params import Limits, SearchParams
@@ -104,14 +104,14 @@ def _job(request: Request, options: list[str]) -> SearchJob:
 
 
 def _is_sharded(request: Request) -> bool:
-    """Returns whether a request is for a cluster, by its option or by its folder."""
+    """Returns whether a request searches over a cluster: it has `--shards`, or its store is a cluster's."""
     from graphsearch.store.sharded.manifest import is_sharded
 
     return request.shards is not None or (request.store is not None and is_sharded(request.store))
 
 
 def _search_shards(request: Request, signals: StopSignals) -> ClusterSearch:
-    """Returns the result of a search over a cluster, when everything is saved."""
+    """Searches over a cluster and saves everything; returns the result."""
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.job import Control
     from graphsearch.search.shards.master import analyze as search_cluster
@@ -171,7 +171,7 @@ def stockfish_is_installed() -> bool:
 
 
 def _search(request: Request, signals: StopSignals) -> SearchResult:
-    """Returns the result of the search, when everything is saved and the file is closed."""
+    """Searches, saves everything and closes the file; returns the result."""
     from graphsearch.graph.graph import Graph
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.job import Control
@@ -255,7 +255,7 @@ FRAME_LINES = 8  # lines of the live display that are not moves
 
 
 def search_display(multipv: int, signals: StopSignals) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns the context of a search; it yields the function that the search calls with its progress."""
+    """Returns a context that yields a progress callback for a search."""
 
     def view(progress: Progress, screen: Screen) -> RenderableType:
         return _frame(progress, max(1, min(multipv, screen.height - FRAME_LINES)), screen.width)

@@ -81,7 +81,7 @@ class Request:
 
 
 def is_set(request: Request) -> bool:
-    """Returns whether a request is for all positions of a file that has one on each line."""
+    """Returns whether a request is for all positions of an EPD file."""
     from graphsearch.position.notation import holds_positions
 
     position = request.position
@@ -93,7 +93,7 @@ def analyze_many(request: Request) -> None:
     """Searches every position of games, or of a set.
 
     Raises:
-      typer.BadParameter: for options that are for one position.
+      typer.BadParameter: for an option that applies to one position only.
     """
     named = {"--searchmoves": request.searchmoves, "--shards": request.shards}
     for name, value in named.items():

@@ -1,4 +1,4 @@
-"""`graphsearch book`: opening books that are built over weeks, in the graph file that searches use."""
+"""`graphsearch book`: opening books, built over weeks in the graph file that searches use."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ def verdicts_table(found: Why) -> Cells:
 
 # ------------------------------------------------------------------ the progress of a build
 def build_display(signals: StopSignals) -> AbstractContextManager[Callable[[BuildProgress], None]]:
-    """Returns the context of a build; it yields the function that the build calls with its progress."""
+    """Returns a context that yields a progress callback for a build."""
 
     def view(now: BuildProgress, screen: Screen) -> RenderableType:
         from rich.text import Text

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
 
 STDIN = "-"
-MAX_DUPLICATES = 5  # duplicates that are named one by one
+MAX_DUPLICATES = 5  # duplicates listed one by one
 ALL_STATES = "all"
 
 
@@ -97,7 +97,7 @@ def _add(request: Request, positions: list[str]) -> None:
 
 
 class _Reading:
-    """Reads the items to add, prints notes about them, and collects those that cannot be read."""
+    """Reads the items to add, prints notes about them, and collects the problems of unreadable ones."""
 
     def __init__(self, line: LineOptions, positions: list[str]) -> None:
         self.problems: list[str] = []
@@ -105,7 +105,7 @@ class _Reading:
         self._positions = positions
 
     def items(self) -> Iterator[NewItem]:
-        """Yields the items of all positions, one after the other."""
+        """Yields the items of all positions in order."""
         for text in self._positions:
             for given in self._given(text):
                 for note in given.notes:
@@ -152,7 +152,7 @@ class _Reading:
 def _lines() -> Iterator[str]:
     from graphsearch.base.limits import text_lines
 
-    if sys.stdin is not None:  # closed by the caller
+    if sys.stdin is not None:  # None if the caller closed it
         yield from text_lines(sys.stdin.buffer, "stdin")
 
 
@@ -187,9 +187,7 @@ def _print_added(added: Added) -> None:
 
 
 def line_text(fen: str, moves: tuple[str, ...]) -> str:
-    """Returns a line with move numbers, after its first position unless that is the start
-    position.
-    """
+    """Returns a line with move numbers, after its first position unless that is the start position."""
     import chess
 
     from graphsearch.position.board import board_of

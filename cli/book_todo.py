@@ -110,7 +110,7 @@ def _queue(store: Path, found: Todo) -> None:
 
 
 def _cells(row: Row) -> Iterator[dict[str, str]]:
-    """Yields the rows of the table for an item: one for each leaf of a bottleneck, one for any other."""
+    """Yields the table rows of an item: one per leaf of a bottleneck, one for any other item."""
     from graphsearch.book.todo import MissingReply, UnsearchedLeaf
 
     if isinstance(row, UnsearchedLeaf):

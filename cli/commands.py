@@ -1,8 +1,8 @@
-"""Declares commands: each with its line of help and its examples, options in bundles.
+"""Declares commands with their summary, examples and options.
 
-A bundle is a frozen dataclass whose fields are options, `name: Annotated[type, typer.Option(...)] = default`,
-or bundles again. A command takes a bundle as one parameter; Typer sees the options in it as if the command
-listed them itself. So an option that several commands share is written once.
+A bundle is a frozen dataclass; its fields are options, `name: Annotated[type, typer.Option(...)] = default`,
+or bundles. A command takes a bundle as one parameter; Typer sees its options as if the command listed them
+itself. So commands share an option that is written once.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def report(
     views: bool = False,
     noted: str = "",
 ) -> Callable[[Callable[..., Report]], Command]:
-    """Returns a decorator that declares a command which prints what it returns: with `--json` as JSON.
+    """Returns a decorator that declares a command; it prints the function's result, with `--json` as JSON.
 
     Args:
       view: yields the lines and tables for a person; it takes the result, and options by their names.
-      noted: the option that names a graph file; a note says if it is being moved to another evaluator.
+      noted: the option of a graph file; prints a note if the file is being moved to another evaluator.
     """
 
     asked = list(signature(view).parameters)[1:]
@@ -111,7 +111,7 @@ def group(
     epilog: str = "",
     **options: Any,
 ) -> typer.Typer:
-    """Returns a group of commands, in the order in which help lists them, under headings if it has any."""
+    """Returns a group of commands; help lists them in this order, under the headings if there are any."""
     # plain help, not Rich's: it starts in half the time, and reads the same in a pipe
     kind = type("SectionedGroup", (ProgramGroup,), {"headings": tuple(sections or ())})
     app = typer.Typer(
@@ -161,9 +161,9 @@ def with_options(
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
 
     Args:
-      scores: it has `--score-type` too, and the function runs with that type.
-      views: it has `--score-type`, `--view` and `--details`, and prints by them.
-      answer: it has `--json` too; `answer` prints what the function returns, by the values of all options.
+      scores: adds `--score-type` and runs the function with that type.
+      views: adds `--score-type`, `--view` and `--details`, and prints by them.
+      answer: adds `--json`; `answer` prints the function's result by the values of all options.
 
     >>> from .options import LineOptions
     >>> def show(position: str, line: LineOptions) -> None:
@@ -200,7 +200,7 @@ def with_options(
 
 
 def _counted(hint: Any) -> Any:
-    """Returns the type of an option; a whole number may be written `10k` or `2M`."""
+    """Returns the type of an option; whole numbers get a parser that accepts `10k` and `2M`."""
     kind, *declared = get_args(hint) or (hint,)
     if get_origin(hint) is not Annotated or kind not in (int, int | None, list[int], list[int] | None):
         return hint
@@ -219,7 +219,7 @@ def _counted(hint: Any) -> Any:
 
 
 def _count_of(text: str | int) -> int:
-    """Returns a count: a whole number, or a number with k (thousand) or M (million) behind it.
+    """Returns a count: a whole number, or a number followed by k (thousand) or M (million).
 
     >>> _count_of("1500"), _count_of("10k"), _count_of("2.5M")
     (1500, 10000, 2500000)
@@ -245,7 +245,7 @@ def _count_of(text: str | int) -> int:
 
 @contextmanager
 def _without_leftover(store: Path | None) -> Iterator[None]:
-    """Deletes a graph file that a failing command has made and put nothing into."""
+    """Deletes the graph file that a failing command created and left empty."""
     if store is None or store.exists():
         yield
         return
@@ -260,7 +260,7 @@ def _without_leftover(store: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _scores_by(score_type: str | None) -> Iterator[None]:
-    """Shows every cp by a score type inside the block, None for no change.
+    """Shows centipawns by a score type inside the block; None changes nothing.
 
     Raises:
       InvalidParameterError: if the score type is unknown.
@@ -279,7 +279,7 @@ def _scores_by(score_type: str | None) -> Iterator[None]:
 
 
 def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
-    """Refuses numbers that are out of range everywhere: every command passes here.
+    """Refuses numbers that are out of range for any option; every command calls it.
 
     Raises:
       InvalidParameterError: naming the option.
@@ -295,7 +295,7 @@ def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
 
 
 def _number_problem(value: float) -> str:
-    """Returns what is wrong with a number that somebody gave; empty if nothing is.
+    """Returns the problem of a number from the command line; empty if there is none.
 
     >>> [_number_problem(number) for number in (10**19, float("nan"), -3, 1e10)]
     ['must be at most 1,000,000,000,000,000,000', 'must be a number', '', 'must be at most 1,000,000,000']
@@ -311,7 +311,7 @@ def _number_problem(value: float) -> str:
 
 
 def _options(declared: list[_Declared]) -> Iterator[_Declared]:
-    """Yields options; those of a bundle in its place."""
+    """Yields options, each bundle replaced by its own."""
     for name, hint, default in declared:
         if is_dataclass(hint):
             yield from _options(_fields(hint))

@@ -1,7 +1,7 @@
 """Compiles the kernels of nearly all commands, by executing them in the current folder.
 
-`python -m graphsearch.cli.compile_kernels PART`: for wheels of a platform, and at the begin of the tests.
-Other kernels, such as those of networks, are compiled when they are first used.
+`python -m graphsearch.cli.compile_kernels PART`: for wheels of a platform, and at the start of the tests.
+Other kernels, such as those of networks, compile on first use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import main
 
-# two parts, for two processes: they share little
+# two parts for two processes; they share few kernels
 COMMANDS = {
     "waves": """
 analyze startpos --visits 300 --store a.graph
@@ -41,7 +41,7 @@ lab nodetypes startpos --store b.graph
 
 
 def compile_part(part: str) -> None:
-    """Compiles the kernels of a part's commands, and those of a search whose memory is full.
+    """Compiles the kernels of a part's commands, and those of a search with full memory.
 
     Raises:
       SystemExit: if a command fails, after its message.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def compiled(
     chosen: EvaluatorOptions, param: list[str] | None, store: Path | None, stack: ExitStack
 ) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
-    """Returns the evaluator, for a cluster its spec, and the parameters, after compiling the kernels."""
+    """Compiles the kernels; returns the evaluator (for a cluster its spec) and the parameters."""
     from graphsearch.search.params import SearchParams
     from graphsearch.store.sharded.manifest import is_sharded
 
@@ -37,11 +37,11 @@ def compiled(
 
 
 def compile_shards(spec: EvaluatorSpec) -> None:
-    """Compiles the kernels of a search before its clock starts; shards on other machines do so themselves."""
+    """Compiles the kernels of a search before its clock starts; remote shards compile their own."""
     from graphsearch.evaluators.factory import EvaluatorSpec, create
     from graphsearch.search.shards import warm
 
-    inside = spec.evaluator in (None, "builtin")  # others are no kernels, or take long to load
+    inside = spec.evaluator in (None, "builtin")  # others have no kernels, or take long to load
     if missing := warm.kernels_missing():
         name, options = ("builtin", (("threads", "1"),)) if inside else ("uniform", ())
         evaluator = create(EvaluatorSpec(evaluator=name, options=options))
@@ -52,9 +52,7 @@ def compile_shards(spec: EvaluatorSpec) -> None:
 def compile_search(
     evaluator: Evaluator, params: SearchParams, *, filed: bool, board: chess.Board | None = None
 ) -> None:
-    """Runs a short search in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C
-    still ends the program at once.
-    """
+    """Compiles the kernels by a short search in its own graph, before the clock starts; Ctrl-C ends it."""
     from graphsearch.search.warm import kernels_missing
     from graphsearch.solvers.mate import beside
 

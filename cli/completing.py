@@ -1,4 +1,4 @@
-"""What a shell may complete: graph files, positions, moves and evaluators."""
+"""Completes graph files, positions, moves and evaluators for a shell."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import typer
 
 from .program import PROGRAM
 
-VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"  # set by the shell's script when it asks
+VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"  # set by the shell's completion script
 GRAPHS = (".graph", ".cluster")
 GAMES = (".pgn", ".epd", ".fen", ".gz", ".zst")
 NETWORKS = {"nnue": (".nnue",), "lc0": (".gz", ".onnx")}
 
 
 def graph_files(incomplete: str) -> list[str]:
-    """Returns the graph files that a word may become."""
+    """Returns the graph files that complete a word."""
     return list(_paths(incomplete, GRAPHS))
 
 
 def positions(incomplete: str) -> list[str]:
-    """Returns the positions that a word may become: names, files, and moves from the start position."""
+    """Returns the positions that complete a word: names, files, and moves from the start position."""
     names = [name for name in ("startpos", "chess960:") if name.startswith(incomplete)]
     files = _paths(incomplete, (*GRAPHS, *GAMES))
     return [*names, *files, *(_lines("startpos", incomplete) if " " in incomplete else ())]
 
 
 def moves(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Returns the lines that a line may become by one legal move."""
+    """Returns the lines that complete a line by one legal move."""
     start = ctx.params.get("position")
     return list(_lines(start if isinstance(start, str) else "startpos", incomplete))
 
 
 def evaluators(incomplete: str) -> list[str]:
-    """Returns the evaluators that a word may become, with the network files of this folder."""
+    """Returns the evaluators that complete a word, with the network files of this folder."""
     kind, colon, rest = incomplete.partition(":")
     if colon and kind in NETWORKS:
         return [f"{kind}:{path}" for path in _paths(rest, NETWORKS[kind])]
@@ -44,7 +44,7 @@ def evaluators(incomplete: str) -> list[str]:
 
 
 def _paths(incomplete: str, endings: tuple[str, ...]) -> Iterator[str]:
-    """Yields files with these endings, and folders, whose path begins with a text."""
+    """Yields the files with these endings, and the folders, with a path that begins with a text."""
     folder, slash, name = incomplete.rpartition("/")
     above = Path(f"{folder}/") if slash else Path()
     try:
@@ -74,5 +74,5 @@ def _lines(start: str, text: str) -> Iterator[str]:
 
 
 def answer_shell() -> None:
-    """Prepares the answer to a shell that asks what a word may become."""
+    """Enables Typer's answers to a shell's completion requests."""
     import_module("typer.completion").completion_init()  # typer does not export it

@@ -1,4 +1,4 @@
-"""`graphsearch evaluate`: what an evaluator says about positions, without a search."""
+"""`graphsearch evaluate`: evaluates positions without a search."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _answer(
     json: bool,
     names: Iterable[str] = (),
 ) -> None:
-    """Prints the evaluations of positions, in their order; `names`: the lines to the first of them."""
+    """Prints the evaluations of positions in order; `names`: the lines to the first ones."""
     from graphsearch.evaluators.assess import assess_all
 
     done, lines = 0, iter(names)

@@ -120,7 +120,7 @@ def _format(request: Request) -> str:
     """Returns the format of an export.
 
     Raises:
-      typer.BadParameter: if neither --format nor the name of the file says it.
+      typer.BadParameter: if neither --format nor the name of the file gives it.
     """
     form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
     if form not in FORMATS:
@@ -152,7 +152,7 @@ def _check(request: Request, form: str) -> None:
 
 
 def _roots(request: Request) -> tuple[chess.Board, ...]:
-    """Returns the positions to start from; none means those that the file or the book names."""
+    """Returns the positions to start from; none means the roots of the file or the book."""
     texts = request.positions or (["startpos"] if request.line.given else [])
     if request.line.given and len(texts) > 1:
         raise typer.BadParameter("--moves, --game and --ply need exactly one POSITION")
@@ -202,10 +202,10 @@ def opened_target(output: str) -> Iterator[Any]:
 
 
 def write_text(text: str, output: str, store: Path) -> None:
-    """Writes text to a file and says so; to stdout for `STDOUT`.
+    """Writes text to a file and prints its size; to stdout for `STDOUT`.
 
     Args:
-      store: the graph file that it comes from, which it must not replace.
+      store: the source of the text, a graph file that it must not replace.
     """
     from graphsearch.exchange.output import new_output
 
@@ -260,7 +260,7 @@ def draw(
     most: int,
     json: bool,
 ) -> None:
-    """Writes at most so many positions below a root, or of a book, as SVG or for Graphviz."""
+    """Writes at most `most` positions below a root, or of a book, as SVG or for Graphviz."""
     from graphsearch.exchange.picture import export_picture
 
     say_if_unfinished(store)
@@ -281,7 +281,7 @@ def draw(
 def write_site(
     store: Path, folder: Path, root: chess.Board | None, chosen: SelectionOptions, *, json: bool
 ) -> None:
-    """Writes a folder with board, moves, graph and values of a book, or of what follows a root."""
+    """Writes a folder with board, moves, graph and values of a book, or of the positions below a root."""
     from graphsearch.exchange.site.export import export_site
 
     say_if_unfinished(store)

@@ -31,7 +31,7 @@ DOWN = {"date", "white_elo", "black_elo", "plies"}  # the greatest first, unless
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """The games that are listed, and how."""
+    """The filters, order and output of a list of games."""
 
     listed: Annotated[
         bool, option("--list", "List the games themselves; with POSITION those that reach it.")
@@ -64,7 +64,7 @@ class ListOptions:
 
     @property
     def given(self) -> bool:
-        """Whether any of the conditions or the output is given."""
+        """Whether any filter or the output is given."""
         return any(
             (
                 self.player,
@@ -80,7 +80,7 @@ class ListOptions:
         )
 
     def filters(self, position: chess.Board | None) -> GameFilters:
-        """Returns the conditions of the query."""
+        """Returns the filters of the query."""
         from graphsearch.query.game_list import GameFilters
 
         names = self.player or []
@@ -116,7 +116,7 @@ def _elo_range(text: str | None) -> tuple[int | None, int | None]:
 
 
 def listed_games(store: Path, position: chess.Board | None, given: ListOptions) -> ListedGames:
-    """Returns the games that are wanted, and writes them to a file if one is named."""
+    """Returns the matching games, and writes them to a file if one is named."""
     from graphsearch.exchange.games_export import export_games, form_of
     from graphsearch.exchange.output import check_target
     from graphsearch.query.game_list import Order, list_games

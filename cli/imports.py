@@ -110,7 +110,7 @@ def import_files(
 
 
 def _format(name: str) -> str:
-    """Returns the format that the ending of a file says; PGN for standard input and other endings.
+    """Returns the format of a file by its ending; PGN for standard input and other endings.
 
     >>> _format("book.bin"), _format("games.pgn.zst"), _format("-")
     ('polyglot', 'pgn', 'pgn')
@@ -129,7 +129,7 @@ def _import(
     again: bool,
     json: bool,
 ) -> None:
-    """Imports, prints a summary, and ends with its exit code."""
+    """Imports, prints a summary, and raises `typer.Exit` unless all went well."""
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
@@ -137,7 +137,7 @@ def _import(
         StopSignals("Stopping: saving what was imported...\n") as signals,
         titled_bar("Reading", title) as show,
     ):
-        if "-" not in files:  # a read from a pipe has to end at once; the counts so far are saved
+        if "-" not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
             signals.arm()
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left = files[len(reports) :]
@@ -168,7 +168,7 @@ def given_file(name: str) -> GivenFile:
     """Returns a file named on the command line, `-` for standard input.
 
     Raises:
-      InputFileError: if the name is not that of a file.
+      InputFileError: if the name is not a file's.
     """
     from graphsearch.exchange.sources import STDIN, GivenFile, check_file
 
@@ -228,6 +228,6 @@ def _summary(report: FileReport, noun: str) -> str:
 
 
 def title(now: ImportProgress) -> str:
-    """Returns the present step of an import; the bar counts bytes."""
+    """Returns the current step of an import; the bar counts bytes."""
     rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
     return f"{now.stage} {now.name}{rate}"

@@ -67,7 +67,7 @@ def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
     return parts
 
 
-_LINES = {  # JSON name -> what it is called in the table
+_LINES = {  # JSON name -> label in the table
     "nodes": "nodes in the graph",
     "perft_per_s": "perft, positions per second",
     "expand_ns": "expand one node, ns",

@@ -115,7 +115,7 @@ def mate(
 
 
 class _Results:
-    """Results of a file of positions: how many are solved, and its lines with what was found."""
+    """Collects the results of a file of positions: the solved ones, and its lines with the mates found."""
 
     def __init__(self, output: Path | None, store: Path | None) -> None:
         self._output, self._store = output, store
@@ -123,11 +123,11 @@ class _Results:
         self._lines: list[str] = []
 
     def check(self, position: PositionOptions) -> None:
-        """Checks before the work that its lines can be written.
+        """Checks before the work that the lines can be written.
 
         Raises:
-          typer.BadParameter: if the position is none of a file.
-          ExportError: if there is no place for them.
+          typer.BadParameter: if the position is not a file of positions.
+          ExportError: if the target cannot be written.
         """
         from graphsearch.exchange.output import check_target
         from graphsearch.position.notation import holds_positions
@@ -140,7 +140,7 @@ class _Results:
         check_target(self._output, store=self._store, source=source)
 
     def add(self, text: str, result: MateResult) -> bool | None:
-        """Takes a result; returns whether it is the one that its line names, None if that names none."""
+        """Adds a result; returns whether it solves its line, None if the line names no result."""
         from graphsearch.exchange.epd_import import read_epd
         from graphsearch.exchange.epd_sets import annotated, is_solved
         from graphsearch.position.lines import sans_of
@@ -149,7 +149,7 @@ class _Results:
             board, operations = read_epd(text)
             mate = str(result.mate) if result.mate is not None and result.mate > 0 else None
             line = annotated(text, {"dm": mate, "pv": " ".join(sans_of(board, list(result.pv)))})
-        except InvalidPositionError:  # no line of a file, or one with operations that cannot be read
+        except InvalidPositionError:  # not a line of a file, or one with unreadable operations
             self._lines += [text] if text else []
             return None
         self._lines.append(line)
@@ -158,7 +158,7 @@ class _Results:
         return solved
 
     def finish(self) -> None:
-        """Says how many are solved, and writes the lines."""
+        """Prints the number of solved positions, and writes the lines."""
         if self._solved:
             say(f"solved: {sum(self._solved):,} of {len(self._solved):,}")
         if self._output is not None:
@@ -188,7 +188,7 @@ def _problems(
 
 @contextmanager
 def _proofs_of(store: Path | None, board: chess.Board) -> Iterator[EntryTable | None]:
-    """Yields the proofs of a file, which is saved at the end; None without a file."""
+    """Yields the proofs of a file, and saves it at the end; None without a file."""
     if store is None:
         yield None
         return
@@ -209,7 +209,7 @@ def _search(
     *,
     check: bool,
 ) -> tuple[MateResult, MateCheck | None]:
-    """Returns the result, and the check if one is wanted and there is a mate."""
+    """Returns the result, and its check if `check` is set and there is a mate."""
     from graphsearch.solvers.mate.check import check_mate
     from graphsearch.solvers.mate.session import MateSearch
 
@@ -268,7 +268,7 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
 
 
 def _display(signals: StopSignals) -> AbstractContextManager[Callable[[MateProgress], None]]:
-    """Returns the context of a search; it yields the function that the search calls with its progress."""
+    """Returns a context that yields a progress callback for a search."""
 
     def view(now: MateProgress, screen: Screen) -> RenderableType:
         from rich.text import Text

@@ -47,7 +47,7 @@ Plot = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOptions:
-    """A uniform tree to search; options that are not given are None."""
+    """A uniform tree to search; options not given are None."""
 
     synthetic: Annotated[
         tuple[int, int] | None,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
 SEARCH_NAMES = {"alphabeta": "alpha-beta", "pvs": "PVS"}
 WHOSE = {"garms": "Garms", "kannan": "Kannan", "search": "the search"}
-LARGE = 10**15  # counts from here on are written in powers of ten
-MUCH = 10**7  # products of mean values from here on, too
+LARGE = 10**15  # counts of at least this are written in powers of ten
+MUCH = 10**7  # products of mean values of at least this, too
 LITTLE = 0.001  # smaller quotients are written as "less than"
 
 
@@ -79,7 +79,7 @@ def _facts(found: Classification) -> Iterator[str]:
 
 
 def _became(candidates: str, nodes: int, rightly: int) -> str:
-    """Returns how many Cut nodes of Kannan's rules became All, and how many of them really are All nodes."""
+    """Returns a line on the Cut nodes that became All by Kannan's rules, and those really found All."""
     if not nodes:
         return "Kannan: no Cut node became All"
     was = "was" if rightly == 1 else "were"

@@ -1,4 +1,4 @@
-"""`graphsearch note`: what a person writes on a position, seen from every line that reaches it."""
+"""`graphsearch note`: a person's notes on positions; every line that reaches a position shows its note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that several commands share, alone and in bundles: each name and help text stands here once."""
+"""Options that several commands share, alone and in bundles; each name and help text is written once."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ Param = Annotated[
     list[str] | None,
     option("--param NAME=VALUE", "A search parameter such as CPuct=2; `help parameters` lists them."),
 ]
-ALL_LINES = 1 << 40  # for --lines 0, where a function has to have a number
+ALL_LINES = 1 << 40  # for --lines 0, in functions that need a number
 
 
 def _seconds(text: str | float) -> float:
-    """Returns seconds: a number, or a number with s, m, h or d behind it.
+    """Returns seconds: a number, or a number followed by s, m, h or d.
 
     >>> _seconds("90"), _seconds("1.5m"), _seconds("2h")
     (90.0, 90.0, 7200.0)
@@ -154,7 +154,7 @@ class LineOptions:
 
     @property
     def given(self) -> bool:
-        """Whether any of them is given."""
+        """Whether any option is given."""
         return (self.moves, self.game, self.ply) != (None, None, None)
 
     def board_after(self, position: str) -> chess.Board:
@@ -180,7 +180,7 @@ class PositionOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyPositionOptions(LineOptions):
-    """One position, or none: then the command chooses."""
+    """One position, or none; without one the command chooses."""
 
     position: AnyPosition = None
 
@@ -304,7 +304,7 @@ class EvaluatorOptions:
         The caller closes it (`closing`).
 
         Raises:
-          typer.BadParameter: for an unknown evaluator; one that cannot be loaded is a failure.
+          typer.BadParameter: for an unknown evaluator, but not for one that fails to load.
         """
         from graphsearch.base.errors import UnknownEvaluatorError
         from graphsearch.evaluators import factory

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Report(Protocol):
-    """What a command has found."""
+    """The result of a command."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for JSON."""
+        """Returns the result for JSON."""
 
 
 # messages of several commands
@@ -39,7 +39,7 @@ ENDED_BY_READER = (
 
 LONGEST_MESSAGE = 1 << 16  # characters
 PIPE_WIDTH = (
-    10_000  # columns of a table in a file or a pipe, which cuts nothing: lines are as short as their content
+    10_000  # columns of a table in a file or a pipe; it cuts nothing, and lines end with their content
 )
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
@@ -65,7 +65,7 @@ def one_line(text: str) -> str:
 
 
 def say(message: str) -> None:
-    """Prints one line of message on stderr, if possible."""
+    """Prints a message as one line on stderr, if possible."""
     if sys.stderr is not None:
         shown = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
         with suppress(OSError, ValueError):  # closed, full, or gone: the work goes on
@@ -85,7 +85,7 @@ SHOWN_PROBLEMS = 20
 
 
 def problem_lines(problems: Sequence[str], found: int) -> Iterator[str]:
-    """Yields the first problems of a file, and how many more there are."""
+    """Yields the first problems of a file, and the number of the others."""
     shown = problems[:SHOWN_PROBLEMS]
     yield from map(one_line, shown)
     if found > len(shown):
@@ -95,16 +95,16 @@ def problem_lines(problems: Sequence[str], found: int) -> Iterator[str]:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Prints one JSON object as one line on stdout; ASCII if stdout takes no more, or a name is no Unicode.
+    """Prints one JSON object as one line on stdout; as ASCII if stdout cannot encode it otherwise.
 
-    A file name need not be UTF-8. Its other bytes stand for themselves as `\\udcXX`, as everywhere in Python.
+    A file name need not be UTF-8: its other bytes appear as `\\udcXX`, as everywhere in Python.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     print(text if _takes(text) else json.dumps(data, allow_nan=False))
 
 
 def _takes(text: str) -> bool:
-    """Returns whether stdout can write a text."""
+    """Returns whether stdout can encode a text."""
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -122,7 +122,7 @@ def console(stream: TextIO) -> Console:
 
 def print_view(view: Callable[[int | None], RenderableType]) -> None:
     """Prints the result of `view` for the terminal's width, or for None if there is none, on stdout."""
-    if sys.stdout is None:  # closed by the caller
+    if sys.stdout is None:  # the caller closed it
         return
     out = console(sys.stdout)
     if out.is_terminal:
@@ -153,7 +153,7 @@ def print_answer(found: Report, parts: Iterable[Part], *, json: bool) -> None:
 
 
 def speaks_unicode() -> bool:
-    """Returns whether stdout takes lines and dots beyond ASCII."""
+    """Returns whether stdout can encode lines and dots beyond ASCII."""
     try:
         "\u28ff\u2500\u2192".encode(getattr(sys.stdout, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -162,12 +162,12 @@ def speaks_unicode() -> bool:
 
 
 def _drop(stream: TextIO) -> None:
-    """Sends what a stream still holds nowhere; the interpreter would write it again at exit, and fail."""
+    """Redirects a stream to the null device; at exit the interpreter would flush its buffer, and fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def close_quietly(code: int) -> int:
-    """Returns the exit code after flushing stdout and stderr; 141 if nothing reads stdout any more."""
+    """Flushes stdout and stderr; returns the exit code, 141 if nothing reads stdout any more."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -175,13 +175,13 @@ def close_quietly(code: int) -> int:
         code = PIPE_CLOSED
         _drop(sys.stdout)
     except OSError as error:
-        if not code:  # else the command has said why it failed, which may be this
+        if not code:  # else the command has reported its failure, which may be this
             say(f"graphsearch: cannot write the output: {line_of(error)}")
         code = code or FAILED
         _drop(sys.stdout)
     try:
         if sys.stderr is not None:
             sys.stderr.flush()
-    except OSError:  # nobody can be told
+    except OSError:  # no stream is left for a message
         _drop(sys.stderr)
     return code

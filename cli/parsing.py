@@ -1,4 +1,4 @@
-"""How a command line is read: the graph file may come first; help is short or long; wrong use is one line."""
+"""Parses a command line: the graph file may come first; help is short or long; wrong use is one line."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SUFFIXES = {".graph", ".cluster"}
 MANIFEST = "manifest.json"  # of a cluster, which is a folder
 SQLITE = b"SQLite format 3\0"
 NO_STORE = f"name a graph file: as first argument, with --store FILE, in {STORE_VARIABLE} or in {NAME}"
-# moves and FENs that somebody has not quoted
+# starts of unquoted moves and FENs
 POSITION_WORD = re.compile(r"\d+\.|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8]|startpos|chess960:|[1-8pnbrqkPNBRQK]+/")
-SHORT = "graphsearch.short_help"  # in the notes of a context: `-h` was typed
+SHORT = "graphsearch.short_help"  # key in the meta data of a context: `-h` was typed
 
-# Typer's exception for wrong use; its name for it is private
+# Typer's exception for wrong use, which Typer does not export
 Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
@@ -48,7 +48,7 @@ class ProgramCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def _with_defaults(self, ctx: Any, args: list[str]) -> list[str]:
-        """Returns the arguments with the graph file as an option; the context gets the settings."""
+        """Returns the arguments with the graph file as an option; puts the settings into the context."""
         ctx.default_map = _settings_of(self, args)
         store = _store_option(self)
         if store is None:
@@ -64,7 +64,7 @@ class ProgramCommand(TyperCommand):
         return [*pieces[:1], "[FILE]", *pieces[1:]] if _store_option(self) is not None else pieces
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Writes what the command does; in short help one line."""
+        """Writes the command's description; in short help one line."""
         if not ctx.meta.get(SHORT):
             super().format_help_text(ctx, formatter)
             return
@@ -87,10 +87,10 @@ class ProgramCommand(TyperCommand):
 
 
 class ProgramGroup(TyperGroup):
-    """A command group whose commands end with one clear line and an exit code, whatever goes wrong.
+    """A command group that ends every failing command with one clear line and an exit code.
 
     Attributes:
-      headings: of its help, in their order.
+      headings: of its help, in order.
     """
 
     headings: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class ProgramGroup(TyperGroup):
 
 
 def refuse(error: Any) -> int:
-    """Prints what is wrong with a command line, and where help is; returns the exit code."""
+    """Prints the problem of a command line, and where help is; returns the exit code."""
     ctx = error.ctx
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
@@ -144,7 +144,7 @@ def refuse(error: Any) -> int:
 
 
 def say_where_help_is(error: Exception, command: str) -> None:
-    """Prints where help is, if an error is about what was typed."""
+    """Prints where help is, if an error is about a word of the command line."""
     if isinstance(error, InvalidPositionError):
         say(f"Try '{PROGRAM} help positions'.")
     elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):
@@ -174,14 +174,14 @@ def _first_words(text: str, width: int) -> str:
 
 # ---------------------------------------------------------------- settings and the graph file
 def _settings_of(command: TyperCommand, args: list[str]) -> dict[str, object]:
-    """Returns the defaults of a command's options that the settings name, by parameter."""
+    """Returns the settings that apply to a command's options, by parameter."""
     found = settings()
     if "color" in found and not found["color"].value:
         os.environ["NO_COLOR"] = "1"
     options = _options(command)
     given = {arg.partition("=")[0] for arg in args}
     if "--policy" not in options or command.name == "reevaluate" or given & {"--policy", "--value"}:
-        found.pop("evaluator", None)  # it is a filter there, or the choice of the command line
+        found.pop("evaluator", None)  # a filter there, or overridden by the command line
     return {options[f"--{name}"].name: one.value for name, one in found.items() if f"--{name}" in options}
 
 
@@ -200,7 +200,7 @@ def _is_given(store: TyperOption, args: list[str]) -> bool:
 def _with_store(
     command: TyperCommand, store: TyperOption, args: list[str], *, has_default: bool
 ) -> list[str]:
-    """Returns the arguments, with `--store` before a graph file that stands first."""
+    """Returns the arguments; if the first one is a graph file, with `--store` before it."""
     if _is_given(store, args):
         return args
     places = list(_places(command, args))
@@ -227,7 +227,7 @@ def _places(command: TyperCommand, args: list[str]) -> Iterator[int]:
 
 
 def _is_store(command: TyperCommand, text: str, words: int, has_default: bool) -> bool:
-    """Returns whether the first of so many words is the graph file, and not what the command takes."""
+    """Returns whether the first of `words` words is the graph file, not an argument of the command."""
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     if has_default and words <= sum(one.required for one in arguments):
         return False
@@ -237,7 +237,7 @@ def _is_store(command: TyperCommand, text: str, words: int, has_default: bool) -
 
 
 def looks_like_store(path: Path) -> bool:
-    """Returns whether a path is that of a graph file or a cluster, by its content or its name."""
+    """Returns whether a path names a graph file or a cluster, by its content or its name."""
     with suppress(OSError, ValueError):
         if path.is_file():
             from graphsearch.base.limits import open_file

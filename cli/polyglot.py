@@ -20,7 +20,7 @@ ENDING = ".bin"
 
 
 def is_book(path: Path) -> bool:
-    """Returns whether the name of a file is that of a Polyglot book."""
+    """Returns whether a file is a Polyglot book, by its name."""
     return path.suffix.lower() == ENDING
 
 
@@ -36,7 +36,7 @@ def merge_books(files: Sequence[Path], output: Path, dry_run: bool, force: bool,
 
 
 def diff_of_books(old: Path, new: Path, *, top: int, json: bool) -> None:
-    """Compares two books, and prints what differs."""
+    """Compares two books, and prints the differences."""
     from graphsearch.exchange.polyglot_diff import diff_books
     from graphsearch.exchange.polyglot_files import read_book
 

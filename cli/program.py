@@ -9,7 +9,7 @@ PROGRAM = "graphsearch"
 
 
 def program_name() -> str:
-    """Returns the name by which this program was called: `graphsearch` or `python -m graphsearch`."""
+    """Returns the command that called this program: `graphsearch` or `python -m graphsearch`."""
     if Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py"):
         return f"python -m {PROGRAM}"
     return PROGRAM

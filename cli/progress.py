@@ -1,4 +1,4 @@
-"""Progress on stderr: bars, and views that are redrawn on a terminal; elsewhere a line now and then."""
+"""Shows progress on stderr: bars and redrawn views on a terminal; elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Advance(Protocol):
 
 
 class Amount(Protocol):
-    """How much of a task is done."""
+    """The done part and the total of a task."""
 
     @property
     def done(self) -> int: ...  # noqa: D102
@@ -44,8 +44,8 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
     """Yields a function that moves a bar on stderr; None where there is no terminal.
 
     Args:
-      title: stands before the bar.
-      streaming: data is printed meanwhile; on the same terminal it then goes above the bar.
+      title: text before the bar.
+      streaming: the body prints data, which appears above a bar on the same terminal.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
@@ -72,7 +72,7 @@ def progress_shown(title: str) -> Iterator[Advance]:
 
 
 def _lines(shown: str) -> Advance:
-    """Returns a function that prints the progress, once in LINE_SECONDS."""
+    """Returns a function that prints the progress, at most once in LINE_SECONDS."""
     said = time.monotonic()
 
     def advance(done: int, total: int | None, title: str | None = None) -> None:
@@ -86,12 +86,12 @@ def _lines(shown: str) -> Advance:
 
 @contextmanager
 def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
-    """Shows on a terminal that kernels are compiled while the body runs; elsewhere a line of the log does.
+    """Shows a bar on a terminal while the body compiles kernels; elsewhere a line of the log says it.
 
     Yields whether there is a terminal.
 
     Args:
-      kernels: how many will be compiled.
+      kernels: number of kernels to compile.
     """
     from graphsearch.jit.places import announced
 
@@ -111,7 +111,7 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
 
 
 def _count_kernels(advance: Advance, kernels: int, ended: Event) -> None:
-    """Moves a bar as kernels are compiled, here and in other processes, until the compilation has ended."""
+    """Moves a bar by the kernels compiled here and in other processes, until `ended` is set."""
     from graphsearch.jit.compiler import count_compiled
 
     before = count_compiled()
@@ -131,7 +131,7 @@ FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0
 
 
 class Timed(Protocol):
-    """Progress that knows how long the work has taken."""
+    """Progress with the seconds spent so far."""
 
     @property
     def seconds(self) -> float: ...  # noqa: D102
@@ -141,7 +141,7 @@ _Timed = TypeVar("_Timed", bound=Timed)
 
 
 class Screen:
-    """A terminal on which one view is redrawn in place until the work is told to stop."""
+    """A terminal that redraws one view in place until a request to stop."""
 
     def __init__(self, live: Live, terminal: Console, stop: threading.Event) -> None:
         self._live = live
@@ -160,7 +160,7 @@ class Screen:
         self.clear_if_stopped()
 
     def clear_if_stopped(self) -> None:
-        """Clears the view once the work is told to stop; a signal handler may call it."""
+        """Clears the view after a request to stop; a signal handler may call it."""
         if self._stop.is_set() and not self._drawing:
             self._live.stop()
 
@@ -174,7 +174,7 @@ def live_screen(signals: StopSignals) -> Iterator[Screen | None]:
         return
     from rich.live import Live
 
-    # drawn only when progress comes, so no thread draws while a signal's message is written
+    # drawn only on progress, so no thread draws while a signal handler writes its message
     with Live(console=terminal, auto_refresh=False, transient=True) as live:
         screen = Screen(live, terminal, signals.stop)
         signals.before_message = screen.clear_if_stopped
@@ -190,13 +190,13 @@ def progress_display(
     *,
     least_gap_s: float = 0.0,
 ) -> Iterator[Callable[[_Timed], None]]:
-    """Yields the function that the work calls with its progress.
+    """Yields a progress callback for the work.
 
     Args:
-      signals: the view is cleared before they write.
+      signals: they clear the view before they write.
       line: progress in one line, for logs.
       view: progress to draw on a terminal.
-      least_gap_s: seconds between two drawings, at least.
+      least_gap_s: least number of seconds between two drawings.
     """
     with live_screen(signals) as screen:
         if screen is None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 VISIT = "visit"
-# column -> the narrowest terminal that has it
+# column -> least width of a terminal that shows it
 LEAST = WAY_LEAST | {
     "Score before": 80,
     "Best before": 100,
@@ -218,7 +218,7 @@ def _difference(found: Difference) -> Iterator[Part]:
 
 
 def _counted(counts: Mapping[str, int], cp: int) -> str:
-    """Returns how many positions changed, by kind."""
+    """Returns the number of changed positions by kind."""
     names = {"best": "best move", "q": f"{cp / 100:.2f} or more", "bounds": "proven", "n": "visits"}
     return ", ".join(f"{names[name]} {number:,}" for name, number in counts.items())
 
@@ -237,7 +237,7 @@ def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Cells:
 
 
 def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dict[str, str]:
-    """Returns the cells of what a position is worth; their columns end with `when`."""
+    """Returns the cells of a position's value; their columns end with `when`."""
     if worth is None:
         return {}
     white = is_white(position)

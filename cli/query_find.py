@@ -1,4 +1,4 @@
-"""`graphsearch find`, `lab sql` and `lab disagree`: questions to a whole file."""
+"""`graphsearch find`, `lab sql` and `lab disagree`: queries over a whole file."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def find(
 
 
 def _print_json(found: Iterable[Found]) -> int:
-    """Prints positions as they come; returns how many."""
+    """Prints positions as they come; returns their number."""
     number = 0
     for row in found:
         print_json(row.as_dict())
@@ -155,7 +155,7 @@ WALKED_FIRST, WALKED_EACH = 4000, 2  # positions read for lines: at first, and f
 
 
 def _print_found(store: Path, found: Iterable[Found]) -> int:
-    """Prints positions as they come, each with a line to it where one is found; returns how many."""
+    """Prints positions as they come, each with a line to it if one is found; returns their number."""
     from graphsearch.position.board import board_of
     from graphsearch.query.routes import Finder
     from graphsearch.query.source import opened
@@ -185,7 +185,7 @@ def _found_line(row: Found, way: Way | None) -> str:
 
 
 def _name(opening: Opening) -> str:
-    """Returns an opening's code, and in a pipe its name, for which a terminal has no room."""
+    """Returns an opening's code; in a pipe with its name, which does not fit on a terminal."""
     return opening.eco if sys.stdout.isatty() else str(opening)
 
 
@@ -226,7 +226,7 @@ def sql(
 
 
 def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> None:
-    """Prints one object, its rows as they come."""
+    """Prints one object, and its rows as they come."""
     from graphsearch.query.sql import json_value
 
     head = json_text.dumps({"columns": columns}, ensure_ascii=False)

@@ -38,7 +38,7 @@ ENDS = {
 }
 
 KINDS = {"ECO": WHOLE, "Opening": WHOLE, "Line": LEFT}
-LEAST = {"ECO": 70, "Opening": 140}  # the narrowest terminal that has a column
+LEAST = {"ECO": 70, "Opening": 140}  # column -> least width of a terminal that shows it
 
 By = Annotated[
     str,
@@ -170,13 +170,13 @@ def _drawing(found: Tree) -> Drawing:
 
 
 def _worth(branch: Branch, *, white: bool) -> str:
-    """Returns score and visits of a move; `white`: who plays it."""
+    """Returns score and visits of a move; `white`: whether White plays it."""
     more = detailed({"q": f"  Q {signed(branch.q, white=white)}"})
     return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more.get('q', '')}"
 
 
 def _opening(position: str, before: str = "") -> str:
-    """Returns the opening of a position in code and name, empty if it has none, or that of `before`."""
+    """Returns the code and name of a position's opening; empty if it has none, or the one of `before`."""
     from graphsearch.position.board import board_of
     from graphsearch.position.openings import opening_at
 
@@ -256,7 +256,7 @@ LEFT_SCALE, RIGHT_SCALE = 7, 7  # columns of the scales
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """How a curve is drawn: dots of a cell across and down, and the zero line."""
+    """A style of curves: the dots of a cell across and down, and the character of the zero line."""
 
     across: int
     down: int
@@ -274,7 +274,7 @@ def curve(
     Args:
       values: by ply; None is a gap.
       numbers: by ply, the move number and whether White is to move.
-      width: columns that the plot may take, at least 30.
+      width: columns for the plot, at least 30.
       unicode: draw in Braille; else in ASCII.
     """
     ink = UNICODE if unicode else ASCII
@@ -327,15 +327,14 @@ def _axis(numbers: Sequence[tuple[int, bool]], cells: int, steps: int) -> str:
 
 
 class _Canvas:
-    """Cells with dots in them."""
+    """A grid of cells with dots in them."""
 
     def __init__(self, width: int, height: int, ink: Ink) -> None:
         self._width, self._height, self._ink = width, height, ink
         self._cells = [[0] * width for _ in range(height)]
 
     def row(self, share: float) -> int:
-        """Returns the row of dots of a value in [-1, 1]; 1 is at the top, 0 in the middle of the middle
-        row."""
+        """Returns the row of dots of a value in [-1, 1]; 1 is at the top, 0 in the centre of the plot."""
         rows = self._height * self._ink.down
         half = (self._height // 2) * self._ink.down
         return min(rows - 1, max(0, round((rows - 1) / 2 - share * half)))

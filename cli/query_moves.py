@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphsearch.query.games import Games, PlayedMove
     from graphsearch.query.moves import Moves, StoredMove
 
-# the narrowest terminal that has a column
+# column -> least width of a terminal that shows it
 MOVES_LEAST = {"W D L": 75, "P": 60, "Q": 60, "Child N": 70}
 GAMES_LEAST = dict.fromkeys(("White", "Draw", "Black"), 80) | {
     "Decided": 90,
@@ -150,7 +150,7 @@ def _summary(found: Games) -> str:
 
 
 def _result(mean: float, *, white: bool) -> float:
-    """Returns the mean result of the side to move, in [0, 1], in the view that is shown."""
+    """Returns the side to move's mean result, in [0, 1], as seen in the shown view."""
     return (1.0 + seen(2.0 * mean - 1.0, white=white)) / 2.0
 
 

@@ -1,4 +1,4 @@
-"""`graphsearch novelties`: good moves that games hardly have, and popular bad ones."""
+"""`graphsearch novelties`: good moves that are rare in games, and popular bad ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Cp = Annotated[
 MinGames = Annotated[int, option("--min-games N", "Only positions that N games or more passed.", min=1)]
 MinVisits = Annotated[int, option("--min-visits N", "Only positions with N visits or more.", min=1)]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": WHOLE}
-# column -> the narrowest terminal that has it
+# column -> least width of a terminal that shows it
 LEAST = {"ECO": 70, "Opening": 140, "Of": 60, "Visits": 80, "Share": 110, "Points": 100, "Best": 70}
 
 

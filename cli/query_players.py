@@ -48,7 +48,7 @@ By = Annotated[
     str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
 ]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
-# column -> the narrowest terminal that has it
+# column -> least width of a terminal that shows it
 LEAST = {
     "ECO": 70,
     "Opening": 160,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphsearch.graph.sweeps.reevaluate import ReevaluateProgress, ReevaluateReport
     from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
 
-MAX_ROOTS = 20  # changed roots that are listed; JSON has all
+MAX_ROOTS = 20  # changed roots in the output; JSON has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def reevaluate(request: Request) -> None:
 
 
 def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
-    """Returns the exit code."""
+    """Replaces the evaluations of the file; returns the exit code."""
     from graphsearch.graph.sweeps.reevaluate import reevaluate as reevaluate_file
 
     resume = command_line("reevaluate", request)
@@ -119,7 +119,7 @@ def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
 
 
 def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
-    """Returns the exit code."""
+    """Writes second opinions beside the records; returns the exit code."""
     from graphsearch.graph.sweeps.opinions import second_opinion
 
     with titled_bar("Counting", opinion_title) as show:
@@ -175,7 +175,7 @@ def _name(position: str) -> str:
 
 
 def _q(q: float, position: str) -> str:
-    """Returns a Q in the view that is shown, White's unless the mover's is asked for."""
+    """Returns a Q of the side to move, in the shown view."""
     return f"Q {signed(q, white=is_white(position))}"
 
 
@@ -189,14 +189,14 @@ def opinion_summary(report: OpinionReport) -> list[str]:
 
 
 def title(now: ReevaluateProgress) -> str:
-    """Returns the present step of a re-evaluation."""
+    """Returns the current step of a re-evaluation."""
     if now.stage == "evaluating":
         return f"Evaluating, {now.rate:,.0f}/s"
     return now.stage.capitalize()
 
 
 def opinion_title(now: OpinionProgress) -> str:
-    """Returns the present step of a second opinion."""
+    """Returns the current step of a second opinion."""
     if now.stage == "counting":
         return "Counting"
     return f"Evaluating, {now.least:,} visits and more, {now.rate:,.0f}/s"
@@ -250,7 +250,7 @@ def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None) -
 
 
 def refresh_title(now: RefreshProgress) -> str:
-    """Returns the present step of a refresh."""
+    """Returns the current step of a refresh."""
     if now.stage != "sweeping":
         return now.stage.capitalize()
     change = "" if now.largest is None else f", largest change {now.largest:.5f}"

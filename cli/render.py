@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphsearch.query.routes import Way
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
-# the narrowest terminal that has a column
+# column -> least width of a terminal that shows it
 LEAST = {"W D L": 46, "P": 52, "Q": 60, "Line": 34}
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
 BY_CLOCK = "draw by the 50-move rule"
@@ -42,7 +42,7 @@ class Step(Protocol):
 def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
     """Returns the best `multipv` moves of a node (0 for all) as a table, best first.
 
-    `width` is the terminal's, which the lines fill and never pass; None for as wide as needed.
+    `width` is the terminal's: the lines fill it and never exceed it; None for as wide as needed.
     """
     from graphsearch.position.board import board_of
 
@@ -66,7 +66,7 @@ def steps_table(position: str, steps: Iterable[Step]) -> Cells:
 
 
 def move_number(number: int, *, white: bool) -> str:
-    """Returns the number of a move as it stands before it: `1.` for White, `1...` for Black."""
+    """Returns the number before a move: `1.` for White, `1...` for Black."""
     return f"{number}{'.' if white else '...'}"
 
 
@@ -83,7 +83,7 @@ def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
 
 
 def numbered(start: str | None, sans: Sequence[str]) -> str:
-    """Returns moves in SAN with their numbers, from a FEN, None being the start position.
+    """Returns moves in SAN with their numbers, from a FEN; None is the start position.
 
     >>> numbered(None, ["e4", "e5", "Nf3"]), numbered("8/8/8/8/8/k7/8/K7 b - - 0 9", ["Kb3"])
     ('1. e4 e5 2. Nf3', '9... Kb3')
@@ -152,7 +152,7 @@ def opening_cells(opening: Opening | None) -> dict[str, str]:
 
 
 def opening_line(opening: Opening | None) -> list[str]:
-    """Returns the line that names an opening; none without a name."""
+    """Returns the line that names an opening; no line without an opening."""
     return [f"Opening: {opening}"] if opening else []
 
 
@@ -170,7 +170,7 @@ def line_text(board: chess.Board, pv: Sequence[chess.Move]) -> str:
 
 
 def node_summary(node: NodeView) -> str:
-    """Returns a node's own numbers in one line, and whose view they are."""
+    """Returns a node's own numbers and the name of their view in one line."""
     from graphsearch.position.values import cp_of
 
     white = is_white(node.position)
@@ -191,7 +191,7 @@ def proven_text(node: NodeView) -> str:
 
 
 def proven_result(bounds: tuple[int, int], *, white: bool) -> str:
-    """Returns what is proven for the side to move, White or not; empty if nothing is.
+    """Returns the proven result of a position with White to move, or not; empty if nothing is proven.
 
     >>> [proven_result(bounds, white=False) for bounds in ((1, 1), (0, 1), (-1, 1))]
     ['Black wins', 'Black holds', '']
@@ -243,7 +243,7 @@ def board_text(position: str) -> str:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """Returns a number with its noun, whose plural has an s unless it is given.
+    """Returns a number with its noun; the plural is the noun with an s unless given.
 
     >>> count(1, "node"), count(12345, "node"), count(2, "leaf", "leaves")
     ('1 node', '12,345 nodes', '2 leaves')

@@ -221,7 +221,7 @@ def _weak(spot: WeakSpot) -> dict[str, str]:
 
 
 def _drawing(found: Survey, depth: int | None) -> Drawing:
-    """Returns the tree, in which every position is expanded once."""
+    """Returns the tree; it expands every position once."""
     from rich.text import Text
     from rich.tree import Tree as Drawing
 
@@ -298,7 +298,7 @@ def _due(state: DrillState) -> str:
 
 
 def _drilled(store: Path, side: str) -> bool:
-    """Asks until nothing is due; returns False if the person ends it before."""
+    """Asks until nothing is due; returns False if the user ends the drill before."""
     from graphsearch.book.study.repertoire.drill import answer, next_question
 
     asked = right = 0
@@ -328,7 +328,7 @@ def _board_of(question: Question) -> chess.Board:
 
 
 def _picture(board: chess.Board, side: str) -> str:
-    """Returns the men as letters, from a side's view."""
+    """Returns the board as letters, from a side's view."""
     rows = str(board).splitlines()
     return "\n".join(rows if side == "white" else (row[::-1] for row in reversed(rows)))
 
@@ -342,7 +342,7 @@ def _line(board: chess.Board) -> str:
 
 
 def _read_answer(board: chess.Board) -> chess.Move | None:
-    """Returns the move that a person answers with, None at an empty line or at the end of the input."""
+    """Returns the user's move; None at an empty line or the end of the input."""
     from graphsearch.base.errors import InvalidPositionError
     from graphsearch.position.notation import read_moves
 

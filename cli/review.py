@@ -1,4 +1,4 @@
-"""`graphsearch review`: every position of games searched, every move judged."""
+"""`graphsearch review`: searches every position of games and judges every move."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
-# column -> the narrowest terminal that has it
+# column -> least width of a terminal that shows it
 PLAYER_LEAST = {"Games": 58, "Moves": 50, "Loss %": 44, "Loss": 66, "!": 72}
 PLAYER_LEAST |= {"Opening": 84, "Middlegame": 84, "Endgame": 84}
 MOMENT_LEAST = {"Loss %": 30, "Better": 44, "Its score": 56}
@@ -155,8 +155,7 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
 
     Args:
       resume: the command line that resumes.
-      every: makes the output of a game, which then takes the place of the figures; files are written only
-        where they are named.
+      every: makes the output of a game, which replaces the figures; then only named files are written.
     """
     from graphsearch.book.review.review import ReviewSettings
 
@@ -187,17 +186,17 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
 
 
 def limits_of(visits: int | None, evaluations: int | None, seconds: float | None) -> dict[str, Any]:
-    """Returns the limits of each position by name; without any, visits."""
+    """Returns the limits of each position by name; without any, `DEFAULT_VISITS`."""
     if (visits, evaluations, seconds) == (None, None, None):
         visits = DEFAULT_VISITS
     return {"visits": visits, "evaluations": evaluations, "seconds": seconds}
 
 
 def _outputs(request: Request, *, default: bool) -> tuple[str | None, str | None]:
-    """Returns the file of the annotated games, by `default` one beside theirs, and that of the report.
+    """Returns the file of the annotated games (with `default`, one beside the source) and the report's.
 
     Raises:
-      typer.BadParameter: if there are two of a kind.
+      typer.BadParameter: for two files of a kind.
     """
     reports = [name for name in request.output or () if name.lower().endswith((".html", ".htm"))]
     games = [name for name in request.output or () if name not in reports]
@@ -239,7 +238,7 @@ def _reviewed(
             games.append(game)
 
     with StopSignals(_STOPPING) as signals, titled_bar("Reading", title) as show:
-        if given.stream is None:  # a read from a pipe has to end at once
+        if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
             signals.arm()
         with paging_kernels_compiling():
             report = review_games(
@@ -319,7 +318,7 @@ def _decimal(value: float | None) -> str:
 
 
 def game_lines(game: GameReview) -> list[str]:
-    """Returns the opening of a game, and whose view its scores are."""
+    """Returns the lines with the opening of a game and the view of its scores."""
     opening = [f"Opening: {game.opening}"] if game.opening else []
     return [*opening, f"({heading()})"]
 
@@ -342,7 +341,7 @@ def _moment_cells(move: MoveReview) -> dict[str, str]:
 
 
 def value_text(cp: int, mate: int | None, *, white: bool) -> str:
-    """Returns a score from White's view in the view that is shown."""
+    """Returns a score, given from White's view, in the shown view."""
     if mate == 0:
         return "mate"
     shown = None if mate is None else round(mate if white else -mate)

@@ -1,4 +1,4 @@
-"""Values as every table shows them: pawns from White's view, unless `--view mover` asks for the mover's."""
+"""Formats values for all tables: pawns from White's view, or from the mover's with `--view mover`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VIEWS = WHITE, MOVER = "white", "mover"
 
 @dataclass(slots=True)
 class Look:
-    """How this process shows values: whose view, and whether with all counters (`--details`)."""
+    """The display of values in this process: the view, and whether with all counters (`--details`)."""
 
     view: str = WHITE
     details: bool = False
@@ -28,7 +28,7 @@ look = Look()
 
 @contextmanager
 def looking(view: str | None, *, details: bool) -> Iterator[None]:
-    """Shows values in a view inside the block, None for no change.
+    """Shows values in a view inside the block; None changes nothing.
 
     Raises:
       InvalidParameterError: if it is none of `VIEWS`.
@@ -44,12 +44,12 @@ def looking(view: str | None, *, details: bool) -> Iterator[None]:
 
 
 def heading() -> str:
-    """Returns the words that say whose view scores are."""
+    """Returns the name of the shown view."""
     return "White's view" if look.view == WHITE else "the mover's view"
 
 
 def seen(value: float, *, white: bool) -> float:
-    """Returns a value of the side to move, White or not, in the view that is shown.
+    """Returns a value of the side to move, White or not, in the shown view.
 
     >>> seen(0.25, white=True), seen(0.25, white=False), seen(0.0, white=False)
     (0.25, -0.25, 0.0)
@@ -58,7 +58,7 @@ def seen(value: float, *, white: bool) -> float:
 
 
 def seen_of_white(value: float, *, white: bool) -> float:
-    """Returns a value from White's view in the view that is shown; `white`: whether White is to move."""
+    """Returns a value, given from White's view, in the shown view; `white`: whether White is to move."""
     return seen(value if white else 0.0 - value, white=white)
 
 
@@ -72,7 +72,7 @@ def pawns(cp: float | None) -> str:
 
 
 def score(cp: int | None, mate: int | None, *, white: bool) -> str:
-    """Returns the score of the side to move, White or not, in the view that is shown: `+0.31`, `#5`, `#-3`.
+    """Returns the score of the side to move, White or not, in the shown view: `+0.31`, `#5`, `#-3`.
 
     >>> score(31, None, white=False), score(12800, 5, white=False), score(None, None, white=True)
     ('-0.31', '#-5', '')
@@ -91,7 +91,7 @@ def wdl(shares: WDL | None, *, white: bool) -> str:
 
 
 def signed(q: float | None, *, white: bool = True) -> str:
-    """Returns a Q of the side to move with its sign and three decimals, in the view that is shown.
+    """Returns a Q of the side to move with its sign and three decimals, in the shown view.
 
     >>> signed(0.25), signed(0.25, white=False), signed(-0.0001), signed(None)
     ('+0.250', '-0.250', '0.000', '')
@@ -108,5 +108,5 @@ def is_white(position: str) -> bool:
 
 
 def detailed(cells: dict[str, str]) -> dict[str, str]:
-    """Returns cells that only `--details` shows; else none."""
+    """Returns the cells with `--details`, else none."""
     return cells if look.details else {}

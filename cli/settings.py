@@ -1,7 +1,7 @@
 """Settings: defaults of options from `graphsearch.toml`, and the graph file from GRAPHSEARCH_STORE.
 
-The nearest graphsearch.toml from the current folder upwards comes first, then that of the user, in
-$XDG_CONFIG_HOME/graphsearch or ~/.config/graphsearch. Options of the command line come before all of them.
+The nearest graphsearch.toml from the current folder upwards overrides the user's, in
+$XDG_CONFIG_HOME/graphsearch or ~/.config/graphsearch. Options of the command line override both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphsearch.base.errors import InvalidParameterError
 
 NAME = "graphsearch.toml"
 STORE_VARIABLE = "GRAPHSEARCH_STORE"
-KEYS = {  # setting -> its type, and what it says
+KEYS = {  # setting -> its type and description
     "store": (str, "the graph file"),
     "evaluator": (str, "as --evaluator"),
     "ram": (str, "memory limit, as --ram"),
@@ -30,7 +30,7 @@ PATHS = ("store", "syzygy")  # relative to the folder of their file
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value, and where it is from: a file or an environment variable."""
+    """A value and its origin: a file or an environment variable."""
 
     name: str
     value: str | int | bool
@@ -38,10 +38,10 @@ class Setting:
 
 
 def settings() -> dict[str, Setting]:
-    """Returns the settings that hold here, by name.
+    """Returns the settings for the current folder, by name.
 
     Raises:
-      InvalidParameterError: if a file of settings cannot be read, or says something unknown.
+      InvalidParameterError: if a settings file cannot be read, or has an unknown setting.
     """
     found: dict[str, Setting] = {}
     for path in files(Path.cwd()):
@@ -56,7 +56,7 @@ def settings() -> dict[str, Setting]:
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """Yields the files of settings that hold in a folder, the nearest first."""
+    """Yields the settings files for a folder, the nearest first."""
     for above in (folder, *folder.parents):
         if (above / NAME).is_file():
             yield above / NAME
@@ -67,7 +67,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def user_file() -> Path:
-    """Returns where the user's own settings are."""
+    """Returns the path of the user's own settings."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "graphsearch" / NAME
 

@@ -1,4 +1,4 @@
-"""`graphsearch show`: what a file knows of a position, without a search and without the compiler."""
+"""`graphsearch show`: prints a file's data on a position, without a search and without the compiler."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def show(
 
 
 def _as_dict(found: Position) -> dict[str, Any]:
-    """Returns the JSON object: that of the node if there is one, and the facts beside the search."""
+    """Returns the JSON object: the node's if there is one, and the facts beside the search."""
     beside = found.as_dict()
     del beside["node"]
     if not (found.moves and found.origin):

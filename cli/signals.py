@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal as requests to stop: the search ends its wave and saves."""
+"""Turns Ctrl-C, SIGTERM and a closed terminal into requests to stop: the search ends its wave and saves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05  # between two checks of a waiting thread
 
 
 class StopRequest(threading.Event):
-    """An Event that a signal handler may set; made for the main thread to wait for.
+    """An Event that a signal handler may set, for the main thread to wait for.
 
     A handler runs between two bytecodes of the main thread. If that is inside `threading.Event.set` or its
     `wait`, the thread holds the lock that the handler would wait for, forever. So there is no lock here.
@@ -43,7 +43,7 @@ class StopRequest(threading.Event):
         self._asked = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Returns whether the request came within so many seconds."""
+        """Waits at most `timeout` seconds; returns whether the request came."""
         end = None if timeout is None else time.monotonic() + timeout
         while not self._asked:
             left = _LOOK_SECONDS if end is None else end - time.monotonic()
@@ -63,7 +63,7 @@ class StopSignals:
     """
 
     def __init__(self, first: str = _FIRST) -> None:
-        """Takes the answer to the first signal."""
+        """Initializes the context; `first` is the message after the first signal."""
         self._first = first
         self.stop = StopRequest()
         self.exit_code = 0
@@ -89,11 +89,11 @@ class StopSignals:
             error.code = 128 + signal.SIGTERM  # Ray, while it starts, has a handler that ends with 15
 
     def arm(self) -> None:
-        """From now on, signals ask the search to stop instead of ending the program."""
+        """Makes later signals ask the search to stop instead of ending the program."""
         self._armed = True
 
     def disarm(self) -> None:
-        """From now on, signals end the program at once; look at `stop` for those before."""
+        """Makes later signals end the program at once; `stop` records earlier ones."""
         self._armed = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -116,7 +116,7 @@ def _ending(number: int) -> BaseException:
 
 
 def _write(text: str) -> None:
-    """Writes past Python's buffers, which a handler must not enter twice."""
+    """Writes to stderr past Python's buffers, which a handler must not enter twice."""
     try:
         os.write(2, text.encode())
     except OSError:

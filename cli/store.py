@@ -37,7 +37,7 @@ TEXTS = (
     *("State", "File"),
 )
 LEAST = {"Parameters": 80, "Started (UTC)": 70, "Limits": 60, "Time": 60}  # narrowest terminals
-MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
+MAX_ROWS = 20  # searches and roots in a table; JSON has all
 
 
 def _info(found: StoreInfo, store: Path) -> Iterator[Part]:
@@ -79,13 +79,13 @@ def info(store: StoreOption) -> StoreInfo:
 
 
 def _ways(store: Path, found: StoreInfo) -> Mapping[str, Way]:
-    """Returns lines to the positions of the tables, as far as the file can be read."""
+    """Returns lines to the positions of the tables; none if the file cannot be read."""
     from graphsearch.query.routes import routes
 
     fens = [root.position for root in found.roots[:MAX_ROWS]]
     fens += [run.position for run in found.runs[-MAX_ROWS:]]
     fens += [run.fen for run in found.entry_runs[-MAX_ROWS:]]
-    with suppress(GraphSearchError):  # `store verify` says what is wrong
+    with suppress(GraphSearchError):  # `store verify` lists the problems
         return routes(store, filter(None, fens))
     return {}
 
@@ -172,7 +172,7 @@ def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
 
 
 def _others(found: StoreInfo) -> dict[str, str]:
-    """Returns the evaluators of the file, by number, if it knows several."""
+    """Returns the evaluators of the file, by number, if it has several."""
     if len(found.evaluators) < 2:
         return {}
     return {f"  {number}": identity.describe() for number, identity in found.evaluators.items()}

@@ -112,7 +112,7 @@ def _merge_books(request: Request) -> None:
     """Merges Polyglot books.
 
     Raises:
-      typer.BadParameter: if there are other files, or no new one is named.
+      typer.BadParameter: if a file is not a book, or no new one is named.
     """
     if not all(map(is_book, request.files)):
         raise typer.BadParameter("books (.bin) and graph files cannot be merged; `import` reads books")
@@ -131,7 +131,7 @@ def _join_shards(folder: Path, output: Path, request: Request) -> None:
 
 
 def title(now: MergeProgress) -> str:
-    """Returns the present step of a merge."""
+    """Returns the current step of a merge."""
     name = Path(now.name).name
     if now.stage == "records":
         return f"Merging {name}"

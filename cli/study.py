@@ -1,4 +1,4 @@
-"""`graphsearch study`: games with variations and comments that are kept in a graph file."""
+"""`graphsearch study`: games with variations and comments, kept in a graph file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: drawn by Rich, and streamed."""
+"""Tables, drawn by Rich or streamed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-SEEN_FIRST = 100  # rows that decide the widths of the columns of a stream
-SEEN_BYTES = 1 << 20  # of text in them: after so much, fewer rows decide
-WIDEST = 100  # of a column but the last
+SEEN_FIRST = 100  # rows that set the column widths of a stream
+SEEN_BYTES = 1 << 20  # of text in them; beyond it, fewer rows set the widths
+WIDEST = 100  # characters of a column but the last
 WIDEST_WHOLE = 60  # of text on one line, such as a name, so that a pipe's width has room for the rest
 # kinds of columns: text that folds, text on one line, text that takes the width left over, numbers; a name
 # takes the width left over on a terminal, and is text on one line elsewhere
 LEFT, WHOLE, FILL, RIGHT, NAME = "left", "whole", "fill", "right", "name"
 Row = Mapping[str, str]
-Part: TypeAlias = "str | Cells | RenderableType"  # of what a command prints for a person
+Part: TypeAlias = "str | Cells | RenderableType"  # of a command's output for a person
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A table that is not drawn yet; see `table`."""
+    """A table not drawn yet; see `table`."""
 
     rows: list[Row]
     kinds: Mapping[str, str]
@@ -31,7 +31,7 @@ class Cells:
     title: str | None
 
     def drawn(self, width: int | None) -> Table:
-        """Returns the table for a terminal of so many columns, None for as wide as needed."""
+        """Returns the table for a terminal of `width` columns; None for as wide as needed."""
         from rich import box
         from rich.table import Table
 
@@ -62,7 +62,7 @@ class Cells:
         return drawn
 
     def _names(self) -> list[str]:
-        """Returns the columns in which some row has content, in their order."""
+        """Returns the columns with content in some row, in order."""
         names = dict.fromkeys(name for row in self.rows for name in row)
         return [name for name in names if any(row.get(name) for row in self.rows)]
 
@@ -74,19 +74,19 @@ def table(
     least: Mapping[str, int] | None = None,
     title: str | None = None,
 ) -> Cells:
-    """Returns a table; a column in which every cell is empty is left out.
+    """Returns a table without its empty columns.
 
     Args:
       rows: cells by column.
       kinds: of columns that hold no numbers.
-      least: the narrowest terminal that has a column; every terminal has the others.
-      title: stands above it.
+      least: least width of a terminal that shows a column; every terminal shows the others.
+      title: text above the table.
     """
     return Cells(list(rows), kinds or {}, least or {}, title)
 
 
 def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yields the lines of a table while its rows arrive; the first hundred decide how wide it is."""
+    """Yields the lines of a table while its rows arrive; the first hundred set the column widths."""
     iterator = iter(rows)
     first = _seen_first(iterator)
     cells = [[_cell(value) for value in row] for row in first]
@@ -104,7 +104,7 @@ def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[st
 
 
 def _seen_first(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
-    """Returns the rows that decide how wide a table is: a hundred, or fewer long ones."""
+    """Returns the rows that set the column widths: a hundred, or fewer long ones."""
     first: list[Sequence[Any]] = []
     size = 0
     while len(first) < SEEN_FIRST and size < SEEN_BYTES:

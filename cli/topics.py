@@ -1,4 +1,4 @@
-"""`graphsearch help`, `config` and `completion`: shared rules, settings, and words that a shell completes."""
+"""`graphsearch help`, `config` and `completion`: shared rules, settings, and shell completion."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds, by name."""
+    """The settings in force, by name."""
 
     found: dict[str, Setting]
 

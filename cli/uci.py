@@ -85,16 +85,16 @@ def uci(
         code = code or signals.exit_code
     watched.end()
     if not closed:
-        os._exit(code)  # nothing to save, and a compile or a network that is being loaded would keep it
+        os._exit(code)  # nothing to save; a running compilation or loading network would delay the exit
     code = code or (FAILED if engine.has_lost else 0)
     if code:
         raise typer.Exit(code)
 
 
 def _read(engine: object, writer: object, signals: StopSignals) -> None:
-    """Passes every line of stdin to the engine, until `quit`, its end, or nobody reads the answers.
+    """Passes every line of stdin to the engine, until `quit`, the end of stdin, or the reader is gone.
 
-    A signal ends it only where it waits for a line: an exception inside the engine might leave a lock held.
+    A signal ends it only while it waits for a line: an exception in the engine might leave a lock held.
     """
     from graphsearch.base.limits import UCI_LINE, size_text
     from graphsearch.uci.engine import Engine
@@ -116,14 +116,14 @@ def _read(engine: object, writer: object, signals: StopSignals) -> None:
 
 
 def _collect_often() -> None:
-    """Makes collections of garbage short: a rare one takes a third of a second of somebody's clock."""
-    if gc.get_threshold() != COLLECTED:  # the end of a compilation may have put them back
-        gc.freeze()  # what the start has made stays, and need not be looked at again
+    """Makes garbage collections short: a rare one takes a third of a second of a player's clock."""
+    if gc.get_threshold() != COLLECTED:  # the end of a compilation may have restored the old ones
+        gc.freeze()  # the objects of the start stay; no collection scans them again
         gc.set_threshold(*COLLECTED)
 
 
 def _next_line(signals: StopSignals, most: int) -> bytes:
-    """Returns the next line of stdin or its first bytes, nothing at its end or if a signal came before."""
+    """Returns the next line of stdin or its first `most` bytes; nothing at the end or after a signal."""
     signals.disarm()
     line = b"" if signals.stop.is_set() else sys.stdin.buffer.readline(most)
     signals.arm()

@@ -1,4 +1,4 @@
-"""`graphsearch watch`: several positions searched in turn, each for its share of the time."""
+"""`graphsearch watch`: searches several positions in turn, each for its share of the time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_ROOTS = 20  # of a file, if no position is named
 JSON_SECONDS = 5.0  # between two lines of JSON during a turn
-FRAME_LINES = 3  # of the live display that are no roots
+FRAME_LINES = 3  # lines of the live display that are not roots
 KINDS = {"Line": LEFT, "Best": WHOLE, "PV": FILL}
 LEAST = {"Share": 70, "Visits": 60, "PV": 80}
 
@@ -149,7 +149,7 @@ def _stored(store: Path) -> list[Any]:
 
 
 def _names(store: Path, boards: Sequence[Any]) -> list[str]:
-    """Returns the line to each position: as it was given, else one of the file."""
+    """Returns the line to each position: as given, else one of the file."""
     from graphsearch.query.routes import routes
 
     bare = [board.fen() for board in boards if not board.move_stack]
@@ -162,7 +162,7 @@ def _names(store: Path, boards: Sequence[Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """The progress of all turns: seconds in all, the root whose turn it is, and its search."""
+    """The progress of all turns: total seconds, the current root, and its search."""
 
     seconds: float
     root: Root
@@ -259,7 +259,7 @@ class _Watch:
         )
 
     def parts(self) -> Iterator[str | Cells]:
-        """Yields the table of all roots, and whose view it is."""
+        """Yields the name of the shown view and the table of all roots."""
         yield f"({heading()})"
         yield table(map(self._cells, self._roots), KINDS, least=LEAST)
 

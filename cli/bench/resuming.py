@@ -1,4 +1,4 @@
-"""What a search costs that goes on with a file, beside the same one that never stopped."""
+"""Measures a search resumed from a file against the same search without a stop."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from graphsearch.search.params import Limits
 from graphsearch.store.store import Store
 from graphsearch.store.tables.unfinished import IMAGE
 
-RESUMED_NODES, PART, TURNS = 300_000, 6, 5  # of a file; then one part of so many more, in so many turns
+RESUMED_NODES, PART, TURNS = 300_000, 6, 5  # in the file; a search adds 1/PART of them in TURNS turns
 SHORT_SEARCHES = 5
 
 
 def resumed_figures(nodes: int = RESUMED_NODES) -> dict[str, float]:
-    """Returns the figures by their names: a visit of either search, their ratio, and opening the file.
+    """Returns the figures by name: the cost of a visit in either search, their ratio, and opening the file.
 
-    Both searches go on from the same graph, in turns, and make the same visits. What comes first is counted
-    apart: taking the image of the graph, and reading a file that has none. All are CPU-seconds of the
-    process, with saving and merging.
+    Both searches continue from the same graph, in turns, and make the same visits. Loading the image of the
+    graph, and reading a file without an image, are measured separately. All are CPU-seconds of the process,
+    saving and merging included.
     """
     with tempfile.TemporaryDirectory() as folder:
         alone, path = _grown(Path(folder) / "alone.graph", nodes), Path(folder) / "resumed.graph"
@@ -51,7 +51,7 @@ def resumed_figures(nodes: int = RESUMED_NODES) -> dict[str, float]:
 
 
 def _opened(path: Path) -> tuple[Graph, float]:
-    """Returns the graph of a file, all of it in memory, and the CPU-seconds that this took."""
+    """Loads a whole file; returns its graph and the CPU-seconds of loading."""
     begin = time.process_time()
     graph = Graph.open(path)
     graph.load_ahead()

@@ -48,7 +48,7 @@ TABLE_BYTES = 64 << 20
 REPEATS = 5
 PAIRS = 3  # of a search with a file and one without
 NOTHING = wave_kernel.new_wave(1)  # in flight
-STEP = 1 << 16  # visits between two looks at the number of nodes
+STEP = 1 << 16  # visits between two checks of the node count
 RATES = "visits", "evaluations"
 
 
@@ -58,8 +58,8 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     Rates and times are per CPU-second of the process; those of moves are medians of some repeats.
 
     Args:
-      report: called with what is measured next.
-      nodes: size of the graph that search, RAM and file are measured on.
+      report: called with the name of the next measurement.
+      nodes: size of the graph for the figures of search, RAM and file.
     """
     figures: dict[str, float | int] = {"nodes": nodes}
     report("moves: perft, expand, make")
@@ -171,7 +171,7 @@ def _file(report: Report, nodes: int) -> dict[str, float | int]:
 
 
 def _remembering(report: Report, visits: int) -> dict[str, float | int]:
-    """Returns what a search with `uniform` costs that saves, beside one that does not: medians of pairs."""
+    """Returns the figures of searches with `uniform` that save, and that do not: medians of pairs."""
     pairs = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "remembered.graph"
@@ -203,7 +203,7 @@ def _searched(path: Path | None, visits: int) -> tuple[int, float, int]:
 def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
     """Returns the built-in evaluator's figures: its speed in a search, and bytes of real records in a file.
 
-    `uniform` gives every move the same P, which packs far better than what a real evaluator says.
+    `uniform` gives every move the same P, which compresses far better than a real evaluator's priors.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "builtin.graph"
@@ -222,7 +222,7 @@ def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
 
 
 def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:
-    """Returns the figures of fixed depth: nodes a second, and leaves beside those of the minimal tree."""
+    """Returns the figures of alpha-beta: nodes per second, and leaves relative to the minimal tree."""
     board, engine = chess.Board(MIDDLEGAME), AlphaBeta(EntryTable(TABLE_BYTES))
     engine.search(board, 2)  # so that nothing is compiled while the clock runs
     report(f"alpha-beta to depth {depth}")
@@ -239,7 +239,7 @@ def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:
 
 
 def _load(path: Path) -> int:
-    """Loads all of a file into an arena; returns how many nodes that are."""
+    """Loads all of a file into an arena; returns the number of nodes."""
     arena = Arena(logged=False)
     with Store.open(path, read_only=True) as store:
         for batch in store.scan():
@@ -248,7 +248,7 @@ def _load(path: Path) -> int:
 
 
 def _save(path: Path, nodes: int) -> tuple[int, float]:
-    """Returns how many nodes were saved, and the CPU-seconds that took, merges included."""
+    """Saves a new graph; returns its number of nodes and the CPU-seconds of saving, merges included."""
     with Graph.open(path, evaluator=UniformEvaluator()) as graph:
         graph.arena.set_run(1)  # as a search does
         _grown(WAVE, nodes, graph.arena)
@@ -260,7 +260,7 @@ def _save(path: Path, nodes: int) -> tuple[int, float]:
 
 
 def machine() -> str:
-    """Returns what the figures were measured on, for people who compare them."""
+    """Returns the processor's name and number of cores, for people who compare figures."""
     model = "unknown processor"
     info = Path("/proc/cpuinfo")
     if info.exists():

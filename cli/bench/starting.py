@@ -1,4 +1,4 @@
-"""What whole processes take: from the start to the first table, and a search in sessions beside one."""
+"""Measures whole processes: from the start to the first table, and ten sessions against one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SESSIONS, STARTS = 10, 3
 
 
 def start_figures(*, cold: bool) -> dict[str, float]:
-    """Returns CPU-seconds, those of the processes that it starts included, by the names of the figures.
+    """Returns CPU-seconds by figure, child processes included.
 
     Args:
-      cold: whether to start with an empty cache, too; without a wheel's kernels that compiles.
+      cold: whether to measure a start with an empty cache, too; it compiles unless a wheel has the kernels.
     """
     figures = {"start_s": round(process_seconds(FIRST_TABLE, os.environ), 2)}
     if cold:
@@ -34,8 +34,8 @@ def start_figures(*, cold: bool) -> dict[str, float]:
 def session_figures(evaluations: int = SESSION_EVALUATIONS) -> dict[str, float]:
     """Returns the CPU time of ten sessions, less ten starts, relative to one session, by its name.
 
-    All are whole processes; a start is one that evaluates one position and makes a file. The graphs are the
-    same, bit for bit.
+    Each is a whole process; a start evaluates one position and makes a file. The graphs are the same, bit for
+    bit.
     """
     with tempfile.TemporaryDirectory() as folder:
         grown, alone = Path(folder) / "grown.graph", Path(folder) / "alone.graph"
@@ -53,7 +53,7 @@ def _session(path: Path, evaluations: int) -> float:
 
 
 def process_seconds(arguments: Sequence[str], environment: Mapping[str, str]) -> float:
-    """Returns the CPU-seconds of the program with some arguments, those of the processes it starts included.
+    """Returns the CPU-seconds of the program with some arguments, child processes included.
 
     Raises:
       GraphSearchError: if it fails.

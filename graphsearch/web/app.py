@@ -15,7 +15,7 @@ from .served_file import ServedFile
 
 
 def application(served: ServedFile) -> Starlette:
-    """Returns the application over a graph file; the gate stands before it."""
+    """Returns the application for a graph file, without access control."""
     app = Starlette(
         routes=[
             Route("/", _page, methods=["GET"]),
@@ -35,7 +35,7 @@ def application(served: ServedFile) -> Starlette:
         ]
     )
     app.state.served = served
-    app.state.closing = threading.Event()  # then the streams of events end
+    app.state.closing = threading.Event()  # ends the event streams
     return app
 
 

@@ -1,9 +1,9 @@
-"""The files of the page, each under an address that names their digest, so that browsers keep them.
+"""The files of the page, each at an address with their digest, so that browsers cache them.
 
-    /static/DIGEST/app.js    kept for good; modules name each other by "./NAME.js", so under the same digest
-    /static/app.js           the same, never kept: for the door, and for links
+    /static/DIGEST/app.js    cached for good; modules import each other by "./NAME.js", so with the same digest
+    /static/app.js           the same, never cached: for the login page, and for links
 
-Files are compressed once, when the first page is asked for.
+The first request compresses all files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Asset:
     kind: str
 
     def response(self, request: Request, headers: dict[str, str] | None = None) -> Response:
-        """Returns the file, compressed for a browser that says so."""
+        """Returns the file, compressed if the browser accepts it."""
         given = {"Vary": "Accept-Encoding", **(headers or {})}
         if "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(self.plain, headers=given, media_type=self.kind)

@@ -29,9 +29,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 READING = ("GET", "HEAD")
-ENTER = "/enter"  # where a token or a password is exchanged for the cookie
-GUESSES, GUESS_SECONDS = 5, 3.0  # passwords of one machine at once; between two from then on
-MOST_MACHINES = 10_000  # whose guesses are counted
+ENTER = "/enter"  # exchanges a token or a password for the cookie
+GUESSES, GUESS_SECONDS = 5, 3.0  # guesses of one machine at once; then between two
+MOST_MACHINES = 10_000  # with counted guesses
 MOST_FORM_BYTES = 4096
 
 POLICY = "; ".join(
@@ -75,7 +75,7 @@ class Gate:
     """An ASGI application that passes permitted requests on to another one."""
 
     def __init__(self, app: ASGIApp, *, keys: Keys, host: str, port: int) -> None:
-        """Takes the application, and the server's address."""
+        """Guards an application at the server's address."""
         self._app = app
         self._keys = keys
         self._port = port
@@ -97,7 +97,7 @@ class Gate:
         await (refusal or self._app)(scope, receive, _with_headers(send))
 
     async def _refusal(self, request: Request) -> Response | None:
-        """Returns the answer to a request that is refused."""
+        """Returns the response to a refused request or a login; None for any other."""
         host = request.headers.get("host", "")
         if not self._is_here(host):
             return _no("this server does not go by that name")
@@ -115,7 +115,7 @@ class Gate:
         return self._door("Open the address that graphsearch printed.", 403)
 
     def _is_here(self, host: str) -> bool:
-        """Returns whether a Host header names this server; with a password any numerical address does."""
+        """Returns whether a Host header names this server; if it is not local, any numerical address does."""
         name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
         name, port = (name, port) if name else (host, "80")
         if port != str(self._port):
@@ -158,15 +158,17 @@ class Gate:
 
 
 class Guesses:
-    """Counts guesses at the password by machine: a bucket that holds GUESSES, and fills by one every
-    GUESS_SECONDS. A guess that finds it empty is not compared, so that nobody waits and none gets through.
+    """Counts guesses at the password, in a bucket for each machine.
+
+    A bucket holds GUESSES, and fills by one every GUESS_SECONDS. While it is empty, guesses are not compared:
+    no request waits, and no guess gets through.
     """
 
     def __init__(self) -> None:
-        self._machines: OrderedDict[str, tuple[float, float]] = OrderedDict()  # left, when
+        self._machines: OrderedDict[str, tuple[float, float]] = OrderedDict()  # guesses left, and when
 
     def wait(self, host: str, now: float | None = None) -> int:
-        """Counts a guess; returns the seconds until the next one is compared, 0 for this one.
+        """Counts a guess; returns 0 to compare it, else the seconds until the next one counts.
 
         >>> guesses = Guesses()
         >>> [guesses.wait("10.0.0.1", now=0.0) for _ in range(6)], guesses.wait("10.0.0.2", now=0.0)
@@ -207,7 +209,7 @@ def is_local(host: str) -> bool:
 
 
 def _names_of(host: str) -> frozenset[str]:
-    """Returns the names by which a server at an address may be called."""
+    """Returns the accepted host names of a server at an address."""
     names = {host.lower()}
     if is_local(host):
         names |= {"127.0.0.1", "localhost", "::1"}
@@ -229,7 +231,7 @@ def _equal(given: str, right: str) -> bool:
 
 
 async def _body(request: Request) -> bytes:
-    """Returns the first bytes of a form, as many as a password takes."""
+    """Returns the body of a form; empty if it is longer than `MOST_FORM_BYTES`."""
     found = b""
     async for piece in request.stream():
         found += piece
@@ -243,7 +245,7 @@ def _no(text: str) -> Response:
 
 
 def _with_headers(send: Send) -> Send:
-    """Returns a function that sends an answer with the headers of every answer."""
+    """Returns a function that sends messages, with `HEADERS` in every response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

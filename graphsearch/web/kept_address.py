@@ -1,4 +1,4 @@
-"""The port and the secrets of a page in a file of the user, so that its addresses survive a restart."""
+"""Keeps the port and the secrets of a page in a user's file, so that its addresses survive a restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_address(path: Path) -> KeptAddress | None:
     """Returns the kept address; None if there is no file.
 
     Raises:
-      InvalidParameterError: if it is no such file, or if other users may read it.
+      InvalidParameterError: if the file holds no address, or if other users may read it.
       InputFileError: if it cannot be read.
     """
     try:

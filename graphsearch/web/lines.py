@@ -1,4 +1,4 @@
-"""Lines in SAN: those of a node, and those that lead to positions of a list."""
+"""Lines in SAN: of a node, and to the positions of a list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_PLIES = 24  # of a line on the page
 
 
 def sans_of_line(board: chess.Board, line: Sequence[chess.Move]) -> list[str]:
-    """Returns the beginning of a line in SAN, as much as the page shows."""
+    """Returns the first `MOST_PLIES` moves of a line in SAN."""
     return list(sans_of(board, line[:MOST_PLIES]))
 
 

@@ -21,7 +21,7 @@ from .jobs.memory import Ask, json_of
 from .jobs.task_queue import TaskQueue
 
 CLOSE_SECONDS = 30.0  # for the last changes of the queue
-MOST_OTHERS = 1000  # files that are listed
+MOST_OTHERS = 1000  # files in the list
 BUILTIN, UNIFORM = "builtin", "uniform"
 ONE_FILE = (
     "This page serves a cluster, which is searched and read. To import, build, review, merge or follow the"
@@ -34,10 +34,10 @@ class ServedFile:
     """One served graph file or cluster.
 
     Attributes:
-      path: of the file, or the folder. read_only: whether searches, builds and imports are refused.
-      evaluators: those that a search may use, by name: a page may not name programs or files.
+      path: of the file, or the folder. read_only: whether to refuse searches, builds and imports.
+      evaluators: the permitted ones by name: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
-      kept: the path for questions, whose records stay in memory.
+      kept: the file for queries; it keeps their records in memory.
       beside: other graph files, of any folder, that the page may compare with this one, or merge into it.
     """
 
@@ -53,14 +53,14 @@ class ServedFile:
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Keeps the records of questions in memory, and the queue in the file."""
+        """Makes the cache of records and the queue."""
         self.kept = KeptFile(self.path, self.stamp)
         self.kept_queue = KeptQueue(self.path, read_only=self.read_only)
         self.queue = TaskQueue(self.kept_queue)
 
     @property
     def folder(self) -> Path:
-        """A folder for uploads and exports; without a queue in the file it is removed at the end."""
+        """A folder for uploads and exports; `close` removes it if the queue is in memory only."""
         if self.kept_queue.folder is not None:
             return self.kept_queue.folder
         with self._making:
@@ -82,7 +82,7 @@ class ServedFile:
         return is_sharded(self.path)
 
     def answer(self, ask: Ask) -> dict[str, Any]:
-        """Returns the answer of a running search, from its memory; without one that of the file."""
+        """Returns the answer of a running search from its memory, else that of the file."""
         found = self.ask_memory(ask)
         return json_of(ask(self.kept)) if found is None else found
 
@@ -102,7 +102,7 @@ class ServedFile:
             raise InvalidParameterError(ONE_FILE)
 
     def stamp(self) -> str:
-        """Returns a text that changes when the file does; a reader alone leaves an empty WAL, or none."""
+        """Returns a text that changes when the file does; a reader's empty WAL does not change it."""
         with suppress(StoreError):
             files = files_of(self.path) if self.is_cluster else [self.path]
             return " ".join(_mark(path) for file in files for path in (file, Path(f"{file}-wal")))
@@ -116,7 +116,7 @@ class ServedFile:
         return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}
 
     def close(self) -> None:
-        """Ends and saves the present work, and removes the files that no task needs."""
+        """Ends and saves the running tasks, and removes the files that no task needs."""
         self.queue.close()
         self.kept_queue.close(self.queue.files(), CLOSE_SECONDS)
         if self._folder:
@@ -124,7 +124,7 @@ class ServedFile:
 
 
 def offered(names: tuple[str, ...] | list[str], **options: Any) -> dict[str, EvaluatorSpec]:
-    """Returns the evaluators that a page may choose from: the given ones first, and those without files."""
+    """Returns the evaluators for a page: the given ones first, then the built-in ones without files."""
     found = {name: EvaluatorSpec(evaluator=name, **options) for name in names}
     return found | {name: EvaluatorSpec(evaluator=name) for name in (BUILTIN, UNIFORM) if name not in found}
 

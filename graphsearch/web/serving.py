@@ -1,4 +1,4 @@
-"""The server: an address, the gate, the application, and its end."""
+"""The server: binds an address, runs the application behind the gate, and shuts down."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .gate import Gate, Keys, is_local
 from .kept_address import read_address, write_address
 from .served_file import ServedFile
 
-LOOK_SECONDS = 0.1  # between two looks at the request to end
+LOOK_SECONDS = 0.1  # between two checks of the request to stop
 LEAVE_SECONDS = 2  # for requests still being answered when the server ends
 LEAST_PASSWORD = 8  # characters
 
 
 class Server:
-    """A page at an address, which is bound when this is created.
+    """A page at an address; the constructor binds it.
 
     Attributes:
       address: of the page, with the token that opens it. gate: the ASGI application.
@@ -46,8 +46,8 @@ class Server:
         """Binds an address.
 
         Args:
-          port: 0 takes a free one, or the kept one.
-          kept: a file that keeps port, token and cookie; it is made if it is missing.
+          port: 0 takes the kept one, or else a free one.
+          kept: a file that keeps port, token and cookie; created if missing.
 
         Raises:
           InvalidParameterError: if others could reach the page and there is no password.
@@ -107,7 +107,7 @@ class Server:
 
 @contextmanager
 def _unanswered_in_silence() -> Iterator[None]:
-    """Suppresses log lines about requests that the end of the server cuts off: they are no defect."""
+    """Suppresses log lines about requests cut off by the shutdown: they are no defect."""
 
     def tells(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -153,8 +153,8 @@ def read_password(path: Path) -> str:
     """Returns the password in a file: its first line.
 
     Raises:
-      InvalidParameterError: if it is too short.
-      InputFileError: if the file cannot be read.
+      InvalidParameterError: if it is too short, or the file cannot be read.
+      InputFileError: if the file is too large, or no regular file.
     """
     try:
         lines = read_file(path, PASSWORD).decode("utf-8", "replace").splitlines()

@@ -1,1 +1,1 @@
-"""Answers of the page's requests as JSON, each from a function of `query`, `book`, `store` or `exchange`."""
+"""Answers the page's requests as JSON, each by a function of `query`, `book`, `store` or `exchange`."""

@@ -1,4 +1,4 @@
-"""Turns requests into their models, and answers and errors into responses."""
+"""Parses requests into their models, and turns answers and errors into responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..served_file import ServedFile
 from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 
 CSV = "csv"  # the parameter that asks for a file
-QUESTION_SECONDS = 20.0  # most time of an answer
+QUESTION_SECONDS = 20.0  # time limit of an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409), (ChangedMeanwhileError, 409))
 _W = TypeVar("_W", bound=Wanted)
 Answer = Callable[[ServedFile, _W], Any]  # a response, a dict, or a report with `as_dict`
@@ -44,9 +44,9 @@ def error_of(error: Exception) -> Response:
 
 
 def get(path: str, kind: type[_W], answer: Answer[_W]) -> Route:
-    """Returns the route of a question; its answer is made in a thread, from the parameters of the address.
+    """Returns the route of a GET request; a thread answers it from the parameters of the address.
 
-    With the parameter `csv` it is a file of the rows of that name in the answer.
+    With the parameter `csv` the response is a file of the answer's rows of that name.
     """
 
     def endpoint(request: Request) -> Response:
@@ -62,7 +62,7 @@ def get(path: str, kind: type[_W], answer: Answer[_W]) -> Route:
 
 
 def post(path: str, kind: type[_W], answer: Answer[_W], *, writes: bool = True) -> Route:
-    """Returns the route of a request that changes something, or is too long for an address: a JSON object.
+    """Returns the route of a JSON request that changes something, or is too long for an address.
 
     With `writes` it is refused where nothing may be changed.
     """
@@ -94,7 +94,7 @@ def _answered(answer: Answer[_W], served: ServedFile, wanted: _W, table: str) ->
 
 
 def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
-    """Returns some rows of an answer as a file; table: where they are, such as "node.moves".
+    """Returns some rows of an answer as a file; `table`: their path in the answer, such as "node.moves".
 
     Raises:
       InvalidParameterError: if the answer has no such rows.

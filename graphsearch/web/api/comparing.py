@@ -22,7 +22,7 @@ from .requests import DiffWanted, Nothing, OtherFile, TaskWanted
 
 
 def _others(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
-    """Returns the files that the served one may be compared with."""
+    """Returns the files to compare the served one with."""
     return {"files": list(served.others())}
 
 
@@ -45,7 +45,7 @@ def _compare(served: ServedFile, wanted: DiffWanted) -> CompareTask:
 
 
 def _compared(served: ServedFile, wanted: TaskWanted) -> dict[str, object]:
-    """Returns the differences that a comparison has found."""
+    """Returns the differences found by a comparison."""
     job = served.queue.job(wanted.number)
     if not isinstance(job.task, CompareTask) or job.state != DONE or not job.task.file.exists():
         raise InvalidParameterError("this task has compared nothing")

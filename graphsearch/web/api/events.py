@@ -16,9 +16,9 @@ from starlette.routing import Route
 from ..served_file import ServedFile
 from .asking import served_by
 
-TICK_SECONDS = 0.1  # between two looks at the queue
-FILE_SECONDS = 1.0  # between two looks at the file
-SILENCE_SECONDS = 15.0  # then a line is sent anyway, so that a lost page is noticed
+TICK_SECONDS = 0.1  # between two checks of the queue
+FILE_SECONDS = 1.0  # between two checks of the file
+SILENCE_SECONDS = 15.0  # then a line is sent anyway, to detect a lost connection
 
 
 def _events(request: Request) -> StreamingResponse:

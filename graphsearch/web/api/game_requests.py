@@ -1,4 +1,4 @@
-"""Requests about imported games as models."""
+"""Models of requests about imported games."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GameListWanted(GivenPosition):
 
 
 class GameWanted(GivenPosition):
-    """An imported game, and the position that is looked for in it."""
+    """An imported game, and the position to find in it."""
 
     source: Ply
     number: Ply

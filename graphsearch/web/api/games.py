@@ -1,4 +1,4 @@
-"""Imported games: their results at a position, the list of them, and one with all that its file says."""
+"""Imported games: results at a position, the list of games, and one game with comments and variations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
 
 
 def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
-    """Returns a game for the notation, and the ply at which it has the position, 0 if it never has."""
+    """Returns a game for the notation pane, and the ply at which it reaches the position, 0 if never."""
     with open_to_read(served.path) as store:
         row, *_ = kept_game(store, wanted.source, wanted.number)
     text, is_whole = whole_text(served.path, wanted.source, wanted.number, row)
@@ -49,7 +49,7 @@ def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
 
 
 def _ply_of(game: ReadGame, board: chess.Board) -> int:
-    """Returns the ply at which a game has a position, 0 if it never has."""
+    """Returns the ply at which a game reaches a position, 0 if never."""
     wanted, tree, at, ply = key_text(board), Tree(game.moves), START, 0
     while behind := tree.behind(at):
         at, ply = behind[0], ply + 1

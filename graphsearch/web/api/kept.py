@@ -1,4 +1,4 @@
-"""Tasks from requests, now or after a restart: the file keeps the requests, never the tasks themselves."""
+"""Makes tasks from requests, now or after a restart: the file keeps the requests, never the tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..jobs.tasks import READING, ImportTask, ReviewTask, Task
 from ..served_file import ServedFile
 from .requests import Wanted, problem_of
 
-FLUSH_SECONDS = 2.0  # for which a request waits until the file has its task
+FLUSH_SECONDS = 2.0  # time limit of saving a task before its request is answered
 
 _W = TypeVar("_W", bound=Wanted)
 Maker = Callable[[ServedFile, _W], Task]
@@ -44,7 +44,7 @@ def queue(served: ServedFile, name: str, wanted: Wanted, *, now: bool = False) -
 
 
 def restore(served: ServedFile) -> None:
-    """Brings the queue of a server that has ended back: what had not ended waits until it is let go on."""
+    """Restores the queue of an ended server; unfinished tasks wait until the queue is released."""
     served.kept_queue.begin()
     rows = served.kept_queue.rows()
     ended = [row for row in rows if row.state in ENDED][-KEPT:]
@@ -56,7 +56,7 @@ def restore(served: ServedFile) -> None:
 
 
 def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
-    """Returns the job of a row; one whose task cannot be made has failed, and says why."""
+    """Returns the job of a row; if its task cannot be made, a failed job with the reason."""
     facts = json.loads(row.facts)
     facts.pop("title", None)
     error, state = row.note or "", INTERRUPTED if row.state == RUNNING else row.state
@@ -77,10 +77,10 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
 
 
 def _made(served: ServedFile, kept: dict[str, object]) -> tuple[Request, Task]:
-    """Returns a request that the file keeps, and its task.
+    """Returns a request kept in the file, and its task.
 
     Raises:
-      GraphSearchError: if there is none, or it is refused by now.
+      GraphSearchError: if there is no request, or it is refused now.
     """
     name, wanted = kept.get("name"), kept.get("wanted")
     if not isinstance(name, str) or name not in _MAKERS or not isinstance(wanted, dict):

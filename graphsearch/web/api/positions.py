@@ -1,4 +1,4 @@
-"""Answers about one position, and about the line that leads there."""
+"""Answers about one position, and about the line to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .requests import (
     TreeWanted,
 )
 
-MOST_GAMES = 500  # of a pasted PGN, that are offered
+MOST_GAMES = 500  # games offered from a pasted PGN
 
 
 def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _around(wanted: NeighbourhoodWanted) -> partial[Neighbourhood]:
 
 
 def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:
-    """Returns the same picture as a file for papers or Graphviz."""
+    """Returns the same graph as an SVG file, or for Graphviz."""
     text = (dot_of if wanted.form == "dot" else svg_of)(_around(wanted)(served.path))
     name = f'attachment; filename="graph.{wanted.form}"'
     return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
@@ -186,7 +186,7 @@ def _game(board: chess.Board, headers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _pgn(served: ServedFile, wanted: PgnWanted) -> dict[str, Any]:
-    """Returns the line as PGN, with the tags of its game; its result only if that is the whole game."""
+    """Returns the line as PGN, with the tags of its game; its result only if the line is the whole game."""
     board = wanted.board()
     game = chess.pgn.Game.from_board(board)
     own = {name: " ".join(value.split()) for name, value in wanted.headers.items() if _is_tag(name)}

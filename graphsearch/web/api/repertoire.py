@@ -1,4 +1,4 @@
-"""Repertoires for the page: shown, changed, imported, exported, drilled; and what changed since a visit."""
+"""Repertoires for the page: show, change, import, export and drill; and the changes since a visit."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .repertoire_requests import (
 )
 from .studies import closed, imported
 
-MOST_CHANGES, MOST_WAYS = 1000, 100  # of an answer, and of those with a line
+MOST_CHANGES, MOST_WAYS = 1000, 100  # changes in an answer; with a line each
 
 
 # ------------------------------------------------------------ repertoires
 def _repertoire(served: ServedFile, wanted: RepertoireWanted) -> dict[str, object]:
-    """Returns a repertoire with its gaps and weak spots, and what is due of it."""
+    """Returns a repertoire with its gaps, weak spots and due positions."""
     state = drill.due_cards(served.kept, wanted.side, today=wanted.today()).drills[0]
     facts = {"cards": state.cards, "due": len(state.due), "next_due": state.next_due}
     return survey(served.kept, wanted.side).as_dict() | facts | {"closed": closed(served)}
@@ -75,12 +75,12 @@ def _answer(served: ServedFile, wanted: DrillAnswer) -> drill.Verdict:
 
 # ------------------------------------------------------------ visits
 def _changes(served: ServedFile, wanted: ChangesWanted) -> dict[str, object]:
-    """Returns what changed since the last visit that the file knows of."""
+    """Returns the changes since the last visit recorded in the file."""
     return _shown(served, changes_since_visit(served.kept), ways=wanted.ways)
 
 
 def _changes_since(served: ServedFile, wanted: SeenWanted) -> dict[str, object]:
-    """Returns what changed since numbers that the browser has kept."""
+    """Returns the changes since the numbers kept by the browser."""
     found = changes_since(served.kept, [one.row() for one in wanted.seen], wanted.since)
     return _shown(served, found, ways=wanted.ways)
 
@@ -92,13 +92,13 @@ def _shown(served: ServedFile, found: VisitChanges, *, ways: bool) -> dict[str, 
 
 
 def _visit(served: ServedFile, wanted: LookedAt) -> dict[str, object]:
-    """Keeps that a person has looked at the file until now."""
+    """Records a visit of the file up to now."""
     note_visit(served.path, wanted.looked)
     return {}
 
 
 def _snapshot(served: ServedFile, wanted: LookedAt) -> dict[str, object]:
-    """Returns the numbers that the browser keeps of a file that cannot be written."""
+    """Returns the numbers that the browser keeps if the file cannot be written."""
     return {"seen": [asdict(one) for one in snapshot(served.kept, wanted.looked)]}
 
 

@@ -1,4 +1,4 @@
-"""The requests about repertoires, their drill, and visits."""
+"""Models of requests about repertoires, their drill, and visits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Share = Annotated[float, Field(ge=-1, le=1)]
 
 
 class OnDay(Wanted):
-    """What is asked or answered on a day of the person's calendar; without one it is the server's."""
+    """A request on a day of the user's calendar; by default the server's."""
 
     day: Annotated[str, Field(max_length=10)] | None = None
 
@@ -28,7 +28,7 @@ class OnDay(Wanted):
         """Returns the day, None if none is given.
 
         Raises:
-          InvalidParameterError: if it is no day.
+          InvalidParameterError: if it is not a date.
         """
         try:
             return date.fromisoformat(self.day) if self.day else None
@@ -55,7 +55,7 @@ class RepertoireLine(GivenPosition):
 
 
 class RepertoireFile(SideWanted):
-    """A file that is written from a side's repertoire."""
+    """A side's repertoire as a file."""
 
     form: Literal["pgn", "toml"] = "pgn"
 
@@ -65,7 +65,7 @@ class RepertoireImport(SideWanted, StudyImport):
 
 
 class DrillWanted(RepertoireLine, OnDay):
-    """The next question behind a line, or, with `anew`, of a new one."""
+    """The next question after a line, or, with `anew`, of a new line."""
 
     anew: bool = False
 
@@ -77,13 +77,13 @@ class DrillAnswer(RepertoireLine, OnDay):
 
 
 class ChangesWanted(Wanted):
-    """What changed since the last visit, with lines to the positions if `ways` is set."""
+    """The changes since the last visit, with lines to the positions if `ways` is set."""
 
     ways: bool = False
 
 
 class SeenPosition(Wanted):
-    """The numbers of a position as they were."""
+    """The former numbers of a position."""
 
     key: Annotated[str, Field(max_length=20)]
     fen: Fen
@@ -102,13 +102,13 @@ class SeenPosition(Wanted):
 
 
 class SeenWanted(ChangesWanted):
-    """What changed since numbers that the browser has kept."""
+    """The changes since the numbers kept by the browser."""
 
     since: Annotated[str, Field(max_length=40)]
     seen: Annotated[list[SeenPosition], Field(max_length=MOST_SEEN)] = Field(default_factory=list)
 
 
 class LookedAt(Wanted):
-    """The positions that a person has looked at."""
+    """The positions that the user has looked at."""
 
     looked: Annotated[list[Fen], Field(max_length=MOST_LOOKED_AT)] = Field(default_factory=list)

@@ -1,6 +1,6 @@
-"""Every request of the page as a model: its fields, their types and bounds. Other fields are refused.
+"""Models of the page's requests: their fields, types and bounds. Other fields are refused.
 
-A field that is empty counts as one that is missing: forms send all that they have.
+An empty field counts as missing: forms send all their fields.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _RULES = Rules()
 
 
 def _whole(value: object) -> object:
-    """Returns the whole number in a form or an address; anything else is left to the model."""
+    """Returns the whole number in a form or an address; the model checks anything else."""
     if isinstance(value, bool):
-        raise ValueError("expected a whole number")  # the model turns it into an answer
+        raise ValueError("expected a whole number")  # the model reports it
     return whole_number(value) if isinstance(value, str) else value
 
 
@@ -57,7 +57,7 @@ class Wanted(BaseModel):
     @classmethod
     def _without_blanks(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
-            raise ValueError("a request must be a JSON object")  # the model turns it into an answer
+            raise ValueError("a request must be a JSON object")  # the model reports it
         return {name: value for name, value in given.items() if value is not None and value != ""}
 
 
@@ -128,7 +128,7 @@ class Rooted(Wanted):
     line: Line = ""
 
     def board(self) -> chess.Board | None:
-        """Returns the position, None: all roots.
+        """Returns the position; None for all roots.
 
         Raises:
           InvalidPositionError: if it is not a legal position.
@@ -192,7 +192,7 @@ class BookWanted(Wanted):
 
 
 class WhyWanted(GivenPosition, BookWanted):
-    """Why a move is in a book."""
+    """A book's decisions on a position."""
 
 
 class DisagreeWanted(Wanted):
@@ -229,7 +229,7 @@ class FindWanted(Wanted):
 
 
 class SqlWanted(Wanted):
-    """A reading statement."""
+    """A read-only SQL statement."""
 
     statement: Statement = ""
 
@@ -284,7 +284,7 @@ class DiffWanted(OtherFile):
 
 
 class TaskWanted(Wanted):
-    """What a task has found, by its number."""
+    """The result of a task, by its number."""
 
     number: Ply
 
@@ -315,22 +315,20 @@ class SearchWanted(GivenPosition, Settings, Limited):
 
 
 class GameSearchWanted(SearchWanted):
-    """A search of every position of a line, each until it has so many visits; the limits are of one position
-    alone, as the form has them for both.
-    """
+    """A search of every position of a line to `until` visits; the limits are ignored."""
 
     until: Count = 10_000
 
 
 class FollowedRoot(GivenPosition):
-    """A position that is searched in turn with others, and the moves it may take."""
+    """A position to search in turn with others, and the moves to search there."""
 
     share: Annotated[float, Field(ge=0.01, le=1000)] = 1.0
     searchmoves: Words = ""
 
 
 class FollowWanted(Settings):
-    """The positions that the search follows from now on."""
+    """The positions to search in turn from now on."""
 
     roots: Annotated[list[FollowedRoot], Field(min_length=1, max_length=MOST_FOLLOWED)]
 
@@ -366,7 +364,7 @@ class ImportWanted(Wanted):
 
 
 class KeptImport(ImportWanted):
-    """An import whose file was received; `file`: its name in the folder of the queue."""
+    """An import with its received file; `file`: its name in the folder of the queue."""
 
     form: Literal["pgn", "polyglot", "epd"]
     file: Upload
@@ -382,7 +380,7 @@ class ReviewWanted(Settings):
 
 
 class KeptReview(ReviewWanted):
-    """A review whose file was received, as an import."""
+    """A review with its received file; `file`: as for an import."""
 
     file: Upload
 

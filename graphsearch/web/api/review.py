@@ -1,4 +1,4 @@
-"""Reviews of games: uploads wait in the queue; finished reviews are shown and downloaded."""
+"""Reviews of games: queues uploads; shows finished reviews, and sends their files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _review(request: Request) -> Response:
         wanted = read_query(ReviewWanted, request.query_params)
         place = served.folder / uuid4().hex
         kept = KeptReview(file=place.name, **wanted.model_dump())
-        review_task(served, kept)  # refuses what is wrong before the file is sent
+        review_task(served, kept)  # refuses a wrong request before the upload
         await received(request, place)
         return JSONResponse(await run_in_threadpool(queue, served, "review", kept))
     except GraphSearchError as error:

@@ -1,4 +1,7 @@
-"""Studies and notes for the notation pane: read, changed by whoever read them last, imported and exported."""
+"""Reads, changes, imports and exports studies and notes for the notation pane.
+
+A change names the revision that was read.
+"""
 
 from __future__ import annotations
 
@@ -49,18 +52,18 @@ from .work import file_name, received
 
 _Upload = TypeVar("_Upload", bound=StudyImport)
 
-IMPORT_SECONDS = 60.0  # the most of an import from the page
+IMPORT_SECONDS = 60.0  # time limit of an import from the page
 MOST_SHOWN, FIRST_SHOWN = 50_000, 2000  # characters of a comment, and of the beginning of a longer one
 
 
 # ------------------------------------------------------------ studies
 def _studies(served: ServedFile, wanted: Nothing) -> dict[str, object]:
-    """Returns the list of studies, and why they cannot be changed, if so."""
+    """Returns the list of studies, and the reason if they cannot be changed."""
     return studies.list_studies(served.path).as_dict() | {"closed": closed(served)}
 
 
 def closed(served: ServedFile) -> str:
-    """Returns why nothing can be written; empty if it can."""
+    """Returns the reason if the file cannot be written; else empty."""
     try:
         served.may_write()
     except GraphSearchError as error:
@@ -89,7 +92,7 @@ def _move(move: StudyMove) -> dict[str, object]:
 
 
 def _shown(text: str) -> str:
-    """Returns a comment, of a very long one the beginning."""
+    """Returns a comment, or the beginning of a very long one."""
     if len(text) <= MOST_SHOWN:
         return text
     return f"{text[:FIRST_SHOWN]}... ({len(text) - FIRST_SHOWN:,} more characters are in the file)"
@@ -114,7 +117,7 @@ def _change(wanted: StudyChangeWanted) -> StudyChange:
 
 
 def _new(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
-    """Makes a study, with a number behind its name if that is taken."""
+    """Makes a study, with a number after its name if the name exists."""
     change = _change(wanted)
     board = named_board(wanted.root) if wanted.root else chess.Board()
     found = studies.create_study(served.path, wanted.name or "", fen_of(board), change)
@@ -143,7 +146,7 @@ async def _import(request: Request) -> Response:
 async def imported(
     request: Request, model: type[_Upload], add: Callable[[Path, _Upload, GivenFile], dict[str, object]]
 ) -> Response:
-    """Answers what an uploaded file adds to the served one, by `add`, within `IMPORT_SECONDS`."""
+    """Adds an uploaded file to the served one by `add`, within `IMPORT_SECONDS`; returns its report."""
     served = served_by(request)
 
     def read(file: Path, wanted: _Upload) -> dict[str, object]:
@@ -172,13 +175,13 @@ def _pgn(served: ServedFile, wanted: StudyWanted) -> Response:
 
 
 def _tree_pgn(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
-    """Returns what the pane shows as PGN; nothing is kept."""
+    """Returns the pane's game as PGN, without saving it."""
     board = named_board(wanted.root) if wanted.root else chess.Board()
     return {"pgn": studies.pgn_of(fen_of(board), _change(wanted))}
 
 
 def _read(served: ServedFile, wanted: TreeText) -> dict[str, object]:
-    """Returns one game of a text with all that is in it, for the pane; nothing is kept."""
+    """Returns one game of a text for the pane, with all comments and variations, without saving it."""
     lines = TextIOWrapper(BytesIO(wanted.text.encode()), encoding="latin-1", newline="")
     game = next((one for one in read_games(lines, "the text") if one.number == wanted.number), None)
     if game is None:
@@ -187,7 +190,7 @@ def _read(served: ServedFile, wanted: TreeText) -> dict[str, object]:
 
 
 def tree_dict(game: ReadGame) -> dict[str, object]:
-    """Returns a game that was read for the pane."""
+    """Returns a parsed game as a JSON object for the pane."""
     root = game.fen or chess.STARTING_FEN
     moves = [_move(game.moves[number - 1]) for number in Tree(game.moves).below(START)]
     texts = {"headers": game.headers, "comment": _shown(game.comment), "left_out": game.left_out}

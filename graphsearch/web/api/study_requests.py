@@ -1,4 +1,4 @@
-"""The requests of the notation pane."""
+"""Models of the notation pane's requests."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Uci = Annotated[str, Field(max_length=5)]
 
 
 class StudyWanted(Wanted):
-    """A study by its number; all of them where that makes sense."""
+    """A study by its number; 0 for all studies where that makes sense."""
 
     id: Number = 0
 
 
 class GivenMove(Wanted):
-    """A move of a study, new or changed; with `keeps` its comments stay, as one that is shown in part."""
+    """A move of a study, new or changed; with `keeps` its comments stay: the page shows them in part."""
 
     id: Number
     parent: Number = 0
@@ -36,7 +36,7 @@ class GivenMove(Wanted):
 
 
 class StudyChangeWanted(Wanted):
-    """What is changed in a study; `comment` with `says` set, as an empty one counts as none."""
+    """A change of a study; with `says` it sets `comment`, since an empty field counts as missing."""
 
     put: Annotated[list[GivenMove], Field(max_length=MOST_MOVES)] = Field(default_factory=list)
     drop: Annotated[list[Number], Field(max_length=MOST_MOVES)] = Field(default_factory=list)
@@ -47,7 +47,7 @@ class StudyChangeWanted(Wanted):
 
 
 class StudyEdit(StudyChangeWanted):
-    """A change of a study as it was read."""
+    """A change of a study at the revision that was read."""
 
     id: Number
     revision: Number
@@ -60,7 +60,7 @@ class NewStudy(StudyChangeWanted):
 
 
 class StudyGone(Wanted):
-    """A study to delete, as it was read."""
+    """A study to delete, at the revision that was read."""
 
     id: Number
     revision: Number
@@ -79,14 +79,14 @@ class TreeText(Text):
 
 
 class ValuesWanted(Wanted):
-    """The values of moves: number of the parent and move of each, as in `query/tree_values.py`."""
+    """The values of moves, each named by its parent's number and itself, as in `query/tree_values.py`."""
 
     root: Words = "startpos"
     moves: Annotated[list[tuple[Number, Uci]], Field(max_length=MOST_VALUES)] = Field(default_factory=list)
 
 
 class NoteWritten(GivenPosition):
-    """The note on a position as it is to be; `revision` is that of the one that was read."""
+    """The new note on a position; `revision`: that of the note that was read."""
 
     text: Annotated[str, Field(max_length=MOST_BODY_BYTES)] = ""
     revision: Number = 0

@@ -40,7 +40,7 @@ from .requests import (
     read_query,
 )
 
-WRITE_BYTES = 1 << 20  # of an upload, written at once
+WRITE_BYTES = 1 << 20  # of an upload, in one write
 LONGEST_NAME = 120
 
 
@@ -63,7 +63,7 @@ def _search(served: ServedFile, wanted: SearchWanted) -> SearchTask:
 
 @makes("search-game", GameSearchWanted)
 def _game(served: ServedFile, wanted: GameSearchWanted) -> SearchTask:
-    """Returns a search of every position of a line, each to so many visits."""
+    """Returns a search of every position of a line, each to `until` visits."""
     served.may_write()
     board = wanted.board()
     boards = [board.copy()]
@@ -101,7 +101,7 @@ def _root(wanted: FollowedRoot) -> Root:
 
 
 def _listed(board: chess.Board, words: str) -> tuple[str, ...]:
-    """Returns the moves of a position in UCI that a form names; none for an empty text."""
+    """Returns the moves in a form's text, in UCI; none for an empty text."""
     return tuple(move.uci() for move in read_moves(board, words)) if words.strip() else ()
 
 
@@ -143,7 +143,7 @@ def _name(board: chess.Board) -> str:
 
 # ---------------------------------------------------------------- books
 def _queue_build(served: ServedFile, wanted: BuildWanted) -> dict[str, Any]:
-    """Queues a build of a book, and tells what its text leaves open."""
+    """Queues a build of a book; returns it with the notes on its text."""
     found = queue(served, "build", wanted)
     return found | {"notes": list(parse_config(wanted.text, served.folder, "BOOK.toml").notes)}
 
@@ -214,10 +214,10 @@ def _import_task(served: ServedFile, wanted: KeptImport) -> ImportTask:
 
 
 async def received(request: Request, file: Path) -> Path:
-    """Returns the uploaded file of a request, written as it arrives.
+    """Writes a request's upload to a file as it arrives; returns the file.
 
     Raises:
-      InputFileError: if it is too large.
+      InputFileError: if it is too large, or cannot be written.
     """
     size, piece = 0, bytearray()
     try:
@@ -281,7 +281,7 @@ def _download(request: Request) -> Response:
 
 # ---------------------------------------------------------------- the queue
 def _queue(served: ServedFile, order: Order) -> dict[str, Any]:
-    """Changes the queue: `stop` (a job by number), `hold`, `go`, `clear` or `forget` (what has ended)."""
+    """Changes the queue: `stop` (a job by number), `hold`, `go`, `clear` or `forget` (ended jobs)."""
     tasks = served.queue
     if order.action == "stop":
         tasks.stop(order.number, hold=order.hold)

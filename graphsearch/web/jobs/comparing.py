@@ -1,4 +1,4 @@
-"""Compares two graph files for the page, in the other process."""
+"""Compares two graph files for the page, in the worker process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Searches of the board, wherever it goes, and of a list of other positions, each for its share of the time.
+"""Searches the board's current position and a list of others, each for its share of the time.
 
-The graph stays open between two searches, so a position that is searched again goes on where it was.
+The graph stays open between two searches, so a repeated search of a position continues where it ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...search.turns import Root
     from .tasks import FollowTask, Requests, SendProgress
 
-IDLE_SECONDS = 0.03  # between two looks at requests while no root needs a search
+IDLE_SECONDS = 0.03  # between two checks of requests while no root needs a search
 
 
 def do_follow(task: FollowTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class _Follower:
 
     def run(self) -> dict[str, Any]:
         while not self._requests.stop.is_set():
-            self._requests.turn.clear()  # before the roots are read, so that later ones end the search
+            self._requests.turn.clear()  # before the roots are read, so that new ones end the search
             if self._requests.stop.is_set():
                 break
             if self._requests.roots is not None:
@@ -54,7 +54,7 @@ class _Follower:
         return {"stage": "done", "reason": "stop", **self._totals}
 
     def _search(self, root: Root) -> None:
-        """Searches a root for a turn, or until there are other roots."""
+        """Searches a root for a turn, or until other roots arrive."""
         self._reports.facts = {"title": f"follow {root.title}", "roots": self._turns.as_list()}
         result = self._result(root)
         self._totals["new_visits"] += result.new_visits
@@ -79,7 +79,7 @@ class _Follower:
         return search(self._graph, job, control)
 
     def _rest(self) -> None:
-        """Waits for other roots: those there are need no more search."""
+        """Waits for other roots: the current ones need no more search."""
         self._send({"stage": "resting", "roots": self._turns.as_list()})
         while not self._requests.turn.wait(IDLE_SECONDS):
             self._answer()

@@ -1,7 +1,7 @@
-"""The queue in the file: a thread writes its changes there, so that searches wait for nothing.
+"""Saves the queue in the file: a thread writes its changes, so that searches do not wait for them.
 
-Beside the file lies a folder, FILE-queue, with what tasks need: uploads and exports. Only one server keeps
-the queue of a file; another one has its queue in memory.
+The folder FILE-queue beside the file has the uploads and exports of tasks. Only one server keeps the queue of
+a file; another one has its queue in memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class KeptQueue:
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Takes the file; `begin` takes its queue."""
+        """Prepares the queue of a file; `begin` locks it."""
         self.problem = READ_ONLY if read_only else ""
         self.folder: Path | None = None
         self._path = path
@@ -43,7 +43,7 @@ class KeptQueue:
         self._lock: int | None = None
 
     def begin(self) -> None:
-        """Takes the queue of the file, if nobody else has it."""
+        """Locks the queue of the file and starts to save it, unless another server has it."""
         if not self.problem and not os.access(file_of_tables(self._path), os.W_OK):
             self.problem = READ_ONLY
         if not self.problem:
@@ -52,7 +52,7 @@ class KeptQueue:
             threading.Thread(target=self._write, daemon=True).start()
 
     def _locked(self, folder: Path) -> int | None:
-        """Returns a lock of the folder, which it makes; None if somebody else has it."""
+        """Makes the folder and returns its lock; None, with `problem` set, if that fails."""
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             found = lock_of(folder / LOCK)
@@ -77,17 +77,17 @@ class KeptQueue:
             return []
 
     def put(self, row: TaskRow) -> None:
-        """Writes a task soon."""
+        """Queues a task to be written."""
         if self.folder is not None:
             self._changes.put(row)
 
     def drop(self, number: int) -> None:
-        """Takes a task away soon."""
+        """Queues a task to be deleted."""
         if self.folder is not None:
             self._changes.put(number)
 
     def flush(self, seconds: float) -> bool:
-        """Waits until the file has all changes; returns whether it has."""
+        """Waits at most `seconds` until the file has all changes; returns whether it has."""
         if self.folder is None:
             return False
         done = threading.Event()
@@ -95,7 +95,7 @@ class KeptQueue:
         return done.wait(seconds) and not self.problem
 
     def close(self, wanted: set[Path], seconds: float) -> None:
-        """Writes what is left, and removes the files that no task needs."""
+        """Writes the remaining changes, removes the files that no task needs, and unlocks the queue."""
         if self.folder is None or self._lock is None:
             return
         self.flush(seconds)

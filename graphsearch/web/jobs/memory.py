@@ -1,6 +1,6 @@
-"""Questions to the memory of a running search: the server asks, its process answers between two slices.
+"""Queries the memory of a running search: the server asks, the search answers between two slices.
 
-What is found there is as new as the search itself; the file has the state of the last save.
+The answer has the current state of the search; the file has the state of the last save.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ...graph.view import Reader
     from ...store.record.node import NodeRecord
 
-ANSWER_SECONDS = 0.5  # the most that an answer is waited for; then the file answers
-DEAF_SECONDS = 1.0  # for which a search that gave no answer is not asked again: it saves, or reads
+ANSWER_SECONDS = 0.5  # timeout of an answer; then the file answers
+DEAF_SECONDS = 1.0  # without questions after a timeout: the search is saving or reading
 
-# of records, or of a file; it goes to another process, as a partial of a function
+# a function of records, or of a file; sent to another process as a partial
 Ask = Callable[[Any], Answer | dict[str, Any]]
 
 
@@ -44,7 +44,7 @@ class Memory(Records):
 
 
 def node(records: Records, board: chess.Board) -> dict[str, Any]:
-    """Returns the node of a position as the page has it, without its games and without lines."""
+    """Returns the node of a position for the page, without its games and lines."""
     found = moves_with(records, board, {})
     return found.as_dict() | {"mate": found.node.mate}
 
@@ -59,7 +59,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """Its answer as a JSON object; None if memory has none, or the question was refused."""
+    """The answer to a question as a JSON object; None if the search refused it."""
 
     number: int
     found: dict[str, Any] | None
@@ -80,7 +80,7 @@ def json_of(found: Answer | dict[str, Any]) -> dict[str, Any]:
 
 
 class OpenQuestions:
-    """The questions of the server that a search has not answered yet; for any thread."""
+    """The server's questions that a search has not answered yet; thread-safe."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -89,7 +89,7 @@ class OpenQuestions:
         self._deaf_until = 0.0
 
     def ask(self, send: Callable[[Question], None], ask: Ask) -> dict[str, Any] | None:
-        """Sends a question; returns its answer, None if there is none in time."""
+        """Sends a question; returns its answer, None if there is none within `ANSWER_SECONDS`."""
         if time.monotonic() < self._deaf_until:
             return None
         waiting: Future[dict[str, Any] | None] = Future()
@@ -109,14 +109,14 @@ class OpenQuestions:
                 self._open.pop(number, None)
 
     def settle(self, answer: MemoryAnswer) -> None:
-        """Gives an answer to who waits for it."""
+        """Passes an answer to the thread that asked."""
         with self._lock:
             waiting = self._open.get(answer.number)
         if waiting is not None and waiting.set_running_or_notify_cancel():
             waiting.set_result(answer.found)
 
     def cancel(self) -> None:
-        """Answers none of the open questions: their search has ended."""
+        """Cancels the open questions: their search has ended."""
         self._deaf_until = 0.0
         with self._lock:
             for waiting in self._open.values():

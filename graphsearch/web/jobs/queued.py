@@ -14,15 +14,15 @@ from ...workers.process import Child
 from .tasks import READING, ImportTask, Reached, ReviewTask, SearchTask, Task
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
-INTERRUPTED = "interrupted"  # by the end of the server; it waits to be started anew
+INTERRUPTED = "interrupted"  # by the end of the server; it waits for a restart
 ENDED = (DONE, FAILED, STOPPED)
-OF_A_POSITION = ("nodes", "roots")  # facts that are not kept when a task has ended
+OF_A_POSITION = ("nodes", "roots")  # facts dropped when a task has ended
 REVIEW_ENDINGS = (".json", ".pgn", ".html")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a page asked for, from which the task is made anew: the name of the request, and its fields."""
+    """A page's request, by name and fields; a restarted server makes the task from it again."""
 
     name: str
     wanted: dict[str, object]
@@ -33,9 +33,9 @@ class QueuedTask:
     """A queued, running or ended task.
 
     Attributes:
-      request: makes it anew after a restart; None: it is not repeated.
+      request: makes the task again after a restart; None: the task is not repeated.
       state: `waiting`, `running`, `done`, `failed`, `stopped` or `interrupted`.
-      stopping: whether it was asked to end.
+      stopping: whether the task has been asked to end.
       facts: the latest report of its process. error: why it failed.
       before: seconds that it ran under a server that has ended.
     """
@@ -55,17 +55,17 @@ class QueuedTask:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """The seconds that the task has run."""
         last = self.ended or time.monotonic()
         return round(self.before + (last - self.began if self.began else 0.0), 1)
 
     @property
     def kind(self) -> str:
-        """What it does, in a word."""
+        """The kind of the task, in a word."""
         return type(self.task).__name__.removesuffix("Task").lower() or "task"
 
     def rest(self) -> Task:
-        """Returns the task from where an interruption has left it."""
+        """Returns the rest of the task after an interruption."""
         if isinstance(self.task, SearchTask):
             return replace(self.task, reached=Reached.of(self.facts))
         return self.task
@@ -91,14 +91,14 @@ class QueuedTask:
         return {name: value for name, value in self.facts.items() if name not in OF_A_POSITION}
 
     def row(self) -> TaskRow:
-        """Returns its row in the file."""
+        """Returns the task's row in the file."""
         request = {"name": self.request.name, "wanted": self.request.wanted} if self.request else {}
         texts = (json.dumps(request), json.dumps(self._kept_facts()))
         head = (self.number, self.kind, self.task.title, self.state)
         return TaskRow(*head, *texts, self.error or None, self.seconds, self.added, now())
 
     def files(self) -> set[Path]:
-        """Returns the files that it still needs, or has written."""
+        """Returns the files that the task still needs, or has written."""
         if isinstance(self.task, READING):
             return {self.task.file}
         written: set[Path] = set()

@@ -1,4 +1,4 @@
-"""Reports of a running search to the server: its counters, and the nodes that pages look at."""
+"""Reports a running search to the server: its counters, and the nodes that pages show."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ...search.results import Progress
     from .tasks import Requests, SendProgress
 
-UPDATE_SECONDS = 0.2  # between two signs of progress, at least
-LONGEST_SECONDS = 0.6  # between two updates of the numbers of a watched position, but for the next progress
-SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
+UPDATE_SECONDS = 0.2  # least time between two progress reports
+LONGEST_SECONDS = 0.6  # most time between two updates of the numbers, plus the wait for the next progress
+SHARE = 0.005  # of a search's time spent on lines for the page, and as much on everything else
 
 
 class Reports:
@@ -28,7 +28,7 @@ class Reports:
     """
 
     def __init__(self, read: Reader, requests: Requests, send: SendProgress, *, lines: int = 0) -> None:
-        """Takes what reads positions, and for how many moves of the root reports have lines."""
+        """Prepares reports; `read` reads positions, `lines` is the number of root moves with lines."""
         self.facts: dict[str, Any] = {}
         self._read, self._requests, self._send, self._most_lines = read, requests, send, lines
         self._numbers = _Share(SHARE, UPDATE_SECONDS, LONGEST_SECONDS)
@@ -52,7 +52,7 @@ class Reports:
         self._send(self.facts | report)
 
     def _watched(self, root: str) -> Iterator[NodeView]:
-        """Yields the watched positions that the graph knows."""
+        """Yields the watched positions in the graph, except the root."""
         from ...graph.view import view
 
         for fen in self._requests.watched:
@@ -62,10 +62,10 @@ class Reports:
 
 
 class _Share:
-    """A context whose body may take a share of the time: it is due again after a long enough pause."""
+    """A context that limits its body to a share of the time, by a pause until the next run."""
 
     def __init__(self, share: float, least: float, most: float = inf) -> None:
-        """Takes the share, and the least and most seconds between two times."""
+        """Sets the share, and the least and most seconds between two runs."""
         self._share = share
         self._least, self._most = least, most
         self._next = self._began = self._used = 0.0
@@ -92,7 +92,7 @@ def _lines_of(node: NodeView) -> dict[str, dict[str, list[str]]]:
 
 
 def _node(node: NodeView, lines: dict[str, dict[str, list[str]]]) -> dict[str, Any]:
-    """Returns a node for the page; its moves have the lines that are known, or none."""
+    """Returns a node for the page; its moves have the known lines."""
     found = node.as_dict()
     for move in found["moves"]:
         del move["pv"]

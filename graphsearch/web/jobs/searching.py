@@ -1,4 +1,4 @@
-"""Searches for the page, in the other process: of a graph file, or of a cluster with its own processes."""
+"""Searches a graph file, or a cluster with its own processes, for the page in the worker process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...search.results import SearchResult
     from .tasks import Requests, Searching, SendProgress
 
-CLUSTER_LINES = 5  # best moves whose lines a cluster reports; a search of one file is asked for them
+CLUSTER_LINES = 5  # best moves with lines in a cluster's reports; a search of one file answers queries
 
 Search = Callable[[chess.Board, "Limits", "OnProgress"], "SearchResult"]
 
@@ -33,8 +33,9 @@ Search = Callable[[chess.Board, "Limits", "OnProgress"], "SearchResult"]
 class Searched:
     """An open graph to search.
 
-    read: returns the record of a position. search: searches a position, and saves.
-      facts: of the last search, reported at the end. lines: of the root, in reports.
+    Attributes:
+      read: returns the record of a position. search: searches a position, and saves.
+      facts: of the last search, reported at the end. lines: root moves with lines in reports.
     """
 
     read: Reader
@@ -53,7 +54,7 @@ def do_search(task: SearchTask, requests: Requests, send: SendProgress) -> dict[
 
 @contextmanager
 def open_graph(task: Searching, requests: Requests, send: SendProgress) -> Iterator[Graph]:
-    """Yields the graph of a task, open in this process, when everything that it needs is compiled."""
+    """Compiles the kernels of a task, opens its graph in this process, and yields it."""
     from ...graph.graph import Graph
     from ...search.warm import paging_kernels_compiling
 
@@ -107,7 +108,7 @@ def _file(task: SearchTask, requests: Requests, send: SendProgress) -> Iterator[
 
 @contextmanager
 def _cluster(task: SearchTask, requests: Requests, send: SendProgress) -> Iterator[Searched]:
-    """Yields a cluster; its shards are processes of this one."""
+    """Yields a cluster; its shards are child processes of this one."""
     from ...evaluators.uniform import UniformEvaluator
     from ...search.job import Control, SearchJob
     from ...search.shards import warm
@@ -178,7 +179,7 @@ class _Searches:
         }
 
     def _limits(self, board: chess.Board) -> Limits | None:
-        """Returns the limits of a position; None if it has all its visits already."""
+        """Returns the limits of a position; None if it needs no more visits."""
         limits, until = self._reached.left(self._task.limits), self._task.until
         if until is None or limits is None:
             return limits

@@ -1,7 +1,7 @@
-"""Queue of tasks for other processes: one that writes the file at a time, and one that only reads.
+"""Runs queued tasks in other processes: at any time one that writes the file, and one that only reads.
 
 Waiting tasks continue when every page is closed, until they are stopped. The file keeps the queue
-(`kept_queue.py`): what a server that ended left behind waits, held, until somebody lets it go on.
+(`kept_queue.py`): tasks left by an ended server wait, held, until the user releases the queue.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from .tasks import (
 )
 from .worker import work
 
-KEPT = 30  # ended tasks that are still listed
+KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000
 MOST_WATCHED = 4  # positions that a search shows beside its own
 
-BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be ended at any moment
+BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be killed
 
 ANSWERING = ("searching", "resting")  # stages in which a search answers questions
 
 
 class TaskQueue:
-    """Starts tasks in processes; its methods are for any thread.
+    """Starts tasks in processes; its methods are thread-safe.
 
     Attributes:
-      version: grows with every change, so that a page knows whether there is news.
+      version: grows with every change, so that a reader detects changes.
     """
 
     def __init__(self, kept: KeptQueue | None = None) -> None:
-        """Takes what keeps the queue in the file; None: it is in memory only."""
+        """Makes an empty queue; `kept` saves it in the file, None: it is in memory only."""
         self.version = 0
         self._kept = kept
         self._changed = threading.Condition()
@@ -64,7 +64,7 @@ class TaskQueue:
 
     # ---------------------------------------------------------------- for requests
     def restore(self, jobs: Sequence[QueuedTask]) -> None:
-        """Takes the jobs of a server that has ended; what has not ended waits until the queue goes on."""
+        """Adds the jobs of an ended server; unfinished ones wait until the queue is released."""
         with self._changed:
             self._numbers = itertools.count(max((job.number for job in jobs), default=0) + 1)
             self._ended.extend(job for job in jobs if job.state in ENDED)
@@ -73,10 +73,10 @@ class TaskQueue:
             self._news()
 
     def add(self, task: Task, *, now: bool = False, request: Request | None = None) -> QueuedTask:
-        """Returns the job of a new task, which starts as soon as nothing else is running.
+        """Queues a task, which starts as soon as nothing else is running; returns its job.
 
         Args:
-          now: refuse it unless it can start at once. request: makes the task anew after a restart.
+          now: refuse it unless it can start at once. request: makes the task again after a restart.
 
         Raises:
           InvalidParameterError: if the queue is full, or if `now` and something is running.
@@ -100,7 +100,7 @@ class TaskQueue:
             return job
 
     def follow(self, task: FollowTask) -> QueuedTask:
-        """Returns the job that searches other roots from now on; a search of other positions ends before.
+        """Searches other roots from now on, and first ends any other search; returns the job.
 
         Raises:
           InvalidParameterError: if something else is running.
@@ -150,11 +150,11 @@ class TaskQueue:
         self._forget_all(self._waiting)
 
     def forget(self) -> None:
-        """Removes what has ended from the list."""
+        """Removes ended tasks from the list."""
         self._forget_all(self._ended)
 
     def watch(self, position: str) -> None:
-        """Makes a running search show a position too: those of the last few pages that asked."""
+        """Makes a running search report a position too; it reports the last `MOST_WATCHED` of them."""
         with self._changed:
             rest = [fen for fen in self._watched if fen != position]
             self._watched = (position, *rest)[:MOST_WATCHED]
@@ -163,7 +163,7 @@ class TaskQueue:
                 job.child.send(Watch(self._watched))
 
     def ask(self, ask: Ask) -> dict[str, Any] | None:
-        """Returns the answer of the memory of a running search; None if none runs, or it has no answer."""
+        """Returns the answer of a running search from its memory; None without a search or an answer."""
         with self._changed:
             job = self._running.get(False)
             if job is None or job.child is None or job.facts.get("stage") not in ANSWERING:
@@ -196,12 +196,12 @@ class TaskQueue:
 
     @property
     def writer(self) -> int | None:
-        """The queue's process that may be writing the file, None if there is none."""
+        """The pid of the queue's process that may be writing the file; None if there is none."""
         job = self._running.get(False)
         return job.child.pid if job and job.child else None
 
     def close(self, seconds: float = 600.0) -> None:
-        """Ends the present work, and returns when it is saved."""
+        """Ends the running tasks; returns when they are saved, or after `seconds`."""
         with self._changed:
             self._closed = True
             for job in self._running.values():
@@ -209,13 +209,13 @@ class TaskQueue:
             self._changed.wait_for(lambda: not self._running, seconds)
 
     def files(self) -> set[Path]:
-        """Returns the files that tasks of the list still need."""
+        """Returns the files that waiting and ended tasks still need."""
         with self._changed:
             return {path for job in (*self._waiting, *self._ended) for path in job.files()}
 
     # ---------------------------------------------------------------- inside; the lock is held
     def _deal(self) -> None:
-        """Starts waiting tasks as far as possible."""
+        """Starts the waiting tasks that can run."""
         for job in list(self._waiting):
             lane = isinstance(job.task, READING)
             if lane not in self._running and not self._closed and (lane or not self._held):
@@ -243,7 +243,7 @@ class TaskQueue:
 
     @staticmethod
     def _end_soon(job: QueuedTask) -> None:
-        """Ends a process: one that may be writing after it has saved, others at once."""
+        """Ends a job: a process that may be writing saves first, others are killed at once."""
         job.stopping = True
         if job.child:
             job.child.send(Stop())

@@ -1,4 +1,4 @@
-"""Tasks for the other process, as they are sent there: frozen values; and the messages between both."""
+"""Tasks for the worker process, as frozen values, and the messages between it and the server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXPORTS = {  # form -> ending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task; `title` is for people, `waits`: until no other program writes the file."""
+    """A task; `title` is for people, `waits`: whether it waits while another program writes the file."""
 
     title: str
     path: Path
@@ -46,7 +46,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searching(Task):
-    """A task that searches: with which evaluator, parameters and memory."""
+    """A task that searches, with its evaluator, parameters and memory."""
 
     evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
     params: SearchParams = field(default_factory=SearchParams)
@@ -55,10 +55,10 @@ class Searching(Task):
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a task of several searches has come.
+    """The progress of a task of several searches.
 
     Attributes:
-      positions: that are done. visits, evaluations, seconds: what the next one has used of its limits.
+      positions: number of finished ones. visits, evaluations, seconds: used by the next one.
     """
 
     positions: int = 0
@@ -68,14 +68,14 @@ class Reached:
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Reached:
-        """Returns it from the last report of a task, which the file keeps; from the start without one."""
+        """Returns the progress from the last report of a task, as the file keeps it; none without one."""
         kept = facts.get("reached")
         if not isinstance(kept, dict) or not all(isinstance(kept.get(x), int | float) for x in cls.__slots__):
             return cls()
         return cls(**{name: kept[name] for name in cls.__slots__})
 
     def left(self, limits: Limits) -> Limits | None:
-        """Returns what is left of the limits of the next position; None if one of them is reached."""
+        """Returns the remaining limits of the next position; None if one of them is reached."""
         left = {name: value - getattr(self, name) for name, value in limits.as_dict().items()}
         return Limits(**left) if min(left.values(), default=1) > 0 else None
 
@@ -101,7 +101,7 @@ class SearchTask(Searching):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowTask(Searching):
-    """Searches of some roots in turn, until it is stopped; `Roots` replaces them."""
+    """A search of some roots in turn, until it is stopped; `Roots` replaces them."""
 
     roots: tuple[Root, ...]
 
@@ -159,7 +159,7 @@ READING = ExportTask | CompareTask  # tasks that write no graph file run beside 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask(Task):
-    """Merging another graph file into the served one; `ram_bytes` of bringing values up to date."""
+    """A merge of another graph file into the served one; `ram_bytes`: of the refresh of its values."""
 
     other: Path
     ram_bytes: int | None = None
@@ -184,7 +184,7 @@ class ReviewTask(Task):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Request to end the present task, and to save it."""
+    """A request to end the running task, and to save it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Roots:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """A report of the process: `running` now and then, at last `done`, or `failed` with an `error`."""
+    """A report of the process: `running` now and then, finally `done`, or `failed` with an `error`."""
 
     state: str
     facts: dict[str, Any] = field(default_factory=dict)
@@ -217,8 +217,8 @@ class Requests:
     """The server's requests to a task.
 
     Attributes:
-      stop: the task is to end. turn: the present search of a `FollowTask` is to end.
-      watched: FENs that are shown too. roots: what a `FollowTask` searches now; None: its own.
+      stop: set to end the task. turn: set to end the current search of a `FollowTask`.
+      watched: FENs to report, too. roots: the new roots of a `FollowTask`; None: its own.
     """
 
     def __init__(self, pipe: Pipe) -> None:
@@ -230,7 +230,7 @@ class Requests:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def answer(self, records: Callable[[], Records]) -> None:
-        """Answers the open questions; for the thread of the search."""
+        """Answers the open questions; only the thread of the search calls it."""
         while not self._questions.empty():
             self._pipe.send(answer_of(self._questions.get(), records()))
 
@@ -258,7 +258,7 @@ class Requests:
 
 @contextlib.contextmanager
 def ready(spec: EvaluatorSpec, send: SendProgress) -> Iterator[Evaluator]:
-    """Yields an evaluator with its kernels, and those of a search that saves, compiled.
+    """Compiles the kernels of an evaluator and of a search that saves; yields the evaluator.
 
     A task calls it before it opens the file: a stop can then end its process at once.
     """

@@ -1,4 +1,4 @@
-"""The other process: runs one task, reports its progress, ends and saves on request."""
+"""The worker process: runs one task, reports its progress, ends and saves on request."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 MOST_PROBLEMS = 20  # of a merge or an import, reported to the page
 MOST_GAMES = 200  # of a review, for the page; the files have all
 MOST_LISTED = 20  # problems and players of a review in its report
-LOCK_SECONDS = 1.0  # between two checks whether the file is free
+LOCK_SECONDS = 1.0  # between two attempts to lock the file
 
 
 def work(pipe: Pipe) -> None:
-    """Runs the first task on a pipe, and listens there meanwhile."""
+    """Runs the first task of a pipe, and receives its requests meanwhile."""
     task = pipe.recv()
     requests = Requests(pipe)
     try:
@@ -57,7 +57,7 @@ def work(pipe: Pipe) -> None:
 
 
 def _when_free(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
-    """Runs a task; one that may wait does so until no other program writes the file."""
+    """Runs a task; with `waits`, it first waits until no other program writes the file."""
     while True:
         try:
             return _do(task, requests, send)

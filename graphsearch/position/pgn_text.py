@@ -130,10 +130,10 @@ class GameReader:
         self._deepest = deepest
         self._variations = variations
         self._notes = notes
-        self._said: list[str] = []  # of the open comment
+        self._comment_parts: list[str] = []  # of the open comment
         self._kinds: dict[str, tuple[Kind, str]] = {}
         self._number = first_line - 1
-        self._here = self._there = place  # where the present line begins and ends
+        self._line_start = self._line_end = place  # where the present line begins and ends
         self._comment = 0  # line where the open comment began
         self._opened: list[int] = []  # lines where the open variations began
         self._blank = True  # whether the line before was empty
@@ -152,7 +152,7 @@ class GameReader:
     def read_line(self, line: str) -> list[PgnGame]:
         """Returns the games that end before or in the next line."""
         self._number += 1
-        self._here, self._there = self._there, self._there + len(line)
+        self._line_start, self._line_end = self._line_end, self._line_end + len(line)
         if self._number == 1:
             line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
         self._take(line)
@@ -161,7 +161,7 @@ class GameReader:
 
     def finish(self) -> list[PgnGame]:
         """Returns the game that ends with the text, if one is open."""
-        self._end(self._there)
+        self._end(self._line_end)
         return self._take_ready()
 
     @property
@@ -181,10 +181,10 @@ class GameReader:
             self._blank = not line.strip(_BLANK)
             end = line.find("}")
             if self._notes and self._text <= self._most_text:
-                self._said.append(line if end < 0 else line[:end])
+                self._comment_parts.append(line if end < 0 else line[:end])
             if end >= 0:
                 self._comment = 0
-                self._note("".join(self._said))
+                self._add_note("".join(self._comment_parts))
                 self._take_moves(line, end + 1)
         elif line[:1] != "%":
             self._blank = not line.strip(_BLANK)
@@ -215,7 +215,7 @@ class GameReader:
             self._in_moves or (self._blank and any(name in self._game.headers for name, _ in tags))
         )
         if again:
-            self._end(self._here)
+            self._end(self._line_start)
         self._blank = False
         game = self._current()
         if not tags:
@@ -240,14 +240,14 @@ class GameReader:
                 return
             position = found.end()
             if found[0] == ";":
-                self._note(COMMENT + line[position:].replace("}", ")"))
+                self._add_note(COMMENT + line[position:].replace("}", ")"))
                 return
             if found[0] == COMMENT:
                 end = line.find("}", position)
                 if end < 0:
-                    self._comment, self._said = self._number, [COMMENT, line[position:]]
+                    self._comment, self._comment_parts = self._number, [COMMENT, line[position:]]
                     return
-                self._note(COMMENT + line[position:end])
+                self._add_note(COMMENT + line[position:end])
                 position = end + 1
             else:
                 self._take_piece(found[0])
@@ -295,20 +295,20 @@ class GameReader:
             if len(glyph) > LONGEST_GLYPH:
                 self._take_stray(glyph)
                 continue
-            self._note(glyph if glyph[0] == NAG else f"{NAG}{_NAGS[glyph]}")
+            self._add_note(glyph if glyph[0] == NAG else f"{NAG}{_NAGS[glyph]}")
 
     def _take_result(self, text: str) -> None:
         if not self._opened:
             if self._game is not None:
                 self._game.marker = text
-            self._end(self._there)
+            self._end(self._line_end)
 
     def _take_stray(self, word: str) -> None:
         where = self.strays if self._game is None else self._game.strays
         if len(where) < self._most_moves:
             where.append(word[:LONGEST_WORD])
 
-    def _note(self, text: str) -> None:
+    def _add_note(self, text: str) -> None:
         fits = self._text <= self._most_text
         if self._notes and fits and self._game is not None and (self._variations or not self._opened):
             self._append(self._game, text)
@@ -330,7 +330,7 @@ class GameReader:
     # -------------------------------------------------------------- games
     def _current(self) -> PgnGame:
         if self._game is None:
-            self._game = PgnGame(self._number, place=self._here)
+            self._game = PgnGame(self._number, place=self._line_start)
             self._text = self._headers = 0
             self._in_moves = False
         return self._game
@@ -339,7 +339,7 @@ class GameReader:
         """Ends the game at a place in the text; comments and variations still open are errors of it."""
         if self._comment:
             self._current().fail(self._comment, "a comment that does not end")
-            self._note("".join(self._said))
+            self._add_note("".join(self._comment_parts))
         if self._opened:
             self._current().fail(self._opened[-1], "a variation that does not end")
         game, self._game = self._game, None
@@ -365,13 +365,13 @@ def _tags(line: str) -> list[tuple[str, str]]:
 
 
 def as_text(latin: str) -> str:
-    """Returns text that was read as Latin-1, byte by byte, as UTF-8 if it is valid UTF-8.
+    """Returns text that was read as Latin-1, byte by byte, as UTF-8 without a BOM if it is valid UTF-8.
 
     >>> as_text("caf\u00c3\u00a9"), as_text("caf\u00e9")
     ('caf\u00e9', 'caf\u00e9')
     """
     with suppress(UnicodeError):
-        return latin.encode("latin-1").decode("utf-8")
+        return latin.encode("latin-1").decode("utf-8-sig")
     return latin
 
 

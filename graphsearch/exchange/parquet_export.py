@@ -191,16 +191,11 @@ def _part_of_visits(visits: Visits, rows: NDArray[np.int64]) -> _Part:
     return _Part(
         batch=batch,
         known=visits.known[rows],
-        fens=_numbered(batch.words, visits.ply[rows].tolist()),
+        fens=fens(batch.words, visits.ply[rows].tolist()),
         ply=visits.ply[rows],
         depth=visits.depth[rows],
         taken=taken[of_rows],
     )
-
-
-def _numbered(words: NDArray[np.uint64], plies: list[int]) -> list[str]:
-    """Returns the FENs of positions, with their move numbers."""
-    return [f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)]
 
 
 # ------------------------------------------------------------------ what is written
@@ -240,14 +235,14 @@ class _Tables:
             taken = rows[moves.of] & enough
             report.left_out["few_visits"] += int((~rows).sum())
             report.left_out["moves_few_visits"] += int((rows[moves.of] & ~enough & (moves.n > 0)).sum())
-        sans = self._numbered(names_of(part.batch.words, moves.of, moves.code).san)
+        sans = self._san_indices(names_of(part.batch.words, moves.of, moves.code).san)
         self._nodes.add(chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
         self._edges.add(chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
         report.positions += int(rows.sum())
         report.moves += int(taken.sum())
 
-    def _numbered(self, names: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Returns the number of each move's SAN among the texts, each of which stands there once."""
+    def _san_indices(self, names: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Returns the index of each move's SAN in `_texts`, which has each SAN once."""
         words, which = np.unique(names, return_inverse=True)
         for word, letters in zip(words.tolist(), letters_of(words), strict=True):
             if word not in self._sans:

@@ -233,7 +233,6 @@ def start_board(game: PgnGame, fen: str) -> chess.Board:
 
     Raises:
       BrokenGameError: if it cannot be read.
-      VariantError: if it is no standard chess.
     """
     try:
         board = board_of(fen or chess.STARTING_FEN)

@@ -234,7 +234,6 @@ class GraphBook(Tree):
         largest = np.maximum.reduceat(numbers, begins)
         too_large = largest > MAX_WEIGHT
         scaled = fitted(numbers, largest[of], fill=fill)
-        scaled = np.maximum(scaled, (numbers == largest[of]) & (numbers > 0))
         kept = np.flatnonzero(scaled)
         kept = kept[np.lexsort((-scaled[kept], of[kept]))]
         nothing = int((numbers == 0).sum()) if weights in _IMPORTED else 0
@@ -296,23 +295,6 @@ def weight_of_loss(cp: int) -> float:
     return float(2.0 ** max(-cp / HALVING_CP, -1000.0))
 
 
-def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
-    """Returns the weights of one position in 16 bits; the largest is never 0 unless all are.
-
-    Args:
-      fill: make the largest 65,535 in any case.
-
-    >>> scaled([3, 1, 0], fill=False), scaled([131070, 2, 1, 0.1], fill=False)
-    ([3, 1, 0], [65535, 1, 0, 0])
-    """
-    largest = max(weights, default=0)
-    if largest <= 0:
-        return [0] * len(weights)
-    numbers = np.array(weights, np.float64)
-    found = np.maximum(fitted(numbers, np.full(len(weights), largest), fill=fill), numbers == largest)
-    return [int(number) for number in found]
-
-
 # ------------------------------------------------------------------ of imported entries
 
 
@@ -350,9 +332,10 @@ def _write_entries(out: BinaryIO, key: int, rows: Sequence[PolyglotRow], report:
         merged = list(_merged(lines))
         report.merged += len(lines) - len(merged)
         lines = sorted(merged, key=lambda line: -line.weight)
-    numbers = scaled([line.weight for line in lines], fill=False)
-    report.scaled += len(lines) if max(line.weight for line in lines) > MAX_WEIGHT else 0
-    for number, line in zip(numbers, lines, strict=True):
+    weights = np.array([line.weight for line in lines], np.float64)
+    largest = np.full(len(lines), weights.max())
+    report.scaled += len(lines) if largest[0] > MAX_WEIGHT else 0
+    for number, line in zip(fitted(weights, largest).tolist(), lines, strict=True):
         out.write(ENTRY.pack(key, line.raw, number, line.learn))
     report.positions += 1
     report.moves += len(lines)

@@ -264,8 +264,7 @@ class Finder:
     def _drained(self) -> Iterator[NamedPosition]:
         while self._ready:
             words, ply = self._ready.popleft()
-            fen = fens_of(words.reshape(1, -1))[0]
-            yield NamedPosition(words, ply, f"{fen.rpartition(' ')[0]} {ply // 2 + 1}")
+            yield NamedPosition(words, ply, fens_of(words.reshape(1, -1), [ply])[0])
 
     def follow(self, known: NamedPosition, moves: Sequence[chess.Move]) -> None:
         """Goes along the legal moves that the book has in a position."""

@@ -41,6 +41,7 @@ from ...store.store import Store
 from ..centipawns import cps_of
 from ..choices import BookEntry, book_entries, tables_of
 from ..output import ExportReport, new_folder
+from ..pgn_kernel import UNKNOWN
 from ..pieces import sprite
 from ..selection import ExportPlan, Selection, plan
 from ..text_rows import letters_of, names_of
@@ -49,7 +50,6 @@ from ..walk import NOTES, OnProgress, Visits, Walk
 
 SCALE = 10_000
 MOST_WAYS = 50  # that are listed of one position
-UNKNOWN = -(1 << 31)
 MOVES = 7  # place of the moves in a row
 
 _POSITIONS = {"n": np.int64, "q": np.int32, "mate": np.int32, "note": np.uint8}
@@ -73,10 +73,10 @@ class Site:
     roots: tuple[tuple[int, str], ...]
 
 
-def scaled(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns values in units of 1e-4, UNKNOWN for NaN.
 
-    >>> scaled(np.array([0.25, np.nan])).tolist() == [2500, UNKNOWN]
+    >>> in_units(np.array([0.25, np.nan])).tolist() == [2500, UNKNOWN]
     True
     """
     return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
@@ -119,7 +119,7 @@ class Pages(Tree):
         cp[n > 0] = cps_of(q[n > 0], draw[n > 0])
         positions: dict[str, NDArray[Any]] = {
             "n": np.where(visits.known, visits.n, UNKNOWN),
-            "q": scaled(visits.value(worth)),
+            "q": in_units(visits.value(worth)),
             "mate": worth.mates,
             "note": visits.notes(worth),
         }
@@ -127,10 +127,10 @@ class Pages(Tree):
             "code": moves.code,
             "san": names_of(visits.batch.words, moves.of, moves.code).san,
             "n": n,
-            "p": scaled(visits.any_priors(moves)),
-            "q": scaled(np.where(n > 0, q, np.nan)),
+            "p": in_units(visits.any_priors(moves)),
+            "q": in_units(np.where(n > 0, q, np.nan)),
             "cp": cp,
-            "value": scaled(q if moves.told is None else moves.told.value),
+            "value": in_units(q if moves.told is None else moves.told.value),
         }
         self.add(visits, positions, columns, adopted=self._adopted)
 
@@ -181,10 +181,7 @@ class Pages(Tree):
             ]
 
     def _fens(self, ids: NDArray[np.int64], words: NDArray[np.uint64]) -> list[str]:
-        plies = self._walk.plies[ids].tolist()
-        return [
-            f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)
-        ]
+        return fens(words, self._walk.plies[ids].tolist())
 
     def _moves(self, i: int, entry: BookEntry | None) -> list[list[Any]]:
         first = int(self.positions["first"][i])

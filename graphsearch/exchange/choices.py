@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 KEYS_AT_ONCE = 500  # of one statement
-UNTOLD = -1  # a count: the visits of the edge count
+NO_COUNT = -1  # a count: the visits of the edge count
 
 
 class Weight(NamedTuple):
@@ -44,7 +44,7 @@ class Weight(NamedTuple):
 
     weight: int = 0
     learn: int = 0
-    times: int = UNTOLD
+    times: int = NO_COUNT
 
 
 class BookMove(NamedTuple):
@@ -70,7 +70,7 @@ class BookEntry(NamedTuple):
     moves: Sequence[BookMove]
 
 
-class Chosen(NamedTuple):
+class TableMoves(NamedTuple):
     """What tables say of moves: P and value, NaN where they say nothing; weight, and learn field."""
 
     p: Floats
@@ -86,7 +86,7 @@ class Moves:
     Attributes:
       of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.
       code: the move. chosen: whether it is exported for itself, or as one without visits.
-      told: what tables say of them; None where the moves are those of a search.
+      in_tables: what tables say of them; None where the moves are those of a search.
     """
 
     of: Ints
@@ -94,15 +94,13 @@ class Moves:
     index: NDArray[np.int16]
     code: NDArray[np.uint16]
     chosen: Mask
-    told: Chosen | None = None
+    in_tables: TableMoves | None = None
 
     def some(self, rows: Mask) -> Moves:
         """Returns some of them."""
-        told = self.told
-        if told:
-            told = Chosen(told.p[rows], told.value[rows], told.weight[rows], told.learn[rows])
+        in_tables = self.in_tables and TableMoves(*(column[rows] for column in self.in_tables))
         return Moves(
-            self.of[rows], self.edge[rows], self.index[rows], self.code[rows], self.chosen[rows], told
+            self.of[rows], self.edge[rows], self.index[rows], self.code[rows], self.chosen[rows], in_tables
         )
 
     def by_edge(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -111,7 +109,7 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TableRows:
     """What tables say of some positions.
 
     Attributes:
@@ -128,14 +126,14 @@ class Told:
     least: int
     by_value: bool
 
-    def some(self, rows: Ints) -> Told:
+    def some(self, rows: Ints) -> TableRows:
         """Returns what is said of some of the positions."""
         place = np.full(len(self.held), -1.0)
         place[rows] = np.arange(len(rows))
         moves = self.moves[place[self.moves[:, 0].astype(np.int64)] >= 0]
         moves[:, 0] = place[moves[:, 0].astype(np.int64)]
         entries = [self.entries[i] for i in rows.tolist()] if self.entries else ()
-        return Told(self.held[rows], self.values[rows], moves, entries, self.least, self.by_value)
+        return TableRows(self.held[rows], self.values[rows], moves, entries, self.least, self.by_value)
 
     def chosen(
         self, batch: RecordBatch, known: Mask, own: Mask, limits: Selection, report: ExportReport
@@ -158,7 +156,7 @@ class Told:
             order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
         else:
             order = np.lexsort((code, -weight, of))
-        met = np.where(count == UNTOLD, n, count)[order]
+        met = np.where(count == NO_COUNT, n, count)[order]
         enough = met >= max(limits.min_visits, self.least)
         report.left_out["moves_few_visits"] += int((~enough).sum())
         order = order[enough]
@@ -168,16 +166,18 @@ class Told:
             kept = ~own[of[order]] | (rank < limits.max_moves)
             report.left_out["moves_beyond"] += int((~kept).sum())
             order = order[kept]
-        told = Chosen(p[order], value[order], weight[order].astype(np.int64), learn[order].astype(np.int64))
+        in_tables = TableMoves(
+            p[order], value[order], weight[order].astype(np.int64), learn[order].astype(np.int64)
+        )
         places = index[order].astype(np.int16)
-        return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), told)
+        return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), in_tables)
 
 
 Weigh = Callable[[Words], list[dict[int, Weight]]]  # of each position: move code -> weight
 
 
 class Tables:
-    """Tells what the tables of a file say of positions."""
+    """The tables of a file, from which positions are looked up."""
 
     def __init__(self, store: Store, book: int | None, weigh: Weigh | None) -> None:
         self._store, self._book, self._weigh = store, book, weigh
@@ -187,7 +187,7 @@ class Tables:
         """Whether they have games or imported entries: a position that they lack is where these end."""
         return self._book is None
 
-    def ask(self, words: Words) -> Told:
+    def look_up(self, words: Words) -> TableRows:
         """Returns what is said of positions, `[R, 10]`.
 
         Raises:
@@ -201,27 +201,27 @@ class Tables:
                 for code, weight in found.items()
             ]
             held = np.array([bool(found) for found in weights], bool)
-            return Told(held, np.full(len(words), np.nan), _table(rows), (), 1, by_value=False)
+            return TableRows(held, np.full(len(words), np.nan), _table(rows), (), 1, by_value=False)
         keys = key_texts(words)
         there = book_entries(self._store, self._book, keys)
         entries = [there.get(key, BookEntry({}, ())) for key in keys]
         nothing = Weight(times=0) if self._weigh else Weight()
         rows = [
-            (i, code, move.p, _behind(move), move.value, *weights[i].get(code, nothing))
+            (i, code, move.p, _value_from_child(move), move.value, *weights[i].get(code, nothing))
             for i, entry in enumerate(entries)
             for move in entry.moves
             for code in [code_of(move.move)]
         ]
         values = np.array([entry.position.get("value") for entry in entries], np.float64)
         held = np.array([bool(entry.position) for entry in entries], bool)
-        return Told(held, values, _table(rows), entries, 0, by_value=True)
+        return TableRows(held, values, _table(rows), entries, 0, by_value=True)
 
 
 def _table(rows: list[tuple[Any, ...]]) -> Floats:
     return np.array(rows, np.float64).reshape(-1, 8)  # None becomes NaN
 
 
-def _behind(move: BookMove) -> float | None:
+def _value_from_child(move: BookMove) -> float | None:
     """Returns the value of a move by that of the position behind it."""
     return None if move.child_value is None else negate(move.child_value)
 

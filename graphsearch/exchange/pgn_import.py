@@ -152,13 +152,13 @@ class _PgnImport:
         self._report.taken += len(counted)
         self._at_odds += sum(results[i][1] for i in counted)
         if self._importing.players:
-            self._keep(played, first, [RESULT_TEXTS[result] for result, _ in results])
+            self._store_players(played, first, [RESULT_TEXTS[result] for result, _ in results])
         for place in others:
             row = block.games[place].tolist()
             self._take(first + place, block.add_moves(block.game(row), row))
         self._passed += len(block.games)
 
-    def _keep(self, played: PlayedBlock, first: int, results: Sequence[str]) -> None:
+    def _store_players(self, played: PlayedBlock, first: int, results: Sequence[str]) -> None:
         """Keeps who played the games of a block; first: the number of its first game."""
         numbers = [
             (i, first + place) for i, place in enumerate(played.places) if first + place > self._kept_before

@@ -16,9 +16,9 @@ q and minimax give the best move 65,535. A weight that rounds to 0 leaves the bo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
@@ -29,13 +29,12 @@ from numpy.typing import NDArray
 from ..base.errors import ExportError, InvalidParameterError
 from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.players import game_starts
 from .centipawns import cps_from_q
-from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows, tables_of
+from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
 from .columns import Floats
-from .output import ExportReport, new_output, scratch_folder
+from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted
 from .pool import Ints, Words
 from .selection import Selection, plan
@@ -80,17 +79,15 @@ def export_polyglot(
             f"weights must be {', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}, not {weights!r}"
         )
     chosen = selection or Selection()
-    started = time.monotonic()
-    with open_to_read(path) as store, new_output(target, store=store.path) as out:
+    report = ExportReport("polyglot", str(target))
+    with open_export(path, partial(new_output, target), report) as (store, out):
         _check_imported(store, weights)
-        report = ExportReport("polyglot", str(target))
         if weights == "imported" and _takes_everything(chosen):
             _write_imported(store, chosen, out, report)
         else:
             _write_walked(store, chosen, weights, scratch_folder(target), out, report, on_progress)
         if not report.moves:
             raise ExportError(f"{store.path}: nothing to export{_why(report)}")
-        report.seconds = time.monotonic() - started
     return report
 
 
@@ -124,9 +121,8 @@ def _write_walked(
 ) -> None:
     """Writes what a walk finds; `folder`: where the temporary files go."""
     chosen = plan(store, selection, game_starts(store) if weights == "games" else ())
-    tables = tables_of(store, chosen.book, weights)
     with (
-        Walk(store, chosen, folder, report, leaves=False, tables=tables, on_progress=on_progress) as walk,
+        Walk(store, chosen, folder, report, leaves=False, weights=weights, on_progress=on_progress) as walk,
         GraphBook(folder) as book,
     ):
         for visits in walk.visits():
@@ -159,17 +155,17 @@ class GraphBook(Tree):
 
     def visit(self, visits: Visits) -> None:
         """Keeps what a batch of a walk has found."""
-        moves, told = visits.moves, visits.moves.told
+        moves, in_tables = visits.moves, visits.moves.in_tables
         nothing = np.zeros(len(moves.of), np.int64)
         self.add(
             visits,
             {"key": visits.batch.words[:, KEY], "value": visits.worth().q},
             {
                 "n": moves.by_edge(visits.batch.n),
-                "value": told.value if told else moves.by_edge(visits.edge_worth().q),
+                "value": in_tables.value if in_tables else moves.by_edge(visits.edge_worth().q),
                 "raw": _raw_moves(visits.batch.words, moves),
-                "weight": told.weight if told else nothing,
-                "learn": told.learn if told else nothing,
+                "weight": in_tables.weight if in_tables else nothing,
+                "learn": in_tables.learn if in_tables else nothing,
             },
         )
 

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -34,13 +33,10 @@ from numpy.typing import NDArray
 from ...base.errors import ExportError
 from ...base.version import __version__
 from ...position.fens import fens, key_texts
-from ...position.values import scores_by
 from ...query.steps import code_of, uci_of
-from ...store.sharded.files import open_to_read
 from ...store.store import Store
-from ..centipawns import cps_of
-from ..choices import BookEntry, book_entries, tables_of
-from ..output import ExportReport, new_folder
+from ..choices import BookEntry, book_entries
+from ..output import ExportReport, new_folder, open_export
 from ..pgn_kernel import UNKNOWN
 from ..pieces import sprite
 from ..selection import ExportPlan, Selection, plan
@@ -113,10 +109,8 @@ class Pages(Tree):
 
     def visit(self, visits: Visits) -> None:
         """Keeps what a batch of the walk has found."""
-        moves, worth, edges = visits.moves, visits.worth(proven=True), visits.edge_worth()
-        n, q, draw = (moves.by_edge(values) for values in (visits.batch.n, edges.q, edges.draw))
-        cp = np.full(len(n), UNKNOWN, np.int64)
-        cp[n > 0] = cps_of(q[n > 0], draw[n > 0])
+        moves, worth = visits.moves, visits.worth(proven=True)
+        edges = visits.move_worth(moves)
         positions: dict[str, NDArray[Any]] = {
             "n": np.where(visits.known, visits.n, UNKNOWN),
             "q": in_units(visits.value(worth)),
@@ -126,11 +120,11 @@ class Pages(Tree):
         columns: dict[str, NDArray[Any]] = {
             "code": moves.code,
             "san": names_of(visits.batch.words, moves.of, moves.code).san,
-            "n": n,
+            "n": edges.n,
             "p": in_units(visits.any_priors(moves)),
-            "q": in_units(np.where(n > 0, q, np.nan)),
-            "cp": cp,
-            "value": in_units(q if moves.told is None else moves.told.value),
+            "q": in_units(np.where(edges.n > 0, edges.q, np.nan)),
+            "cp": edges.cp,
+            "value": in_units(edges.value),
         }
         self.add(visits, positions, columns, adopted=self._adopted)
 
@@ -302,21 +296,16 @@ def export_site(
       ExportError: if there is nothing to export, or no place for it.
       StoreError: if the graph file cannot be read.
     """
-    started = time.monotonic()
     least = min_visits if min_visits is not None else 0 if book is not None else MIN_VISITS
     roots = (board,) if board is not None else ()
     selection = Selection(roots=roots, book=book, depth=depth, min_visits=least)
     report = ExportReport("site", str(target))
-    with (
-        scores_by(selection.score_type),
-        open_to_read(path) as store,
-        new_folder(target, store=store.path, is_own=_is_site) as folder,
-    ):
+    output = partial(new_folder, target, is_own=_is_site)
+    with open_export(path, output, report, selection.score_type) as (store, folder):
         chosen = plan(store, selection)
-        tables = tables_of(store, chosen.book)
         place = folder.parent
         with (
-            Walk(store, chosen, place, report, leaves=True, tables=tables, on_progress=on_progress) as walk,
+            Walk(store, chosen, place, report, leaves=True, on_progress=on_progress) as walk,
             Pages(place, store, chosen, walk) as pages,
         ):
             for visits in walk.visits():
@@ -327,7 +316,6 @@ def export_site(
                 raise ExportError(f"{store.path}: {nothing}")
             pages.sort()
             _write(folder, pages, chosen, report)
-    report.seconds = time.monotonic() - started
     return report
 
 

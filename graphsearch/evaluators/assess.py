@@ -161,15 +161,15 @@ def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
     """
     size, ended = FIRST_CHUNK, False
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
-        asked: Future[tuple[Answers, float]] | None = None
-        while asked or not ended:
+        pending: Future[tuple[Answers, float]] | None = None
+        while pending or not ended:
             taken = None
-            if not (ended or (asked and source.is_waiting())):
+            if not (ended or (pending and source.is_waiting())):
                 taken = source.take(size)
                 ended = taken is None
             chunk = _Chunk.of(taken, with_lines=evaluator.wants_lines) if taken else None
-            answered = asked and asked.result()
-            asked = thread.submit(_ask, evaluator, chunk) if chunk else None
+            answered = pending and pending.result()
+            pending = thread.submit(_evaluate, evaluator, chunk) if chunk else None
             if answered:
                 yield answered[0]
                 size = _next_size(size, answered[1])
@@ -200,7 +200,7 @@ class _Chunk:
         return cls(positions, kinds, batch.rows(kinds == NOT_TERMINAL))
 
 
-def _ask(evaluator: Evaluator, chunk: _Chunk) -> tuple[Answers, float]:
+def _evaluate(evaluator: Evaluator, chunk: _Chunk) -> tuple[Answers, float]:
     """Returns what is said of a chunk, and how many seconds that took."""
     begin, batch, going = time.monotonic(), chunk.batch, chunk.kinds == NOT_TERMINAL
     found = checked(batch, evaluator.evaluate(batch) if len(batch) else _nothing())

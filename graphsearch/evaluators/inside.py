@@ -32,11 +32,11 @@ from .protocol import EXTERNAL, NO_WEIGHTS, Evaluation, Evaluator, PositionBatch
 Work = Callable[[int, int], None]  # a portion, and the number of the thread that does it
 
 
-class Job:
+class BatchTask:
     """Portions of one batch that are being worked off."""
 
     def __init__(self, work: Work, portions: int) -> None:
-        """Makes a job on which nobody works yet."""
+        """Makes a task on which nobody works yet."""
         self._work = work
         self._portions = iter(range(portions))  # shared: each goes to one of the threads
         self._open = portions  # not yet done
@@ -108,7 +108,7 @@ class Job:
 
 
 class EvaluationThreads:
-    """Some threads, the caller's among them. They start with the first job and end with `close`.
+    """Some threads, the caller's among them. They start with the first task and end with `close`.
 
     In a process that was forked since then the caller does everything itself.
 
@@ -119,24 +119,24 @@ class EvaluationThreads:
     def __init__(self, count: int) -> None:
         """Begins with so many threads, the caller's included, at least 1."""
         self.count = count
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._tasks: SimpleQueue[BatchTask | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._finalizer = weakref.finalize(self, _end, self._jobs, self._threads)
+        self._finalizer = weakref.finalize(self, _end, self._tasks, self._threads)
 
-    def begin(self, work: Work, portions: int) -> Job:
-        """Returns a job on which the threads have begun to work; `Job.result` helps them.
+    def begin(self, work: Work, portions: int) -> BatchTask:
+        """Returns a task on which the threads have begun to work; `BatchTask.result` helps them.
 
         Args:
           work: called on any thread with the number of a portion and of the thread, which is below `count`
             and 0 for the caller's. Two calls at the same time have different numbers.
           portions: how many.
         """
-        job = Job(work, portions)
+        task = BatchTask(work, portions)
         if not self._threads and self._finalizer.alive:
             self._start()
         for _ in self._threads[:portions]:
-            self._jobs.put(job)
-        return job
+            self._tasks.put(task)
+        return task
 
     def close(self) -> None:
         """Ends the threads, when they have done what they are at. A second call does nothing."""
@@ -145,21 +145,21 @@ class EvaluationThreads:
     def _start(self) -> None:
         for number in range(1, self.count):
             name = f"graphsearch-evaluation-{number}"
-            thread = threading.Thread(target=_serve, args=(self._jobs, number), name=name, daemon=True)
+            thread = threading.Thread(target=_serve, args=(self._tasks, number), name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
 
-def _serve(jobs: SimpleQueue[Job | None], number: int) -> None:
+def _serve(tasks: SimpleQueue[BatchTask | None], number: int) -> None:
     np.seterr(over="ignore")  # for kernels that run as plain Python: hashes wrap around
-    while (job := jobs.get()) is not None:
-        job.help(number)
-        del job  # it holds the evaluator
+    while (task := tasks.get()) is not None:
+        task.help(number)
+        del task  # it holds the evaluator
 
 
-def _end(jobs: SimpleQueue[Job | None], threads: list[threading.Thread]) -> None:
+def _end(tasks: SimpleQueue[BatchTask | None], threads: list[threading.Thread]) -> None:
     for _ in threads:
-        jobs.put(None)
+        tasks.put(None)
     for thread in threads:
         if thread is not threading.current_thread():
             thread.join()
@@ -265,8 +265,8 @@ class Filler:
         self._calls: dict[int, Call] = {0: self.call}  # by thread
         self._count = 0
 
-    def begin(self, count: int) -> Job:
-        """Returns the job of evaluating the first `count` positions; one at a time."""
+    def begin(self, count: int) -> BatchTask:
+        """Returns the task of evaluating the first `count` positions; one at a time."""
         self._count = count
         return self._evaluator.team.begin(self._fill, -(-count // PORTION))
 

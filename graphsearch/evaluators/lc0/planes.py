@@ -116,7 +116,7 @@ def planes_and_transforms(
         _show_en_passant(planes, latest)
         history = lines.words if lines else words[:, None]
         repeated = lines.repeated if lines else np.zeros((len(words), 1), bool)
-        _choose_plies(planes, history, repeated, repeats_only=kind in _REPEATS_ONLY)
+        _mask_plies(planes, history, repeated, repeats_only=kind in _REPEATS_ONLY)
         transforms = _turn(planes, latest)
     if kind >= _FIRST_HECTOPLIES:
         planes[:, AUXILIARY + 5] /= 100
@@ -132,13 +132,13 @@ def _show_en_passant(planes: Planes, latest: NDArray[np.int64]) -> None:
     planes[rows, AUXILIARY + 4, 7, square[rows] % 8] = 1
 
 
-def _choose_plies(
+def _mask_plies(
     planes: Planes, history: NDArray[np.uint64], repeated: NDArray[np.bool_], *, repeats_only: bool
 ) -> None:
-    """Keeps of the plies those after which the position may repeat, of these only repetitions if so wanted.
+    """Clears the plies before the last irreversible move; with `repeats_only`, keeps repetitions alone.
 
-    A capture, a move of a pawn, a lost right to castle and a chance of en passant end what may repeat. Plies
-    before the oldest one that is known say what that says.
+    A capture, a pawn move, a lost castling right and a chance of en passant are irreversible. Plies before
+    the oldest known one repeat that.
     """
     known = (history[:, :, KINGS] != 0).sum(axis=1)
     at = np.minimum(np.arange(PLIES)[None], known[:, None] - 1)

@@ -119,7 +119,7 @@ class Session:
         except Exception as error:
             late = f", or takes more than {FIRST_RUN.shown()}{FIRST_RUN.hint}" if options.terminate else ""
             raise EvaluatorError(
-                f"{label} cannot be run on {self.device}{late}: {_first_line(error)}"
+                f"{label} cannot be run on {self.device}{late}: {first_line(error)}"
             ) from None
         finally:
             timer.cancel()
@@ -168,7 +168,7 @@ class Session:
         try:
             policy, value = runtime.run(self.outputs, {self.planes: planes})
         except Exception as error:
-            raise EvaluatorError(f"onnxruntime failed on {self.device}: {_first_line(error)}") from error
+            raise EvaluatorError(f"onnxruntime failed on {self.device}: {first_line(error)}") from error
         policy = policy[:count].reshape(count, -1)
         policy = policy if self._is_mapped else policy[:, convolution_outputs()]
         value = value[:count].reshape(count, -1)
@@ -199,7 +199,7 @@ def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int
     except Exception as error:
         raise EvaluatorError(
             f"{label} cannot be loaded: expected an ONNX model that onnxruntime {ort.__version__} runs,"
-            f" which says: {_first_line(error)}"
+            f" which says: {first_line(error)}"
         ) from None
 
 
@@ -237,6 +237,6 @@ def _described(nodes: Any) -> str:
     return ", ".join(found).replace("'", "") or "none"
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's message, or the name of its type."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -49,7 +49,7 @@ class Positions:
 class Source(Protocol):
     """Positions in their order."""
 
-    def take(self, most: int) -> Positions | None:
+    def read(self, most: int) -> Positions | None:
         """Returns the next ones, at most so many and perhaps none; None at the end."""
 
     def is_waiting(self) -> bool:
@@ -63,7 +63,7 @@ class BoardSource(Source):
         """Takes the Boards as they are needed."""
         self._boards: Iterator[chess.Board] = iter(boards)
 
-    def take(self, most: int) -> Positions | None:
+    def read(self, most: int) -> Positions | None:
         """Returns the next ones."""
         boards = list(islice(self._boards, most))
         words = np.array([pack_checked(board) for board in boards], np.uint64).reshape(-1, POSITION_WORDS)
@@ -86,13 +86,13 @@ class LineSource(Source):
         """
         self._lines, self._on_bad = lines, on_bad
 
-    def take(self, most: int) -> Positions | None:
+    def read(self, most: int) -> Positions | None:
         """Returns the positions of the next lines, at most so many.
 
         Raises:
           InputFileError: if a line is too long to be text.
         """
-        first, lines = self._lines.take(most)
+        first, lines = self._lines.read(most)
         return Positions(*read_lines(lines, first, self._on_bad)) if lines else None
 
     def is_waiting(self) -> bool:
@@ -153,7 +153,7 @@ def assess(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Asse
 def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
     """Yields the same of all positions of a source, as many as there are, some at once.
 
-    The evaluator works on some while the next ones are taken and the last ones are given out. How many it
+    The evaluator works on some while the next ones are read and the last ones are given out. How many it
     gets at once depends on how fast it is. Where the next ones are waited for, nothing is held back.
 
     Raises:
@@ -163,11 +163,11 @@ def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
         pending: Future[tuple[Answers, float]] | None = None
         while pending or not ended:
-            taken = None
+            positions = None
             if not (ended or (pending and source.is_waiting())):
-                taken = source.take(size)
-                ended = taken is None
-            chunk = _Chunk.of(taken, with_lines=evaluator.wants_lines) if taken else None
+                positions = source.read(size)
+                ended = positions is None
+            chunk = _Chunk.of(positions, with_lines=evaluator.wants_lines) if positions else None
             answered = pending and pending.result()
             pending = thread.submit(_evaluate, evaluator, chunk) if chunk else None
             if answered:

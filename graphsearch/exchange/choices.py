@@ -98,7 +98,8 @@ class Moves:
 
     def some(self, rows: Mask) -> Moves:
         """Returns some of them."""
-        in_tables = self.in_tables and TableMoves(*(column[rows] for column in self.in_tables))
+        old = self.in_tables
+        in_tables = old and TableMoves(old.p[rows], old.value[rows], old.weight[rows], old.learn[rows])
         return Moves(
             self.of[rows], self.edge[rows], self.index[rows], self.code[rows], self.chosen[rows], in_tables
         )

@@ -55,11 +55,11 @@ def import_epd(
       StoreError: if the graph file cannot be written; what was saved before stays.
     """
     with open_for_import(path) as store:
-        job = ImportKind(kind=KIND, take=_take, options={}, again=again)
+        job = ImportKind(kind=KIND, read=_read_lines, options={}, again=again)
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
 
-def _take(importing: Importing, given: Input) -> None:
+def _read_lines(importing: Importing, given: Input) -> None:
     """Takes the lines of a file that were not taken yet."""
     report, rows, passed = importing.report, list[tables.EpdRow](), 0
     finished = False
@@ -68,10 +68,10 @@ def _take(importing: Importing, given: Input) -> None:
             text = as_text(line).strip()
             passed += bool(text)
             if text and passed > importing.before:
-                _take_line(importing, number, text, rows)
+                _add_line(importing, number, text, rows)
             if len(rows) >= LINES_AT_ONCE:
                 _save(importing, rows)
-            importing.say()
+            importing.show_progress()
             if importing.stopped:
                 return
         finished = True
@@ -81,7 +81,7 @@ def _take(importing: Importing, given: Input) -> None:
             report.notes.append("it has no positions")
 
 
-def _take_line(importing: Importing, number: int, text: str, rows: list[tables.EpdRow]) -> None:
+def _add_line(importing: Importing, number: int, text: str, rows: list[tables.EpdRow]) -> None:
     try:
         board, operations = read_epd(text)
     except InvalidPositionError as error:

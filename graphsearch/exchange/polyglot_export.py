@@ -82,7 +82,7 @@ def export_polyglot(
     report = ExportReport("polyglot", str(target))
     with open_export(path, partial(new_output, target), report) as (store, out):
         _check_imported(store, weights)
-        if weights == "imported" and _takes_everything(chosen):
+        if weights == "imported" and _is_unlimited(chosen):
             _write_imported(store, chosen, out, report)
         else:
             _write_walked(store, chosen, weights, scratch_folder(target), out, report, on_progress)
@@ -103,7 +103,7 @@ def _why(report: ExportReport) -> str:
     return f"; {', '.join(lines)}" if lines else ""
 
 
-def _takes_everything(selection: Selection) -> bool:
+def _is_unlimited(selection: Selection) -> bool:
     """Returns whether nothing but a side is selected, so that entries go out without a walk."""
     free = (selection.depth, selection.max_moves) == (None, None) and selection.min_visits == 0
     return free and not selection.roots and selection.book is None

@@ -264,7 +264,7 @@ class Walk:
     def _visit(self, rows: Ints) -> Visits | None:
         """Visits positions that were met, and meets those behind their moves."""
         rows = self._within(rows)
-        batch = self.pool.taken(self._number.values[rows])
+        batch = self.pool.records_of(self._number.values[rows])
         clocks = clocks_of(batch.words)
         batch.words[:, META] = self._meta.values[rows]
         known = ~self.pool.is_missing(self._number.values[rows])

@@ -139,7 +139,7 @@ class TextLines:
         self._rest = b""  # the begin of the one after them
         self._ended = False
 
-    def take(self, most: int) -> tuple[int, list[bytes]]:
+    def read(self, most: int) -> tuple[int, list[bytes]]:
         """Returns the number of the next line, and lines from there without their newlines; none at the end.
 
         Raises:

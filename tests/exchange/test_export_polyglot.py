@@ -73,7 +73,7 @@ def boards_of(known: Known) -> list[chess.Board]:
 
 
 def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
-    return fitted(np.array(weights), np.full(len(weights), max(weights)), fill=fill).tolist()
+    return list(fitted(np.array(weights), np.full(len(weights), max(weights)), fill=fill).tolist())
 
 
 def expected(known: Known, numbers: dict[int, dict[chess.Move, float]], *, fill: bool) -> Book:

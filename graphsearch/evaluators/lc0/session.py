@@ -103,8 +103,8 @@ class Session:
             self.notes = (
                 f"{failure}. It runs on {self.device}; give device={self.device} if that is meant.",
             )
-        self._take_input(label, names)
-        self._take_outputs(label, names)
+        self._find_input(label, names)
+        self._find_outputs(label, names)
         self._run_once(ort, label)
 
     def _run_once(self, ort: Any, label: str) -> None:
@@ -124,7 +124,7 @@ class Session:
         finally:
             timer.cancel()
 
-    def _take_input(self, label: str, names: Names) -> None:
+    def _find_input(self, label: str, names: Names) -> None:
         found = {node.name: node for node in self.runtime.get_inputs()}
         node = found.get(names.planes)
         if node is None or len(found) > 1 or node.shape[1:] != [PLANES, 8, 8] or node.type not in _TYPES:
@@ -137,7 +137,7 @@ class Session:
         self.dtype = _TYPES[node.type]
         self.batch = node.shape[0] if isinstance(node.shape[0], int) else None
 
-    def _take_outputs(self, label: str, names: Names) -> None:
+    def _find_outputs(self, label: str, names: Names) -> None:
         found = {node.name: node for node in self.runtime.get_outputs()}
         policy = _flat_size(found.get(names.policy))
         self.has_wdl = names.wdl in found

@@ -243,7 +243,7 @@ def _entries(number: int) -> str:
 
 
 def _saved(path: Path) -> str:
-    from graphsearch.store.file import file_bytes
+    from graphsearch.store.side_files import file_bytes
     from graphsearch.store.store import Store
     from graphsearch.store.transpositions.saved import facts
 

@@ -225,8 +225,8 @@ def _totals(result: SearchResult) -> str:
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
     """Returns the closing lines: the saved results, the evaluator, and the command that resumes."""
-    from graphsearch.store.file import file_bytes
     from graphsearch.store.sharded.files import sharded_bytes
+    from graphsearch.store.side_files import file_bytes
 
     lines = []
     if result.unkept_visits:

@@ -49,13 +49,13 @@ def is_defect(error: BaseException) -> bool:
     >>> is_defect(KeyError("x")), is_defect(FileNotFoundError())
     (True, False)
     """
-    if isinstance(error, GraphSearchError | OSError | MemoryError) or _lacks(error):
+    if isinstance(error, GraphSearchError | OSError | MemoryError) or _resource_message(error):
         return False
     kind = type(error)
     return kind.__module__ != "sqlite3" or kind.__name__ in _SQLITE_DEFECTS
 
 
-def _lacks(error: BaseException) -> str:
+def _resource_message(error: BaseException) -> str:
     """Returns the message for an error that means a missing library, memory or thread; else empty."""
     if isinstance(error, ImportError) and not (error.name or "").startswith("graphsearch"):
         return f"cannot load a library: {error}; install the program again, or give it more memory"
@@ -79,8 +79,8 @@ def line_of(error: BaseException) -> str:
     """
     if isinstance(error, MemoryError):
         return "out of memory; close other programs, or give a smaller --ram"
-    if _lacks(error):
-        return _lacks(error)
+    if message := _resource_message(error):
+        return message
     if isinstance(error, RecursionError):
         return "internal error: something is nested too deeply for this program"
     if is_defect(error):

@@ -20,8 +20,8 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, InvalidPositionError, StoreError
 from ..position.board import board_of, fen_of
 from ..position.notation import named_board, play_moves, read_position, start_position
-from ..store.beside import changing, opened_to_change, opened_to_read, transaction
 from ..store.file import sql_errors
+from ..store.plain_tables import changing, opened_to_change, opened_to_read, transaction
 from ..store.store import Store
 from ..store.tables.provenance import now
 from ..store.tables.rows import checked

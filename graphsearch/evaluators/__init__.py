@@ -1,4 +1,4 @@
-"""Evaluators: positions in, win-draw-loss and priors out. `protocol` defines one, `factory` makes them.
+"""Evaluators: positions in, win-draw-loss and priors out. `protocol` defines them, `factory` makes them.
 
-They know positions and records, not files or searches.
+They depend on positions and records, not on graph files or searches.
 """

@@ -1,4 +1,4 @@
-"""What an evaluator says about positions, Boards or lines of a text, without any search."""
+"""Evaluates positions, from Boards or lines of text, without any search."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .protocol import Evaluation, Evaluator, PositionBatch, checked
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Positions that `check` has let pass.
+    """Positions that passed `check`.
 
     Attributes:
       words: `[B, 10]` uint64 packed positions.
       numbers: `[B]` int64 fullmove numbers.
-      boards: the same with the games that led to them; None if that is not known.
+      boards: the same positions with their games as move stacks; None if the games are unknown.
     """
 
     words: NDArray[np.uint64]
@@ -42,29 +42,29 @@ class Positions:
         return len(self.words)
 
     def lines(self) -> Lines:
-        """Returns how they were reached."""
+        """Returns the lines that led to the positions."""
         return Lines.from_boards(self.boards) if self.boards else Lines.alone(self.words)
 
 
 class Source(Protocol):
-    """Positions in their order."""
+    """A sequence of positions."""
 
     def read(self, most: int) -> Positions | None:
-        """Returns the next ones, at most so many and perhaps none; None at the end."""
+        """Returns the next positions, from none to `most`; None at the end."""
 
     def is_waiting(self) -> bool:
-        """Returns whether nothing is there now and more may come later."""
+        """Returns whether `read` may block."""
 
 
 class BoardSource(Source):
-    """Boards that `check` has let pass."""
+    """Boards that passed `check`."""
 
     def __init__(self, boards: Iterable[chess.Board]) -> None:
-        """Takes the Boards as they are needed."""
+        """Reads from `boards` only as needed."""
         self._boards: Iterator[chess.Board] = iter(boards)
 
     def read(self, most: int) -> Positions | None:
-        """Returns the next ones."""
+        """Returns the positions of the next Boards; None at the end."""
         boards = list(islice(self._boards, most))
         words = np.array([pack_checked(board) for board in boards], np.uint64).reshape(-1, POSITION_WORDS)
         numbers = np.array([board.fullmove_number for board in boards], np.int64)
@@ -79,15 +79,15 @@ class LineSource(Source):
     """The positions of lines of FEN and EPD."""
 
     def __init__(self, lines: TextLines, on_bad: OnBadLine) -> None:
-        """Takes the lines as they are needed.
+        """Reads from `lines` only as needed.
 
         Args:
-          on_bad: called with the number of a line that holds no legal position, and the reason.
+          on_bad: called with the number of each line that holds no legal position, and the reason.
         """
         self._lines, self._on_bad = lines, on_bad
 
     def read(self, most: int) -> Positions | None:
-        """Returns the positions of the next lines, at most so many.
+        """Returns the positions of at most `most` further lines; None at the end.
 
         Raises:
           InputFileError: if a line is too long to be text.
@@ -96,27 +96,27 @@ class LineSource(Source):
         return Positions(*read_lines(lines, first, self._on_bad)) if lines else None
 
     def is_waiting(self) -> bool:
-        """Returns whether the text comes through a pipe, and there is no line now."""
+        """Returns whether the text comes from a pipe without a line ready."""
         return self._lines.is_waiting()
 
 
-FIRST_CHUNK, LEAST_CHUNK, LARGEST_CHUNK = 64, 16, 4096  # positions that the evaluator gets at once
-CHUNK_SECONDS = 0.5  # it takes between half of this and this, if its size lets it
-# a line of JSON; what is known of a position goes in place of each |, in this order
+FIRST_CHUNK, LEAST_CHUNK, LARGEST_CHUNK = 64, 16, 4096  # positions in one batch
+CHUNK_SECONDS = 0.5  # target time of a batch: between half of this and this
+# a line of JSON; the values of a position replace the |, in this order
 FORM = b'{"position": "|", "wdl": [|, |, |], "q": |, "cp": |, "priors": {|}}\n|'
 LINE_ROOM, PRIOR_ROOM = 512, 40  # bytes of a line without priors, and of a move with its prior, at most
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What an evaluator says about one position, seen by its side to move.
+    """The evaluation of one position, seen by its side to move.
 
     Attributes:
       position: FEN.
-      wdl, q, cp: the value V; cp by the score type that is shown.
+      wdl, q, cp: the value V; cp by the current score type.
       priors: P by move (UCI), largest first; empty for a finished game.
       terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`; if the game is over by rule,
-        the value is exact and no evaluator was asked.
+        the value is exact and does not come from the evaluator.
     """
 
     position: str
@@ -138,10 +138,10 @@ class Assessment:
 
 
 def assess(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Assessment]:
-    """Yields what an evaluator says about each position, in order.
+    """Yields the evaluation of each position, in order.
 
     Raises:
-      InvalidPositionError: for a position that is not legal, before any is evaluated.
+      InvalidPositionError: if a position is not legal; raised before any is evaluated.
       EvaluatorError: if the evaluator fails.
     """
     for board in boards:
@@ -151,13 +151,14 @@ def assess(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Asse
 
 
 def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
-    """Yields the same of all positions of a source, as many as there are, some at once.
+    """Yields the evaluations of all positions of a source, in batches.
 
-    The evaluator works on some while the next ones are read and the last ones are given out. How many it
-    gets at once depends on how fast it is. Where the next ones are waited for, nothing is held back.
+    The evaluator works on one batch while the caller gets the previous one and the source reads the next. The
+    batch size adapts to the evaluator's speed. If the source has to wait for input, finished evaluations are
+    yielded first.
 
     Raises:
-      EvaluatorError: if the evaluator fails; what it answered before has been yielded.
+      EvaluatorError: if the evaluator fails; all earlier batches have been yielded.
     """
     size, ended = FIRST_CHUNK, False
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
@@ -176,7 +177,7 @@ def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
 
 
 def _next_size(size: int, seconds: float) -> int:
-    """Returns how many positions to ask about at once, so that this takes neither long nor no time."""
+    """Returns the size of the next batch, to keep its time within CHUNK_SECONDS."""
     if seconds > CHUNK_SECONDS:
         return max(LEAST_CHUNK, size // 2)
     return min(LARGEST_CHUNK, 2 * size) if seconds < CHUNK_SECONDS / 2 else size
@@ -184,7 +185,7 @@ def _next_size(size: int, seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Positions to evaluate at once, how those ended that have ended, and the batch of the others."""
+    """Positions of one step, their terminal kinds, and the batch of those that are not terminal."""
 
     positions: Positions
     kinds: NDArray[np.uint8]
@@ -201,7 +202,7 @@ class _Chunk:
 
 
 def _evaluate(evaluator: Evaluator, chunk: _Chunk) -> tuple[Answers, float]:
-    """Returns what is said of a chunk, and how many seconds that took."""
+    """Returns the evaluations of a chunk, and the time they took in seconds."""
     begin, batch, going = time.monotonic(), chunk.batch, chunk.kinds == NOT_TERMINAL
     found = checked(batch, evaluator.evaluate(batch) if len(batch) else _nothing())
     wdl, offsets = np.zeros((len(going), 3)), np.zeros(len(going) + 1, np.int64)
@@ -218,13 +219,13 @@ def _nothing() -> Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What an evaluator says about some positions, each seen by its side to move.
+    """The evaluations of some positions, each seen by its side to move.
 
     Attributes:
-      positions: what was asked about.
-      kinds: `[B]` uint8, how those ended that have ended (`board.terminal_kind`).
+      positions: the evaluated positions.
+      kinds: `[B]` uint8, terminal kinds (`board.terminal_kind`).
       wdl: `[B, 3]` float64.
-      offsets: `[B + 1]` int64, where the moves of each position begin; one that has ended has none.
+      offsets: `[B + 1]` int64, start of each position's moves; a terminal position has none.
       moves, priors: `[M]` uint16 and float32.
     """
 
@@ -239,7 +240,7 @@ class Answers:
         return len(self.positions)
 
     def assessments(self) -> Iterator[Assessment]:
-        """Yields what was said of each position."""
+        """Yields the `Assessment` of each position."""
         moves, p, numbers = self.moves.tolist(), self.priors.tolist(), self.positions.numbers.tolist()
         rows = zip(
             fens(self.positions.words),

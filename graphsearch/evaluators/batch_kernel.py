@@ -1,4 +1,4 @@
-"""What the batch kernels of all evaluators have in common (`inside.BatchKernel`): chances, priors."""
+"""Common parts of all evaluators' batch kernels (`inside.BatchKernel`): probabilities and priors."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ EvaluatePosition = Callable[
     tuple[float32, float32],
 ]
 
-BEGIN, END = -2, -1  # of their arguments, counted from the last: the positions to evaluate
-# of a won position: the share that counts as drawn while little is won, and what makes it e times less
+BEGIN, END = -2, -1  # indices of a batch kernel's arguments `begin` and `end`
+# largest share of a won position that counts as drawn, and the score at which it has fallen to 1 / e of this
 MOST_DOUBT, DOUBT_LENGTH = 0.15, 6650.0  # thousandths of a pawn
-LOGIT_FLOOR = 14.0  # below the best logit, where others end; keeps every prior well above 0
+LOGIT_FLOOR = 14.0  # largest distance to the best logit; keeps every prior well above 0
 
 
 @inner
 def sigmoid(x: float64) -> float64:
-    """Returns the logistic function, in float64; it is 0 or 1 beyond +-60."""
+    """Returns the logistic function, in float64; limits x to +-60."""
     return 1.0 / (1.0 + math.exp(-min(max(x, -60.0), 60.0)))
 
 
 @inner
 def chances(score: float64, draw_width: float64, noise: float64) -> tuple[float64, float64]:
-    """Returns the chances to win and to lose of a score, as two logistic curves.
+    """Returns the win and loss probability of a score, by two logistic curves.
 
     win = sigmoid((score - draw width) / noise), loss = sigmoid((-score - draw width) / noise)
     """
@@ -43,19 +43,20 @@ def chances(score: float64, draw_width: float64, noise: float64) -> tuple[float6
 
 @inner
 def value_of(win: float64, loss: float64) -> tuple[float32, float32]:
-    """Returns Q (win - loss, in [-1, 1]) and the chance of a draw (in [0, 1 - |Q|]), float32."""
+    """Returns Q (win - loss, in [-1, 1]) and the draw probability (in [0, 1 - |Q|]), float32."""
     q = float32(win - loss)
     return q, min(max(float32(1.0 - win - loss), float32(0.0)), float32(1.0) - abs(q))
 
 
 @inner
 def value_of_score(win: float64, loss: float64, score: int64) -> tuple[float32, float32]:
-    """Returns `value_of` chances, but counts a share of a won position as drawn: the less, the more is won.
+    """Returns `value_of` the probabilities, with a share of a won position counted as drawn.
 
-    Chances alone are near 1 in all won positions, and a search that cannot tell them apart wins few of them.
+    The share falls with the score. Without it the win probability is near 1 in all won positions, and a
+    search that cannot distinguish them wins few of them.
 
     Args:
-      score: in thousandths of a pawn, or of a mate, which leaves no doubt.
+      score: in thousandths of a pawn; a mate score gets no drawn share.
     """
     if abs(score) >= LEAST_MATE:
         return value_of(win, loss)
@@ -93,11 +94,11 @@ def temper(priors: Pointer[float32], n: int64, temperature: float64) -> None:
 
 
 def batch_of(evaluate_position: EvaluatePosition) -> Callable[..., None]:
-    """Returns the kernel `evaluate_batch`, as `inside.BatchKernel` describes it, of the module that calls.
+    """Returns the kernel `evaluate_batch` (see `inside.BatchKernel`) for the calling module.
 
     Args:
       evaluate_position: an inner function of (T, weights, s, moves, n, priors, scratch). It returns Q and the
-        chance of a draw, as `value_of`, and writes the n > 0 priors, each above 0, which sum to 1.
+        draw probability, as `value_of` does, and writes the n > 0 priors, each above 0, which sum to 1.
     """
 
     def evaluate_batch(
@@ -122,7 +123,7 @@ def batch_of(evaluate_position: EvaluatePosition) -> Callable[..., None]:
             values[2 * b + 1] = d
             temper(p, n, temperature)
 
-    # compiled code is kept by module and name
+    # the cache of compiled code has module and name as its key
     evaluate_batch.__module__ = evaluate_position.__module__
     evaluate_batch.__qualname__ = "evaluate_batch"
     return kernel(evaluate_batch)

@@ -1,4 +1,4 @@
-"""Two evaluators as one: the priors of the first, the values of the second."""
+"""Combines two evaluators: the priors of the first, the values of the second."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..store.record.provenance import EvaluatorIdentity, Option
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 KIND = "policy+value"
-SHOWN_HEX = 16  # digits of each part's digest in the options; the digest is that of both in full
+SHOWN_HEX = 16  # digits of each part's digest in the options; the combined digest hashes both in full
 
 
 class CombinedEvaluator(Evaluator):
-    """P of one evaluator and V of another, asked at the same time.
+    """Returns P of one evaluator and V of another; both evaluate a batch at the same time.
 
     Attributes:
       policy, value: the two parts.
-      identity: that of both; every part has the prefix `policy` or `value`, such as "policy.digest".
+      identity: of both; option names have the prefix of their part, such as "policy.digest".
     """
 
     def __init__(self, policy: Evaluator, value: Evaluator) -> None:
@@ -34,25 +34,25 @@ class CombinedEvaluator(Evaluator):
 
     @property
     def calls_kernels(self) -> bool:
-        """Whether one of the two does."""
+        """Whether one of the parts calls kernels."""
         return self.policy.calls_kernels or self.value.calls_kernels
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns the WDL of one and the priors of the other.
+        """Returns the WDL of `value` and the priors of `policy`.
 
         Raises:
-          EvaluatorError: if either fails, when both have ended.
+          EvaluatorError: if either fails; raised after both have finished.
         """
         answer = self._thread.submit(self.value.evaluate, batch)
         try:
             priors = self.policy.evaluate(batch).priors
         finally:
-            answer.exception()  # an evaluator has one caller at a time: wait for it, whatever happened
+            answer.exception()  # always wait: an evaluator allows one caller at a time
         value = answer.result()
         return Evaluation(value.wdl, priors, value.bounds)
 
     def close(self) -> None:
-        """Ends both."""
+        """Closes both evaluators."""
         self._thread.shutdown()
         self.policy.close()
         self.value.close()

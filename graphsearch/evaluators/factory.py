@@ -1,4 +1,4 @@
-"""Evaluators by name and options.
+"""Makes evaluators from names and options.
 
 --evaluator NAME                                  one evaluator
 --policy NAME --value NAME                        the priors of one, the values of another
@@ -6,7 +6,7 @@
 --syzygy DIR                                      tablebases before them
 workers=K, --pool ray                             in other processes, on other machines
 
-An evaluator is imported when it is made: all together take 0.03 s of every start.
+Evaluators are imported when they are made; importing all of them would add 0.03 s to every start.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from .uci.settings import read_options
 
 NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM")
 DEFAULT = "builtin"
-Part = Literal["both", "policy", "value"]  # what of an evaluator is used
+Part = Literal["both", "policy", "value"]  # the part of an evaluator that is used
 BOTH: Part = "both"
 POLICY: Part = "policy"
 VALUE: Part = "value"
-POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")  # of no effect on values
-VALUE_OPTIONS = ("value_head",)  # of no effect on policies
-SEARCH_OPTIONS = ("PolicyTemperature",)  # options that lc0 counts among those of the search
+POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")  # no effect on values
+VALUE_OPTIONS = ("value_head",)  # no effect on policies
+SEARCH_OPTIONS = ("PolicyTemperature",)  # in lc0 these are search options
 
 Options = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorSpec:
-    """What to make an evaluator from; hashable, and fit to be sent to other processes.
+    """Names and options of an evaluator; hashable, and can be sent to other processes.
 
     Attributes:
       evaluator: one of `NAMES`; default: `builtin`.
-      policy, value: take P of one and V of another; one that is not given is `evaluator`.
-      options: (name, text) pairs; with the prefix "policy." or "value." where both parts have that option.
+      policy, value: evaluators to take P and V from; a missing one is `evaluator`.
+      options: (name, text) pairs; an option that both parts have needs the prefix "policy." or "value.".
       syzygy: folders of tablebases, separated as in PATH.
-      pool: `local`, `ray` or `ray:ADDRESS`, with as many workers as the option `workers` says, or as this
-        machine has cores; None: this process, unless `workers` asks for more.
+      pool: `local`, `ray` or `ray:ADDRESS`; the option `workers` sets the number of workers, default: one per
+        core. None: this process, unless `workers` is above 1.
     """
 
     evaluator: str | None = None
@@ -58,25 +58,25 @@ class EvaluatorSpec:
     pool: str | None = None
 
     def describe(self) -> str:
-        """Returns the names of the evaluators: `lc0:net.pb.gz + uci:stockfish`."""
+        """Returns the names of the evaluators, such as `lc0:net.pb.gz + uci:stockfish`."""
         return " + ".join(_parts(self).values())
 
 
 def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None) -> Evaluator:
-    """Returns an evaluator.
+    """Makes an evaluator.
 
     Args:
       which: one of `NAMES`, or a specification.
-      options: with a name: `PolicyTemperature` (builtin, nnue, lc0): above 1 flattens the priors,
+      options: used only with a name: `PolicyTemperature` (builtin, nnue, lc0): above 1 flattens the priors,
         below 1 sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, ...
-        `policy_head`, `value_head` (lc0): of a network that has several.
-        `threads` (builtin, nnue, lc0): of the CPU, 0 for all cores.
-        `workers`: processes. Those of `uci` are its own and the engine's.
+        `policy_head`, `value_head` (lc0): for a network with several.
+        `threads` (builtin, nnue, lc0): CPU threads, 0 for all cores.
+        `workers`: number of processes. `uci` has options of its own, and those of the engine.
 
     Raises:
-      UnknownEvaluatorError: for an unknown name.
+      UnknownEvaluatorError: if the name is unknown.
       EvaluatorError: if the evaluator cannot be made: its file, its packages or its device fail.
-      InvalidParameterError: for an option that this evaluator does not have, or a value out of range.
+      InvalidParameterError: if this evaluator does not have an option, or a value is out of range.
     """
     spec = EvaluatorSpec(evaluator=which, options=_pairs(options)) if isinstance(which, str) else which
     if spec.syzygy is None:
@@ -92,13 +92,13 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
 
 
 def check(spec: EvaluatorSpec) -> None:
-    """Raises what `create` would about names, options and their values, without opening or starting anything.
+    """Checks names, options and values as `create` does, but opens and starts nothing.
 
-    What an engine or a network behind a name may refuse is not known before it is there.
+    It cannot find errors that only the engine or network itself detects.
 
     Raises:
-      UnknownEvaluatorError: for an unknown name.
-      InvalidParameterError: for an option that this evaluator does not have, or a value out of range.
+      UnknownEvaluatorError: if a name is unknown.
+      InvalidParameterError: if an evaluator does not have an option, or a value is out of range.
     """
     from ..workers.launcher import check_pool
 
@@ -128,7 +128,7 @@ def _pairs(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
 
 
 def _made(spec: EvaluatorSpec) -> Evaluator:
-    """Returns the evaluator of a specification, tables aside."""
+    """Makes the evaluator of a specification, without tablebases."""
     parts = _parts(spec)
     kinds = {role: _kind(name) for role, name in parts.items()}
     if spec.pool is not None and not _has_own_pool(spec, kinds):
@@ -147,20 +147,20 @@ def _made(spec: EvaluatorSpec) -> Evaluator:
 
 
 def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
-    """Returns workers that each have the whole evaluator, both parts of it if there are two."""
+    """Returns a pool whose workers each have the whole evaluator, both parts if there are two."""
     from ..workers.launcher import threads_per_worker
     from .pool import pooled
 
     assert spec.pool is not None
     given, inner = _without_workers(spec)
     workers = given or os.cpu_count() or 1
-    _shares(inner, kinds)  # what is wrong is said before anything is started
+    _shares(inner, kinds)  # raises errors in options before any worker starts
     threads = threads_per_worker(workers, spec.pool)
     return pooled(partial(create, with_threads(inner, threads)), workers, spec.pool)
 
 
 def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
-    """Returns how many workers a pool is to have, None if that is not said, and what each of them makes."""
+    """Returns the number of workers, None if not given, and the specification for each worker."""
     numbers = [text for name, text in spec.options if name.lower() == WORKERS]
     if len(numbers) > 1:
         raise InvalidParameterError(f"the option {WORKERS} is given twice")
@@ -170,11 +170,11 @@ def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
 
 
 def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
-    """Returns a specification whose evaluators use so many threads if they can, unless it says how many.
+    """Returns the specification with the option `threads` added for every part that has and does not set it.
 
     Raises:
-      UnknownEvaluatorError: for an unknown name.
-      InvalidParameterError: for an option that no evaluator has.
+      UnknownEvaluatorError: if a name is unknown.
+      InvalidParameterError: if no evaluator has an option.
     """
     kinds = {role: _kind(name) for role, name in _parts(spec).items()}
     _, bare = _without_workers(spec)
@@ -185,7 +185,7 @@ def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
 
 
 def _parts(spec: EvaluatorSpec) -> dict[Part, str]:
-    """Returns the evaluators' names by what of them is used."""
+    """Returns the evaluator name of each part."""
     rest = DEFAULT if spec.evaluator is None else spec.evaluator
     if spec.policy is None and spec.value is None:
         return {BOTH: rest}
@@ -206,8 +206,8 @@ class _Kind:
     """A kind of evaluator.
 
     Attributes:
-      make: of what stands behind the colon, the options, and what of it is used.
-      options: those it has by itself. passes_on: whether it takes others too, for the program behind it.
+      make: makes the evaluator from the text after the colon, the options, and the part that is used.
+      options: its own options. passes_on: whether it passes other options on to its program.
       has_workers: whether it splits batches itself.
     """
 
@@ -243,7 +243,7 @@ def _lc0(file: str, options: Options, part: Part) -> Evaluator:
 
     temperature = values.temperature(options, DEFAULT_TEMPERATURE)
     if part == VALUE:
-        temperature = DEFAULT_TEMPERATURE  # of no effect, so files do not differ by it
+        temperature = DEFAULT_TEMPERATURE  # no effect on values, so keep it out of the identity
     device = options.get("device", "auto").lower()
     return Lc0Evaluator(
         file,
@@ -280,12 +280,12 @@ def _kind(name: str) -> _Kind:
 
 
 def plain(name: str, options: tuple[tuple[str, str], ...], part: Part) -> Evaluator:
-    """Returns an evaluator of this process; for workers to call."""
+    """Makes an evaluator in this process; workers call it."""
     return _kind(name).make(name.partition(":")[2], dict(options), part)
 
 
 def _part(name: str, options: Options, part: Part) -> Evaluator:
-    """Returns an evaluator, in other processes if its option `workers` asks for it."""
+    """Makes the evaluator of a part, in worker processes if its option `workers` is above 1."""
     kind = _kind(name)
     workers = 1 if kind.has_workers else values.workers(options) or 1
     if workers == 1:
@@ -304,7 +304,7 @@ def _shares(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> dict[Part, Opti
     """Returns the options of each part.
 
     Raises:
-      InvalidParameterError: for one that no part has, or more than one, or that is given twice.
+      InvalidParameterError: if no part has an option, several have it, or it is given twice.
     """
     shares: dict[Part, Options] = {role: {} for role in kinds}
     for given, value in spec.options:
@@ -319,7 +319,7 @@ def _shares(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> dict[Part, Opti
 
 
 def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
-    """Returns which part an option is for, and its name there."""
+    """Returns the part that an option is for, and its name without the prefix."""
     prefix, _, name = given.partition(".")
     for role in (POLICY, VALUE):
         if prefix == role and name:
@@ -335,7 +335,7 @@ def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
 
 
 def _owners(name: str, kinds: Mapping[Part, _Kind]) -> list[Part]:
-    """Returns the parts that have an option by themselves, else those that pass it on, else any one."""
+    """Returns the parts with an option of their own, else those that pass it on, else any one part."""
     own = [role for role, kind in kinds.items() if _own(name, kind)]
     for role, options in ((POLICY, POLICY_OPTIONS), (VALUE, VALUE_OPTIONS)):
         if len(own) > 1 and name.lower() in {option.lower() for option in options}:
@@ -348,7 +348,7 @@ def _own(name: str, kind: _Kind) -> str | None:
 
 
 def _known(name: str, kind: _Kind) -> str | None:
-    """Returns an option's name as this kind writes it, None if it has none such."""
+    """Returns an option's name as this kind spells it, None if the kind does not have it."""
     return _own(name, kind) or (name if kind.passes_on else None)
 
 
@@ -359,7 +359,7 @@ def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> str
 
 
 def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """Returns the evaluator's options among a search's `NAME=VALUE` texts as a dict, and the other texts.
+    """Splits `NAME=VALUE` texts of a search; returns the evaluator's options, and the other texts.
 
     >>> split_options(["CPuct=2", "policytemperature=1.2"])
     ({'PolicyTemperature': '1.2'}, ['CPuct=2'])
@@ -377,10 +377,10 @@ def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def parse_options(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Returns `NAME=VALUE` texts as pairs.
+    """Parses `NAME=VALUE` texts into pairs.
 
     Raises:
-      InvalidParameterError: for a text of another form.
+      InvalidParameterError: if a text has another form.
 
     >>> parse_options(["nodes=500", "Skill Level = 3"])
     (('nodes', '500'), ('Skill Level', '3'))

@@ -1,7 +1,7 @@
-"""Evaluators inside the kernels: each names one batch kernel, which the search calls by address.
+"""Evaluators inside the kernels: each has a batch kernel, which the search calls by address.
 
-A batch kernel is `evaluate_batch` of a module of its own, so that only what is in use is compiled. Several
-threads evaluate portions of a batch at once; the answers do not depend on their number.
+A batch kernel is `evaluate_batch` of a separate module, so only kernels in use are compiled. Several threads
+evaluate portions of a batch at once; results do not depend on the number of threads.
 
     caller     begin | gathers the next wave | portion 5 | portion 7 | take it
     thread 1   ----- portion 0 | portion 2 | portion 4 | portion 6 |
@@ -29,28 +29,28 @@ from ..workers.process import cores_per_worker
 from .batch_kernel import BEGIN, END
 from .protocol import EXTERNAL, NO_WEIGHTS, Evaluation, Evaluator, PositionBatch
 
-Work = Callable[[int, int], None]  # a portion, and the number of the thread that does it
+Work = Callable[[int, int], None]  # called with the numbers of a portion and of the thread
 
 
 class BatchTask:
-    """Portions of one batch that are being worked off."""
+    """The portions of one batch in progress."""
 
     def __init__(self, work: Work, portions: int) -> None:
-        """Makes a task on which nobody works yet."""
+        """Makes a task without working on it yet."""
         self._work = work
-        self._portions = iter(range(portions))  # shared: each goes to one of the threads
+        self._portions = iter(range(portions))  # shared: each portion goes to one thread
         self._open = portions  # not yet done
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._helpers = 0  # that are at it
-        self._idle = threading.Event()  # none is
+        self._helpers = 0  # threads in `help`
+        self._idle = threading.Event()  # set while there are none
         self._idle.set()
         self._error: BaseException | None = None
         if not portions:
             self._ended.set()
 
     def help(self, thread: int) -> None:
-        """Works off portions on another thread than the caller's until none is left to take."""
+        """Works on portions until none is left to start; for threads other than the caller's."""
         self._count_helper(1)
         try:
             self._work_off(thread)
@@ -71,20 +71,16 @@ class BatchTask:
         return self._ended.is_set()
 
     def result(self) -> None:
-        """Helps until everything is done.
-
-        Raises:
-          BaseException: what the first portion that failed has raised.
-        """
+        """Works on portions, then waits until all are done; raises the error of the first failed portion."""
         self._work_off(0)
         self._ended.wait()
         if self._error:
             raise self._error
 
     def cancel(self) -> None:
-        """Drops the portions that nobody has begun, and waits for the other threads.
+        """Drops the portions that have not started, and waits for the other threads.
 
-        Not for `_ended`: Ctrl-C may have hit the caller's thread between taking a portion and doing it.
+        It does not wait for `_ended`: Ctrl-C may have interrupted the caller after taking a portion.
         """
         self._drop()
         self._idle.wait()
@@ -108,28 +104,28 @@ class BatchTask:
 
 
 class EvaluationThreads:
-    """Some threads, the caller's among them. They start with the first task and end with `close`.
+    """A team of threads, including the caller's. The first task starts them, `close` ends them.
 
-    In a process that was forked since then the caller does everything itself.
+    In a process forked after the start, the caller does all work itself.
 
     Attributes:
-      count: how many, the caller's included.
+      count: number of threads, including the caller's.
     """
 
     def __init__(self, count: int) -> None:
-        """Begins with so many threads, the caller's included, at least 1."""
+        """Makes a team of `count` threads, at least 1, including the caller's; starts none yet."""
         self.count = count
         self._tasks: SimpleQueue[BatchTask | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._finalizer = weakref.finalize(self, _end, self._tasks, self._threads)
 
     def begin(self, work: Work, portions: int) -> BatchTask:
-        """Returns a task on which the threads have begun to work; `BatchTask.result` helps them.
+        """Starts a task on the threads and returns it; `BatchTask.result` works on it, too.
 
         Args:
           work: called on any thread with the number of a portion and of the thread, which is below `count`
-            and 0 for the caller's. Two calls at the same time have different numbers.
-          portions: how many.
+            and 0 for the caller's. Concurrent calls have different thread numbers.
+          portions: number of portions.
         """
         task = BatchTask(work, portions)
         if not self._threads and self._finalizer.alive:
@@ -139,7 +135,7 @@ class EvaluationThreads:
         return task
 
     def close(self) -> None:
-        """Ends the threads, when they have done what they are at. A second call does nothing."""
+        """Ends the threads after their current portions. A second call does nothing."""
         self._finalizer()
 
     def _start(self) -> None:
@@ -154,7 +150,7 @@ def _serve(tasks: SimpleQueue[BatchTask | None], number: int) -> None:
     np.seterr(over="ignore")  # for kernels that run as plain Python: hashes wrap around
     while (task := tasks.get()) is not None:
         task.help(number)
-        del task  # it holds the evaluator
+        del task  # it refers to the evaluator
 
 
 def _end(tasks: SimpleQueue[BatchTask | None], threads: list[threading.Thread]) -> None:
@@ -166,24 +162,24 @@ def _end(tasks: SimpleQueue[BatchTask | None], threads: list[threading.Thread]) 
     threads.clear()
 
 
-PORTION = 8  # positions that a thread takes at once; a batch of 256 is 32 of them, and taking one costs 4 us
+PORTION = 8  # positions in a portion; a batch of 256 has 32 portions, and taking one costs 4 us
 
 
 @dataclass(frozen=True, slots=True)
 class BatchKernel:
-    """A kernel that evaluates positions, and what it needs.
+    """A kernel that evaluates positions, and the size of its work area.
 
     Attributes:
       call: `evaluate_batch(T, weights, positions, moves, offsets, values, priors, scratch, temperature,
-        begin, end)` evaluates the positions from `begin` to `end`, each by itself: nothing may depend on
-        what else is evaluated.
+        begin, end)` evaluates the positions from `begin` to `end` (exclusive), each independently of the
+        others.
           T: `load_tables()`. weights: of the evaluator. temperature: of the priors, float64 (`temper`).
           positions: uint64[B * 10]. moves: uint16[M], the legal moves of all positions in turn.
-          offsets: int64[B + 1], where each position's moves begin.
-          values: float32[2 * B] out: Q in [-1, 1] and the chance of a draw in [0, 1 - |Q|].
+          offsets: int64[B + 1], start of each position's moves.
+          values: float32[2 * B] out: Q in [-1, 1] and the draw probability in [0, 1 - |Q|].
           priors: float32[M] out; sums to 1 over each position's moves.
-          scratch: uint64[scratch_words], holds everything temporary.
-      scratch_words: its working memory; each thread has its own.
+          scratch: uint64[scratch_words], work area.
+      scratch_words: size of the work area; each thread has its own.
     """
 
     call: Any
@@ -191,7 +187,7 @@ class BatchKernel:
 
 
 class BatchArrays(NamedTuple):
-    """Positions for a batch kernel and room for what it says of them, as `BatchKernel.call` takes them."""
+    """Positions and output buffers of a batch kernel, as `BatchKernel.call` requires them."""
 
     positions: NDArray[np.uint64]
     moves: NDArray[np.uint16]
@@ -201,7 +197,7 @@ class BatchArrays(NamedTuple):
 
     @classmethod
     def of(cls, batch: PositionBatch) -> BatchArrays:
-        """Returns the arrays of a batch."""
+        """Returns arrays with the positions of a batch and empty outputs."""
         return cls(
             np.ascontiguousarray(batch.words, np.uint64).reshape(-1),
             np.ascontiguousarray(batch.moves, np.uint16),
@@ -214,24 +210,24 @@ class BatchArrays(NamedTuple):
 class KernelEvaluator(Evaluator):
     """An evaluator inside the kernels.
 
-    A class that names it as its base gives `identity`, `kernel_kind`, `batch_kernel`, and `weights` and
-    `temperature` if it has any.
+    A subclass defines `identity`, `kernel_kind` and `batch_kernel`, and `weights` and `temperature` if it has
+    any.
 
     Attributes:
-      threads: how many evaluate at once, 0 for as many as there are cores. To be set before the first use.
+      threads: number of evaluating threads, 0 for all cores. Set it before the first use.
     """
 
     threads: int = 0
-    batch_size = 1  # in the kernels one position costs what it costs in a batch
+    batch_size = 1  # in the kernels a batch does not make a position cheaper
 
     @property
     @abstractmethod
     def batch_kernel(self) -> BatchKernel:
-        """Its kernel, imported when it is asked for."""
+        """Its kernel, imported on access."""
 
     @property
     def purpose(self) -> str:
-        """What compiling its kernel is announced as, and marked done as."""
+        """The name under which compiling its kernel is announced and marked as done."""
         return f"{self.identity.kind} evaluation"
 
     @cached_property
@@ -240,7 +236,7 @@ class KernelEvaluator(Evaluator):
         return EvaluationThreads(self.threads or cores_per_worker(1))
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns WDL and priors, computed by its kernel: the same as in a search, bit for bit."""
+        """Returns WDL and priors from its kernel; bit for bit the same as in a search."""
         arrays = BatchArrays.of(batch)
         Filler(self, arrays).begin(len(batch)).result()
         return Evaluation(wdl_of(arrays.values), arrays.priors)
@@ -251,10 +247,10 @@ class KernelEvaluator(Evaluator):
 
 
 class Filler:
-    """Fills in what an evaluator says of the positions of some arrays, which are used again and again.
+    """Evaluates the positions in fixed arrays, which the caller refills and reuses.
 
     Attributes:
-      call: its kernel, bound to the arrays, for the caller's thread.
+      call: the kernel, bound to the arrays, for the caller's thread.
     """
 
     def __init__(self, evaluator: KernelEvaluator, arrays: BatchArrays) -> None:
@@ -266,7 +262,7 @@ class Filler:
         self._count = 0
 
     def begin(self, count: int) -> BatchTask:
-        """Returns the task of evaluating the first `count` positions; one at a time."""
+        """Starts a task that evaluates the first `count` positions, and returns it; one task at a time."""
         self._count = count
         return self._evaluator.team.begin(self._fill, -(-count // PORTION))
 
@@ -285,7 +281,7 @@ class Filler:
 
 
 def wdl_of(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns `[B, 3]` win, draw and loss of Q and the chance of a draw, `[2 * B]`.
+    """Returns win, draw and loss, `[B, 3]`, from pairs of Q and draw probability, `[2 * B]`.
 
     >>> wdl_of(np.array([0.5, 0.25], np.float32)).tolist()
     [[0.625, 0.25, 0.125]]
@@ -295,13 +291,13 @@ def wdl_of(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def inside(evaluator: Evaluator) -> KernelEvaluator | None:
-    """Returns an evaluator whose kernel the search calls itself; None for one that it has to ask."""
+    """Returns the evaluator if the search can call its kernel directly, else None."""
     if isinstance(evaluator, KernelEvaluator) and evaluator.kernel_kind != EXTERNAL:
         return evaluator
     return None
 
 
 def compile_batch_kernel(call: Any) -> None:
-    """Compiles a batch kernel, by evaluating no position."""
+    """Compiles a batch kernel by calling it without positions."""
     arrays = BatchArrays.of(PositionBatch.from_boards([]))
     call(load_tables(), NO_WEIGHTS, *arrays, np.zeros(1, np.uint64), 1.0, 0, 0)

@@ -1,4 +1,4 @@
-"""Lines of JSON about many positions, as `json.dumps` writes them."""
+"""Writes lines of JSON for many positions, as `json.dumps` does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GAP, QUOTE, COLON, COMMA = b'|":,'
 
 @inner
 def _copy(form: Pointer[uint8], place: int64, out: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Copies the form up to its next gap; returns where it goes on in the form, and in the text."""
+    """Copies the form up to its next gap; returns the next offsets in the form and in the text."""
     while form[place] != GAP:
         out[at] = form[place]
         place += 1
@@ -61,7 +61,7 @@ def _write_priors(
     out: Pointer[uint8],
     at: int64,
 ) -> int64:
-    """Writes `"e2e4": 0.25, ...`; returns where it ends."""
+    """Writes `"e2e4": 0.25, ...`; returns its end."""
     for i in range(begin, end):
         if i > begin:
             out[at] = COMMA
@@ -89,15 +89,15 @@ def write_lines(
     priors: NDArray[np.float64],
     out: NDArray[np.uint8],
 ) -> int64:
-    """Writes a line for each position; returns how many bytes they take.
+    """Writes a line for each position; returns the number of bytes.
 
     Args:
-      powers: `load_powers()`. form: uint8, a line with seven gaps, and one behind it.
+      powers: `load_powers()`. form: uint8, a line with seven gaps, and one after its end.
       words: `[10 B]` uint64. numbers: `[B]` int64, fullmove numbers.
       values: `[4 B]` float64, win, draw, loss and Q. scores: `[B]` int64, centipawns.
-      offsets: `[B + 1]` int64, where the moves of each position begin.
-      moves: `[M]` uint16, priors: `[M]` float64; both are sorted here.
-      out: uint8, room for the text.
+      offsets: `[B + 1]` int64, start of each position's moves.
+      moves: `[M]` uint16, priors: `[M]` float64; both are sorted in place by prior.
+      out: uint8 out, the text.
     """
     at, text = int64(0), ptr(out, 0)
     F, P, V = ptr(form, 0), ptr(powers, 0), as_i64(ptr(values, 0))

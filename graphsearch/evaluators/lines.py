@@ -1,4 +1,4 @@
-"""How positions were reached: the last eight of each line, for evaluators that look at them too."""
+"""The previous positions of a batch's positions, for evaluators that use them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from ..position.board import POSITION_WORDS, clock_of_words, game_before, pack
 from ..position.words import KEY
 
-LINE_PLIES = 8  # positions of a line that an evaluator is told, the last one included
+LINE_PLIES = 8  # positions of a line that an evaluator gets, including the last one
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines by which positions were reached.
+    """The last eight positions of the lines that led to a batch's positions.
 
     Attributes:
-      words: `[B, 8, 10]` uint64 packed positions: the one to evaluate, then those before it, the latest
-        first; zeros before the first that is known.
-      repeated: `[B, 8]` bool, which of them had stood before, however long ago.
+      words: `[B, 8, 10]` uint64 packed positions: the one to evaluate, then the previous ones, the latest
+        first; zeros for unknown ones.
+      repeated: `[B, 8]` bool, whether each had occurred before, at any time in the game.
     """
 
     words: NDArray[np.uint64]
@@ -31,21 +31,21 @@ class Lines:
 
     @classmethod
     def unknown(cls, count: int) -> Lines:
-        """Returns the memory of so many lines, nothing known."""
+        """Returns `count` lines without any known position; the caller fills them."""
         return cls(
             np.zeros((count, LINE_PLIES, POSITION_WORDS), np.uint64), np.zeros((count, LINE_PLIES), bool)
         )
 
     @classmethod
     def alone(cls, words: NDArray[np.uint64]) -> Lines:
-        """Returns the lines of positions, `[B, 10]`, of which nothing before is known."""
+        """Returns the lines of positions `[B, 10]` with unknown previous positions."""
         lines = cls.unknown(len(words))
         lines.words[:, 0] = words
         return lines
 
     @classmethod
     def from_boards(cls, boards: Sequence[chess.Board]) -> Lines:
-        """Returns the lines of Boards: their move stacks."""
+        """Returns the lines of Boards, from their move stacks."""
         lines = cls.unknown(len(boards))
         for row, board in enumerate(boards):
             past = [pack(board), *game_before(board, LINE_PLIES - 1)]
@@ -56,5 +56,5 @@ class Lines:
         return lines
 
     def of(self, chosen: Any) -> Lines:
-        """Returns the lines of some positions, chosen by a mask or a slice."""
+        """Returns the lines selected by a mask or a slice."""
         return Lines(self.words[chosen], self.repeated[chosen])

@@ -1,4 +1,4 @@
-"""The values of evaluators' options, read from their texts."""
+"""Parses and checks the values of evaluator options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def temperature(options: Options, default: float) -> float:
 
 
 def history(options: Options) -> str:
-    """Returns what a network is shown of the plies before a position."""
+    """Returns the option `history`, one of `HISTORIES`: which previous plies a network gets as input."""
     from .lc0.evaluator import DEFAULT_HISTORY, HISTORIES
 
     text = options.get("history", DEFAULT_HISTORY)
@@ -42,12 +42,12 @@ def threads(options: Options) -> int:
 
 
 def workers(options: Options) -> int | None:
-    """Returns the number of processes, None if it is not given."""
+    """Returns the number of processes, None if the option is missing."""
     return _whole(options, WORKERS, 1, MAX_WORKERS)
 
 
 def _whole(options: Options, name: str, least: int, most: int) -> int | None:
-    """Returns an option that is a whole number, None if it is not given."""
+    """Returns the value of an integer option, None if it is missing."""
     text = options.get(name)
     if text is None:
         return None

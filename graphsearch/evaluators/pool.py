@@ -1,4 +1,4 @@
-"""The pool as an evaluator: several processes or machines give the answers of one evaluator."""
+"""An evaluator that runs as a pool of worker processes, on one or several machines."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 
 class PooledEvaluator(Evaluator):
-    """Evaluates with several workers at once; answers, identity and errors are those of one evaluator.
+    """Evaluates with several workers at once; results, identity and errors are those of one evaluator.
 
-    A batch is split into parts, which go to idle workers. A worker that dies or hangs is replaced, and its
-    part goes to another one; it is an error if three workers in a row die over one part.
+    The pool splits a batch into parts and sends them to idle workers. It replaces a worker that dies or
+    hangs, and sends the part to another one; if three workers in a row die over one part, the batch fails.
 
     Attributes:
-      identity: of the workers' evaluator; it is the same for all.
-      notes: of the evaluator, for the user.
+      identity: of the workers' evaluator, the same for all.
+      notes: the evaluator's notes for the user.
     """
 
     def __init__(
@@ -41,19 +41,20 @@ class PooledEvaluator(Evaluator):
     ) -> None:
         """Starts the workers, and waits until the first one is ready.
 
-        With Ray this is best called on the main thread: Ray changes signal handlers, and they are set back.
+        With Ray, call it on the main thread if possible: Ray changes signal handlers, and only there can they
+        be restored.
 
         Args:
-          make: returns the evaluator, in the worker; a function of a module or a `functools.partial` of one.
+          make: returns the evaluator, in the worker; a module-level function or a `functools.partial` of one.
           workers: their number, at least 1.
-          pool: `local`: processes of this machine; `ray`: actors of the Ray cluster that runs on this
-            machine, or of a new one; `ray:HOST:PORT`, `ray:auto`: of a cluster that runs.
+          pool: `local`: processes on this machine; `ray`: actors of the Ray cluster running on this machine,
+            or of a new one; `ray:HOST:PORT`, `ray:auto`: actors of a running cluster.
           timeout: seconds after which a worker with a part counts as hung; None: the larger of 60 s and
-            twenty times the expected time, and ten minutes for a worker's first part.
-          cpus: with Ray, CPUs of a machine to reserve for a worker.
+            twenty times the expected time, and at least ten minutes for a worker's first part.
+          cpus: with Ray, number of CPUs to reserve per worker.
 
         Raises:
-          InvalidParameterError: for a number of workers, CPUs or seconds out of range, or an unknown pool.
+          InvalidParameterError: if `workers`, `cpus` or `timeout` is out of range, or the pool is unknown.
           EvaluatorError: if the evaluator cannot be made, or the workers cannot be started.
         """
         _check(make, workers, timeout, cpus)
@@ -79,7 +80,7 @@ class PooledEvaluator(Evaluator):
         return self._dispatcher.run(batch)
 
     def close(self) -> None:
-        """Ends the workers; a batch under way fails. It may be called from any thread, and again."""
+        """Ends the workers; a running batch fails. Safe to call from any thread, and more than once."""
         self._finalizer()
 
     def __enter__(self) -> PooledEvaluator:
@@ -90,7 +91,7 @@ class PooledEvaluator(Evaluator):
 
 
 def pooled(make: Make, workers: int, pool: str = LOCAL) -> PooledEvaluator:
-    """Returns a pool of so many workers with the evaluator of `make`; see `PooledEvaluator`."""
+    """Returns a `PooledEvaluator` of `workers` workers; `make` returns the evaluator."""
     return PooledEvaluator(make, workers=workers, pool=pool)
 
 
@@ -109,12 +110,12 @@ def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
         ) from None
 
 
-LEAVING_SECONDS = 5.0  # to close evaluators
+LEAVING_SECONDS = 5.0  # for workers to close their evaluators
 
 
 @dataclass(eq=False)
 class _Rows(Part):
-    """Some positions of a batch, from `begin` to `end`."""
+    """The positions of a batch from `begin` to `end` (exclusive)."""
 
     batch: _EvaluationBatch
     begin: int
@@ -133,7 +134,7 @@ class _Rows(Part):
 
 
 class _EvaluationBatch(Batch):
-    """A batch of positions, and the answers so far."""
+    """A batch of positions, and the results so far."""
 
     def __init__(self, batch: PositionBatch, sizes: Sequence[int]) -> None:
         super().__init__(missing=len(sizes))
@@ -144,11 +145,7 @@ class _EvaluationBatch(Batch):
         self.parts = [_Rows(self, end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
     def fill_in(self, part: _Rows, answer: PartEvaluation) -> None:
-        """Stores the answer to a part.
-
-        Raises:
-          EvaluatorError: if it has another shape.
-        """
+        """Stores the result of a part; raises EvaluatorError if its shape is wrong."""
         offsets = self.positions.offsets
         begin, end = int(offsets[part.begin]), int(offsets[part.end])
         if answer.wdl.shape != (len(part), 3) or answer.priors.shape != (end - begin,):
@@ -162,14 +159,14 @@ class _EvaluationBatch(Batch):
 
 
 class Dispatcher(BatchSupervisor[_Rows]):
-    """Keeps workers busy with the parts of one batch."""
+    """Distributes the parts of one batch at a time among the workers."""
 
     def __init__(self, make: Make, launcher: Launcher, workers: int, *, timeout: float | None) -> None:
         """Makes a dispatcher without workers yet.
 
         Args:
           make: returns the evaluator, in the worker.
-          timeout: seconds that a part may take; None: by the time that parts take, generously.
+          timeout: seconds that a part may take; None: a generous multiple of the measured times.
         """
         super().__init__(workers, launcher)
         self.throughput = Throughput()
@@ -180,7 +177,7 @@ class Dispatcher(BatchSupervisor[_Rows]):
         """Returns the evaluation of a batch.
 
         Raises:
-          EvaluatorError: if the evaluator fails, answers in another shape or costs three workers their life.
+          EvaluatorError: if the evaluator fails, returns a wrong shape, or three workers die over one part.
         """
         sizes = self.throughput.sizes(len(batch), len(self.seats)) if len(batch) else []
         work = _EvaluationBatch(batch, sizes)
@@ -188,7 +185,7 @@ class Dispatcher(BatchSupervisor[_Rows]):
         return Evaluation(work.wdl, work.priors)
 
     def leave(self) -> None:
-        """Ends all workers; a batch under way fails. It may be called from any thread."""
+        """Ends all workers; a running batch fails. Safe to call from any thread."""
         self.end(LEAVING_SECONDS)
         self._launcher.close()
 
@@ -217,23 +214,23 @@ class Dispatcher(BatchSupervisor[_Rows]):
                 self._fail(work, error)
 
 
-KEPT = 0.97  # of the weight of earlier parts, with each new one
-SPREAD = 0.2  # relative deviation of the sizes from which on they show the fixed cost of a call
-PROBE = 32  # positions in a part while nothing is known: few, because an engine may take seconds for one
-WORTH = 2  # a part takes at least so many times the time of sending it
-FINE = 10  # a part that is cut for balance takes at least so many times the time of sending and calling
-MOST_SECONDS = 2.0  # of one part: the loss with a worker
-SLACK = 20.0  # times the expected seconds until a worker counts as hung
-LEAST_SECONDS = 60.0  # before that
+KEPT = 0.97  # factor of the earlier parts' weight, with each new part
+SPREAD = 0.2  # least relative deviation of the sizes for estimating the fixed cost of a call
+PROBE = 32  # positions in a part before any is timed: few, because an engine may take seconds for one
+WORTH = 2  # least time of a part, as a multiple of the time to send it
+FINE = 10  # the same for parts cut smaller for balance, as a multiple of the time to send and call
+MOST_SECONDS = 2.0  # of one part: the work lost if a worker dies
+SLACK = 20.0  # multiple of the expected time after which a worker counts as hung
+LEAST_SECONDS = 60.0  # but not earlier than this
 FIRST_SECONDS = 600.0  # the same for a worker's first part, which may load or compile
 
 
 @dataclass(slots=True)
 class Throughput:
-    """The cost of a part: `fixed + per_position * n` seconds of a worker, and `overhead` to send it.
+    """Estimates the cost of a part: `fixed + per_position * n` seconds in a worker, `overhead` to send it.
 
-    `fixed` and `per_position` are a line through the latest parts, with decreasing weights. While all parts
-    are of one size, `fixed` stays as it was, at first 0.
+    `fixed` and `per_position` are a line fitted to the latest parts, with decreasing weights. While all parts
+    have about the same size, `fixed` does not change; it starts at 0.
     """
 
     fixed: float = 0.0
@@ -254,16 +251,16 @@ class Throughput:
         """Adds the measured times of a part.
 
         Args:
-          n: its positions.
-          seconds: from its begin to its end in the worker.
-          round_trip: the same seen from here, sending included.
+          n: number of its positions.
+          seconds: time of the evaluation in the worker.
+          round_trip: time from sending the part to receiving its result.
         """
         self._weight = KEPT * self._weight + 1
         self._n = KEPT * self._n + n
         self._nn = KEPT * self._nn + n * n
         self._t = KEPT * self._t + seconds
         self._nt = KEPT * self._nt + n * seconds
-        self.overhead = min(max(round_trip - seconds, 1e-6), 1.02 * self.overhead)  # the least, lately
+        self.overhead = min(max(round_trip - seconds, 1e-6), 1.02 * self.overhead)  # the recent minimum
         self._fit()
 
     def _fit(self) -> None:
@@ -277,9 +274,9 @@ class Throughput:
     def sizes(self, count: int, workers: int) -> list[int]:
         """Returns the numbers of positions in the parts of a batch, in the order of sending.
 
-        Every worker gets a share if that is faster than one worker alone. A batch is cut further only so that
-        fast workers can do more than slow ones: larger parts first, smaller ones at the end, none so small
-        that it costs much. Where a call itself takes long, as with a network on a GPU, shares are equal.
+        Every worker gets a share if that is faster than one worker alone. Smaller parts let fast workers do
+        more than slow ones: large parts go first, small ones last, none so small that its overhead matters.
+        If the fixed cost of a call is high, as for a network on a GPU, all shares are equal.
 
         >>> Throughput().sizes(100, 2)
         [32, 32, 32, 4]
@@ -321,7 +318,7 @@ class PartEvaluation:
     """The evaluation of a part.
 
     Attributes:
-      wdl: `[n, 3]`. priors: `[m]`. seconds: of the evaluation.
+      wdl: `[n, 3]` float32. priors: `[m]` float32. seconds: time of the evaluation.
       identity: of the evaluator, as JSON. place: host name and process of the worker.
     """
 
@@ -333,12 +330,12 @@ class PartEvaluation:
 
 
 def serve(make: Make, pipe: Pipe) -> None:
-    """Makes the evaluator and evaluates the parts that come by a pipe; the main function of a worker."""
+    """Main function of a worker: makes the evaluator, then evaluates the parts from a pipe."""
     place = own_place()
     try:
         evaluator = make()
         identity = evaluator.identity.as_json()
-    except BaseException as error:  # SystemExit too: the reason must get through
+    except BaseException as error:  # SystemExit too: the caller needs the reason
         pipe.send(failure_of(error, place))
         return
     pipe.send(Ready(place, identity, evaluator.notes, evaluator.wants_lines, evaluator.batch_size))
@@ -352,9 +349,9 @@ def serve(make: Make, pipe: Pipe) -> None:
 
 
 def timed(evaluator: Evaluator, batch: PositionBatch) -> tuple[Evaluation, float]:
-    """Returns the evaluation of a batch, WDL and priors as float32, and its seconds.
+    """Returns the evaluation of a batch, WDL and priors as float32, and its time in seconds.
 
-    One process of a machine at a time evaluates until the kernels of the evaluator are compiled.
+    Until the evaluator's kernels are compiled, only one process of a machine evaluates at a time.
     """
     purpose = f"pool-{evaluator.identity.kind}"
     with compiled_once(purpose) if evaluator.calls_kernels else nullcontext():
@@ -367,9 +364,9 @@ def timed(evaluator: Evaluator, batch: PositionBatch) -> tuple[Evaluation, float
 
 @contextmanager
 def compiled_once(purpose: str) -> Iterator[None]:
-    """Runs the body alone on this machine if the kernels of a purpose are not compiled yet.
+    """Holds a machine-wide lock for the body if the kernels of `purpose` are not compiled yet.
 
-    Workers that start together wait here and then use the cache on disk, instead of compiling all at once.
+    Of workers that start together one compiles; the others wait and then use its cache on disk.
     """
     from ..jit.compiler import alone, is_compiled, mark_compiled
 

@@ -1,4 +1,4 @@
-"""What an evaluator is: positions in, WDL and priors out, and an identity for where they come from."""
+"""The evaluator interface: positions in, WDL and priors out, and an identity that names their source."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .lines import Lines
 EXTERNAL = 0  # outside the search loop, through `evaluate`
 UNIFORM = 1  # inside: no knowledge
 BUILTIN = 2  # inside: this program's own networks
-NNUE = 3  # inside: a network of Stockfish
+NNUE = 3  # inside: a Stockfish network
 
 
-NO_WEIGHTS: NDArray[np.int64] = np.zeros(1, np.int64)  # of an evaluator that is no kernel, or has none
-# leaves for an evaluator outside the kernels: asking takes .3 ms, which so many share
+NO_WEIGHTS: NDArray[np.int64] = np.zeros(1, np.int64)  # of an evaluator without a kernel or without weights
+# batch for an evaluator outside the kernels: a call takes .3 ms, shared by this many leaves
 OUTSIDE_BATCH = 16
-SUM_TOLERANCE = 1e-3  # WDL and priors may miss 1 by this much; they are normalised
+SUM_TOLERANCE = 1e-3  # largest deviation of the sum of WDL or priors from 1, before normalising
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class PositionBatch:
     Attributes:
       words: `[B, 10]` uint64 packed positions.
       moves: `[M]` uint16 legal moves of all positions in turn, each in canonical order.
-      offsets: `[B + 1]` int64, where each position's moves begin.
-      lines: how the positions were reached; None if that is not known, or the evaluator does not want it.
+      offsets: `[B + 1]` int64, start of each position's moves.
+      lines: previous positions of each; None if unknown or if the evaluator does not use them.
     """
 
     words: NDArray[np.uint64]
@@ -50,7 +50,7 @@ class PositionBatch:
 
     @classmethod
     def from_boards(cls, boards: Sequence[chess.Board], *, with_lines: bool = False) -> PositionBatch:
-        """Returns the batch of some Boards; the lines are their move stacks."""
+        """Returns the batch of `boards`; the lines are their move stacks."""
         moves = [[encode_move(move) for move in legal_moves(settled(board))] for board in boards]
         lengths = np.array([len(of_board) for of_board in moves], np.int64)
         return cls(
@@ -61,21 +61,21 @@ class PositionBatch:
         )
 
     def part(self, begin: int, end: int) -> PositionBatch:
-        """Returns the positions from `begin` to `end`, the latter excluded."""
+        """Returns the positions from `begin` to `end` (exclusive)."""
         offsets = self.offsets[begin : end + 1]
         moves = self.moves[offsets[0] : offsets[-1]]
         lines = self.lines.of(slice(begin, end)) if self.lines else None
         return PositionBatch(self.words[begin:end], moves, offsets - offsets[0], lines)
 
     def rows(self, chosen: NDArray[np.bool_]) -> PositionBatch:
-        """Returns the positions that a mask `[B]` chooses, in their order."""
+        """Returns the positions selected by a mask `[B]`, in the same order."""
         lengths = np.diff(self.offsets)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[chosen])])
         lines = self.lines.of(chosen) if self.lines else None
         return PositionBatch(self.words[chosen], self.moves[np.repeat(chosen, lengths)], offsets, lines)
 
     def by_move(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Returns each position's value at all of its moves, `[M]`; of a lone one `[1]`, to broadcast."""
+        """Repeats each position's value for all its moves, `[M]`; returns a single value as is, `[1]`."""
         return values if len(values) == 1 else np.repeat(values, np.diff(self.offsets))
 
     def boards(self) -> Iterator[tuple[chess.Board, list[chess.Move]]]:
@@ -87,13 +87,13 @@ class PositionBatch:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer to a batch.
+    """The result of a batch.
 
     Attributes:
       wdl: `[B, 3]` float32 win, draw, loss for the side to move; sums to 1.
       priors: `[M]` float32 in the order of the batch's moves; sums to 1 over each position's moves.
       bounds: `[B, 2]` int8, the proven lower and upper result for the side to move in -1, 0, 1; None if
-        nothing is proven. It must hold whatever the path to the position, at its clock.
+        nothing is proven. A bound must hold on every path to the position, at its clock.
     """
 
     wdl: NDArray[np.float32]
@@ -102,20 +102,20 @@ class Evaluation:
 
 
 class Evaluator(Protocol):
-    """Anything that evaluates positions, without search state.
+    """Evaluates positions; has no search state.
 
-    A class that names it as its base inherits the defaults below: then `identity` and `evaluate` are enough.
+    A subclass inherits the defaults below, so `identity` and `evaluate` are enough.
 
     Attributes:
-      identity: what makes its answers the same as another's.
-      kernel_kind: where it runs, one of `kinds`. One that is not EXTERNAL runs inside the search loop.
+      identity: equal for evaluators that give equal results.
+      kernel_kind: EXTERNAL, or the kind of kernel that runs inside the search loop: UNIFORM, BUILTIN, NNUE.
       temperature: policy temperature that its kernel applies, 1 for none.
-      weights: what its kernel reads, `int64[...]`.
-      notes: what to know about it: lines for a person.
-      hits: positions that endgame tablebases have answered so far.
-      wants_lines: whether its answers depend on how a position was reached, as far as a batch says that.
-      batch_size: the smallest batch that keeps it busy: a search with `MinibatchSize=auto` gathers so many
-        leaves. Larger ones cost moves (docs/search.md).
+      weights: its kernel's weights, `int64[...]`.
+      notes: remarks for the user, one line each.
+      hits: number of positions answered by endgame tablebases so far.
+      wants_lines: whether its results depend on the previous positions, `PositionBatch.lines`.
+      batch_size: the smallest batch that keeps it busy; a search with `MinibatchSize=auto` collects this
+        many leaves (docs/search.md).
     """
 
     identity: EvaluatorIdentity
@@ -129,7 +129,7 @@ class Evaluator(Protocol):
 
     @property
     def calls_kernels(self) -> bool:
-        """Whether it is one of the kernels, or has one as a part in this process."""
+        """Whether it, or a part of it in this process, runs as a kernel."""
         return self.kernel_kind != EXTERNAL
 
     @abstractmethod
@@ -141,19 +141,19 @@ class Evaluator(Protocol):
         """
 
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
-        """Returns the moves that tablebases call best, None if there are none or they do not know."""
+        """Returns the best moves by tablebases; None without tablebases or if they lack the position."""
         return None
 
     def close(self) -> None:
-        """Ends its processes and closes its files, if it has any. A second call does nothing."""
+        """Ends its processes and closes its files, if any. A second call does nothing."""
         return
 
 
 def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
-    """Returns the evaluation, normalised, as float32 arrays.
+    """Returns the evaluation, checked and normalised, as float32 arrays.
 
     Raises:
-      EvaluatorError: if shapes differ, or a number is missing, negative or does not sum to 1.
+      EvaluatorError: if shapes differ, numbers are NaN or negative, or sums are not 1.
     """
     wdl = np.asarray(evaluation.wdl, np.float32)
     priors = np.asarray(evaluation.priors, np.float32)
@@ -164,7 +164,7 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
         )
     sums = np.add.reduceat(priors, batch.offsets[:-1]) if len(batch) else np.zeros(0, np.float32)
     totals = wdl.sum(axis=1)
-    # what is no number is not >= 0, and what is infinite is not near 1
+    # these comparisons also reject NaN (never >= 0) and infinity (never near 1)
     good = (np.abs(totals - 1) <= SUM_TOLERANCE) & (np.abs(sums - 1) <= SUM_TOLERANCE)
     good &= (wdl >= 0).all(axis=1)
     good_moves = priors >= 0
@@ -197,10 +197,10 @@ def _first_bad(batch: PositionBatch, good: NDArray[np.bool_], bad_moves: NDArray
 
 
 def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:
-    """Returns the evaluator's checked answer.
+    """Returns the evaluator's evaluation of a batch, checked and normalised.
 
     Raises:
-      EvaluatorError: if it fails, or answers what is no evaluation.
+      EvaluatorError: if the evaluator fails or returns an invalid evaluation.
     """
     try:
         return checked(batch, evaluator.evaluate(batch))
@@ -211,13 +211,13 @@ def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:
 
 
 class AbsentEvaluator(Evaluator):
-    """Stands for the evaluator that a file is bound to, where nothing is to be evaluated."""
+    """Stands in for the evaluator of a graph file when nothing is evaluated; has only its identity."""
 
     def __init__(self, identity: EvaluatorIdentity) -> None:
         self.identity = identity
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Raises EvaluatorError: there is nobody to ask."""
+        """Fails with EvaluatorError: there is no evaluator."""
         raise EvaluatorError(
             f"the graph was opened without its evaluator ({self.identity.describe()}), which {len(batch)} new"
             " positions need; open it with that one"

@@ -1,4 +1,4 @@
-"""Endgame tablebases in front of an evaluator: what they know is exact, and is not evaluated."""
+"""Endgame tablebases in front of an evaluator: positions in the tables get exact results."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CLOCK_BITS, C
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
-MAX_CLOCK = 100  # plies without capture or pawn move that make a draw
+MAX_CLOCK = 100  # plies without capture or pawn move until a draw
 UNKNOWN = 9  # no result
 Probe = Callable[[chess.Board], int]
 WDL_FILES, DTZ_FILES = "*.rtbw", "*.rtbz"
 
 
 class Syzygy:
-    """The Syzygy tables of some folders.
+    """The Syzygy tables in some folders.
 
     Attributes:
-      folders: where they lie.
-      most_men: of the largest WDL table, kings included.
+      folders: those of the tables.
+      most_men: number of men in the largest WDL table, including kings.
       has_dtz: whether there are DTZ tables, which `best_moves` needs.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Opens all tables of a folder, or of several, separated as in PATH.
+        """Opens all tables of one or several folders, separated as in PATH.
 
         Raises:
           EvaluatorError: if a folder is missing or none holds WDL tables.
@@ -55,9 +55,9 @@ class Syzygy:
         self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in self.folders)
 
     def result(self, board: chess.Board) -> int | None:
-        """Returns 1, 0 or -1 for the side to move under the 50-move rule, as if its clock were 0.
+        """Returns 1, 0 or -1 for the side to move under the 50-move rule, as if the clock were 0.
 
-        None if no table knows the position.
+        Returns None if no table has the position.
 
         Raises:
           EvaluatorError: if a table cannot be read.
@@ -66,9 +66,9 @@ class Syzygy:
         return None if wdl is None else (wdl == WIN) - (wdl == LOSS)
 
     def safe_moves(self, board: chess.Board) -> list[chess.Move] | None:
-        """Returns the moves that keep a position's result, the 50-move rule aside; None as for `best_moves`.
+        """Returns the moves that keep a position's result if the clock is ignored; None as in `best_moves`.
 
-        That takes a tenth of the time of `best_moves`.
+        It takes a tenth of the time of `best_moves`.
         """
         if board.castling_rights or chess.popcount(board.occupied) > self.most_men:
             return None
@@ -80,18 +80,18 @@ class Syzygy:
             if result is None:
                 return None
             results[move] = result
-        least = min(results.values(), default=0)  # for the side to move then
+        least = min(results.values(), default=0)  # results are the opponent's
         return [move for move, result in results.items() if result == least] or None
 
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
         """Returns the moves that keep a position's result and, in a win, reach it soonest.
 
-        By distance to zeroing the clock (DTZ): among winning moves the shortest, among losing ones the
-        longest. The position's clock counts: what wins too late is a draw, though one that is hard to hold,
-        and so preferred to others. A mate is the best of all.
+        It ranks by distance to zeroing the clock (DTZ): the shortest of winning moves, the longest of losing
+        ones. The position's clock counts: a win that comes too late is a draw, but ranks above other draws
+        because it is hard to hold. A mate ranks highest.
 
         Returns:
-          at least one move; None if no table knows the position, or it is over.
+          at least one move; None if the tables do not have the position, or the game is over.
         """
         if not self.has_dtz:
             return None
@@ -105,7 +105,7 @@ class Syzygy:
         return None if best is None else [move for move, rank in ranks.items() if rank == best]
 
     def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
-        """Returns (result, how soon: the larger the better) of a move, None if no table knows it."""
+        """Returns the rank of a move, (result, speed), larger is better; None if no table has it."""
         board.push(move)
         try:
             if board.is_checkmate():
@@ -141,14 +141,14 @@ class Syzygy:
 
 
 class TablebaseEvaluator(Evaluator):
-    """An evaluator that asks tables first: for positions with clock 0, and for draws, which no clock undoes.
+    """An evaluator that probes tables first.
 
-    Their answer is a proof: V and both bounds are the exact result, P is equal for all moves, and a search
-    goes no further there. Tables only say what the rules say, so the identity is that of the evaluator behind
-    them, and a file may be searched with and without.
+    It uses tables for positions with clock 0, and for draws, which hold at any clock. Their result is a
+    proof: V and both bounds are exact, P is uniform, and a search stops there. Tables only follow from the
+    rules, so the identity is that of the inner evaluator, and a graph file may be searched with or without.
 
     Attributes:
-      hits: positions that tables have answered.
+      hits: number of positions answered by tables.
     """
 
     def __init__(self, inner: Evaluator, tables: Syzygy) -> None:
@@ -162,11 +162,11 @@ class TablebaseEvaluator(Evaluator):
 
     @property
     def calls_kernels(self) -> bool:
-        """Whether the evaluator behind the tables does."""
+        """Whether the inner evaluator calls kernels."""
         return self.inner.calls_kernels
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns the exact result of what tables know, and WDL and priors of the rest.
+        """Returns exact results of positions in the tables, and WDL and priors of the others.
 
         Raises:
           EvaluatorError: if a table cannot be read, or the evaluator fails.
@@ -190,11 +190,11 @@ class TablebaseEvaluator(Evaluator):
         return Evaluation(wdl, priors, bounds)
 
     def knows(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Returns which packed positions, `[R, 10]`, the tables would answer."""
+        """Returns a mask of the packed positions, `[R, 10]`, that the tables can answer."""
         return np.asarray(self._results(words) != UNKNOWN)
 
     def _results(self, words: NDArray[np.uint64]) -> NDArray[np.int8]:
-        """Returns the result of every position, UNKNOWN where no table has it for its clock."""
+        """Returns the result of every position; UNKNOWN if no table has it or its clock may change it."""
         results = np.full(len(words), UNKNOWN, np.int8)
         men = np.bitwise_count(words[:, WHITE] | words[:, BLACK])
         meta = words[:, META].astype(np.int64)
@@ -206,10 +206,10 @@ class TablebaseEvaluator(Evaluator):
         return results
 
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
-        """Returns the moves that the tables call best in a position, None if they do not know it."""
+        """Returns the best moves of a position by the tables; None if they do not have it."""
         return self.tables.best_moves(board)
 
     def close(self) -> None:
-        """Closes the tables, and the evaluator behind them."""
+        """Closes the tables and the inner evaluator."""
         self.tables.close()
         self.inner.close()

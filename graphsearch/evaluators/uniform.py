@@ -1,4 +1,4 @@
-"""`uniform`: no knowledge but the rules; for measuring the search alone."""
+"""`uniform`: an evaluator without knowledge, for measuring the search alone."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from .protocol import EXTERNAL, UNIFORM
 
 
 class UniformEvaluator(KernelEvaluator):
-    """Calls every position win, draw or loss with 1/3 each, and every move equally good."""
+    """Gives win, draw and loss 1/3 each, and all moves the same prior."""
 
     kernel_kind = UNIFORM
-    threads = 1  # a second one would only wait
+    threads = 1  # the work is too small for a second one
     identity = EvaluatorIdentity("uniform")
 
     @property
     def batch_kernel(self) -> BatchKernel:
-        """The kernel that knows nothing."""
+        """The uniform kernel."""
         from .uniform_kernel import SCRATCH_WORDS, evaluate_batch
 
         return BatchKernel(evaluate_batch, SCRATCH_WORDS)
 
 
 class OutsideUniform(UniformEvaluator):
-    """The same outside the kernels and without answers, to load the kernels that ask such evaluators."""
+    """A `UniformEvaluator` outside the search kernels, used to load the kernels for external evaluators."""
 
     kernel_kind = EXTERNAL
     identity = EvaluatorIdentity("idle")

@@ -1,4 +1,4 @@
-"""No knowledge: every move equally likely; a win, a draw and a loss with 1/3 each."""
+"""Evaluates without knowledge: all moves equally likely; win, draw and loss 1/3 each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRATCH_WORDS = 1
 def evaluate_evenly(
     offsets: Pointer[int64], values: Pointer[float32], priors: Pointer[float32], begin: int64, end: int64
 ) -> None:
-    """Writes Q, the chance of a draw and the priors of the positions from `begin` to `end`."""
+    """Writes Q, the draw probability and the priors of the positions from `begin` to `end` (exclusive)."""
     for b in range(begin, end):
         at = offsets[b]
         n = offsets[b + 1] - at
@@ -41,5 +41,5 @@ def evaluate_batch(
     begin: int64,
     end: int64,
 ) -> None:
-    """Evaluates positions, as `BatchKernel` says."""
+    """Evaluates positions, as `BatchKernel` specifies."""
     evaluate_evenly(ptr(offsets, 0), ptr(values, 0), ptr(priors, 0), begin, end)

@@ -1,1 +1,1 @@
-"""Imports and exports: games, books and positions into a graph file, and out of it again."""
+"""Imports games, books and positions into a graph file, and exports them again."""

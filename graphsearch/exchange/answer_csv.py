@@ -1,4 +1,4 @@
-"""Rows of answers as CSV: what `--json` has, a column for each fact."""
+"""Rows of results as CSV: the facts of `--json`, one column each."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes text that begins so for a formula
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads text with these prefixes as a formula
 
 
 def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Returns rows as RFC 4180 has it: a line of names, then a line for each row.
+    """Returns rows as CSV (RFC 4180): a line of names, then a line for each row.
 
-    Lists are joined by blanks, objects get a column for each of their facts, what is unknown is empty. Text
-    that a spreadsheet would take for a formula has an apostrophe before it.
+    Lists are joined by blanks, objects get one column per fact, unknown values are empty. Text that a
+    spreadsheet would read as a formula gets an apostrophe in front.
 
     >>> csv_text([{"san": "e4", "n": 3, "worth": {"q": None, "pv": ["e4", "e5"]}, "name": "=1+1"}])
     "san,n,worth_q,worth_pv,name\\r\\ne4,3,,e4 e5,'=1+1\\r\\n"
@@ -24,7 +24,7 @@ def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def table_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Returns a table as `csv_text` does."""
+    """Returns a table as CSV, with the same cell format as `csv_text`."""
     out = io.StringIO()
     writer = csv.writer(out)
     if names:

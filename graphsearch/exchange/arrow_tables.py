@@ -1,4 +1,4 @@
-"""Arrow's tables behind one door: columns of NumPy in, a Parquet file out, in groups of rows."""
+"""Writes NumPy columns to Parquet files with pyarrow, in row groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ Mask = NDArray[np.bool_]
 
 
 def needed_arrow() -> Any:
-    """Returns pyarrow with its Parquet part."""
+    """Returns the module pyarrow, with its Parquet part imported.
+
+    Raises:
+      MissingPackageError: if it is not installed.
+    """
     try:
         importlib.import_module("pyarrow.parquet")
         return importlib.import_module("pyarrow")
@@ -33,7 +37,7 @@ def needed_arrow() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Some rows of one column, null where they are not `valid`; with `texts` values are their numbers."""
+    """Rows of one column, null where not `valid`; with `texts`, the values are indices into them."""
 
     values: NDArray[Any]
     valid: Mask | None = None
@@ -56,7 +60,7 @@ def chosen_rows(columns: Columns, rows: Mask) -> Columns:
 
 
 class Table:
-    """One table: rows wait until there are enough of them for a group."""
+    """One Parquet file; buffers rows until they fill a row group."""
 
     def __init__(self, arrow: Any, path: Path, columns: dict[str, str], group: int) -> None:
         self._arrow = arrow
@@ -91,14 +95,14 @@ class Table:
         self._open.__exit__(kind, error, trace)
 
     def add(self, columns: Columns) -> None:
-        """Takes some rows."""
+        """Adds rows; writes a row group when enough are buffered."""
         self._waiting.append(columns)
         self._rows += len(next(iter(columns.values())).values)
         if self._rows >= self._group:
             self._flush()
 
     def _flush(self) -> None:
-        """Writes the rows that wait, as one group."""
+        """Writes the buffered rows as one row group."""
         if self._rows:
             arrays = [self._array(name, [columns[name] for columns in self._waiting]) for name in self._types]
             self._writer.write_table(
@@ -107,7 +111,7 @@ class Table:
         self._waiting, self._rows = [], 0
 
     def _array(self, name: str, parts: list[Values]) -> Any:
-        """Returns a column of the rows that wait."""
+        """Returns one column of the buffered rows as an Arrow array."""
         arrow, kind = self._arrow, self._types[name]
         values = np.concatenate([part.values for part in parts])
         mask = None

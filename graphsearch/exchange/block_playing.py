@@ -1,4 +1,4 @@
-"""Playing blocks of games: a kernel plays those that it reads with certainty, `Player` the others."""
+"""Replays blocks of games with a kernel; leaves games that the kernel cannot replay to `Player`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class PlayedBlock:
-    """Games of a block that were played, one behind the other.
+    """Replayed games of a block, in concatenated arrays.
 
     Attributes:
-      places: of each of them in the block. games: their headers.
-      firsts, counts: `[G]`: the first position of each game in the arrays, and how many moves it has.
+      places: index of each game in the block. games: their headers.
+      firsts, counts: `[G]`: index of each game's first position in the arrays, and number of its moves.
       plies: `[G]`: half-moves before each game's first position, by its move number.
       positions: `[P, 10]`, before every move and at the end of each game. keys: `[P]`.
-      codes, numbers: `[P]`: the move from each, and its number in canonical order; 0 at the end of a game.
+      codes, numbers: `[P]`: the move from each position, and its number in canonical order; 0 at the end of
+        a game.
     """
 
     places: Sequence[int]
@@ -42,7 +43,7 @@ class PlayedBlock:
     numbers: NDArray[np.uint8]
 
     def part(self, games: Sequence[int]) -> PlayedBlock:
-        """Returns some of the games, by their indices here."""
+        """Returns some of the games, by index; the position arrays are shared."""
         if len(games) == len(self.games):
             return self
         at = np.array(games, np.int64)
@@ -56,16 +57,16 @@ class PlayedBlock:
         )
 
     def moves(self, game: int) -> bytes:
-        """Returns the numbers of the moves of a game, by its index here."""
+        """Returns the canonical numbers of a game's moves, one byte each."""
         first = int(self.firsts[game])
         return self.numbers[first : first + int(self.counts[game])].tobytes()
 
 
 class BlockPlayer:
-    """Plays the games of blocks.
+    """Replays the games of blocks.
 
     Args:
-      max_ply: moves from positions of this ply on are passed over; None: none are.
+      max_ply: skip moves from positions of this ply on; None: skip none.
     """
 
     def __init__(self, max_ply: int | None = None) -> None:
@@ -73,10 +74,10 @@ class BlockPlayer:
         self._starts: dict[str, tuple[Words, int] | None] = {}
 
     def play(self, block: GameBlock, least: int) -> tuple[PlayedBlock, list[int]]:
-        """Returns what was played of a block, and the places of the games that `Player` has to play.
+        """Returns the replayed games of a block, and the indices of the games that `Player` must replay.
 
         Args:
-          least: games at the begin of the block that are passed over.
+          least: number of games to skip at the beginning of the block.
         """
         rows = block.games.tolist()
         games = [block.game(row) for row in rows[least:]]
@@ -102,14 +103,14 @@ class BlockPlayer:
         return whole.part(np.flatnonzero(fitting).tolist()), others
 
     def _counts(self, moves: Sequence[int], plies: Sequence[int]) -> NDArray[np.int64]:
-        """Returns how many moves of each game are played."""
+        """Returns the number of moves to replay in each game."""
         counts = np.array(moves, np.int64)
         if self._max_ply is not None:
             counts = np.minimum(counts, np.maximum(0, self._max_ply - np.array(plies, np.int64)))
         return counts
 
     def _start_of(self, game: PgnGame) -> tuple[Words, int] | None:
-        """Returns the first position of a game and its ply; None if `Player` has to look at it."""
+        """Returns the first position of a game and its ply; None if `Player` must replay the game."""
         try:
             fen = start_fen(game)
         except (BrokenGameError, VariantError):

@@ -1,4 +1,4 @@
-"""Centipawns of many values at once, the same numbers as `position.values` gives."""
+"""Converts arrays of values to centipawns, with the same results as `position.values`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..position.values import (
     shown_score_type,
 )
 
-NEAR = 1e-6  # of a tie; NumPy's tangent and logarithm are within 1e-10 of those of `math`, as centipawns
+NEAR = 1e-6  # distance from a tie; NumPy's tan and log differ from `math` by less than 1e-10 centipawns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,7 +65,7 @@ def _is_tie(scores: Floats) -> Mask:
 
 
 def _rounded(scores: Floats, uncertain: Mask, exact: Callable[[int], int]) -> Ints:
-    """Returns scores as whole numbers; those that are `uncertain` one by one."""
+    """Returns rounded scores; computes `uncertain` ones individually with `exact`."""
     found = np.rint(scores).astype(np.int64)
     for i in np.flatnonzero(uncertain).tolist():
         found[i] = exact(i)

@@ -1,7 +1,7 @@
-"""Moves that tables name, a thousand positions at once: those of a book, of imported games or entries.
+"""Selects moves from a file's tables (book, imported games, imported entries), a thousand positions at once.
 
-A book has values of its own, and may have positions that the graph lacks. Where the weights are those of
-games or entries, and there is no book, the moves that stand there count, whatever the graph knows.
+A book has its own values, and may have positions that are not in the graph. Without a book, and with weights
+from games or entries, the moves come from those tables alone, whatever the graph holds.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Mask = NDArray[np.bool_]
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 KEYS_AT_ONCE = 500  # of one statement
-NO_COUNT = -1  # a count: the visits of the edge count
+NO_COUNT = -1  # no count in the tables: the edge's visits are used instead
 
 
 class Weight(NamedTuple):
-    """What imported games or entries say of a move: its weight, learn field, and how often it was met."""
+    """The weight of a move in imported games or entries, its learn field, and its number of occurrences."""
 
     weight: int = 0
     learn: int = 0
@@ -52,7 +52,7 @@ class BookMove(NamedTuple):
 
     Attributes:
       move: in UCI. child_value: of the position after it, for the side to move there; None before it was
-        searched. value: of the move when it was taken in.
+        searched. value: of the move when it was added to the book.
     """
 
     move: str
@@ -64,14 +64,14 @@ class BookMove(NamedTuple):
 
 
 class BookEntry(NamedTuple):
-    """A position of a book: the row of `book_position` without what identifies it, and its moves."""
+    """A position of a book: its row of `book_position` without the identifying columns, and its moves."""
 
     position: Mapping[str, Any]
     moves: Sequence[BookMove]
 
 
 class TableMoves(NamedTuple):
-    """What tables say of moves: P and value, NaN where they say nothing; weight, and learn field."""
+    """Columns of moves from the tables: P and value (NaN if unknown), weight, and learn field."""
 
     p: Floats
     value: Floats
@@ -81,12 +81,12 @@ class TableMoves(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Moves of visited positions, those of each best first, then those without visits in descending P.
+    """Moves of visited positions: first those with visits, best first, then the others by descending P.
 
     Attributes:
       of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.
-      code: the move. chosen: whether it is exported for itself, or as one without visits.
-      in_tables: what tables say of them; None where the moves are those of a search.
+      code: the move. chosen: True if the move is part of the export, False if it is listed without visits.
+      in_tables: the moves' columns from the tables; None if the moves come from a search.
     """
 
     of: Ints
@@ -97,7 +97,7 @@ class Moves:
     in_tables: TableMoves | None = None
 
     def some(self, rows: Mask) -> Moves:
-        """Returns some of them."""
+        """Returns the moves of a mask."""
         old = self.in_tables
         in_tables = old and TableMoves(old.p[rows], old.value[rows], old.weight[rows], old.learn[rows])
         return Moves(
@@ -105,19 +105,19 @@ class Moves:
         )
 
     def by_edge(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Returns the values of their edges, 0 for a move without one."""
+        """Returns the value of each move's edge, 0 for a move without one."""
         return np.asarray(np.append(values, values.dtype.type(0))[self.edge])  # -1 is the zero at the end
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """What tables say of some positions.
+    """The table rows of some positions.
 
     Attributes:
-      held: `[R]` whether they have the position. values: `[R]` of it, NaN without one.
+      held: `[R]` whether the tables have the position. values: `[R]` its value, NaN without one.
       moves: `[M, 8]` float64: position, code, P, value, value if the graph has none, weight, learn, count.
-      entries: of a book, by position. least: visits that a move needs in any case.
-      by_value: the best values come first, else the largest weights.
+      entries: of a book, by position. least: minimum visits of a move, whatever the selection says.
+      by_value: order moves by value, else by weight.
     """
 
     held: Mask
@@ -128,7 +128,7 @@ class TableRows:
     by_value: bool
 
     def some(self, rows: Ints) -> TableRows:
-        """Returns what is said of some of the positions."""
+        """Returns the rows of some of the positions."""
         place = np.full(len(self.held), -1.0)
         place[rows] = np.arange(len(rows))
         moves = self.moves[place[self.moves[:, 0].astype(np.int64)] >= 0]
@@ -178,18 +178,18 @@ Weigh = Callable[[Words], list[dict[int, Weight]]]  # of each position: move cod
 
 
 class Tables:
-    """The tables of a file, from which positions are looked up."""
+    """Looks up positions in the tables of a file."""
 
     def __init__(self, store: Store, book: int | None, weigh: Weigh | None) -> None:
         self._store, self._book, self._weigh = store, book, weigh
 
     @property
     def are_lines(self) -> bool:
-        """Whether they have games or imported entries: a position that they lack is where these end."""
+        """Whether the tables hold games or imported entries; their lines end at positions without rows."""
         return self._book is None
 
     def look_up(self, words: Words) -> TableRows:
-        """Returns what is said of positions, `[R, 10]`.
+        """Returns the table rows of positions, `[R, 10]`.
 
         Raises:
           StoreError: if the tables cannot be read.
@@ -223,12 +223,12 @@ def _table(rows: list[tuple[Any, ...]]) -> Floats:
 
 
 def _value_from_child(move: BookMove) -> float | None:
-    """Returns the value of a move by that of the position behind it."""
+    """Returns the value of a move from the value of its child position."""
     return None if move.child_value is None else negate(move.child_value)
 
 
 def tables_of(store: Store, book: int | None, weights: Weights = "n") -> Tables | None:
-    """Returns the tables that name the moves of an export; None: the graph does."""
+    """Returns the tables that provide the moves of an export; None if the graph provides them."""
     weigh = {"games": _games_weights, "imported": _entry_weights}.get(weights)
     if book is None and weigh is None:
         return None
@@ -236,7 +236,7 @@ def tables_of(store: Store, book: int | None, weights: Weights = "n") -> Tables 
 
 
 def _games_weights(store: Store) -> Weigh:
-    """Returns what gives moves their points in the imported games."""
+    """Returns a function that weighs moves by their points in the imported games."""
 
     def weigh(words: Words) -> list[dict[int, Weight]]:
         keys = key_texts(words)
@@ -251,7 +251,7 @@ def _games_weights(store: Store) -> Weigh:
 
 
 def _entry_weights(store: Store) -> Weigh:
-    """Returns what gives moves the weights of imported entries, added up over the books."""
+    """Returns a function that weighs moves by imported entries, summed over the books."""
 
     def weigh(words: Words) -> list[dict[int, Weight]]:
         keys = [f"{key:016x}" for key in words[:, KEY].tolist()]
@@ -274,7 +274,7 @@ def _added(words: Sequence[int], entries: Sequence[PolyglotRow]) -> dict[int, We
 
 
 def _entry_code(words: Sequence[int], uci: str) -> int:
-    """Returns the code of an entry's move; castling may stand there as the king taking his rook."""
+    """Returns the code of an entry's move; castling may be encoded as the king capturing his rook."""
     code = code_of(uci)
     if is_chess960(words):
         return code
@@ -286,7 +286,7 @@ def _entry_code(words: Sequence[int], uci: str) -> int:
 
 
 def with_moves(batch: RecordBatch, known: Mask) -> RecordBatch:
-    """Returns records with all legal moves, also where the file has no record."""
+    """Returns records with all legal moves, including positions without a record in the file."""
     if known.all():
         return batch
     sizes = np.diff(batch.code_offsets)
@@ -302,7 +302,7 @@ _BOOK_MOVE = ("key", "move", "p", "value", "value?", "rule", "loss")
 
 
 def book_entries(store: Store, number: int, keys: Sequence[str]) -> dict[str, BookEntry]:
-    """Returns what a book says of positions, by key; those that it does not have are left out."""
+    """Returns the book entries of positions, by key; leaves out positions that are not in the book."""
     positions = f"SELECT key, {', '.join(_POSITION)} FROM book_position WHERE book = ? AND"  # noqa: S608
     columns = tuple(f"book_position.{name}" for name in ("key", *_POSITION))
     found: dict[str, tuple[Mapping[str, Any], list[BookMove]]] = {
@@ -323,7 +323,7 @@ def book_entries(store: Store, number: int, keys: Sequence[str]) -> dict[str, Bo
 def _of_keys(
     store: Store, sql: str, keys: Sequence[str], order: str, values: tuple[Any, ...], columns: tuple[str, ...]
 ) -> Iterator[Any]:
-    """Yields the rows of some keys; `sql` ends before the column of the keys."""
+    """Yields the rows of some keys; `sql` ends just before the key column."""
     wanted = list(dict.fromkeys(keys))
     for first in range(0, len(wanted), KEYS_AT_ONCE):
         some = wanted[first : first + KEYS_AT_ONCE]
@@ -333,7 +333,7 @@ def _of_keys(
 
 
 class PolyglotRow(NamedTuple):
-    """A row of `polyglot_entry`; `turn` is that of the position, None where it is not known."""
+    """A row of `polyglot_entry`; `turn` is the side to move of the position, None if unknown."""
 
     key: str
     source: int
@@ -351,13 +351,13 @@ _CHECKED = tuple(f"polyglot_entry.{name}" for name in _ENTRY_COLUMNS)
 
 
 def has_rows(store: Store, table: str) -> bool:
-    """Returns whether a table of a file has any rows; `game_move`: whether games were imported."""
+    """Returns whether a table has any rows (`game_move`: whether games were imported)."""
     with sql_errors(store.path, "read it"):
         return store.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
 
 def all_entries(store: Store) -> Iterator[PolyglotRow]:
-    """Yields all imported entries by key, source and place; the file may be written to meanwhile."""
+    """Yields all imported entries by key, source and place; another process may write the file meanwhile."""
     last: tuple[str, int, int] = ("", 0, 0)
     while True:
         rows = asked(

@@ -1,7 +1,7 @@
-"""Records as columns for analysis: what each says of its position and of every legal move, thousands at once.
+"""Converts records to columns for analysis: one row per position and per legal move, thousands at once.
 
-Values are those of `worth_kernel.py`. What carries a proof is rare, and asked of `store.record.bounds` and
-`store.record.ranking` one by one, so that their rules stand in one place.
+Values come from `worth_kernel.py`. Records with proofs are rare, so `store.record.bounds` and
+`store.record.ranking` process them one by one; their rules exist only there.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from ..store.codec import bulk
 from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
 from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
-from ..store.record.ranking import ranking
-from ..store.upkeep.prune import visits_of
+from ..store.record.ranking import ranking, visits_of
 from .worth_kernel import describe, value_edges
 
 Ints = NDArray[np.int64]
@@ -39,19 +38,19 @@ Mask = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 
 _CODES = rules.MOST_CODE + 1
-_SIGNS = (-1.0, 0.0, 1.0)  # of q: certain losses, all that is open, certain wins
+_SIGNS = (-1.0, 0.0, 1.0)  # of q: certain losses, all open values, certain wins
 
 
 @dataclass(frozen=True, slots=True)
 class MoveColumns:
-    """The legal moves of some positions, each in canonical order; values are seen by the side that plays.
+    """The legal moves of some positions, in canonical order; values are seen by the side to move.
 
     Attributes:
       of: `[M]` the position. code: as `encode_move`. mark: CHECK, CHECK | MATE or 0.
-      child, child_meta: key and META of the position behind it. p: prior.
-      n, r, q, draw: of its visits, as `Edge` has them (`value`, `draws`); 0 where n = 0.
-      lower, upper: what is proven. mate: plies of it, negative if it is suffered; 0 for none.
-      rank: 1 for the best move, as `store.record.ranking` orders them.
+      child, child_meta: key and META of the position after it. p: prior.
+      n, r, q, draw: of its visits, as in `Edge` (`value`, `draws`); 0 where n = 0.
+      lower, upper: proven bounds. mate: moves to a proven mate, negative if the mover is mated; 0 for none.
+      rank: 1 for the best move, in the order of `store.record.ranking`.
     """
 
     of: Ints
@@ -72,12 +71,13 @@ class MoveColumns:
 
 @dataclass(frozen=True, slots=True)
 class NodeColumns:
-    """What records say of their positions, seen by the side to move.
+    """The positions of some records; values are seen by the side to move.
 
     Attributes:
       key: of the position. n, q, draw: as `NodeRecord.visits` and `node_mean`.
-      lower, upper: proven bounds. mate: moves to it, negative if it is suffered; `mated` where it is known.
-      best: index among the moves of the batch, -1 where there is none.
+      lower, upper: proven bounds. mate: moves to it, negative if the side to move is mated; valid where
+        `mated`.
+      best: index among the moves of the batch, -1 without a move.
     """
 
     key: Words
@@ -99,7 +99,7 @@ def columns_of(batch: RecordBatch) -> tuple[NodeColumns, MoveColumns]:
 
 # ------------------------------------------------------------------ values
 class Worth(NamedTuple):
-    """What records say of their positions, as `worth_kernel.describe` fills it."""
+    """Values of records' positions, as filled by `worth_kernel.describe`."""
 
     q: Floats
     draw: Floats
@@ -109,7 +109,7 @@ class Worth(NamedTuple):
 
 
 class EdgeWorth(NamedTuple):
-    """What the edges of records are worth, as `worth_kernel.value_edges` fills it."""
+    """Values of records' edges, as filled by `worth_kernel.value_edges`."""
 
     q: Floats
     draw: Floats
@@ -118,10 +118,10 @@ class EdgeWorth(NamedTuple):
 
 
 def worth_of(batch: RecordBatch, clocks: Ints, *, proven: bool = False) -> Worth:
-    """Returns what records say of their positions; with `proven`, mates and notes too.
+    """Returns the values of records' positions; with `proven`, mates and notes too.
 
     Args:
-      clocks: `[R]` at which they were evaluated.
+      clocks: `[R]` of the evaluations.
     """
     size, more = len(batch), len(batch) if proven else 0
     mates, notes = np.empty(more, np.int64), np.empty(more, np.int64)
@@ -131,7 +131,7 @@ def worth_of(batch: RecordBatch, clocks: Ints, *, proven: bool = False) -> Worth
 
 
 def worth_of_edges(batch: RecordBatch) -> EdgeWorth:
-    """Returns what the edges of records are worth."""
+    """Returns the values of records' edges."""
     size = len(batch.n)
     found = EdgeWorth(np.empty(size), np.empty(size), np.empty(size, np.int64), np.empty(size, np.uint8))
     value_edges(bulk.columns_of(batch), *found)
@@ -141,7 +141,7 @@ def worth_of_edges(batch: RecordBatch) -> EdgeWorth:
 # ------------------------------------------------------------------ visited edges
 @cache
 def _edge_rules() -> dict[str, NDArray[np.int16]]:
-    """Returns what `store.record.bounds` says of every sign of q and every d, `[3, 1022]` each."""
+    """Returns tables of the results of `store.record.bounds` by sign of q and by d, `[3, 1022]` each."""
     found = {name: np.zeros((3, _CODES), np.int16) for name in ("lower", "upper", "share", "mate", "plies")}
     for i, q in enumerate(_SIGNS):
         for d in range(_CODES):
@@ -154,7 +154,7 @@ def _edge_rules() -> dict[str, NDArray[np.int16]]:
 
 
 def _signs(q: NDArray[np.float32]) -> Ints:
-    """Returns which of _SIGNS each q is; a value in between is as open as 0."""
+    """Returns the index of each q in _SIGNS; all values between -1 and 1 count as 0."""
     return np.where(q == 1.0, 2, np.where(q == -1.0, 0, 1))
 
 
@@ -164,7 +164,7 @@ def clocks_of(words: Words) -> Ints:
 
 
 def edges_by_move(batch: RecordBatch) -> Ints:
-    """Returns the edge of every legal move, in canonical order; -1 where a move has none."""
+    """Returns the edge of every legal move, in canonical order; -1 for a move without one."""
     of = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
     found = np.full(len(of), -1)
     found[_places(batch, of)[1]] = np.arange(len(batch.n))
@@ -185,7 +185,7 @@ def _moves(batch: RecordBatch) -> MoveColumns:
     holds = valued & (clocks_of(batch.words)[edge_of] + rule["plies"] <= CLOCK_DRAW)
 
     def spread(values: NDArray[Any], otherwise: int = 0) -> NDArray[Any]:
-        """Returns the values of edges by move, `otherwise` where a move has none."""
+        """Returns the values of edges by move, `otherwise` for a move without an edge."""
         found = np.full(len(of), otherwise, values.dtype)
         found[into] = values
         return found
@@ -221,7 +221,7 @@ def _priors(batch: RecordBatch) -> Floats:
 
 
 def _places(batch: RecordBatch, of: Ints) -> tuple[Ints, Ints]:
-    """Returns each move's place in descending P, and which move each edge belongs to."""
+    """Returns each move's place in descending P, and each edge's move."""
     order = np.argsort(of * (MAX_CODE + 1) + MAX_CODE - batch.codes, kind="stable")
     place = np.empty(len(of), np.int64)
     place[order] = np.arange(len(of)) - batch.code_offsets[of]
@@ -239,7 +239,7 @@ def _ranks(
     n: NDArray[np.uint32],
     q: Floats,
 ) -> NDArray[np.int16]:
-    """Returns each move's rank as `ranking` does; by visits, value and P where nothing is certain."""
+    """Returns each move's rank as `ranking`; by visits, value and P in records without certain values."""
     order = np.lexsort((place, -q, -n.astype(np.int64), of))
     rank = np.empty(len(of), np.int16)
     rank[order] = np.arange(len(of)) - batch.code_offsets[of] + 1
@@ -256,7 +256,7 @@ def _ranks(
 
 
 def _resets(words: Words, code: NDArray[np.uint16]) -> Mask:
-    """Returns which moves of a position set the clock back: those of pawns, and captures."""
+    """Returns a mask of the moves that reset the clock: pawn moves and captures."""
     squares = code.astype(np.uint64)
     moved = words[PAWNS] >> (squares & np.uint64(63))
     taken = (words[WHITE] | words[BLACK]) >> (squares >> np.uint64(6) & np.uint64(63))
@@ -295,7 +295,7 @@ def draws_of(batch: RecordBatch) -> Floats:
 def _mates(
     batch: RecordBatch, lower: NDArray[np.int8], upper: NDArray[np.int8]
 ) -> tuple[NDArray[np.int16], Mask]:
-    """Returns the moves to the mate of decided positions, and where they are known."""
+    """Returns the moves to mate in decided positions, and a mask of the known ones."""
     mate, mated = np.zeros(len(batch), np.int16), batch.flags & TERMINAL_MASK == CHECKMATE
     for i in np.flatnonzero((lower == upper) & (lower != 0) & ~mated).tolist():
         proof = batch.record(i).proof_at(clock_of_words(batch.words[i]))

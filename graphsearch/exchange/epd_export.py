@@ -1,10 +1,10 @@
-"""One EPD line per position: its value, visits, best move and best line.
+"""Exports one EPD line per position: its value, visits, best move and best line.
 
 acd   plies of `pv`          acn   node N            bm, pv   SAN; the line of the most visits
 c2    score type of ce: a book's values are `centipawn`
 ce    centipawns for the side to move (of the book, else of the node); 32767 less the plies to a mate
-dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, as the tables have it
-c0    Q and the chances to win, draw and lose; c1  what is proven
+dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, as in the tables
+c0    Q and the chances to win, draw and lose; c1  the proven result
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .walk import NOTES, OnProgress
 from .worth_kernel import best_moves
 
 MAX_PV = 12
-UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # what is known of the best move of a record
+UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # states of a link: not computed, no best move, best move stored
 
 
 def export_epd(
@@ -45,7 +45,7 @@ def export_epd(
     *,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes the positions of a graph file as EPD; arguments and errors are those of `export_stream`."""
+    """Writes the positions of a graph file as EPD; arguments and errors as in `export_stream`."""
     return export_stream(path, target, selection, "epd", _texts, rest=False, on_progress=on_progress)
 
 
@@ -59,7 +59,6 @@ def _texts(_: Store, pool: RecordPool, folder: Path) -> Iterator[Callable[[Part]
 
 
 def _lines(part: Part, lines: Lines) -> Text:
-    """Returns the lines of EPD of some positions."""
     visits, rows, known = part.visits, part.rows, part.known
     worth = visits.worth(proven=True)
     q, draw, mate = worth.q[rows], worth.draw[rows], worth.mates[rows]
@@ -101,24 +100,25 @@ def _lines(part: Part, lines: Lines) -> Text:
 
 
 class Lines:
-    """The best lines of positions. The best move of a record is looked for once, and kept with its child.
+    """The best lines of positions; caches each record's best move and its child.
 
-    Clocks up to 75 are no part of a position, so a child is that of any path, but for the one that leaves 75.
+    Clocks up to 75 are not part of a position, so a child is the same on every path, except for a move from
+    clock 75.
     """
 
     def __init__(self, pool: RecordPool, folder: Path) -> None:
-        """Takes the records, and where temporary files go."""
+        """Makes an empty cache over the records of a pool; `folder`: for its temporary files."""
         self._pool = pool
         self._links = Rows(
             folder, san=np.uint64, code=np.uint16, child=np.int64, clock=np.uint8, state=np.uint8
         )
 
     def close(self) -> None:
-        """Gives up the temporary files."""
+        """Closes the temporary files."""
         self._links.__exit__()
 
     def of(self, part: Part) -> tuple[Words, Ints]:
-        """Returns the lines of some positions in SAN, one behind the other, and where each begins."""
+        """Returns the concatenated lines of some positions in SAN, and the offset of each line."""
         rows, words = part.rows, part.words
         path = np.full((len(rows), MAX_PV + 1), -1, np.int64)
         sans = np.zeros((len(rows), MAX_PV), np.uint64)
@@ -144,7 +144,7 @@ class Lines:
         return sans[sans > 0], begins
 
     def _first(self, part: Part) -> tuple[Ints, NDArray[np.uint16]]:
-        """Returns which positions have a first move, and it: the best exported one, or an unvisited mate."""
+        """Returns the positions with a first move, and the moves: the best exported or an unvisited mate."""
         batch = part.visits.batch
         codes, has = np.zeros(len(part.rows), np.uint16), np.zeros(len(part.rows), bool)
         chosen = part.moves.chosen
@@ -158,7 +158,7 @@ class Lines:
         return np.flatnonzero(has), codes[has]
 
     def _link(self, numbers: Ints) -> None:
-        """Looks for the best moves of records, where that was not done yet."""
+        """Computes the best moves of records that are not in the cache yet."""
         links = self._links
         links.extend_to(len(self._pool))
         new = np.unique(numbers[links["state"][numbers] == UNKNOWN])
@@ -181,7 +181,7 @@ class Lines:
         links["state"][new[some]] = GOES_ON
 
     def _next(self, numbers: Ints, clocks: Ints) -> tuple[Ints, Words]:
-        """Returns the positions behind the best moves of records, reached at some clocks, and their META."""
+        """Returns the child after each record's best move, when reached at the given clocks, and its META."""
         children = self._links["child"][numbers].copy()
         after = np.where(self._links["clock"][numbers] > 0, clocks + 1, 0)
         metas = after.astype(np.uint64) << np.uint64(CLOCK_SHIFT)

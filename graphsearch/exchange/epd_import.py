@@ -1,4 +1,4 @@
-"""Positions of EPD files into the tables of a graph file, with their operations."""
+"""Imports positions of EPD files into a graph file, with their operations."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, i
 from .sources import GivenFile, Input
 
 KIND = "epd"
-LINES_AT_ONCE = 10_000  # of one transaction
+LINES_AT_ONCE = 10_000  # per transaction
 MOVE_LISTS = frozenset({"am", "bm", "pv"})
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _MATE = re.compile(r"#[-+]?\d+", re.ASCII)
-# atomic: text that is no operation must not be tried in all ways to split its blanks. Possessive groups do
-# the same, but Python 3.11.2 takes `"open` with them
+# atomic groups prevent catastrophic backtracking on invalid text with many blanks. Possessive quantifiers
+# would too, but with them Python 3.11.2 accepts `"open`
 _OPERATION = re.compile(
     r"""(?>\s*)([A-Za-z](?>\w*))(?>(?:\s(?>\s*)((?>(?:"(?>(?:[^"\\]|\\.)*)"|[^";])*)))?)(?>\s*)(;|$)""",
     re.ASCII,
@@ -45,14 +45,14 @@ def import_epd(
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[FileReport]:
-    """Takes the positions of EPD files into a graph file, which is made if it is missing.
+    """Imports the positions of EPD files into a graph file; makes the file if it is missing.
 
     Args:
-      again: take in files that were imported before once more.
+      again: also import files that were imported before.
       stop: set it, from any thread or a signal handler, to save and return.
 
     Raises:
-      StoreError: if the graph file cannot be written; what was saved before stays.
+      StoreError: if the graph file cannot be written; earlier transactions stay.
     """
     with open_for_import(path) as store:
         job = ImportKind(kind=KIND, read=_read_lines, options={}, again=again)
@@ -60,7 +60,7 @@ def import_epd(
 
 
 def _read_lines(importing: Importing, given: Input) -> None:
-    """Takes the lines of a file that were not taken yet."""
+    """Imports the lines of a file that are not imported yet."""
     report, rows, passed = importing.report, list[tables.EpdRow](), 0
     finished = False
     try:
@@ -101,12 +101,12 @@ def _save(importing: Importing, rows: list[tables.EpdRow], *, finished: bool = F
 def read_epd(text: str) -> tuple[chess.Board, Operations]:
     """Returns the position of an EPD line, its clocks from `hmvc` and `fmvn`, and its operations.
 
-    Moves of `bm`, `am` and `pv` are lists of UCI; an operand that is one number, or one string in quotes, is
-    that; other operands stay text, also the mates that some files have as `bm #3`; an operation without one
-    is None. The four fields may be followed by the two clocks of a FEN.
+    Moves of `bm`, `am` and `pv` become lists of UCI; a single number or quoted string becomes a number or
+    string; other operands stay text, also mates such as `bm #3`; an operation without an operand is None. The
+    two clocks of a FEN may follow the four fields.
 
     Raises:
-      InvalidPositionError: if any of it cannot be read.
+      InvalidPositionError: if any part is invalid.
 
     >>> board, operations = read_epd('4k3/8/8/8/8/8/4P3/4K3 w - - bm e4 Kd2; ce 31; id "a";')
     >>> operations
@@ -127,10 +127,10 @@ def read_epd(text: str) -> tuple[chess.Board, Operations]:
 
 
 def operands(text: str) -> list[tuple[str, str | None]]:
-    """Returns the operations of an EPD line, name and operand as they stand there, None without one.
+    """Returns the operations of an EPD line as (name, operand text), None without an operand.
 
     Raises:
-      InvalidPositionError: if they cannot be read.
+      InvalidPositionError: if they are invalid.
 
     >>> operands('4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 bm e4 Kd2; draw_offer;')
     [('bm', 'e4 Kd2'), ('draw_offer', None)]
@@ -139,7 +139,7 @@ def operands(text: str) -> list[tuple[str, str | None]]:
 
 
 def _clocks_and_rest(fields: list[str]) -> tuple[tuple[str, str], str]:
-    """Returns the clocks behind the four fields, and what follows."""
+    """Returns the clocks after the four fields (default 0 and 1), and the rest of the line."""
     rest = fields[4] if len(fields) > 4 else ""
     clocks = re.match(r"(\d+)\s+(\d+)(?=\s|;|$)\s*;?", rest, re.ASCII)
     return ((clocks[1], clocks[2]), rest[clocks.end() :]) if clocks else (("0", "1"), rest)
@@ -155,7 +155,7 @@ def _board(position: str, clocks: tuple[str, str]) -> chess.Board:
 
 
 def _split(rest: str) -> list[tuple[str, str | None]]:
-    """Returns the operations of a line, name and operand each."""
+    """Returns the operations of a line as (name, operand) pairs."""
     found: list[tuple[str, str | None]] = []
     at = 0
     while rest[at:].strip(" \t;"):
@@ -184,7 +184,7 @@ def _value(board: chess.Board, name: str, operand: str | None) -> object:
 
 
 def _moves(board: chess.Board, name: str, words: list[str]) -> list[str]:
-    """Returns moves in UCI; those of a `pv` follow each other."""
+    """Returns moves in UCI; the moves of a `pv` are played one after the other."""
     at, found = board.copy(stack=False), []
     for word in words:
         try:

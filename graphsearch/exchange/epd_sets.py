@@ -1,4 +1,4 @@
-"""Sets of problems in EPD: whether a result is the one that a line names, and the line with the result."""
+"""EPD problem sets: parses their lines, checks results against them, and writes results into them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UCI = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 
 @dataclass(frozen=True, slots=True)
 class SetLine:
-    """One position of a set: its line number, the line, the position and its operations."""
+    """One position of a problem set, with its line number, text and operations."""
 
     number: int
     text: str
@@ -30,15 +30,15 @@ class SetLine:
 
     @property
     def id(self) -> str:
-        """What the line calls itself; empty if nothing."""
+        """The operand of `id`; empty without one."""
         return str(self.operations.get("id") or "")
 
     @property
     def points(self) -> dict[str, int]:
-        """The points of moves, by UCI; empty if the line gives none.
+        """The points of each move, by UCI; empty if the line gives none.
 
-        Two forms are read, both of the Strategic Test Suite: `c0 "f5=10, Be5+=2"`, and the points in c8 with
-        the moves in c9.
+        Parses both forms of the Strategic Test Suite: `c0 "f5=10, Be5+=2"`, and points in c8 with the moves
+        in c9.
 
         >>> forms = 'c0 "e4=10, Kd2=3";', 'c8 "10 3"; c9 "e2e4 e1d2";', 'c0 "a comment";'
         >>> [one.points for one in read_set(f"4k3/8/8/8/8/8/4P3/4K3 w - - {form}" for form in forms)]
@@ -55,7 +55,7 @@ class SetLine:
 
 
 def read_set(lines: Iterable[str]) -> Iterator[SetLine | Problem]:
-    """Yields the position of every line, or what is wrong with the line; blank lines and `#` are skipped.
+    """Yields the position of every line, or a `Problem` with the line; skips blank lines and comments (`#`).
 
     >>> [type(one).__name__ for one in read_set(["# two", "7k/8/8/8/8/8/8/K7 w - - bm Kb2;", "e4"])]
     ['SetLine', 'Problem']
@@ -71,10 +71,10 @@ def read_set(lines: Iterable[str]) -> Iterator[SetLine | Problem]:
 
 
 def is_solved(operations: Mapping[str, Any], mate: int | None, move: str | None) -> bool | None:
-    """Returns whether a result is the one that the operations of a line name; None if they name none.
+    """Returns whether a result solves a problem; None if the problem names no solution.
 
-    A mate (`dm 3`, `bm #3`) is found if it is that long or shorter, for the same side. Otherwise the move
-    has to be one of `bm`, and none of `am`.
+    A mate problem (`dm 3`, `bm #3`) is solved by a mate of at most that length for the same side. Otherwise
+    the move must be one of `bm` and none of `am`.
 
     Args:
       operations: as `read_epd` returns them.
@@ -97,7 +97,7 @@ def is_solved(operations: Mapping[str, Any], mate: int | None, move: str | None)
 
 
 def wanted_mate(operations: Mapping[str, Any]) -> int | None:
-    """Returns the mate that the operations of a line name, in moves; None if they name none.
+    """Returns the length of the mate that a problem asks for, in moves; None if it asks for none.
 
     >>> wanted_mate({"dm": 4}), wanted_mate({"bm": "#-2"}), wanted_mate({"bm": ["e2e4"]})
     (4, -2, None)
@@ -110,10 +110,10 @@ def wanted_mate(operations: Mapping[str, Any]) -> int | None:
 
 
 def annotated(text: str, found: Mapping[str, str | None]) -> str:
-    """Returns a line of EPD with other operations in place of those that it has; None takes one out.
+    """Returns an EPD line with the operations in `found` replaced; None removes an operation.
 
     Raises:
-      InvalidPositionError: if the text is no line of EPD.
+      InvalidPositionError: if the text is not valid EPD.
 
     >>> annotated('7k/8/5K2/8/8/8/8/6Q1 w - - bm Qg7#; id "a"; dm 3;', {"dm": None, "pv": "Qg7#"})
     '7k/8/5K2/8/8/8/8/6Q1 w - - hmvc 0; fmvn 1; bm Qg7#; id "a"; pv Qg7#;'

@@ -1,4 +1,4 @@
-"""What the list of games looks up: the opening of each game, and 16 bits of the key of each position."""
+"""Index rows for the list of games: each game's opening, and 16 bits of the key of each position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Words = NDArray[np.uint64]
 
 
 def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> Iterator[IndexRow]:
-    """Yields the rows of some games of a block; numbers: (index in the block, number in the file) each."""
+    """Yields the index rows of games of a block; numbers: (index in the block, number in the file) pairs."""
     parts = key_parts(played.keys)
     places = opening_places(played.positions[:, KEY])
     for i, number in numbers:
@@ -33,14 +33,14 @@ def _last_name(places: NDArray[np.int64]) -> str | None:
 
 
 class GameIndex:
-    """Collects the rows of games that are played side by side."""
+    """Collects the index rows of games that are replayed in parallel."""
 
     def __init__(self, games: int) -> None:
         self._parts = [bytearray() for _ in range(games)]
         self._openings: list[str | None] = [None] * games
 
     def add(self, ply: int, on: Sequence[int], words: Words, keys: Words) -> None:
-        """Takes the positions of some games at a ply: `[R, 10]` and their keys, `[R]`."""
+        """Adds the positions of some games at a ply: `[R, 10]` and their keys, `[R]`."""
         places = opening_places(words[:, KEY]).tolist()
         parts = key_parts(keys)
         for row, game in enumerate(on):
@@ -49,7 +49,7 @@ class GameIndex:
                 self._openings[game] = opening_names()[places[row]]
 
     def rows(self, numbers: Sequence[int]) -> list[IndexRow]:
-        """Returns the rows; numbers: of the games in their file."""
+        """Returns the index rows; numbers: the games' numbers in their file."""
         return [
             IndexRow(number, opening, bytes(parts))
             for number, opening, parts in zip(numbers, self._openings, self._parts, strict=True)

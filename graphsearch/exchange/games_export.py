@@ -1,4 +1,4 @@
-"""Listed games as PGN, each with all that its file says, or as CSV."""
+"""Exports listed games as PGN, with the full text of each game, or as CSV."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .pgn_writing import header
 
 
 def export_games(path: str | os.PathLike[str], found: ListedGames, target: Target, *, form: str) -> int:
-    """Writes listed games; returns how many of them have their moves only, without comments.
+    """Writes listed games; returns the number of games without their full text (headers and moves only).
 
     Args:
       path: the graph file. form: `pgn` or `csv`.
@@ -42,7 +42,7 @@ def export_games(path: str | os.PathLike[str], found: ListedGames, target: Targe
 
 
 def whole_text(path: str | os.PathLike[str], source: int, number: int, row: GameRow) -> tuple[str, bool]:
-    """Returns the text of a game, and whether it is that of its file: else it has headers and moves only."""
+    """Returns the text of a game, and whether it is the original text; else it has headers and moves only."""
     try:
         return game_text(path, source, number).text, True
     except ImportFileError:
@@ -50,7 +50,7 @@ def whole_text(path: str | os.PathLike[str], source: int, number: int, row: Game
 
 
 def plain_text(row: GameRow) -> str:
-    """Returns what is kept of a game as PGN."""
+    """Returns a game as PGN with the stored headers and moves."""
     date = ".".join([*(row.date or "????").split("-"), "??", "??"][:3])
     names = {"Event": row.event, "Site": row.site, "Date": date, "Round": row.round}
     names |= {"White": row.white, "Black": row.black, "Result": row.result}
@@ -63,7 +63,7 @@ def plain_text(row: GameRow) -> str:
 
 
 def _moves(row: GameRow) -> str:
-    """Returns the moves of a game in SAN, up to one that is none."""
+    """Returns the moves of a game in SAN, up to the first invalid one."""
     board = start_of(row.fen)
     moves: list[chess.Move] = []
     walk = board.copy()
@@ -77,5 +77,5 @@ def _moves(row: GameRow) -> str:
 
 
 def form_of(target: Path) -> str:
-    """Returns what a file of games is written as: CSV if it ends so, else PGN."""
+    """Returns the format of a games file by its suffix: `csv`, else `pgn`."""
     return "csv" if target.suffix.lower() == ".csv" else "pgn"

@@ -1,4 +1,4 @@
-"""What all imports share: file by file into a graph file, in transactions that say how far they are."""
+"""The common part of all imports: files go into a graph file in transactions that record the progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAY_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ImportProgress:
-    """How far a file is: bytes, of how many; games, entries or positions so far, and how many a second."""
+    """Progress in a file: bytes done and in total; games, entries or positions so far, and per second."""
 
     stage: str
     name: str
@@ -37,11 +37,11 @@ OnProgress = Callable[[ImportProgress], object]
 
 
 class Importing:
-    """Where an import stands in one file, and what writes that down.
+    """The state of an import of one file; saves rows and progress.
 
     Attributes:
-      source: its row in the file. report: what is told in the end. before: how much an earlier import did.
-      players: whether it is to be kept who played.
+      source: its row in the file. report: the report under construction. before: items that an earlier import
+        processed. players: whether to store the players of games.
     """
 
     def __init__(
@@ -62,24 +62,24 @@ class Importing:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was asked for is taken in."""
+        """Whether the whole file is imported, with the players if requested."""
         return self.source.finished is not None and (
             not self.players or self.source.players == self.source.done
         )
 
     @property
     def stopped(self) -> bool:
-        """Whether the person wants to end; save then, and return."""
+        """Whether a stop was requested; the importer then saves and returns."""
         return self._stop.is_set()
 
     def save(self, write: tables.Write, *, finished: bool = False, players: int | None = None) -> None:
-        """Writes rows and how far the import is, all of it or nothing.
+        """Writes rows and the progress of the import in one transaction.
 
         Args:
-          players: games whose players are kept then, those left out included; None: as before.
+          players: games with stored players, skipped games included; None: as before.
 
         Raises:
-          StoreError: if the file cannot be written; what was saved before stays.
+          StoreError: if the file cannot be written; earlier transactions stay.
         """
         report = self.report
         with self.store.transaction():
@@ -91,7 +91,7 @@ class Importing:
         self.store.checkpoint(over=LOG_BYTES)
 
     def show_progress(self, stage: str = "Importing", count: int | None = None) -> None:
-        """Tells how far it is, now and then; `count` if it is not of the games or entries that are done."""
+        """Reports progress, at most every `say_seconds`; `count` replaces the number of processed items."""
         now = time.monotonic()
         if self._on_progress is None or now - self._shown_at < self._say_seconds:
             return
@@ -107,14 +107,14 @@ ReadFile = Callable[[Importing, Input], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportKind:
-    """How files of one kind are taken in: the options that change what is taken, and the function."""
+    """How to import files of one kind: the function, and the options that change its result."""
 
     kind: str
-    read: ReadFile  # reads one file, without what was read before, and ends with `Importing.save`
+    read: ReadFile  # imports one file; skips items that are already imported, and ends with `Importing.save`
     options: Mapping[str, Any]
     again: bool = False
-    players: bool = False  # keep who played, also of a file that was imported before without
-    say_seconds: float = SAY_SECONDS  # between two signs of progress
+    players: bool = False  # store players, also of a file that was imported without them
+    say_seconds: float = SAY_SECONDS  # between two progress reports
 
 
 def import_files(
@@ -125,7 +125,7 @@ def import_files(
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[FileReport]:
-    """Takes files into an open store, one after the other; one that cannot be read stops no other.
+    """Imports files into an open store one by one; goes on after a file that cannot be read.
 
     Raises:
       StoreError: if the store cannot be written.
@@ -140,7 +140,7 @@ def import_files(
 
 
 class _StoppedError(Exception):
-    """The person wants to end before the file is read to its end; nothing of it is taken."""
+    """A stop was requested before the file was read to its end; nothing of it is imported."""
 
 
 def _import_one(
@@ -161,7 +161,7 @@ def _import_one(
 
     try:
         with opened(given, store.path.parent, on_bytes, on_read) as file:
-            on_bytes(file.size, file.size)  # a pipe may have ended because of what stops this
+            on_bytes(file.size, file.size)  # the stop request may also have ended a pipe
             report.digest = file.digest
             source = _begin(store, file, job, report)
             if report.state != "known":
@@ -180,13 +180,13 @@ def _import_one(
 
 
 def _counts_again(store: Store, file: Input, job: ImportKind) -> bool:
-    """Returns whether the same bytes were imported before with other options."""
+    """Returns whether the same bytes were already imported with other options."""
     there = [source for source in tables.sources(store) if source.digest == file.digest]
     return any(source.kind == job.kind and source.options != dict(job.options) for source in there)
 
 
 def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> GameSource:
-    """Returns the row of a file: a new one, or that of an import that was broken off."""
+    """Returns the row of a file: a new one, or that of an earlier import; sets the report's state."""
     known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
     if known is None:
         with store.transaction():
@@ -204,7 +204,7 @@ def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Ga
 
 
 def open_for_import(path: str | os.PathLike[str]) -> Store:
-    """Returns the store that files are imported into; one that does not exist is made, bound to no evaluator.
+    """Opens the store of an import; makes a missing one, bound to no evaluator.
 
     Raises:
       StoreError: as `Store.open`.
@@ -215,7 +215,7 @@ def open_for_import(path: str | os.PathLike[str]) -> Store:
 # ------------------------------------------------------------------ reports
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that was left out, or is odd: where in the file (line, or entry), and why."""
+    """A skipped or suspicious item: its place in the file (line or entry), and the reason."""
 
     place: int
     reason: str
@@ -223,21 +223,20 @@ class Problem:
 
 @dataclass(slots=True)
 class FileReport:
-    """What became of one file.
+    """The result of importing one file.
 
     Attributes:
       name, kind, digest: of the file, as in the table `source`.
       source: number of its row; 0 if it has none.
-      state: `imported`; `continued` (after what an import before had taken in); `players` (it was counted
-        before, and only who played was added); `known` (all of it was taken in before, and nothing was done);
-        `stopped` (by the person); `failed`.
-      taken, skipped: games, entries or positions, in all. new_taken, new_skipped: those of this time.
-      players: games whose players were kept this time.
-      problems: what was skipped or is wrong, this time; all of them.
-      variants: games of other variants this time, by name.
-      notes: what a person should know, one line each.
-      error: why it failed; empty if it did not.
-      seconds: this time.
+      state: `imported`; `continued` (resumed an earlier import); `players` (counted before, only players were
+        added); `known` (imported before, nothing was done); `stopped` (by the user); `failed`.
+      taken, skipped: games, entries or positions, in total. new_taken, new_skipped: of this run.
+      players: games with players stored in this run.
+      problems: all skipped or wrong items of this run.
+      variants: games of other variants in this run, by name.
+      notes: messages for the user, one line each.
+      error: reason of a failure, else empty.
+      seconds: wall time of this run.
     """
 
     name: str
@@ -258,21 +257,21 @@ class FileReport:
 
     @property
     def done(self) -> int:
-        """How far in the file: what was taken in and what was left out."""
+        """The number of processed items: imported and skipped."""
         return self.taken + self.skipped
 
     @property
     def new(self) -> int:
-        """How many were passed this time, taken in or left out."""
+        """The number of items processed in this run."""
         return self.new_taken + self.new_skipped
 
     @property
     def failed(self) -> bool:
-        """Whether it could not be read, or nothing in it was of use."""
+        """Whether the file could not be read, or all of its items were skipped."""
         return bool(self.error) or (self.state != "stopped" and self.skipped > 0 and not self.taken)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report as a JSON object."""
         facts = asdict(self)
         facts["variants"] = dict(self.variants)
         return facts | {"failed": self.failed}

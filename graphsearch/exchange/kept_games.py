@@ -1,4 +1,4 @@
-"""Who played a game: its headers and moves as the table `game` keeps them, and its text in the PGN file."""
+"""Rows of the table `game` (headers and moves of imported games), and the full text of such a game."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .kept_text import text_of_rows
 from .playing import Played
 from .sources import GivenFile, opened
 
-LONGEST_TEXT = 255  # characters of a name or another text that are kept
+LONGEST_TEXT = 255  # stored characters of a name or another text
 
 _DATE = re.compile(r"(\d{4})(?:[.\-/](\d\d?|\?+)(?:[.\-/](\d\d?|\?+))?)?\Z", re.ASCII)
 _ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
@@ -38,18 +38,18 @@ _NONE = frozenset({"", "?", "-", "*"})
 
 @dataclass(frozen=True, slots=True)
 class PlayedGame:
-    """A game that is to be kept, and the codes of its moves; the place of these is empty in `game` so far."""
+    """A game to store, with the codes of its moves; the `moves` of `game` are still empty."""
 
     game: GameRow
     codes: tuple[int, ...]
 
 
 def played_game(game: PgnGame, number: int, played: Iterable[Played], result: str) -> PlayedGame:
-    """Returns a game that is to be kept.
+    """Returns a game to store.
 
     Args:
       number: of the game in its file, from 1. played: its moves; variations are left out.
-      result: as it is counted.
+      result: as counted.
     """
     steps = (one.step for one in played if not one.variation)
     codes = tuple(encode_move(step.move) for step in steps if step)
@@ -60,8 +60,8 @@ def game_row(game: PgnGame, number: int, result: str, moves: bytes) -> GameRow:
     """Returns the row of a game.
 
     Args:
-      number: of the game in its file, from 1. result: as it is counted.
-      moves: their numbers in canonical order.
+      number: of the game in its file, from 1. result: as counted.
+      moves: their numbers in canonical order, one byte each.
     """
     headers = game.headers
     event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
@@ -86,7 +86,7 @@ def game_row(game: PgnGame, number: int, result: str, moves: bytes) -> GameRow:
 
 
 def kept_games(games: Sequence[PlayedGame]) -> tuple[list[GameRow], list[IndexRow]]:
-    """Returns games as they are kept, their moves by number; all of one ply are numbered together."""
+    """Returns the rows and index rows of games; converts move codes to numbers ply by ply over all games."""
     numbers = [bytearray() for _ in games]
     words = np.array([pack(start_of(game.game.fen)) for game in games], np.uint64).reshape(-1, POSITION_WORDS)
     keys = np.array([key_of_words(row) for row in words], np.uint64)
@@ -110,7 +110,7 @@ def kept_games(games: Sequence[PlayedGame]) -> tuple[list[GameRow], list[IndexRo
 
 @lru_cache(maxsize=10_000)
 def text_of(text: str) -> str | None:
-    """Returns a header for people, None if it says nothing; read as UTF-8 if it is that, else as Latin-1.
+    """Returns a cleaned header value, None if it is empty or a placeholder; decodes UTF-8, else Latin-1.
 
     >>> text_of("Pelé".encode().decode("latin-1")), text_of("Pel\\xe9"), text_of(" ? "), text_of("a\\0\\tb")
     ('Pelé', 'Pelé', None, 'a b')
@@ -123,7 +123,7 @@ def text_of(text: str) -> str | None:
 
 
 def date_of(text: str) -> str | None:
-    """Returns what is known of a date, None if nothing is.
+    """Returns the known part of a date (YYYY, YYYY-MM or YYYY-MM-DD), None if the year is unknown.
 
     >>> [date_of(text) for text in ("2024.03.15", "2024.??.??", "1997.5.03", "????.??.??", "2024.13.01")]
     ['2024-03-15', '2024', '1997-05-03', None, '2024']
@@ -145,7 +145,7 @@ def _elo_of(text: str) -> int | None:
 
 
 def _start_of(game: PgnGame) -> str | None:
-    """Returns the FEN of the position that a game begins with, None if it is the start position."""
+    """Returns the FEN of a game's first position, None for the start position."""
     if not game.headers.get("FEN"):
         return None
     fen = fen_of(start_of(game.headers["FEN"]))
@@ -155,7 +155,7 @@ def _start_of(game: PgnGame) -> str | None:
 # ------------------------------------------------------------------ the text of a kept game
 @dataclass(frozen=True, slots=True)
 class GameText:
-    """A game: what the graph file keeps of it, the file that has its text, and the text."""
+    """A stored game: its row, the file with its text, and the text."""
 
     game: GameRow
     file: str
@@ -171,17 +171,17 @@ class GameText:
 def game_text(
     path: str | os.PathLike[str], source: int, number: int, *, file: str | os.PathLike[str] | None = None
 ) -> GameText:
-    """Returns the text of a game, comments and variations included, as it stood in its file.
+    """Returns the original text of a game, with comments and variations.
 
     Args:
-      path: the graph file; it is only read.
-      source, number: of the game, as the view `played_games` has them.
-      file: a PGN file that has its text; None: the graph file, or, if that was made before it kept texts, the
-        PGN file where it was when it was imported.
+      path: the graph file, opened read-only.
+      source, number: of the game, as in the view `played_games`.
+      file: a PGN file with its text; None: the graph file, or, for graph files from before they stored texts,
+        the PGN file at the path of its import.
 
     Raises:
-      InvalidParameterError: if the game is not kept.
-      ImportFileError: if the PGN file is not there, or its bytes are others than those that were imported.
+      InvalidParameterError: if the game is not stored.
+      ImportFileError: if the PGN file is missing, or its bytes differ from the imported ones.
       StoreError: if the graph file cannot be read.
     """
     with open_to_read(path) as store:

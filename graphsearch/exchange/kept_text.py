@@ -1,4 +1,4 @@
-"""The text of imported games: kept in compressed pieces, so that a game opens with all that its file says."""
+"""The text of imported games in compressed pieces, so that a game opens with its comments and variations."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import zstandard
 
 from ..store.tables.game_list import TextRow
 
-PIECE = 1 << 18  # bytes of text in a row: a game is unpacked in a millisecond
+PIECE = 1 << 18  # bytes of text per row: decompresses in a millisecond
 LEVEL = 3  # 300 MB a second; PGN with clocks shrinks to a fourth
 
 
 class TextKeeper:
-    """Collects the text of a file while it is read, from the place on that the graph file does not have yet.
+    """Collects and compresses the text of a file while it is read.
 
     Args:
-      covered: bytes at its beginning that are kept already.
+      covered: bytes at the beginning of the file that the graph file has already.
     """
 
     def __init__(self, covered: int) -> None:
-        self._at = covered  # where `_open` begins
+        self._at = covered  # offset of `_open` in the file
         self._open = bytearray()
         self._rows: list[TextRow] = []
         self._compressor = zstandard.ZstdCompressor(LEVEL)
 
     def add(self, place: int, piece: bytes) -> None:
-        """Takes a piece of the text; pieces follow each other, from the beginning of the file on."""
+        """Adds a piece of the text; pieces must be consecutive, from the beginning of the file."""
         known = self._at + len(self._open) - place
         if known >= len(piece):
             return
@@ -33,7 +33,7 @@ class TextKeeper:
             self._pack(PIECE)
 
     def pop_rows(self) -> list[TextRow]:
-        """Returns the rows of all that was added since the last call."""
+        """Returns the rows of the text added since the last call."""
         if self._open:
             self._pack(len(self._open))
         rows, self._rows = self._rows, []
@@ -47,7 +47,7 @@ class TextKeeper:
 
 
 def text_of_rows(rows: list[TextRow], place: int, size: int) -> bytes | None:
-    """Returns a part of a text out of its rows, None if they do not have all of it.
+    """Returns a part of a text from its rows; None if they do not cover it.
 
     >>> keeper = TextKeeper(0)
     >>> keeper.add(0, b"1. e4 e5 *")

@@ -1,4 +1,4 @@
-"""Columns in temporary files, mapped into memory: the system keeps there what is in use."""
+"""Columns in memory-mapped temporary files; the operating system keeps the used pages in memory."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_STEP, MOST_STEP = 1 << 16, 1 << 26  # bytes by which a file grows: half of it, within these
+LEAST_STEP, MOST_STEP = 1 << 16, 1 << 26  # limits of a file's growth step, which is half its size, in bytes
 ZEROS = bytes(1 << 20)
-MOST_MAPPED = 64 << 20  # bytes of files that stay in memory for longer than a batch
+MOST_MAPPED = 64 << 20  # bytes of files; larger ones are released from memory between batches
 
 
 class Column:
-    """Values of one type, to which more are added; the file has no name, so nothing is left of it.
+    """A growing array of one type, in a temporary file without a name, which disappears when closed.
 
     Raises:
       OSError: if the file system is full.
     """
 
     def __init__(self, folder: Path, kind: Any, width: int = 1) -> None:
-        """Takes the type of the values, and how many of them a row has."""
+        """Makes an empty column. `kind`: type of the values; `width`: values per row."""
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 # closed by `close`
         self._kind, self._width = np.dtype(kind), width
         self._row = self._kind.itemsize * width
@@ -37,7 +37,7 @@ class Column:
 
     @property
     def values(self) -> NDArray[Any]:
-        """All rows, `[rows]` or `[rows, width]`: what is written there stays."""
+        """All rows, `[rows]` or `[rows, width]`; writes to the array go to the file."""
         return self._values[: self._rows]
 
     def add(self, rows: NDArray[Any]) -> None:
@@ -46,7 +46,7 @@ class Column:
         self._values[first : self._rows] = rows
 
     def extend(self, count: int) -> int:
-        """Adds so many rows of zeros; returns the first one."""
+        """Adds `count` rows of zeros; returns the index of the first."""
         first, self._rows = self._rows, self._rows + count
         if self._rows * self._row > self._bytes:
             self._grow(self._rows * self._row)
@@ -57,7 +57,7 @@ class Column:
         step = -(-step // mmap.PAGESIZE) * mmap.PAGESIZE
         size = max(wanted, self._bytes + step)
         self._file.seek(self._bytes)
-        while self._bytes < size:  # written, not cut to length: a full disk is an error here, no signal later
+        while self._bytes < size:  # written, not truncated: a full disk raises here instead of SIGBUS later
             self._bytes += os.write(self._file.fileno(), ZEROS[: min(len(ZEROS), size - self._bytes)])
         self._map = mmap.mmap(self._file.fileno(), self._bytes)
         self._values = self._view(self._bytes // self._row)
@@ -70,25 +70,25 @@ class Column:
         return flat.reshape(shape)
 
     def release(self) -> None:
-        """Lets the system take back the memory; the values stay in the file."""
+        """Returns the mapped memory to the system; the values stay in the file."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the file."""
+        """The size of the file in bytes."""
         return self._bytes
 
     def close(self) -> None:
-        """Gives up the file; what `values` returned before stays readable."""
+        """Closes the file; arrays that `values` returned stay readable."""
         self._file.close()
 
 
 class Rows:
-    """Columns of one length."""
+    """Named columns of equal length."""
 
     def __init__(self, folder: Path, **kinds: Any) -> None:
-        """Takes the type of each column."""
+        """Makes empty columns; `kinds`: the type of each column."""
         self._columns = {name: Column(folder, kind) for name, kind in kinds.items()}
         self._length = 0
 
@@ -99,7 +99,7 @@ class Rows:
         return self._columns[name].values
 
     def add(self, **values: NDArray[Any]) -> None:
-        """Adds rows, of every column."""
+        """Adds rows; every column needs values."""
         for name, column in self._columns.items():
             column.add(values[name])
         self._length += len(next(iter(values.values())))
@@ -111,7 +111,7 @@ class Rows:
         self._length = max(length, self._length)
 
     def release(self) -> None:
-        """Lets the system take back the memory, if it is much."""
+        """Returns mapped memory to the system if the columns exceed MOST_MAPPED bytes."""
         if sum(column.nbytes for column in self._columns.values()) > MOST_MAPPED:
             for column in self._columns.values():
                 column.release()

@@ -1,4 +1,4 @@
-"""Reads the words of movetext: moves in SAN as people write them, move numbers and results."""
+"""Parses the words of movetext: moves in SAN and its common variants, move numbers, and results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _is_rank(c: int64) -> bool:
 
 @inner
 def _read_castling(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns which castling stands here, as WANTED, and where it ends; 0 if none does."""
+    """Returns the castling move at `at` in the encoding of WANTED, and its end; 0 if there is none."""
     c = text[at]
     if (c != CASTLES and c != NOUGHT) or text[at + 1] != DASH or text[at + 2] != c:
         return int64(0), at
@@ -59,7 +59,7 @@ def _read_castling(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _read_promotion(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns the man that a pawn becomes, 0 if none is named, and where that ends."""
+    """Returns the promotion piece at `at`, 0 if there is none, and its end."""
     letter = at + 1 if text[at] == EQUALS else at
     for i in range(len(PIECES)):
         if text[letter] == PIECES[i] or text[letter] == PROMOTIONS[i]:
@@ -69,7 +69,7 @@ def _read_promotion(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _read_move(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns the move that stands here, as WANTED, and where it ends; -1 if none does."""
+    """Returns the move at `at` in the encoding of WANTED, and its end; -1 if there is none."""
     wing, end = _read_castling(text, at)
     if wing:
         return wing, end
@@ -100,7 +100,7 @@ def _read_move(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _skip_number(text: Pointer[uint8], at: int64) -> int64:
-    """Returns where a move number ends, with its points; castling in noughts is none."""
+    """Returns the end of a move number with its dots; castling written with zeros is no number."""
     if text[at] == NOUGHT and text[at + 1] == DASH:
         return at
     while NOUGHT <= text[at] <= NINE:
@@ -112,7 +112,7 @@ def _skip_number(text: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def _skip_marks(text: Pointer[uint8], at: int64) -> int64:
-    """Returns where `e.p.`, signs of check and glyphs behind a move end."""
+    """Returns the end of `e.p.`, check signs and annotation glyphs after a move."""
     if text[at] == LOWER_E:
         second = at + 2 if text[at + 1] == POINT else at + 1
         if text[second] == LOWER_P:
@@ -132,7 +132,7 @@ def _skip_marks(text: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def _result_of(text: Pointer[uint8], begin: int64, end: int64) -> int64:
-    """Returns the result that a word is, NO_WORD if it is none."""
+    """Returns the game result that a word denotes, NO_WORD if none."""
     first, second, third, size = int64(text[begin]), text[begin + 1], text[begin + 2], end - begin
     if size == 1 and first == STAR:
         return int64(NO_RESULT)
@@ -160,7 +160,7 @@ def is_end_of_word(c: int64) -> bool:
 
 @inner
 def read_word(text: Pointer[uint8], cursor: Pointer[int64], words: Pointer[int64]) -> int64:
-    """Reads a word of the main line; returns the result that it is, NO_WORD for any other."""
+    """Parses a word of the main line; returns its game result, or NO_WORD for any other word."""
     begin = end = cursor[AT]
     while not is_end_of_word(int64(text[end])):
         end += 1

@@ -1,12 +1,12 @@
-"""Reads games of PGN text, many at once, as far as they are certain: `GameReader` would read the same.
+"""Parses regular games of PGN text in batches, with the same result as `GameReader`.
 
-text    game 0 | game 1 | ... | an odd game, or one whose end is not at hand
+text    game 0 | game 1 | ... | an odd game, or one without its end in the buffer
 games   fields of game 0 | of game 1 | ...
 words   fields of the first move of game 0 | of the second | ... | of the first move of game 1 | ...
 
-A game is certain that begins with headers, ends with a result at the end of a line, and has nothing in
-between but plain ASCII words, and comments and variations, which are skipped. All others go to `GameReader`,
-which has the messages.
+A regular game begins with headers, ends with a result at the end of a line, and has only plain ASCII words
+in between, and comments and variations, which are skipped. `GameReader` parses all other (odd) games and
+reports their errors.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _is_blank(c: int64) -> bool:
 
 @inner
 def _end_line(text: Pointer[uint8], cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Passes the end of a line; a carriage return alone is odd."""
+    """Skips the end of a line; a carriage return alone is odd."""
     if text[cursor[AT]] == RETURN:
         cursor[AT] += 1
     if text[cursor[AT]] != NEWLINE or cursor[AT] - cursor[LINE_BEGIN] >= limits[MOST_LINE]:
@@ -77,7 +77,7 @@ def _end_line(text: Pointer[uint8], cursor: Pointer[int64], limits: Pointer[int6
 
 @inner
 def _skip_line(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Passes what is left of a line, and its end."""
+    """Skips the rest of a line and its end."""
     while cursor[AT] < size and text[cursor[AT]] != NEWLINE and text[cursor[AT]] != RETURN:
         cursor[AT] += 1
     if cursor[AT] + 1 >= size:
@@ -88,7 +88,7 @@ def _skip_line(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits
 
 @inner
 def _skip_escaped(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Passes a line that begins with a percent sign; whether the line before it was blank still counts."""
+    """Skips a line that begins with a percent sign; keeps BLANK, the state of the line before it."""
     blank = cursor[BLANK]
     _skip_line(text, size, cursor, limits)
     cursor[BLANK] = blank
@@ -96,7 +96,7 @@ def _skip_escaped(text: Pointer[uint8], size: int64, cursor: Pointer[int64], lim
 
 @inner
 def _ends_line(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> bool:
-    """Passes blanks and the end of a line; returns False, with a status, if anything else stands there."""
+    """Skips blanks and the end of a line; sets the status and returns False if it finds anything else."""
     while _is_blank(int64(text[cursor[AT]])):
         cursor[AT] += 1
     if cursor[AT] + 1 >= size:
@@ -111,7 +111,7 @@ def _ends_line(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits
 
 @inner
 def _find_game(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Passes blank and escaped lines up to the headers of a game; anything else there is odd."""
+    """Skips blank and escaped lines up to the headers of a game; anything else is odd."""
     while cursor[STATUS] == READING:
         begin, line = cursor[AT], cursor[LINE]
         c = int64(text[begin])
@@ -137,7 +137,7 @@ def _is_name_letter(c: int64) -> bool:
 
 @inner
 def _read_name(text: Pointer[uint8], cursor: Pointer[int64]) -> int64:
-    """Passes a bracket, the name of a header and a quote; returns the name in a word, 0 for a longer one."""
+    """Skips a bracket, a header's name and a quote; returns the name packed in 8 bytes, 0 if it is longer."""
     at, packed = cursor[AT] + 1, int64(0)
     begin = at
     while _is_name_letter(int64(text[at])):
@@ -158,7 +158,7 @@ def _read_name(text: Pointer[uint8], cursor: Pointer[int64]) -> int64:
 def _read_header(
     text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64], game: Pointer[int64]
 ) -> None:
-    """Reads a line with one header whose value has neither quotes nor escapes."""
+    """Parses a line with one header; quotes or escapes in its value are odd."""
     name = _read_name(text, cursor)
     begin = at = cursor[AT]
     while (
@@ -185,7 +185,7 @@ def _read_header(
 def _read_headers(
     text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64], game: Pointer[int64]
 ) -> None:
-    """Reads the headers of a game, up to its first line of moves; headers after a blank line are odd."""
+    """Parses the headers of a game up to its first line of moves; headers after a blank line are odd."""
     begin, blank = cursor[AT], False
     while cursor[STATUS] == READING:
         c = int64(text[cursor[AT]])
@@ -207,7 +207,7 @@ def _read_headers(
 # ------------------------------------------------------------------ movetext
 @inner
 def _skip_comment(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Passes a comment in braces; a header after a blank line in it is odd: the comment may not end."""
+    """Skips a comment in braces; a header after a blank line in it is odd, as the comment may be unclosed."""
     cursor[AT] += 1
     while cursor[STATUS] == READING:
         c = int64(text[cursor[AT]])
@@ -232,7 +232,7 @@ def _skip_comment(text: Pointer[uint8], size: int64, cursor: Pointer[int64], lim
 def _pass_sign(
     text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64], depth: int64
 ) -> int64:
-    """Passes what is no word; returns how deep in variations the text is behind it, -1 if it is a word."""
+    """Skips a character or comment outside words; returns the variation depth after it, -1 at a word."""
     c = int64(text[cursor[AT]])
     if c == NEWLINE or c == RETURN:
         _end_line(text, cursor, limits)
@@ -260,7 +260,7 @@ def _pass_sign(
 
 @inner
 def _begins_odd_line(text: Pointer[uint8], cursor: Pointer[int64], depth: int64) -> bool:
-    """Returns whether a line of movetext begins with what may be the headers of the next game."""
+    """Returns whether a line of movetext begins with a bracket that may open the next game's headers."""
     at_begin = cursor[AT] == cursor[LINE_BEGIN]
     return at_begin and text[cursor[AT]] == OPEN_BRACKET and (depth == 0 or cursor[BLANK] != 0)
 
@@ -274,7 +274,7 @@ def _read_moves(
     game: Pointer[int64],
     words: Pointer[int64],
 ) -> None:
-    """Reads the moves of a game up to its result."""
+    """Parses the moves of a game up to its result."""
     depth = int64(0)
     while cursor[STATUS] == READING:
         if cursor[AT] + 1 >= size:
@@ -306,7 +306,7 @@ def _read_game(
     game: Pointer[int64],
     words: Pointer[int64],
 ) -> None:
-    """Reads one game; the status says whether it is certain."""
+    """Parses one game; sets the status to ENDED if it is regular."""
     for i in range(HEADERS, GAME_FIELDS):
         game[i] = -1
     game[PLACE], game[FIRST_LINE], game[FIRST] = cursor[AT], cursor[LINE], cursor[WORDS]
@@ -327,14 +327,14 @@ def read_games(
     words: NDArray[np.int64],
     cursor: NDArray[np.int64],
 ) -> None:
-    """Reads certain games until there is no room, or something odd, or the end of the text.
+    """Parses regular games until the room is full, a game is odd, or the text ends.
 
     Args:
-      text: uint8[size + 8], zeros at the end. limits: int64[LIMITS].
+      text: uint8[size + 8], the last 8 zero. limits: int64[LIMITS].
       games: int64[G * GAME_FIELDS], filled; room for G games.
-      words: int64[W * WORD_FIELDS], filled; room for a third of the bytes of the text, and one more.
-      cursor: int64[CURSOR]; AT and LINE of the begin of a line, moved behind the last certain game; GAMES
-        and WORDS are counted; STATUS says why the reading stopped: ENDED for no more room.
+      words: int64[W * WORD_FIELDS], filled; W is at least size // 3 + 1.
+      cursor: int64[CURSOR]; in: AT and LINE of the start of a line; out: AT and LINE after the last regular
+        game, GAMES and WORDS parsed, and STATUS, the reason for stopping (ENDED: no more room).
     """
     t, c, m, w = ptr(text, 0), ptr(cursor, 0), ptr(limits, 0), ptr(words, 0)
     room = len(games) // GAME_FIELDS

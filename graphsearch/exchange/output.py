@@ -1,4 +1,4 @@
-"""Where an export goes: a file or a folder that appears whole or not at all, or a stream that is open."""
+"""Outputs of exports: files and folders that are replaced atomically, or open streams; and the report."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _Output = TypeVar("_Output")
 
 @contextmanager
 def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
-    """Yields what to write to: the stream itself, or `NAME.part`, which gets its name when all went well.
+    """Yields a stream to write to: the target itself, or `NAME.part`, which is renamed on success.
 
     Args:
-      target: a path, or a binary stream, which is left open.
-      store: the graph file, which no output may replace, or the folder of a cluster; None: none is open.
+      target: a path, or a binary stream, which stays open.
+      store: the graph file or cluster folder, which no output may replace; None: none is open.
 
     Raises:
-      ExportError: if the file cannot be put there.
+      ExportError: if the file cannot be written there.
     """
     if not isinstance(target, (str, os.PathLike)):
         yield target
@@ -54,15 +54,15 @@ def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
 
 
 def target_name(target: Target) -> str:
-    """Returns how a report names an output."""
+    """Returns the name of an output in reports: its path, or `-` for a stream."""
     return "-" if hasattr(target, "write") else str(target)
 
 
 def check_target(target: Target | None, *, store: Path | None, source: Path | None = None) -> None:
-    """Checks before a long work that its output can be put there in the end.
+    """Checks before a long computation that its output can be written.
 
     Args:
-      store: the graph file, if one is open. source: what is read; neither is replaced.
+      store: the graph file, if one is open. source: the input file. The output must replace neither.
 
     Raises:
       ExportError: if it cannot.
@@ -98,7 +98,7 @@ def _check(path: Path, store: Path | None) -> None:
 
 
 def _check_outside(path: Path, store: Path) -> None:
-    """Checks that nothing is written into the folder of the cluster that is read."""
+    """Raises ExportError if a path lies in the cluster's folder."""
     if store.is_dir() and path.is_relative_to(store.resolve()):
         raise ExportError(f"{path} lies in the folder of the cluster; write it elsewhere")
 
@@ -108,26 +108,26 @@ def _check_outside(path: Path, store: Path) -> None:
 def new_folder(
     target: str | os.PathLike[str], *, store: Path, is_own: Callable[[Path], bool]
 ) -> Iterator[Path]:
-    """Yields a folder beside its place, to which it is moved if all goes well, and removed if not.
+    """Yields a temporary folder beside the target; moves it there on success, removes it on failure.
 
     Args:
-      target: the place.
+      target: the path of the new folder.
       store: the graph file or the cluster, which must not lie there.
-      is_own: whether a folder that stands there is an export of before, and may be replaced.
+      is_own: whether an existing folder is an earlier export, which may be replaced.
 
     Raises:
-      ExportError: if something else stands there, or it cannot be made.
+      ExportError: if something else exists there, or the folder cannot be made.
     """
     place = Path(target).absolute()
     _check_folder(place, store, is_own)
     try:
         with tempfile.TemporaryDirectory(prefix=f"{place.name}.", suffix=".part", dir=place.parent) as around:
-            part = Path(around) / place.name  # within: the outer one is for its owner alone
+            part = Path(around) / place.name  # inside: only the owner can read the outer folder
             part.mkdir()
             yield part
             _check_folder(place, store, is_own)
             if place.exists():
-                place.replace(Path(around) / "before")  # at once: a kill leaves nothing half removed
+                place.replace(Path(around) / "before")  # atomic: a kill leaves nothing half removed
             part.replace(place)
     except OSError as error:
         raise ExportError(f"{place} cannot be written: {error.strerror or error}") from error
@@ -149,7 +149,7 @@ def _check_folder(target: Path, store: Path, is_own: Callable[[Path], bool]) -> 
 
 @contextmanager
 def synced(path: Path) -> Iterator[BinaryIO]:
-    """Yields a new file to write, which is on the disk when the body has ended."""
+    """Yields a new file to write; flushes it to disk when the body ends."""
     with path.open("wb") as handle:
         yield handle
         handle.flush()
@@ -157,14 +157,14 @@ def synced(path: Path) -> Iterator[BinaryIO]:
 
 
 def scratch_folder(target: Target) -> Path:
-    """Returns where temporary files without a name go: beside the output, else among temporary files."""
+    """Returns the folder for unnamed temporary files: that of the output, or the system's for a stream."""
     if isinstance(target, (str, os.PathLike)):
         return real_path(target).parent
     return Path(tempfile.gettempdir())
 
 
 # ------------------------------------------------------------------ reports
-# what may be left out, in the order in which it is told: name -> one, several
+# reasons to leave something out, in the order of the report: name -> singular, plural
 LEFT_OUT = {
     "roots": ("root that the file does not hold", "roots that the file does not hold"),
     "missing": ("position that the file does not hold", "positions that the file does not hold"),
@@ -187,17 +187,17 @@ LEFT_OUT = {
 
 @dataclass(slots=True)
 class ExportReport:
-    """What an export did.
+    """The result of an export.
 
     Attributes:
       form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `parquet`, `svg`, `dot` or `site`.
       path: of the output, `-` for a stream.
-      positions, moves: written; of a PGN file, those of its trees. games: of a PGN file, else 0.
-      transpositions: of a PGN file, moves that end in a reference.
-      scaled: of a Polyglot book, moves whose weight did not fit 16 bits as it was.
-      merged: of a Polyglot book, entries of one position and move that became one.
-      left_out: what is not there, by the names of LEFT_OUT.
-      problems: damage that was met, one line each. seconds: wall time.
+      positions, moves: written; for PGN, those of the trees. games: for PGN, else 0.
+      transpositions: for PGN, moves that end in a reference.
+      scaled: for Polyglot, moves with a weight that was scaled to fit 16 bits.
+      merged: for Polyglot, entries of one position and move that became one.
+      left_out: counts of omitted items, by the names of LEFT_OUT.
+      problems: damage found in the graph file, one line each. seconds: wall time.
     """
 
     form: str
@@ -219,7 +219,7 @@ class ExportReport:
         }
 
     def left_out_lines(self) -> list[str]:
-        """Returns what was left out, one line each."""
+        """Returns one line for each kind of omitted items."""
         return [
             f"left out: {self.left_out[name]:,} {words[self.left_out[name] != 1]}"
             for name, words in LEFT_OUT.items()

@@ -1,8 +1,8 @@
-"""Positions and moves as two Parquet tables, for DuckDB, Polars, pandas and whatever else reads columns.
+"""Exports positions and moves as two Parquet tables, for DuckDB, Polars, pandas and similar tools.
 
-schema/exports.md describes the columns. A whole file is read in its own order, thousands of records at
-once; a part of it is walked over as in the other exports. Each table is written in groups of rows, so that
-memory does not depend on the size of the file.
+schema/exports.md describes the columns. The export of a whole file scans it in file order, thousands of
+records at once; the export of a selection walks over it as in the other exports. Tables are written in row
+groups, so memory does not depend on the size of the file.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .text_rows import letters_of, names_of
 from .walk import TERMINALS, OnProgress, Visits, Walk
 
 NODES, EDGES = "nodes.parquet", "edges.parquet"
-AT_ONCE = 4096  # positions whose moves are listed together: 11 MB of positions behind them
-NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB as they wait to be written
+AT_ONCE = 4096  # positions per batch: 11 MB of child positions
+NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB while buffered
 
 # column -> its type in Arrow; `text` is a dictionary of texts
 NODE_COLUMNS = {
@@ -87,12 +87,12 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Records that are written together.
+    """A batch of records to write.
 
     Attributes:
-      batch: their columns. known: `[R]` which of them the file holds.
-      fens: of the positions. ply, depth: `[R]`, None where no walk has been there.
-      taken: `[M]` which of all legal moves are written, None for all with `least` visits or more.
+      batch: their columns. known: `[R]` whether the file has the record.
+      fens: of the positions. ply, depth: `[R]`, None without a walk.
+      taken: `[M]` mask of the legal moves to write; None: all moves with at least `min_visits` visits.
     """
 
     batch: RecordBatch
@@ -110,18 +110,18 @@ def export_parquet(
     *,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes a folder with `nodes.parquet` and `edges.parquet`, and returns what was written.
+    """Writes a folder with `nodes.parquet` and `edges.parquet`; returns a report.
 
     Args:
-      path: the graph file; it is only read.
-      target: the folder; it is made, or replaced if it holds nothing but these two files.
-      selection: what is exported. One of nothing but `min_visits` is asked of every record of the file,
-        whether a root leads to it or not; any other is walked over.
+      path: the graph file, opened read-only.
+      target: the folder; made, or replaced if it has no other files than these two.
+      selection: what to export. If it sets at most `min_visits`, the export scans every record of the file,
+        reachable from a root or not; otherwise it walks over the selection.
       on_progress: called with the positions done, and known so far.
 
     Raises:
       InvalidParameterError: if there is no such book.
-      ExportError: if there is nothing to write, no place for it, or pyarrow is not installed.
+      ExportError: if there is nothing to write, the folder cannot be written, or pyarrow is not installed.
       StoreError: if the graph file cannot be read.
     """
     arrow = needed_arrow()
@@ -142,11 +142,11 @@ def _is_export(folder: Path) -> bool:
     return {entry.name for entry in folder.iterdir()} <= {NODES, EDGES}
 
 
-# ------------------------------------------------------------------ what is read
+# ------------------------------------------------------------------ reading
 def _scanned(
     store: Store, chosen: Selection, _: Path, report: ExportReport, on_progress: OnProgress | None
 ) -> Iterator[_Part]:
-    """Yields every record of the file, in one state of it."""
+    """Yields every record of the file, from one snapshot."""
     done = 0
     for batch in store.scan(on_corrupt=lambda error: report.problems.append(str(error))):
         for begin in range(0, len(batch), AT_ONCE):
@@ -160,7 +160,7 @@ def _scanned(
 def _walked(
     store: Store, chosen: Selection, folder: Path, report: ExportReport, on_progress: OnProgress | None
 ) -> Iterator[_Part]:
-    """Yields the positions of a selection, as the other exports walk over them."""
+    """Yields the positions of a selection, from a walk."""
     wanted = plan(store, chosen)
     with Walk(store, wanted, folder.parent, report, leaves=True, rest=True, on_progress=on_progress) as walk:
         for visits in walk.visits():
@@ -187,16 +187,14 @@ def _part_of_visits(visits: Visits, rows: NDArray[np.int64]) -> _Part:
     )
 
 
-# ------------------------------------------------------------------ what is written
+# ------------------------------------------------------------------ writing
 class _Tables:
-    """The two tables as they are written."""
-
     def __init__(self, arrow: Any, store: Store, folder: Path) -> None:
         self._arrow = arrow
         self._folder = folder
         names = {number: identity.describe() for number, identity in store.evaluators().items()}
         self._evaluators = [({0: "rules"} | names).get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
-        self._sans: dict[int, int] = {}  # by name: place in `_texts`
+        self._sans: dict[int, int] = {}  # packed SAN -> index in `_texts`
         self._texts: list[str] = []
         self._open = ExitStack()
 
@@ -215,7 +213,7 @@ class _Tables:
         self._open.__exit__(*error)
 
     def add(self, part: _Part, least: int, report: ExportReport) -> None:
-        """Writes some records, without those that have too few visits."""
+        """Writes a batch, without records and moves of fewer than `least` visits."""
         nodes, moves = columns_of(part.batch)
         rows = nodes.n >= least if part.taken is None else np.ones(len(nodes.n), bool)
         taken = part.taken
@@ -231,7 +229,7 @@ class _Tables:
         report.moves += int(taken.sum())
 
     def _san_indices(self, names: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Returns the index of each move's SAN in `_texts`, which has each SAN once."""
+        """Returns the index of each move's SAN in `_texts`; adds new ones."""
         words, which = np.unique(names, return_inverse=True)
         for word, letters in zip(words.tolist(), letters_of(words), strict=True):
             if word not in self._sans:
@@ -296,16 +294,15 @@ class _Tables:
 
 
 def rooks_of(metas: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """Returns bits 20-32 of METAs, which say what rooks may castle where that is not standard, else 0."""
+    """Returns bits 20-32 of METAs: the castling rooks of Chess960 positions, 0 for standard castling."""
     return (metas >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)).astype(np.uint16)
 
 
 def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
-    """Returns values by place; zeros if there are none at all."""
+    """Returns values by index; zeros if `values` is empty."""
     return values[places] if len(values) else np.zeros(len(places), np.int64)
 
 
 @cache
 def _moves_in_uci() -> list[str]:
-    """Returns the UCI of every move code."""
     return [uci_of(code) for code in range(MOVE_CODES)]

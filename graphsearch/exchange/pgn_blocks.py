@@ -1,4 +1,4 @@
-"""Games of a PGN file, many at once: a kernel reads those that are certain, `GameReader` the others."""
+"""Reads the games of a PGN file in blocks: a kernel parses regular games, `GameReader` the others."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from .movetext_layout import (
 )
 from .sources import Input
 
-WINDOW = 1 << 18  # bytes of text that are read at once
-LARGEST = 1 << 22  # bytes of a game that the kernel reads
+WINDOW = 1 << 18  # bytes of text per read
+LARGEST = 1 << 22  # the kernel parses no game of more bytes
 GAMES_AT_ONCE = 500
 RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by result, and by the first columns of a count
 _LINE = re.compile(
     rb"[^\r\n]*(?:\r\n|\n|\r(?=.))", re.DOTALL
-)  # what follows a carriage return must be at hand
+)  # a carriage return at the end of the window may precede a newline, so it ends no line yet
 
 
 @dataclass(frozen=True, slots=True)
 class GameBlock:
-    """Games that follow each other.
+    """Consecutive games of a file.
 
     Attributes:
-      text: where their bytes are. base: the place of these in the file.
-      games: `[G, GAME_FIELDS]`, places in `text`. words: `[W, WORD_FIELDS]`, their moves.
+      text: the bytes. base: their offset in the file.
+      games: `[G, GAME_FIELDS]`, offsets in `text`. words: `[W, WORD_FIELDS]`, their moves.
     """
 
     text: bytes
@@ -62,7 +62,7 @@ class GameBlock:
     words: NDArray[np.int64]
 
     def game(self, row: Sequence[int]) -> PgnGame:
-        """Returns a game without its moves, by its row of `games`; of the headers those that imports read."""
+        """Returns a game without its moves, from its row of `games`; it has only the headers of NAMES."""
         headers = {
             name: self.text[begin : begin + row[HEADERS + 2 * i + 1]].decode("latin-1")
             for i, name in enumerate(NAMES)
@@ -80,23 +80,23 @@ class GameBlock:
 
 
 class BlockReader:
-    """Yields the games of a PGN file in their order: certain ones in blocks, others one by one.
+    """Yields the games of a PGN file in order: regular ones in blocks, others one by one.
 
     Args:
-      most: games of a block.
+      most: maximum games per block.
 
     Attributes:
-      strays: words before, between and behind the games.
+      strays: words outside the games.
     """
 
     def __init__(self, given: Input, *, most: int = GAMES_AT_ONCE) -> None:
         self.strays: list[str] = []
         self._given = given
         self._pieces = given.text_pieces(WINDOW)
-        self._text, self._bytes = b"", np.zeros(8, np.uint8)  # that was read; with zeros at the end
-        self._base = 0  # where it begins in the file
-        self._at = 0  # how much of it is done
-        self._line = 1  # that begins there
+        self._text, self._bytes = b"", np.zeros(8, np.uint8)  # the window; `_bytes`: with 8 zeros at the end
+        self._base = 0  # offset of the window in the file
+        self._at = 0  # offset in the window of the next game
+        self._line = 1  # line number there
         self._ended = False
         self._most = min(most, GAMES_AT_ONCE)
         self._limits = np.zeros(LIMITS, np.int64)
@@ -134,7 +134,7 @@ class BlockReader:
         return block, int(cursor[STATUS])
 
     def _fill(self) -> None:
-        """Reads more of the file, behind what is not done yet."""
+        """Appends the next piece of the file to the unparsed text."""
         piece = next(self._pieces, b"")
         self._ended = not piece
         self._base += self._at
@@ -142,7 +142,7 @@ class BlockReader:
         self._bytes = np.frombuffer(bytearray(self._text + bytes(8)), np.uint8)
 
     def _read_odd(self) -> Iterator[PgnGame]:
-        """Yields the next game, and all that cannot be told apart from it."""
+        """Yields the next game, and any games that `GameReader` cannot separate from it."""
         reader = GameReader((), first_line=self._line, place=self._base + self._at)
         while line := self._next_line():
             found = reader.read_line(line)

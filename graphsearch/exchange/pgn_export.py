@@ -1,8 +1,8 @@
-"""One game tree per root as PGN: each position expanded once, the best line first.
+"""Exports one game tree per root as PGN; expands each position once, the best line first.
 
-The walk comes first and decides who expands a position: the main line of a root, else the shortest way from a
-root, of equally short ones that of the better moves. Then the text is written depth first (`pgn_kernel.py`),
-out of temporary files, so that neither a large tree nor a deep one has to be in memory.
+The walk runs first and assigns each position to one parent: on the main line of a root, else on the shortest
+path from a root, with ties broken by better moves. Then `pgn_kernel.py` writes the text depth first from
+temporary files, so a large or deep tree need not fit in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .text_rows import bytes_of, fixed, names_of
 from .tree import Tree
 from .walk import NOTES, OnProgress, Visits, Walk
 
-BUFFER = 1 << 20  # bytes of text that are written at once
+BUFFER = 1 << 20  # bytes of text per write
 
 POSITIONS = {
     "ply": np.int32,
@@ -60,17 +60,17 @@ def export_pgn(
     *,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes the game trees of a graph file as PGN, and returns what was written.
+    """Writes the game trees of a graph file as PGN; returns a report.
 
     Args:
-      path: the graph file; it is only read, also while a search writes it.
-      target: the PGN file, replaced as a whole; or a binary stream.
-      selection: what is exported; of one side and without `max_moves`, its best moves against all replies.
+      path: the graph file, opened read-only; a search may write it meanwhile.
+      target: the PGN file, replaced atomically; or a binary stream.
+      selection: what to export; for one side without `max_moves`, its best moves against all replies.
       on_progress: called with positions visited and met.
 
     Raises:
       InvalidParameterError: if there is no such book.
-      ExportError: if there is nothing to write, or no place for it.
+      ExportError: if there is nothing to write, or the output cannot be written.
       StoreError: if the graph file cannot be read.
     """
     report = ExportReport("pgn", target_name(target))
@@ -92,12 +92,11 @@ def export_pgn(
 
 
 def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
-    """Adds what a batch of a walk has found."""
     moves, worth = visits.moves, visits.worth(proven=True)
     edges = visits.move_worth(moves)
     names = names_of(visits.batch.words, moves.of, moves.code)
     n, cp, value = edges.n, edges.cp, edges.value
-    if of_book:  # its values have no chances to win and lose
+    if of_book:  # its values have no WDL chances
         cp[~np.isnan(value)] = cps_from_q(value[~np.isnan(value)])
     counts = np.bincount(moves.of, minlength=len(visits))
     best = np.zeros(len(visits))
@@ -121,12 +120,12 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
 
 
 def _fixed(values: NDArray[np.float64], decimals: int) -> NDArray[np.int64]:
-    """Returns values as a FIXED field has them, UNKNOWN for NaN."""
+    """Returns values in a FIXED field's encoding, UNKNOWN for NaN."""
     return np.where(np.isnan(values), kernel.UNKNOWN, fixed(np.nan_to_num(values), decimals))
 
 
 def _nags(loss: NDArray[np.float64], n: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Returns the marks of moves that lose clearly, as `pgn_writing.mistake_of`; 0 for none."""
+    """Returns the NAGs of moves by their loss, as `pgn_writing.mistake_of` does; 0 for none."""
     found = np.zeros(len(loss), np.uint8)
     for least, nag in reversed(MISTAKES):
         found[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
@@ -134,7 +133,7 @@ def _nags(loss: NDArray[np.float64], n: NDArray[np.uint32]) -> NDArray[np.uint8]
 
 
 def claim_main_lines(tree: Tree, roots: int) -> None:
-    """Makes the best line of every tree the owner of its positions, as far as no other has claimed them."""
+    """Attaches the positions of each root's best line to that line, up to the first one already claimed."""
     positions, child_of = tree.positions, tree.moves["child"]
     parent, way, first, size = (positions[name] for name in ("parent", "way", "first", "size"))
     claimed: set[int] = set()
@@ -154,8 +153,6 @@ def claim_main_lines(tree: Tree, roots: int) -> None:
 
 
 class _Writer:
-    """Writes all games of a walk."""
-
     def __init__(self, tree: Tree, out: BinaryIO, report: ExportReport, chosen: ExportPlan) -> None:
         self._tree, self._out, self._report, self._chosen = tree, out, report, chosen
         self._text = MoveText(out)
@@ -164,7 +161,7 @@ class _Writer:
         self._buffer = np.zeros(BUFFER, np.uint8)
 
     def write(self, name: str) -> None:
-        """Writes a game for every root that was visited and hangs below no other."""
+        """Writes a game for every visited root without a parent."""
         positions, roots = self._tree.positions, self._chosen.roots[: len(self._tree.positions)]
         valued = (positions["parent"] == 0) & (positions["visited"] > 0) & (positions["q"] != kernel.UNKNOWN)
         top = np.flatnonzero(valued[: len(roots)]).tolist()
@@ -217,7 +214,6 @@ class _Writer:
             yield from (("SetUp", "1"), ("FEN", fen_of(start)))
 
     def _write_tree(self, root: int, game: int) -> None:
-        """Writes the moves below a position."""
         tree = self._tree
         columns = kernel.TreeColumns(
             *(ptr(tree.positions[name], 0) for name in kernel.TreeColumns._fields[:8]),
@@ -252,5 +248,4 @@ class _Writer:
 
 
 def _line_to(board: chess.Board) -> Iterator[str]:
-    """Yields the words of the moves of a board."""
     yield from numbered(sans_of(board.root(), board.move_stack), board.root().ply()).split()

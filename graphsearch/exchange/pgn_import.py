@@ -1,4 +1,4 @@
-"""Games of PGN files into the tables of a graph file: counts and results by position and move."""
+"""Imports games of PGN files into a graph file: counts and results by position and move."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def import_pgn(
     games_at_once: int = GAMES_AT_ONCE,
     say_seconds: float = SAY_SECONDS,
 ) -> list[FileReport]:
-    """Counts the games of PGN files (plain, gzip or zstd) in a graph file, which is made if it is missing.
+    """Counts the games of PGN files (plain, gzip or zstd) in a graph file; makes the file if it is missing.
 
-    A game counts once for each of its (position, move), however often it repeats them. A broken game counts
-    nothing. A file that was imported before, as its bytes say, counts no second time; one that was broken off
-    goes on after the games that were taken.
+    A game counts once for each of its (position, move) pairs, even if it repeats them. A broken game does not
+    count. A file with the same bytes as one imported before does not count again; an interrupted import
+    resumes after the last saved game.
 
     Args:
-      variations: count moves of variations too, in a column of their own.
-      max_ply: count moves from positions below this ply only; what follows is not read.
+      variations: count moves of variations too, in a separate column.
+      max_ply: count only moves from positions below this ply; the rest of the game is not read.
       again: count the files even if they were imported before.
-      players: keep who played each game, its moves and its text (tables `player`, `game`, `game_text`).
-        A file that was imported before without is read once more for that, and counts no second time.
+      players: store the players, moves and text of each game (tables `player`, `game`, `game_text`). A file
+        that was imported without them is read again for that, but does not count again.
       stop: set it, from any thread or a signal handler, to save and return.
-      games_at_once: written in one transaction.
-      say_seconds: between two calls of `on_progress`.
+      games_at_once: games per transaction.
+      say_seconds: interval between two calls of `on_progress`.
 
     Raises:
       InvalidParameterError: if `max_ply` is below 1.
-      StoreError: if the graph file cannot be written; what was saved before stays.
+      StoreError: if the graph file cannot be written; earlier transactions stay.
     """
     if max_ply is not None and max_ply < 1:
         raise InvalidParameterError(f"max_ply is {max_ply}; it must be at least 1")
@@ -88,8 +88,6 @@ def import_pgn(
 
 
 class _PgnImport:
-    """One file."""
-
     def __init__(
         self, importing: Importing, given: Input, variations: bool, max_ply: int | None, games_at_once: int
     ) -> None:
@@ -99,7 +97,7 @@ class _PgnImport:
         if importing.players:
             given.keep(self._texts.add)
         self._reader: BlockReader | GameReader
-        if variations:  # which no kernel reads
+        if variations:  # no kernel reads them
             self._reader = GameReader(given.lines(), variations=True)
         else:
             self._reader = BlockReader(given, most=games_at_once)
@@ -107,14 +105,14 @@ class _PgnImport:
         self._games_at_once = games_at_once
         self._tally = Tally(games_at_once)
         self._kept: list[PlayedGame] = []
-        self._rows: list[GameRow] = []  # of blocks, which are kept too
+        self._rows: list[GameRow] = []  # games of blocks to store
         self._index: list[IndexRow] = []
         self._kept_before = importing.source.players or 0
         self._passed = 0
         self._strays = self._at_odds = 0
 
     def read(self) -> None:
-        """Takes the games that were not taken yet; what is counted is saved whatever ends it."""
+        """Imports the games that are not imported yet; saves the counts even after an error."""
         finished = False
         try:
             for one in self._reader:
@@ -138,12 +136,12 @@ class _PgnImport:
 
     @property
     def _least(self) -> int:
-        """How many games need not be looked at again."""
+        """The number of games at the beginning of the file that need no further work."""
         before = self._importing.before
         return min(before, self._kept_before) if self._importing.players else before
 
     def _add_block(self, block: GameBlock) -> None:
-        """Counts the games of a block and keeps who played them, as far as this was not done before."""
+        """Counts and stores the games of a block, except those already counted or stored."""
         first = self._passed + 1
         played, others = self._block_player.play(block, max(0, self._least - self._passed))
         results = [result_of(game) for game in played.games]
@@ -159,7 +157,7 @@ class _PgnImport:
         self._passed += len(block.games)
 
     def _store_players(self, played: PlayedBlock, first: int, results: Sequence[str]) -> None:
-        """Keeps who played the games of a block; first: the number of its first game."""
+        """Stores the players of a block's games; first: the number of its first game."""
         numbers = [
             (i, first + place) for i, place in enumerate(played.places) if first + place > self._kept_before
         ]
@@ -169,7 +167,7 @@ class _PgnImport:
         self._report.players += len(numbers)
 
     def _add_game(self, number: int, game: PgnGame) -> None:
-        """Counts a game and keeps who played it, as far as this was not done before."""
+        """Counts and stores a game, unless it is already counted or stored."""
         if number <= self._least:
             return
         counts = number > self._importing.before
@@ -201,7 +199,7 @@ class _PgnImport:
     def _save(self, *, finished: bool = False) -> None:
         passed = max(self._passed, self._kept_before) if self._importing.players else None
         self._importing.save(self._write, finished=finished, players=passed)
-        self._tally = Tally(self._games_at_once)  # if that failed, these counts go with the next save
+        self._tally = Tally(self._games_at_once)  # after a failed save, the next one has these counts
         self._kept, self._rows, self._index = [], [], []
 
     def _write(self, store: Store) -> None:
@@ -227,7 +225,7 @@ class _PgnImport:
 
 
 def result_of(game: PgnGame) -> tuple[int, bool]:
-    """Returns the column of a game's result, and whether its header and its ending contradict each other.
+    """Returns the column of a game's result, and whether its Result header contradicts its ending.
 
     >>> [result_of(PgnGame(1, {"Result": "1-0"}, marker=marker)) for marker in ("1-0", "*", "0-1")]
     [(0, False), (0, False), (3, True)]

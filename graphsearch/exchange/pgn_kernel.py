@@ -1,11 +1,11 @@
-"""The move text of a game tree, depth first.
+"""Writes the move text of a game tree, depth first.
 
-word     an item of the text; a blank or a line end stands before it, so that lines have 80 columns at most
-state    where the next letter goes, where the last word begins, the column before it, ...: see the numbers
+word     an item of the text, with a blank or a line end before it; lines have at most 80 columns
+state    offset of the next letter, offset of the last word, the column before it, ...: see the indices below
 opened   ids of the open positions; steps: of each twice the next of its moves, plus 1 if a variation is open
 
-A position's best move comes first, then its other moves as variations, then what follows the best move. The
-last word may get a parenthesis behind it, so the break before it is written when the next word begins.
+A position's best move comes first, then its other moves as variations, then the moves after the best one.
+A parenthesis may follow the last word, so the break before that word is written when the next word begins.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .text_kernel import MATED, POINT, write_copy, write_fixed, write_name
 
 COLUMNS = 80
 NEWLINE, OPENS, CLOSES, BEGINS, ENDS, DOLLAR, COMMA, HASH, PERCENT, BRACKET = b"\n(){}$,#%]"
-UNKNOWN = -(1 << 31)  # a value that is not known
+UNKNOWN = -(1 << 31)  # an unknown value
 
-# numbers of `state`: bytes of the text, begin of the last word, column before it, whether a variation and a
-# comment begin with the next word, open positions, room that is wanted, the game; and counts
+# indices of `state`: bytes of the text, start of the last word, column before it, whether a variation and a
+# comment begin with the next word, open positions, missing room, the game; and counts
 AT, LAST, COLUMN, OPENING, COMMENT, DEPTH, NEEDED, GAME, POSITIONS, MOVES, TRANSPOSITIONS, STATES = range(12)
 
-MOVE_BYTES, PLY_BYTES = 256, 24  # at most: a move with its comment; a ply of a line that the comment names
+MOVE_BYTES, PLY_BYTES = 256, 24  # maxima: a move with its comment; a ply of a reference's line
 EVAL, TO, REPEATS, IN_GAME, FIRST, DRAWN, N, Q, P = range(9)  # texts, before the notes
 TEXTS = (
     "[%eval ",
@@ -46,7 +46,7 @@ TEXTS = (
 
 @by_address
 class TreeColumns(NamedTuple):
-    """Columns of a `Tree`: of positions by id - 1, and of moves; q and p as FIXED values, or UNKNOWN."""
+    """Columns of a `Tree`: positions by id - 1, then moves; q and p are FIXED values or UNKNOWN."""
 
     parent: Pointer[int64]
     way: Pointer[int64]
@@ -66,7 +66,7 @@ class TreeColumns(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """What is written: the text, its state, fixed texts and where they end."""
+    """The output: the text, its state, and the constant texts with their ends."""
 
     out: Pointer[uint8]
     state: Pointer[int64]
@@ -114,7 +114,7 @@ def _integer(w: Writer, value: int64) -> None:
 
 @inner
 def _number(w: Writer, ply: int64) -> None:
-    """Writes the number before a move as a word."""
+    """Writes a move number as a word."""
     _begin(w)
     _integer(w, ply // 2 + 1)
     for _ in range(3 if ply & 1 else 1):
@@ -136,7 +136,7 @@ def _mates(name: uint64) -> bool:
 
 @inner
 def _eval(w: Writer, t: TreeColumns, move: int64, white: bool) -> None:
-    """Writes the `[%eval]` of a move: a proven mate, else centipawns, seen by White."""
+    """Writes the `[%eval]` of a move, seen by White: a proven mate, else centipawns."""
     child = t.child[move]
     mate = int64(t.mate[child - 1]) if child > 0 else int64(0)
     cp = int64(t.cp[move])
@@ -177,7 +177,7 @@ def _numbers(w: Writer, t: TreeColumns, move: int64) -> None:
 
 @inner
 def _above(t: TreeColumns, node: int64, path: Pointer[int64]) -> tuple[int64, int64]:
-    """Fills the moves that lead to a position, the last one first; returns their number, and the root."""
+    """Fills the moves from the root to a position, last move first; returns their number, and the root."""
     length = int64(0)
     while t.parent[node - 1] != 0:
         path[length] = t.way[node - 1]
@@ -188,7 +188,7 @@ def _above(t: TreeColumns, node: int64, path: Pointer[int64]) -> tuple[int64, in
 
 @inner
 def _leads_to(t: TreeColumns, above: int64, node: int64) -> bool:
-    """Returns whether one position is another or stands above it."""
+    """Returns whether `above` is `node` or one of its ancestors."""
     while node != above and t.parent[node - 1] != 0:
         node = t.parent[node - 1]
     return node == above
@@ -196,7 +196,7 @@ def _leads_to(t: TreeColumns, above: int64, node: int64) -> bool:
 
 @inner
 def _reference(w: Writer, t: TreeColumns, node: int64, child: int64, path: Pointer[int64]) -> None:
-    """Writes where the position behind a move is expanded."""
+    """Writes a reference to the line where a move's child position is expanded."""
     w.state[TRANSPOSITIONS] += 1
     length, root = _above(t, child, path)
     _begin(w)
@@ -243,7 +243,7 @@ def _write_move(w: Writer, t: TreeColumns, node: int64, move: int64, path: Point
 
 @inner
 def _room(t: TreeColumns, node: int64, move: int64, path: Pointer[int64]) -> int64:
-    """Returns the most bytes that a move takes."""
+    """Returns the maximum bytes of a move with its comment."""
     child = t.child[move]
     if child > 0 and t.size[child - 1] > 0 and t.parent[child - 1] != node:
         return MOVE_BYTES + PLY_BYTES * _above(t, child, path)[0]
@@ -252,7 +252,7 @@ def _room(t: TreeColumns, node: int64, move: int64, path: Pointer[int64]) -> int
 
 @inner
 def _expands(t: TreeColumns, node: int64, move: int64) -> bool:
-    """Returns whether what follows a move is written behind it."""
+    """Returns whether the moves after a move are written here, not elsewhere in the tree."""
     child = t.child[move]
     return child > 0 and t.parent[child - 1] == node and t.size[child - 1] > 0
 
@@ -268,12 +268,12 @@ def write_tree(
     path: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> None:
-    """Writes moves until all are written, or `state[NEEDED]` more bytes of room are wanted.
+    """Writes moves until all are written, or the next needs `state[NEEDED]` bytes and `out` has less room.
 
     Args:
-      texts: uint8, TEXTS and the notes; ends: int64 of each. state: int64[STATES].
-      opened, steps: int64[positions], `state[DEPTH]` of them are open. path: int64[positions], scratch.
-      out: uint8; `state[AT]` bytes are there, the last word and the byte before it.
+      texts: uint8, TEXTS and the notes; ends: int64, end of each text. state: int64[STATES].
+      opened, steps: int64[positions], the first `state[DEPTH]` are in use. path: int64[positions], scratch.
+      out: uint8; holds `state[AT]` bytes at the start: the last word and the byte before it.
     """
     w = Writer(ptr(out, 0), ptr(state, 0), ptr(texts, 0), ptr(ends, 0))
     x, s = ptr(path, 0), w.state

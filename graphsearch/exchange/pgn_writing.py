@@ -1,4 +1,4 @@
-"""PGN as text: lines of 80 columns, move numbers, comments, and marks of bad moves."""
+"""Writes PGN text: lines of 80 columns, comments, headers, and NAGs of mistakes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 from .pgn_kernel import COLUMNS
 
-WORDS = 1 << 12  # that are written at once
+WORDS = 1 << 12  # buffered before a write
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
 MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))
-JUDGED_VISITS = 10  # of a move, before it is called a mistake
+JUDGED_VISITS = 10  # minimum visits of a move with a NAG
 
 
 class MoveText:
@@ -20,7 +20,7 @@ class MoveText:
         self._out = out
         self._column = 0
         self._opening = ""
-        self._words: list[str] = []  # not written yet: a parenthesis may follow the last one
+        self._words: list[str] = []  # buffered; a parenthesis may still follow the last one
 
     def word(self, text: str) -> None:
         """Writes a word, after a blank or a line end."""
@@ -28,7 +28,7 @@ class MoveText:
         self._opening = ""
 
     def open(self) -> None:
-        """Begins a variation: the next word stands behind the parenthesis."""
+        """Begins a variation; the parenthesis goes before the next word."""
         self._opening = "("
 
     def close(self) -> None:
@@ -36,7 +36,7 @@ class MoveText:
         self._words[-1] += ")"
 
     def comment(self, parts: Iterable[str]) -> None:
-        """Writes a comment; each part stays in one piece."""
+        """Writes a comment; a part is not broken across lines."""
         words = list(parts)
         words[0] = f"{self._opening}{{{words[0]}"
         words[-1] += "}"
@@ -61,12 +61,12 @@ class MoveText:
         self._column = column
 
     def pause(self) -> tuple[int, str]:
-        """Writes all words but the last one; returns the column before it, and it."""
+        """Writes all words but the last; returns the column before the last word, and that word."""
         self._write(self._words[:-1])
         return self._column, self._words[-1]
 
     def resume(self, column: int, word: str) -> None:
-        """Goes on behind a column with a word that is not written yet."""
+        """Continues at a column with a word that is not written yet."""
         self._column, self._words = column, [word]
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ class MoveText:
 
 
 def header(name: str, value: str) -> bytes:
-    r"""Returns a line of headers.
+    r"""Returns a header line.
 
     >>> header("Event", 'the "b"')
     b'[Event "the \\"b\\""]\n'
@@ -88,7 +88,7 @@ def header(name: str, value: str) -> bytes:
 
 
 def mistake_of(loss: float) -> int | None:
-    """Returns the NAG of a loss of Q in [0, 2] as `MISTAKES` has it, None for a small one.
+    """Returns the NAG of a loss of Q in [0, 2] by `MISTAKES`, None for a small loss.
 
     ?! (6), ? (2) and ?? (4) from a loss of 0.1, 0.2 and 0.3 on, for moves with 10 visits or more.
 

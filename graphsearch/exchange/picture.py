@@ -1,7 +1,7 @@
-"""Pictures of a neighbourhood or a book: SVG for papers, and the language of Graphviz.
+"""Draws a neighbourhood or a book as SVG, or as DOT for Graphviz.
 
-Orange is good for White, blue is good for Black, a light grey is even. Orange and blue differ in all common
-kinds of colour blindness; the darker, the clearer.
+Orange is good for White, blue is good for Black, light grey is even; darker is clearer. Orange and blue stay
+distinct in all common kinds of colour blindness.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Rgb = tuple[int, int, int]
 
 
 def colour(white_q: float | None, even: Rgb) -> str:
-    """Returns the colour of a value as White sees it, from `even` at 0 to that of the side that wins.
+    """Returns the colour of a value seen by White: `even` at 0, the winner's colour at 1 or -1.
 
-    Small differences matter most, so the square root of |Q| says how far it goes.
+    The colour scales with the square root of |Q|, as small differences matter most.
 
     >>> colour(0.0, NODE_EVEN), colour(1.0, NODE_EVEN), colour(-1.0, EDGE_EVEN), colour(None, NODE_EVEN)
     ('#f3f1ec', '#c85a00', '#1f55a5', '#ffffff')
@@ -51,7 +51,7 @@ def ink(background: str) -> str:
 
 
 def width(n: int, most: int) -> float:
-    """Returns the width of an edge of N visits beside one of `most`: its area grows with the root of N.
+    """Returns the width of an edge of N visits; it grows with the root of N up to `most` visits.
 
     >>> width(0, 100), width(25, 100), width(100, 100)
     (0.8, 4.4, 8.0)
@@ -61,24 +61,24 @@ def width(n: int, most: int) -> float:
 
 
 def most_visits(picture: Neighbourhood) -> int:
-    """Returns the visits of its widest edge."""
+    """Returns the visits of the most visited edge."""
     return max((edge.n for edge in picture.edges), default=0)
 
 
 def move_text(edge: DrawnEdge, parent: DrawnNode) -> str:
-    """Returns a move with its number, as people write it: `3. Nf3`, `3... Nc6`."""
+    """Returns a move with its number: `3. Nf3`, `3... Nc6`."""
     fields = parent.position.split()
     return f"{fields[5]}{'.' if fields[1] == 'w' else '...'} {edge.san}"
 
 
 def numbers_text(node: DrawnNode) -> str:
-    """Returns N, and Q as White sees it, of a position."""
+    """Returns N of a position, and Q seen by White."""
     n = "" if node.n is None else f"{node.n:,}"
     return n if node.white_q is None else f"{n}  {node.white_q:+z.2f}".strip()
 
 
 def title_of(picture: Neighbourhood) -> str:
-    """Returns what a picture shows, in a line."""
+    """Returns the title of a picture, one line."""
     what = f"book {picture.book}" if picture.book is not None else picture.position
     return f"{what}: {len(picture.nodes):,} positions, {picture.transpositions:,} with several ways in"
 
@@ -90,7 +90,7 @@ Point = tuple[float, float]
 
 
 def svg_of(picture: Neighbourhood) -> str:
-    """Returns a picture as an SVG document; text stays text, and colours go by Q as White sees it."""
+    """Returns a picture as an SVG document with plain text elements; colours show Q seen by White."""
     wide = MARGIN * 2 + BOX + ACROSS * max(node.level for node in picture.nodes)
     tall = MARGIN * 2 + TALL + DOWN * max(node.place for node in picture.nodes) + LEGEND
     lines = [
@@ -107,7 +107,7 @@ def svg_of(picture: Neighbourhood) -> str:
 
 
 def _corner(node: DrawnNode) -> Point:
-    """Returns the left upper corner of a box."""
+    """Returns the upper left corner of a box."""
     return MARGIN + ACROSS * node.level, MARGIN + DOWN * node.place
 
 
@@ -136,7 +136,7 @@ def _box(node: DrawnNode, head: str, *, is_root: bool) -> str:
 
 # ------------------------------------------------------------------ edges
 def _svg_edges(picture: Neighbourhood) -> Iterator[str]:
-    """Yields the edges, the widest below the others, and then the moves that no box names."""
+    """Yields the edges, the widest at the bottom, then labels for the moves that no box names."""
     most = most_visits(picture)
     ordered = sorted(picture.edges, key=lambda edge: -edge.n)
     labels = []
@@ -150,7 +150,7 @@ def _svg_edges(picture: Neighbourhood) -> Iterator[str]:
 
 
 def _curve(parent: DrawnNode, child: DrawnNode) -> tuple[Point, Point, Point, Point]:
-    """Returns a cubic curve between two boxes; one that leads back ends at the right side of its box."""
+    """Returns a cubic curve between two boxes; one to the same or an earlier level ends at the right side."""
     (px, py), (cx, cy) = _corner(parent), _corner(child)
     start = (px + BOX, py + TALL / 2)
     if child.level > parent.level:
@@ -163,7 +163,7 @@ def _curve(parent: DrawnNode, child: DrawnNode) -> tuple[Point, Point, Point, Po
 
 
 def _on(curve: tuple[Point, Point, Point, Point], t: float) -> Point:
-    """Returns a point of a cubic curve."""
+    """Returns the point of a cubic curve at `t` in [0, 1]."""
     weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
     x, y = (sum(w * point[axis] for w, point in zip(weights, curve, strict=True)) for axis in (0, 1))
     return x, y
@@ -223,7 +223,7 @@ def dot_of(picture: Neighbourhood) -> str:
 
 
 def _quoted(text: str) -> str:
-    r"""Returns a quoted string of the language.
+    r"""Returns a text as a quoted DOT string.
 
     >>> print(_quoted('a "b" \\ c'))
     "a \"b\" \\ c"
@@ -254,7 +254,7 @@ def _dot_edge(edge: DrawnEdge, picture: Neighbourhood, most: int) -> str:
 
 
 def _ranks(picture: Neighbourhood) -> Iterator[str]:
-    """Yields what keeps each level in one column."""
+    """Yields one `rank=same` group per level, which keeps the level in one column."""
     levels = defaultdict(list)
     for node in picture.nodes:
         levels[node.level].append(f'"{node.key}"')
@@ -262,7 +262,7 @@ def _ranks(picture: Neighbourhood) -> Iterator[str]:
         yield f"{{ rank=same; {'; '.join(keys)} }}"
 
 
-POSITIONS = 60  # as many as a page shows
+POSITIONS = 60  # fit on a page
 FORMS: dict[str, Callable[[Neighbourhood], str]] = {"svg": svg_of, "dot": dot_of}
 
 
@@ -277,15 +277,15 @@ def export_picture(
     most: int = POSITIONS,
     book: str | None = None,
 ) -> ExportReport:
-    """Draws what `query.neighbourhood` finds.
+    """Writes the result of `query.neighbourhood` as a picture; returns a report.
 
     Args:
       target: file, or binary stream. form: `svg` or `dot`.
-      board, depth, min_visits, most, book: as `neighbourhood`.
+      board, depth, min_visits, most, book: as in `neighbourhood`.
 
     Raises:
       ExportError: if the output cannot be written.
-      GraphSearchError: as `neighbourhood`.
+      GraphSearchError: as in `neighbourhood`.
     """
     began = time.monotonic()
     picture = neighbourhood(path, board, depth=depth, min_visits=min_visits, most=most, book=book)

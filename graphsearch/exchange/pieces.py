@@ -1,4 +1,4 @@
-"""The pieces of chess.svg as symbols, without styles, which the explorer forbids: attributes say the same."""
+"""The pieces of chess.svg as SVG symbols; attributes replace inline styles, which the explorer forbids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ID = re.compile(r'<g id="[^"]*" class="[^"]*"')
 
 
 def _attributes(found: re.Match[str]) -> str:
-    """Returns the declarations of a style as attributes, which have the same names in SVG."""
+    """Returns the declarations of a style as SVG attributes, which have the same names."""
     pairs = (part.split(":", 1) for part in found[1].split(";") if ":" in part)
     return "".join(f' {name.strip()}="{value.strip()}"' for name, value in pairs)
 
@@ -36,7 +36,7 @@ def sprite() -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns SVG without styles; of an attribute and a style of one name the style counts."""
+    """Returns SVG without styles; a style declaration replaces an attribute of the same name."""
 
     def element(found: re.Match[str]) -> str:
         tag = found[0]

@@ -1,4 +1,4 @@
-"""Playing the games of PGN files: from words to positions and moves, each looked at once for many games."""
+"""Replays the games of PGN files: converts words to positions and moves, and caches them between games."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..base.errors import InvalidPositionError
 from ..position.board import FREE_CLOCK, board_of, castling_fields, check, clock_term, text_of_key
 from ..position.pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
 
-MAX_NODES = 60_000  # positions that are remembered: some 60 MB
-NEW_NODES = 16  # of one game: its opening is met again, its endgame is not
+MAX_NODES = 60_000  # cached positions: some 60 MB
+NEW_NODES = 16  # cached per game: openings recur in other games, endgames do not
 MAX_STARTS = 1000
 _FILE = re.compile("[A-Ha-h]")  # in X-FEN: an inner rook may castle; with the outer one the key is the same
 
 
 class BrokenGameError(Exception):
-    """A game that cannot be read: the line and the reason."""
+    """A game that cannot be replayed: the line and the reason."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -29,12 +29,12 @@ class BrokenGameError(Exception):
 
 
 class VariantError(Exception):
-    """A game of a variant, by its name."""
+    """A game of a variant; the message is the variant's name."""
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A position that games passed, with the moves from it that were read already, by their words."""
+    """A position of the replayed games, with its cached moves by their words."""
 
     key: str
     fen: str
@@ -44,7 +44,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayedStep:
-    """A move, in UCI and as people write it, and where it leads."""
+    """A move with its UCI, SAN and child position."""
 
     move: chess.Move
     uci: str
@@ -62,10 +62,14 @@ class Played:
 
 
 class Player:
-    """Plays games strictly, one at a time.
+    """Replays games strictly, one at a time.
 
     Args:
-      max_ply: moves from positions of this ply on are passed over, unread; None: none are.
+      max_ply: skip moves from positions of this ply on, unread; None: skip none.
+
+    Attributes:
+      cut_variations: variations cut at a null move, in all games so far.
+      null_line: line of the null move that ends the last game; 0 without one.
     """
 
     def __init__(self, max_ply: int | None = None) -> None:
@@ -76,18 +80,18 @@ class Player:
         self._names = PositionNames()
         self._board = chess.Board()
         self._start = chess.Board()
-        self._moves: list[chess.Move] = []  # that lead to the present position
-        self._pushed = 0  # how many of them are on the board; -1: the board is in another line
+        self._moves: list[chess.Move] = []  # from the start to the current position
+        self._pushed = 0  # number of them that are on the board; -1: the board is in another line
         self.cut_variations = 0
-        self.null_line = 0  # of the last game: where a null move ends it; 0 if none does
+        self.null_line = 0
 
     def play(self, game: PgnGame) -> list[Played]:
-        """Returns the moves of a game, those of its variations too where it has them.
+        """Returns the moves of a game, including its variations.
 
-        A null move ends a game, or a variation: what stands before it was played.
+        A null move ends the game or the variation; the moves before it are returned.
 
         Raises:
-          BrokenGameError: if any of it cannot be read.
+          BrokenGameError: if a move or the start position is invalid.
           VariantError: if it is neither standard chess nor Chess960.
         """
         node, self._start = self._begin(game, start_fen(game))
@@ -97,7 +101,7 @@ class Player:
 
     # -------------------------------------------------------------- beginning
     def _begin(self, game: PgnGame, fen: str) -> tuple[Node, chess.Board]:
-        """Returns where a game starts."""
+        """Returns the node and the board of a game's start."""
         found = self._starts.get(fen)
         if found is None:
             if len(self._starts) >= MAX_STARTS:
@@ -109,9 +113,9 @@ class Player:
 
     # -------------------------------------------------------------- moves
     def _played(self, game: PgnGame, node: Node) -> Iterator[Played]:
-        before: list[tuple[Node, list[chess.Move], Node]] = []  # around each open variation
-        last = node  # from where the last move was made
-        skipped = 0  # depth in a part of the game that is not read
+        before: list[tuple[Node, list[chess.Move], Node]] = []  # state before each open variation
+        last = node  # the position before the last move
+        skipped = 0  # variation depth in a skipped part of the game
         for word, line in zip(game.moves, game.lines, strict=True):
             if skipped:
                 skipped += (word == OPEN) - (word == CLOSE)
@@ -148,7 +152,7 @@ class Player:
         self._pushed = -1
 
     def _step(self, node: Node, word: str, line: int) -> PlayedStep:
-        """Returns the move that a word means here."""
+        """Returns the move of a word in the current position."""
         step = node.steps.get(word) if self._is_free() else None
         if step is not None and self._ply() + 1 >= step.child.ply:
             self._moves.append(step.move)
@@ -169,7 +173,7 @@ class Player:
         return self._start.ply() + len(self._moves)
 
     def _is_free(self) -> bool:
-        """Whether the clock can have no part in the next position's key, however the game came here."""
+        """Whether the clock is too low to affect the next position's key."""
         return self._start.halfmove_clock + len(self._moves) < FREE_CLOCK
 
     def _read(self, word: str, line: int) -> chess.Move:
@@ -179,7 +183,7 @@ class Player:
             raise BrokenGameError(line, str(error)) from None
 
     def _catch_up(self) -> None:
-        """Brings the board to the present position."""
+        """Pushes the pending moves, so that the board shows the current position."""
         if self._pushed < 0:
             self._board = self._start.copy(stack=False)
             self._pushed = 0
@@ -188,7 +192,7 @@ class Player:
         self._pushed = len(self._moves)
 
     def _node(self, ply: int) -> Node:
-        """Returns the node of the board, at the fewest half-moves after which a game stood there."""
+        """Returns the node of the board, with the lowest ply at which a game reached it."""
         key, fen = self._names.name(self._board)
         is_sole = not (self._board.chess960 and _FILE.search(self._board.castling_xfen()))
         node = self._nodes.get(key) if is_sole else None
@@ -202,7 +206,7 @@ class Player:
 
     def _keep(self, node: Node) -> None:
         if self._fresh >= NEW_NODES or self._board.halfmove_clock > FREE_CLOCK:
-            return  # its key depends on the clock
+            return  # above FREE_CLOCK, the key depends on the clock
         if len(self._nodes) >= MAX_NODES:
             self._nodes.clear()
             self._starts.clear()
@@ -214,7 +218,7 @@ def start_fen(game: PgnGame) -> str:
     """Returns the FEN of a game's first position, empty for the start position.
 
     Raises:
-      BrokenGameError: if its text cannot be read, or it has no FEN and needs one.
+      BrokenGameError: if its text cannot be parsed, or it has no FEN and needs one.
       VariantError: if it is neither standard chess nor Chess960.
     """
     variant = variant_of(game.headers)
@@ -229,10 +233,10 @@ def start_fen(game: PgnGame) -> str:
 
 
 def start_board(game: PgnGame, fen: str) -> chess.Board:
-    """Returns the Board on which a game begins; without a FEN that of the start position.
+    """Returns the board of a game's first position; an empty FEN is the start position.
 
     Raises:
-      BrokenGameError: if it cannot be read.
+      BrokenGameError: if the FEN is invalid.
     """
     try:
         board = board_of(fen or chess.STARTING_FEN)
@@ -246,9 +250,9 @@ def start_board(game: PgnGame, fen: str) -> chess.Board:
 
 
 # ------------------------------------------------------------------ names of positions
-MAX_RANKS = 50_000  # remembered of each rank: some 10 MB
+MAX_RANKS = 50_000  # cached per rank: some 10 MB
 
-Rank = tuple[int, ...]  # 8 bits each: pawns, knights, bishops, rooks, queens, kings, White's men
+Rank = tuple[int, ...]  # 8 bits each: pawns, knights, bishops, rooks, queens, kings, White's pieces
 
 _HASHER = chess.polyglot.ZobristHasher(chess.polyglot.POLYGLOT_RANDOM_ARRAY)
 _CORNERS = ((chess.BB_H1, "K"), (chess.BB_A1, "Q"), (chess.BB_H8, "k"), (chess.BB_A8, "q"))
@@ -256,7 +260,7 @@ _RANDOM = chess.polyglot.POLYGLOT_RANDOM_ARRAY
 
 
 class PositionNames:
-    """Names boards.
+    """Computes keys and FENs of boards, with a cache for each rank.
 
     >>> PositionNames().name(chess.Board())
     ('463b96181691fc9c', 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1')
@@ -289,7 +293,7 @@ class PositionNames:
         return text, f"{'/'.join(texts)} {side} {castling[1]} {ep} {clocks}"
 
     def _of_castling(self, board: chess.Board) -> tuple[int, str]:
-        if board.chess960:  # what a rook's square means depends on the king
+        if board.chess960:  # the meaning of a rook's square depends on the king
             return _HASHER.hash_castling(board), board.castling_xfen()
         rights = board.clean_castling_rights()
         found = self._castling.get(rights)
@@ -300,13 +304,13 @@ class PositionNames:
 
 
 def _ranks(board: chess.Board) -> zip[Rank]:
-    """Returns the eight ranks of a board, the last one first."""
+    """Returns the eight ranks of a board, the eighth first."""
     men = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
     return zip(*(bits.to_bytes(8, "big") for bits in (*men, board.occupied_co[chess.WHITE])), strict=True)
 
 
 def _of_rank(rank: Rank, index: int) -> tuple[int, str]:
-    """Returns what a rank adds to the key (by XOR), and its text in a FEN."""
+    """Returns a rank's term of the key (for XOR), and its text in a FEN."""
     key, text = 0, ""
     *kinds, white = rank
     for file in range(8):

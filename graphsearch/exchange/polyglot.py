@@ -2,8 +2,8 @@
 
     key u64, raw move u16, weight u16, learn u32
 
-A raw move has from bit 0 three bits each for the file and rank it goes to, the file and rank it comes from,
-and the promotion (0 none, 1-4 knight to queen). Castling is the king taking its own rook, such as e1h1.
+A raw move has from bit 0 three bits each for the target file and rank, the source file and rank, and the
+promotion (0 none, 1-4 knight to queen). Castling is the king capturing its own rook, such as e1h1.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ENTRY_BYTES = 8 + 2 + 2 + 4
 MAX_WEIGHT = (1 << 16) - 1
 ENTRIES = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
 assert ENTRY.size == ENTRIES.itemsize == ENTRY_BYTES
-HALF, SLIGHTLY = 0.5, 1e-9  # what is next to a half goes down, whatever the last bit says
+HALF, SLIGHTLY = 0.5, 1e-9  # values within 1e-9 of a half round down, whatever their last bits
 
-CASTLING = {  # from and to as they are written, and the square the king goes to
+CASTLING = {  # source and target in the book -> target square of the king
     (chess.E1, chess.H1): chess.G1,
     (chess.E1, chess.A1): chess.C1,
     (chess.E8, chess.H8): chess.G8,
@@ -33,7 +33,7 @@ CASTLING = {  # from and to as they are written, and the square the king goes to
 
 @dataclass(frozen=True, slots=True)
 class PolyglotEntry:
-    """One move of a book in one position, as the file has it."""
+    """One entry of a book file: a move in a position."""
 
     key: int
     raw_move: int
@@ -41,7 +41,7 @@ class PolyglotEntry:
     learn: int = 0
 
     def pack(self) -> bytes:
-        """Returns its 16 bytes.
+        """Returns the 16 bytes of the entry.
 
         >>> PolyglotEntry(0x463B96181691FC9C, 0x31C, 7).pack().hex()
         '463b96181691fc9c031c000700000000'
@@ -50,7 +50,7 @@ class PolyglotEntry:
 
 
 def unpack(data: bytes) -> Iterator[PolyglotEntry]:
-    """Yields the entries of bytes, whose length must be a multiple of 16."""
+    """Yields the entries of `data`; its length must be a multiple of 16."""
     for row in ENTRY.iter_unpack(data):
         yield PolyglotEntry(*row)
 
@@ -58,10 +58,10 @@ def unpack(data: bytes) -> Iterator[PolyglotEntry]:
 def fitted(
     weights: NDArray[np.float64], largest: NDArray[np.float64] | NDArray[np.int64], *, fill: bool = False
 ) -> NDArray[np.int64]:
-    """Returns weights in 16 bits: as they are, or scaled if the largest of their position does not fit.
+    """Returns weights in 16 bits: unchanged, or scaled if the largest of their position does not fit.
 
     Args:
-      largest: of the position of each. fill: make the largest 65,535 in any case.
+      largest: largest weight in each move's position. fill: always scale the largest to 65,535.
 
     >>> fitted(np.array([3.0, 1.0]), np.array([3, 3])).tolist()
     [3, 1]
@@ -74,7 +74,7 @@ def fitted(
 
 
 def written_move(raw: int) -> chess.Move | None:
-    """Returns a raw move as it is written, castling as e1h1; None if its bits are no move at all.
+    """Returns a raw move literally, castling as e1h1; None if its bits are not a move.
 
     >>> written_move(chess.E1 << 6 | chess.H1).uci(), written_move(0), written_move(0x7000)
     ('e1h1', None, None)
@@ -87,7 +87,7 @@ def written_move(raw: int) -> chess.Move | None:
 
 
 def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
-    """Returns the move that a raw move is in a position, castling as the position has it; None if illegal."""
+    """Returns a raw move as a legal move of the position, castling in its notation; None if illegal."""
     move = written_move(raw)
     if move is None:
         return None

@@ -1,7 +1,7 @@
-"""What differs between two Polyglot books: positions that one lacks, and moves whose share has changed.
+"""Compares two Polyglot books: positions in one of them only, and moves with different shares.
 
-A book knows keys only. The moves of both are followed from the start of the game, and single moves that they
-leave out, such as those of the other side; so positions get lines.
+A book stores keys only. To find the positions and the lines to them, the search follows the moves of both
+books from the start of the game, and single moves that are in neither, such as those of the other side.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from .polyglot import CASTLING, legal_move, written_move
 from .polyglot_files import BookFile, Entries
 from .pool import Ints, Words
 
-AT_ONCE = 1 << 12  # positions whose moves are followed together
+AT_ONCE = 1 << 12  # positions expanded per batch
 
 
 @dataclass(frozen=True, slots=True)
 class BookMoveShare(Answer):
-    """A move of a position: in SAN where the position is known, else as the book writes it; and its weights.
+    """A move with its weights in both books.
 
     Attributes:
+      move: SAN where the position is known, else in the book's notation.
       old, new: the weight in each book, None if it lacks the move. old_share, new_share: in [0, 1].
     """
 
@@ -43,12 +44,12 @@ class BookMoveShare(Answer):
 
 @dataclass(frozen=True, slots=True)
 class BookDifference(Answer):
-    """A position that differs.
+    """A position with different entries in the two books.
 
     Attributes:
       key: hex. position: FEN; None if no line of the books leads there. line: the moves to it, in SAN.
-      difference: half the sum of what the shares of the moves differ, in [0, 1].
-      moves: those with the largest share first.
+      difference: half the sum of the absolute differences of the shares, in [0, 1].
+      moves: by descending share.
     """
 
     key: str
@@ -63,9 +64,9 @@ class BookDiff(Answer):
     """The difference of two books.
 
     Attributes:
-      old, new: the books. both: positions of both; same: those with the same shares.
-      only_old, only_new: positions of one alone. changes: of both, the largest differences first.
-      gone, come: of one alone, the heaviest first.
+      old, new: the books. both: positions in both; same: those with the same shares.
+      only_old, only_new: positions in one only. changes: positions in both, the largest differences first.
+      gone, come: positions in `old` only and in `new` only, the heaviest first.
     """
 
     old: BookFile
@@ -111,7 +112,7 @@ def diff_books(old: BookFile, new: BookFile, *, top: int) -> BookDiff:
 
 
 class _Side:
-    """One book by position. `keys`: of its positions, in order."""
+    """One book by position. `keys`: sorted keys of its positions."""
 
     def __init__(self, rows: Entries) -> None:
         self._all = rows["key"].astype(np.uint64)
@@ -130,12 +131,12 @@ class _Side:
         return self._all
 
     def weight_of(self, keys: Words, missing: float = 0.0) -> Floats:
-        """Returns the weight of all moves of positions; `missing` for one that the book lacks."""
+        """Returns the total weight of each position's moves; `missing` for a position not in the book."""
         places, hits = self._places(keys)
         return np.where(hits, np.append(self._sums, 0.0)[places], missing)
 
     def entries_of(self, key: int) -> dict[int, tuple[int, float]]:
-        """Returns weight and share of the moves of a position, by raw move."""
+        """Returns the weight and share of each move of a position, by raw move."""
         places, hits = self._places(np.array([key], np.uint64))
         if not hits[0]:
             return {}
@@ -147,7 +148,7 @@ class _Side:
         return found
 
     def moves_of(self, keys: Words) -> tuple[Ints, Ints]:
-        """Returns the raw moves of positions, and of which of them each is."""
+        """Returns the index of each move's position, and the raw moves."""
         begins, ends = (np.searchsorted(self._all, keys, side) for side in ("left", "right"))
         counts = ends - begins
         of = np.repeat(np.arange(len(keys)), counts)
@@ -160,7 +161,7 @@ class _Side:
 
 
 def _difference(keys: Words, sides: tuple[_Side, _Side]) -> Floats:
-    """Returns half the sum of |share - share'| of the moves of each position."""
+    """Returns half the sum of |share - share'| over the moves of each position."""
     all_keys = np.concatenate([side.entry_keys for side in sides])
     moves = np.concatenate([side.moves for side in sides])
     shares = np.concatenate([sides[0].shares, -sides[1].shares])
@@ -171,12 +172,12 @@ def _difference(keys: Words, sides: tuple[_Side, _Side]) -> Floats:
     first = np.append(True, (all_keys[1:] != all_keys[:-1]) | (moves[1:] != moves[:-1]))
     begins = np.flatnonzero(first)
     parts = np.abs(np.add.reduceat(shares[order], begins))
-    parts[parts < 1e-12] = 0.0  # the same shares, but for the last bit
+    parts[parts < 1e-12] = 0.0  # rounding errors
     return np.bincount(np.searchsorted(keys, all_keys[begins]), parts, len(keys)) / 2
 
 
 class _Lines:
-    """The lines of both books from the start of the game, to each position the shortest."""
+    """The shortest line from the start of the game to each position of the two books."""
 
     def __init__(self, sides: tuple[_Side, _Side]) -> None:
         self._sides = sides
@@ -188,7 +189,7 @@ class _Lines:
             frontier = np.concatenate([start[:0], *self._steps(frontier)])
 
     def _steps(self, frontier: Words) -> Iterator[Words]:
-        """Yields new positions behind some: all behind moves of a book, and those of a book behind others."""
+        """Yields the frontier's new children: by book moves, or by other moves to positions of a book."""
         for begin in range(0, len(frontier), AT_ONCE):
             words = np.ascontiguousarray(frontier[begin : begin + AT_ONCE])
             counts, legal, _ = legal_codes(words)
@@ -202,7 +203,7 @@ class _Lines:
             yield self._new(words[of[rows], KEY], codes[rows], after[rows])
 
     def _book_moves(self, words: Words, legal: NDArray[np.uint16]) -> Ints:
-        """Returns the moves of both books that are legal: which position, and code, in one number each."""
+        """Returns the legal moves of both books, each packed as position index << 16 | code."""
         found = []
         for side in self._sides:
             of, raw = side.moves_of(words[:, KEY])
@@ -211,7 +212,7 @@ class _Lines:
         return np.concatenate(found)
 
     def _new(self, before: Words, codes: NDArray[np.uint16], after: Words) -> Words:
-        """Returns the positions that are met for the first time, and keeps the ways to them."""
+        """Returns the positions reached for the first time, and records their parents and moves."""
         new = []
         keys = zip(before.tolist(), codes.tolist(), after[:, KEY].tolist(), strict=True)
         for row, (parent, code, key) in enumerate(keys):
@@ -221,7 +222,7 @@ class _Lines:
         return after[np.array(new, np.int64)]
 
     def board(self, key: int) -> chess.Board | None:
-        """Returns a position with the line to it as move stack; None if there is no line."""
+        """Returns a position with its line as move stack; None if there is no line."""
         codes, at = list[int](), key
         while at != self._start:
             if at not in self._from:
@@ -235,7 +236,7 @@ class _Lines:
 
 
 def _legal(words: Words, legal: NDArray[np.uint16], of: Ints, raw: Ints) -> tuple[Ints, Ints]:
-    """Returns the codes of the raw moves that are legal, and of which positions; castling moves the king."""
+    """Returns the position index and code of each legal raw move; castling becomes a move of the king."""
     legal = legal[of]
     codes = raw >> 6 & 63 | (raw & 63) << 6 | raw >> 12 << 12
     hits = (legal == codes[:, None]).any(1)
@@ -269,7 +270,7 @@ def _described(key: int, difference: float, sides: tuple[_Side, _Side], lines: _
 
 
 def _name(board: chess.Board | None, raw: int) -> str:
-    """Returns a move in SAN, or as it is written where that cannot be."""
+    """Returns a move in SAN; in UCI or hex if the position is unknown or the move illegal."""
     move = None if board is None else legal_move(board, raw)
     if board is not None and move is not None:
         return board.san(move)

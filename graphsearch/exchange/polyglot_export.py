@@ -1,17 +1,18 @@
-"""A Polyglot book of what a file knows: entries by key, weights by a stated policy, in 16 bits.
+"""Exports a file as a Polyglot book: entries sorted by key, with 16-bit weights from one of five policies.
 
 The policies, for the moves of one position:
 
     n         edge N
     q         2 ** (-loss / 25), loss in centipawns (`centipawn`, of Q alone) against the best move
-    minimax   the same of the minimax of the stored values over what is exported; with a book, of its values
-    games     2 wins + draws of the side that plays the move, over the imported games, as Polyglot makes
-              books, and one point for a game without a result
+    minimax   as q, with the minimax of the stored values over the exported positions; with a book, its values
+    games     2 wins + draws of the side to move, over the imported games, as Polyglot makes books, and one
+              point for a game without a result
     imported  the weights of imported entries
 
-With games and nothing selected, the games are followed from where they begin, whatever was searched.
-n, games and imported stand as they are if the largest fits 16 bits, else all of a position are scaled to it;
-q and minimax give the best move 65,535. A weight that rounds to 0 leaves the book, the best never does.
+With `games` and an empty selection, the export follows the games from their start positions, whatever was
+searched. n, games and imported stay unchanged if the largest weight of a position fits 16 bits, else all its
+weights are scaled; q and minimax give the best move 65,535. Moves with a weight that rounds to 0 are omitted,
+but never the best one.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from .walk import OnProgress, Visits, Walk
 
 WEIGHTS: tuple[Weights, ...] = ("n", "q", "minimax", "games", "imported")
 BY_VALUE = ("q", "minimax")
-HALVING_CP = 25.0  # a move that loses so many centipawns has half the weight
-AT_ONCE = 1 << 18  # positions that are sorted together
+HALVING_CP = 25.0  # loss in centipawns that halves the weight
+AT_ONCE = 1 << 18  # positions per batch of sorting
 _IMPORTED = {
     "games": ("game_move", "no imported games; `graphsearch import` brings some"),
     "imported": ("polyglot_entry", "no imported entries; `graphsearch import BOOK.bin` brings some"),
@@ -59,19 +60,19 @@ def export_polyglot(
     weights: Weights = "n",
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes a Polyglot book of a graph file, and returns what it holds and what was lost.
+    """Writes a Polyglot book of a graph file; returns a report.
 
     Args:
-      path: the graph file; it is only read, also while a search writes it.
-      target: the book; replaced as a whole.
-      selection: what is exported; of one side, positions where that side moves only.
-      weights: the policy. With `imported` and nothing selected, all entries go out as they came in, those of
-        unknown positions too.
+      path: the graph file, opened read-only; a search may write it meanwhile.
+      target: the book, replaced atomically.
+      selection: what to export; for one side, only positions with that side to move.
+      weights: the policy. With `imported` and an empty selection, all entries are written unchanged, also
+        those of unknown positions.
       on_progress: called with positions visited and met.
 
     Raises:
       InvalidParameterError: if there is no such policy or book.
-      ExportError: if there is nothing to write, or no place for it.
+      ExportError: if there is nothing to write, or the output cannot be written.
       StoreError: if the graph file cannot be read.
     """
     if weights not in WEIGHTS:
@@ -104,7 +105,7 @@ def _why(report: ExportReport) -> str:
 
 
 def _is_unlimited(selection: Selection) -> bool:
-    """Returns whether nothing but a side is selected, so that entries go out without a walk."""
+    """Returns whether nothing but a side is selected, so that entries need no walk."""
     free = (selection.depth, selection.max_moves) == (None, None) and selection.min_visits == 0
     return free and not selection.roots and selection.book is None
 
@@ -119,7 +120,7 @@ def _write_walked(
     report: ExportReport,
     on_progress: OnProgress | None,
 ) -> None:
-    """Writes what a walk finds; `folder`: where the temporary files go."""
+    """Writes the positions of a walk; `folder`: for temporary files."""
     chosen = plan(store, selection, game_starts(store) if weights == "games" else ())
     with (
         Walk(store, chosen, folder, report, leaves=False, weights=weights, on_progress=on_progress) as walk,
@@ -133,14 +134,14 @@ def _write_walked(
 
 
 class GraphBook(Tree):
-    """The positions and moves of a walk, and the book that is written of them.
+    """The positions and moves of a walk, to be written as a book.
 
-    Positions have their Polyglot key and value; moves edge N, their value, NaN if none is known, the weight
-    and learn field of tables, and the move as a book has it.
+    Positions have their Polyglot key and value; moves have edge N, their value (NaN if unknown), the weight
+    and learn field from tables, and the raw move.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Takes where its temporary files go."""
+        """Makes an empty tree; `folder`: for temporary files."""
         super().__init__(
             folder,
             {"key": np.uint64, "value": np.float64},
@@ -154,7 +155,7 @@ class GraphBook(Tree):
         )
 
     def visit(self, visits: Visits) -> None:
-        """Keeps what a batch of a walk has found."""
+        """Adds the positions and moves of a batch of a walk."""
         moves, in_tables = visits.moves, visits.moves.in_tables
         nothing = np.zeros(len(moves.of), np.int64)
         self.add(
@@ -172,11 +173,11 @@ class GraphBook(Tree):
     def spread_minimax(self, depths: NDArray[np.int32]) -> None:
         """Replaces the value of every move by the minimax of the values below it, deepest positions first.
 
-        A position without moves keeps its own value, and so does a move to a position that is no deeper than
-        its own: that cuts the cycles.
+        A position without moves keeps its value, and so does a move to a position that is not deeper; that
+        breaks cycles.
 
         Args:
-          depths: of all positions that were met, by id - 1; they never go down.
+          depths: of all positions met, by id - 1, in ascending order.
         """
         depths = depths[: len(self.positions)]
         for depth in range(int(depths[-1]) if len(depths) else -1, -1, -1):
@@ -185,7 +186,7 @@ class GraphBook(Tree):
                 self._spread(first, min(first + AT_ONCE, end), depths)
 
     def _spread(self, first: int, last: int, depths: NDArray[np.int32]) -> None:
-        """Gives positions of one depth, and their moves, what those behind them are worth."""
+        """Updates the move values of positions of one depth from their children, then the positions'."""
         counts = self.positions["size"][first:last]
         filled = first + np.flatnonzero(counts)
         if not len(filled):
@@ -201,7 +202,7 @@ class GraphBook(Tree):
 
     # -------------------------------------------------------------- writing
     def write(self, out: BinaryIO, weights: Weights, report: ExportReport) -> None:
-        """Writes the entries, in the order of their keys."""
+        """Writes the entries, sorted by key."""
         has_moves = self.positions["size"] > 0
         report.left_out["other_side"] += int((has_moves & (self.positions["own"] == 0)).sum())
         for rows in self._in_order():
@@ -209,7 +210,7 @@ class GraphBook(Tree):
                 out.write(self._entries(rows, weights, report).tobytes())
 
     def _in_order(self) -> Iterator[Ints]:
-        """Yields positions whose moves are written, in the order of their keys, part by part."""
+        """Yields the positions to write, sorted by key, in parts."""
         bits = max(0, (len(self.positions) // AT_ONCE).bit_length())
         for part in range(1 << bits):
             wanted = (self.positions["size"] > 0) & (self.positions["own"] > 0)
@@ -219,7 +220,7 @@ class GraphBook(Tree):
             yield rows[np.argsort(self.positions["key"][rows], kind="stable")]
 
     def _entries(self, rows: Ints, weights: Weights, report: ExportReport) -> NDArray[np.void]:
-        """Returns the entries of positions, those of each the heaviest first."""
+        """Returns the entries of positions, in each position by descending weight."""
         rows = self._without_clashes(rows, report)
         counts = self.positions["size"][rows].astype(np.int64)
         begins = np.cumsum(counts) - counts
@@ -245,7 +246,7 @@ class GraphBook(Tree):
         return entries
 
     def _without_clashes(self, rows: Ints, report: ExportReport) -> Ints:
-        """Returns one position for each key: the most visited, then the first."""
+        """Returns one position for each key: the one with the most visits and weight, else the first."""
         keys = self.positions["key"][rows]
         again = np.concatenate([np.zeros(min(1, len(rows)), bool), keys[1:] == keys[:-1]])
         if not again.any():
@@ -260,7 +261,7 @@ class GraphBook(Tree):
         return np.asarray(rows[np.append(True, keys[1:] != keys[:-1])])
 
     def _numbers(self, moves: Ints, begins: Ints, of: Ints, weights: Weights) -> Floats:
-        """Returns the weight of each move as the policy has it, before it is scaled."""
+        """Returns the weight of each move by the policy, before scaling."""
         if weights not in BY_VALUE:
             return self.moves["n" if weights == "n" else "weight"][moves].astype(np.float64)
         values = self.moves["value"][moves]
@@ -272,7 +273,7 @@ class GraphBook(Tree):
 
 
 def _raw_moves(words: Words, moves: Moves) -> NDArray[np.int64]:
-    """Returns moves as a book writes them; castling is the king taking his own rook."""
+    """Returns moves in Polyglot's encoding; castling is the king capturing his own rook."""
     origin, target = moves.code.astype(np.int64) & 63, moves.code.astype(np.int64) >> 6 & 63
     king = words[moves.of, KINGS] >> origin.astype(np.uint64) & np.uint64(1) > 0
     standard = words[moves.of, META] & np.uint64(CHESS960) == 0
@@ -283,7 +284,7 @@ def _raw_moves(words: Words, moves: Moves) -> NDArray[np.int64]:
 
 
 def weight_of_loss(cp: int) -> float:
-    """Returns the weight of a move that loses so many centipawns, in (0, 1].
+    """Returns the weight, in (0, 1], of a move that loses `cp` centipawns.
 
     >>> weight_of_loss(0), weight_of_loss(25)
     (1.0, 0.5)
@@ -304,7 +305,7 @@ class _Line:
 
 
 def _write_imported(store: Store, selection: Selection, out: BinaryIO, report: ExportReport) -> None:
-    """Writes all imported entries of a side; those of one book in its order, so it comes out as it was."""
+    """Writes all imported entries of a side; keeps the order of a single book, so its bytes stay the same."""
     for key, rows in groupby(all_entries(store), key=lambda entry: entry.key):
         kept = [row for row in rows if _is_wanted(row, selection, report)]
         if kept:
@@ -321,7 +322,7 @@ def _is_wanted(row: PolyglotRow, selection: Selection, report: ExportReport) -> 
 
 
 def _write_entries(out: BinaryIO, key: int, rows: Sequence[PolyglotRow], report: ExportReport) -> None:
-    """Writes the entries of one key; those of several books for one move become one, their weights added."""
+    """Writes the entries of one key; merges entries of several books for one move, adding their weights."""
     one_book = len({row.source for row in rows}) == 1
     lines = [_Line(row.raw_move, row.weight, row.learn) for row in rows]
     if not one_book:

@@ -1,9 +1,9 @@
-"""Polyglot books as they lie on the disk: read, and merged into one.
+"""Reads Polyglot book files and merges several into one.
 
-A merged book has every move of every book. Weights of one move in one position are added. Where the largest
-of a position then exceeds 16 bits, all of the position are scaled to it, and a weight above 0 stays at least
-1. The learn field is that of the first book that has one. Entries are sorted by key, those of a position by
-weight.
+A merged book has every move of every book. The weights of the same move in the same position are added. If
+the largest weight of a position then exceeds 16 bits, all weights of the position are scaled down; a weight
+above 0 stays at least 1. The learn field comes from the first book with a nonzero one. Entries are sorted by
+key, then by descending weight.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Entries = NDArray[np.void]  # of ENTRIES
 
 @dataclass(frozen=True, slots=True)
 class BookFile(Answer):
-    """A book: its entries in the order of their keys, and notes about the file.
+    """A book: its entries sorted by key, and notes about the file.
 
     Attributes:
-      positions: how many it has. notes: one line each.
+      notes: one line each.
     """
 
     json_keys = "file=path entries=count positions notes"
@@ -41,12 +41,12 @@ class BookFile(Answer):
 
     @property
     def count(self) -> int:
-        """The number of its entries."""
+        """The number of entries."""
         return len(self.rows)
 
     @property
     def positions(self) -> int:
-        """The number of its positions."""
+        """The number of positions."""
         return len(np.unique(self.rows["key"]))
 
 
@@ -56,8 +56,8 @@ class BookMerge(Answer):
 
     Attributes:
       inputs: the books. path: of the new one. positions, moves: written.
-      added: moves whose weights come from several entries. scaled: moves whose weight did not fit 16 bits.
-      dry_run: whether nothing was written.
+      added: moves with weights from several entries. scaled: moves in positions scaled to fit 16 bits.
+      dry_run: True if nothing was written.
     """
 
     path: str
@@ -70,10 +70,10 @@ class BookMerge(Answer):
 
 
 def read_book(path: Path) -> BookFile:
-    """Returns a book.
+    """Returns the book of a file.
 
     Raises:
-      InputFileError: if there is none, or its size is not that of whole entries.
+      InputFileError: if the file cannot be read, or its size is not a multiple of an entry's.
     """
     try:
         with open_file(path) as file:
@@ -98,7 +98,7 @@ def read_book(path: Path) -> BookFile:
 def merge_books(
     paths: Sequence[Path], target: Path, *, dry_run: bool = False, force: bool = False
 ) -> BookMerge:
-    """Merges books into a new one, and returns a report.
+    """Merges books into a new one; returns a report.
 
     Args:
       dry_run: write nothing. force: replace an existing file.
@@ -138,12 +138,12 @@ def _merged(rows: Entries, report: BookMerge) -> Entries:
 
 
 def _begins(changes: NDArray[np.bool_]) -> Ints:
-    """Returns where groups begin, by whether each element but the first begins one."""
+    """Returns the start of each group; `changes[i]`: whether element i + 1 begins a group."""
     return np.concatenate([[0], np.flatnonzero(changes) + 1])
 
 
 def _first_learn(learn: Ints, begins: Ints) -> Ints:
-    """Returns the first learn field of each group that is not 0."""
+    """Returns the first nonzero learn field of each group."""
     some = np.flatnonzero(learn)
     groups, first = np.unique(np.searchsorted(begins, some, side="right") - 1, return_index=True)
     found = np.zeros(len(begins), np.int64)

@@ -1,4 +1,4 @@
-"""Polyglot books into the tables of a graph file: every entry as it stands, with a FEN where one is known."""
+"""Imports Polyglot books into a graph file: every entry unchanged, with the position's FEN if it is found."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def import_polyglot(
     on_progress: OnProgress | None = None,
     entries_at_once: int = ENTRIES_AT_ONCE,
 ) -> list[FileReport]:
-    """Takes every entry of Polyglot books into a graph file, which is made if it is missing.
+    """Imports every entry of Polyglot books into a graph file; makes the file if it is missing.
 
-    A book knows positions by their keys only. Their FENs are looked up among the positions of the graph file,
-    and found along the moves of the book and over single moves that it leaves out, from there and from the
-    start of the game.
+    A book stores only the keys of its positions. Their FENs come from the positions of the graph file, and
+    from a search over the moves of the book and single moves that are not in it, from those positions and
+    from the start of the game.
 
     Args:
-      again: take in books that were imported before once more.
+      again: also import books that were imported before.
       stop: set it, from any thread or a signal handler, to save and return.
-      entries_at_once: written in one transaction.
+      entries_at_once: entries per transaction.
 
     Raises:
-      StoreError: if the graph file cannot be written; what was saved before stays.
+      StoreError: if the graph file cannot be written; earlier transactions stay.
     """
 
     def read(importing: Importing, given: Input) -> None:
@@ -67,8 +67,6 @@ def import_polyglot(
 
 
 class _PolyglotImport:
-    """One book."""
-
     def __init__(self, importing: Importing, given: Input, entries_at_once: int) -> None:
         self._importing = importing
         self._entries_at_once = entries_at_once
@@ -79,7 +77,7 @@ class _PolyglotImport:
         self._names: list[Row] = []
 
     def read(self) -> None:
-        """Takes the entries that were not taken yet, then names what can be named."""
+        """Imports the entries that are not imported yet, then names the positions and moves it can find."""
         if self._read_entries():
             finder = Finder(self._importing.store, self._keys)
             if self._name_all(finder):
@@ -88,7 +86,7 @@ class _PolyglotImport:
 
     # -------------------------------------------------------------- entries
     def _read_entries(self) -> bool:
-        """Returns whether all entries are in the file."""
+        """Imports the remaining entries; returns False if stopped before the end."""
         place, rest = 0, b""
         for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
             if not place:
@@ -128,7 +126,7 @@ class _PolyglotImport:
 
     # -------------------------------------------------------------- names
     def _name_all(self, finder: Finder) -> bool:
-        """Names the entries of every position that is found; returns whether it came to the end."""
+        """Names the entries of every position found; returns False if stopped before the end."""
         for known in finder:
             self._name(known, finder)
             self._importing.show_progress("Naming the positions of", finder.found)
@@ -140,7 +138,7 @@ class _PolyglotImport:
         return True
 
     def _name(self, known: NamedPosition, finder: Finder) -> None:
-        """Names the moves of a position, and has the finder follow them."""
+        """Names the moves of a position, and passes them to the finder."""
         fen, key, source = known.fen, f"{known.key:016x}", self._importing.source.id
         board = board_of(fen)
         moves: list[chess.Move] = []
@@ -180,7 +178,7 @@ def _row(entry: PolyglotEntry, source: int, place: int) -> tables.EntryRow:
 
 
 def _as_written(raw: int) -> str:
-    """Returns a raw move in UCI, castling as e1h1; the null move if it is none."""
+    """Returns a raw move in UCI, castling as e1h1; the null move if its bits are invalid."""
     move = written_move(raw)
     return move.uci() if move else chess.Move.null().uci()
 
@@ -191,10 +189,10 @@ Place = tuple[Words, int]  # a position and its ply
 
 
 class BookKeys:
-    """The keys of a book, each once: 8 bytes for each entry.
+    """The keys of a book; memory: 8 bytes per entry.
 
     Attributes:
-      disorder: the first entry that is not in its place; None if the book is sorted.
+      disorder: index of the first entry out of order; None if the book is sorted.
     """
 
     def __init__(self) -> None:
@@ -215,13 +213,13 @@ class BookKeys:
 
     @cached_property
     def sorted(self) -> Words:
-        """All keys in order, once the last one was added."""
+        """All keys, sorted and distinct; read it only after the last `add`, as it is cached."""
         return np.unique(np.array(self._given, np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPosition:
-    """A position of the book that was found: its words, `[10]`, ply, and FEN."""
+    """A position found for a key of the book: its words, `[10]`, ply, and FEN."""
 
     words: Words
     ply: int
@@ -234,10 +232,10 @@ class NamedPosition:
 
 
 class Finder:
-    """Yields each position of the book that is found, once; call `follow` with its moves before the next.
+    """Yields each position found for a key of the book, once; call `follow` with its moves before the next.
 
     Attributes:
-      found: how many so far.
+      found: number of positions so far.
     """
 
     def __init__(self, store: Store, keys: BookKeys) -> None:
@@ -245,8 +243,8 @@ class Finder:
         self._keys = keys.sorted
         self._seen = np.zeros(len(self._keys), bool)
         self._ready: deque[Place] = deque()
-        self._around: deque[Place] = deque()  # positions of which any move may lead to one of the book
-        self._passed: set[int] = set()  # keys of those that are none of the book themselves
+        self._around: deque[Place] = deque()  # positions to expand by all legal moves
+        self._passed: set[int] = set()  # keys of expanded positions that are not in the book
         self.found = 0
 
     def __iter__(self) -> Iterator[NamedPosition]:
@@ -267,12 +265,12 @@ class Finder:
             yield NamedPosition(words, ply, fens_of(words.reshape(1, -1), [ply])[0])
 
     def follow(self, known: NamedPosition, moves: Sequence[chess.Move]) -> None:
-        """Goes along the legal moves that the book has in a position."""
+        """Follows the book's legal moves in a position."""
         self._step(known.words, known.ply, [encode_move(move) for move in moves], passes=True)
         self._around.append((known.words, known.ply))
 
     def _look_around(self, words: Words, ply: int) -> None:
-        """Takes in what the legal moves of a position lead to."""
+        """Meets the positions after all legal moves of a position."""
         counts, codes, _ = legal_codes(words.reshape(1, -1))
         self._step(words, ply, codes[0, : counts[0]].tolist(), passes=False)
 
@@ -282,7 +280,7 @@ class Finder:
             self._meet(after, ply + 1, passes=passes)
 
     def _meet(self, words: Words, ply: int, *, passes: bool) -> None:
-        """Takes in the new ones of the book among some positions; `passes`: and notes the others."""
+        """Queues positions that are new and in the book; with `passes`, queues the others for expansion."""
         places = np.minimum(np.searchsorted(self._keys, words[:, KEY]), max(len(self._keys) - 1, 0))
         hits = self._keys[places] == words[:, KEY] if len(self._keys) else np.zeros(len(words), bool)
         for row, place, hit in zip(words, places.tolist(), hits.tolist(), strict=True):

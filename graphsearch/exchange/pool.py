@@ -1,7 +1,7 @@
-"""The records that a walk needs, by number and by position, in temporary files.
+"""The records of a walk in temporary files, with lookup by number and by position.
 
-A walk that takes little of a file has its records read as it meets positions, a thousand in one reading. One
-that takes much has the whole file read, in its own order, which takes a tenth of the time for each record.
+A walk over a small part of a file reads records when it meets their positions, a thousand per read. A walk
+over a large part reads the whole file in file order, which takes a tenth of the time per record.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .mapped import MOST_MAPPED, Column
 from .pool_kernel import enter, find, find_children
 
 LEAST_TABLE = 1 << 12  # places
-READ_SHARE = 16  # of this part of the file records are read as they are met, then all of it
+READ_SHARE = 16  # 1/16 of the file is read on demand; beyond that, the whole file is read
 LEAST_READ = 2_000
-READING = 200  # records that could be read in the time that any reading takes
+READING = 200  # fixed cost of one read, in records
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -37,18 +37,18 @@ _OFFSETS = ("code_offsets", "edge_offsets")
 
 
 class RecordPool:
-    """Records by number. A position that the file does not hold has a number too, and a record without moves.
+    """Records by number. A position that is not in the file also has a number, and a record without moves.
 
     Attributes:
-      problems: damage that was met, one line each.
+      problems: damage found in the file, one line each.
     """
 
     def __init__(self, store: Store, folder: Path, *, whole: bool, on_read: OnRead | None = None) -> None:
-        """Takes an open store.
+        """Opens an empty pool on an open store.
 
         Args:
-          folder: where the temporary files go.
-          whole: read all records at the first question.
+          folder: for the temporary files.
+          whole: read all records at the first lookup.
           on_read: called while the whole file is read.
         """
         self._store = store
@@ -70,7 +70,7 @@ class RecordPool:
         self._table = self._empty_table(LEAST_TABLE)
 
     def close(self) -> None:
-        """Gives up the files."""
+        """Closes the temporary files and the reader."""
         for column in (*self._columns.values(), self._table):
             column.close()
         if self._reader is not None:
@@ -85,19 +85,19 @@ class RecordPool:
         return RecordBatch(**{name: column.values for name, column in self._columns.items()})
 
     def is_missing(self, numbers: Ints) -> NDArray[np.bool_]:
-        """Returns which of some numbers stand for positions that the file does not hold."""
+        """Returns a mask of the numbers whose positions are not in the file."""
         offsets, flags = self._columns["code_offsets"].values, self._columns["flags"].values
         empty = offsets[numbers + 1] == offsets[numbers]
         found: NDArray[np.bool_] = empty & (flags[numbers] & TERMINAL_MASK == 0)
         return found
 
     def records_of(self, numbers: Ints) -> RecordBatch:
-        """Returns some records, in arrays of their own."""
+        """Returns a copy of some records."""
         batch = take(self.records, numbers)
         return batch.copied() if batch.words.base is not None else batch
 
     def numbers_of(self, words: Words) -> Ints:
-        """Returns the numbers of positions, `[R, 10]`; those that are new are read."""
+        """Returns the numbers of positions, `[R, 10]`; reads the records of new ones."""
         numbers = np.empty(len(words), np.int64)
         flat = owned(words, np.uint64).reshape(-1)
         find(board_tables(), self._table.values, flat, numbers)
@@ -107,10 +107,10 @@ class RecordPool:
         return numbers
 
     def children_of(self, words: Words, of: Ints, codes: NDArray[np.uint16]) -> tuple[Ints, Words]:
-        """Returns the numbers of the positions behind moves, and their META; those that are new are read.
+        """Returns the numbers of the positions after moves, and their META; reads the records of new ones.
 
         Args:
-          words: `[R, 10]` positions. of: `[M]` which of them each move is of. codes: `[M]`.
+          words: `[R, 10]` positions. of: `[M]` index of each move's position. codes: `[M]` the moves.
         """
         numbers, metas = np.empty(len(of), np.int64), np.empty(len(of), np.uint64)
         unknown = np.empty(len(of) * words.shape[1], np.uint64)
@@ -125,7 +125,7 @@ class RecordPool:
 
     # -------------------------------------------------------------- reading
     def _load(self, words: Words) -> None:
-        """Reads the records of positions without a number; those that the file does not hold get one too."""
+        """Reads the records of positions without a number; positions that are not in the file get one too."""
         if not self._has_all and self._wants_all:
             self._read_all()
         new = self._unnumbered(_distinct(words))
@@ -142,7 +142,7 @@ class RecordPool:
         self._add(_without_records(new))
 
     def _read_all(self) -> None:
-        """Reads the whole file, in its order and in one state of it."""
+        """Reads the whole file in file order, from one snapshot."""
         self._has_all = True
         done = 0
         for batch in self._store.scan(on_corrupt=lambda error: self._add_problem(str(error))):
@@ -192,7 +192,7 @@ class RecordPool:
         return table
 
     def release(self) -> None:
-        """Lets the system take back memory, if much is in use."""
+        """Returns mapped memory to the system if the pool exceeds MOST_MAPPED bytes."""
         columns = (*self._columns.values(), self._table)
         if sum(column.nbytes for column in columns) > MOST_MAPPED:
             for column in columns:
@@ -200,7 +200,7 @@ class RecordPool:
 
 
 def _distinct(words: Words) -> Words:
-    """Returns positions without those that stand there before, clocks up to 75 aside."""
+    """Returns positions without duplicates; clocks up to 75 do not distinguish positions."""
     known: dict[bytes, int] = {}
     for i, row in enumerate(identities(words.copy())):
         known.setdefault(row.tobytes(), i)
@@ -208,7 +208,7 @@ def _distinct(words: Words) -> Words:
 
 
 def _without_records(words: Words) -> RecordBatch:
-    """Returns records without moves, of positions that the file does not hold."""
+    """Returns records without moves, for positions that are not in the file."""
     batch = RecordBatch.empty(len(words), 0, 0)
     batch.words[:] = words
     batch.flags[:] = UNPROVEN

@@ -1,4 +1,4 @@
-"""Where the records of a walk are, by position, and which positions it has met.
+"""The hash table of a record pool (position -> record), and the assignment of ids to positions of a walk.
 
 table   as in `graph/sweeps/sweep_kernel.py`; the upper half of its second word is the record plus 1
 """
@@ -18,7 +18,7 @@ from ..position.words import META
 
 @kernel
 def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], words: NDArray[np.uint64], first: int64) -> None:
-    """Enters positions, whose records have the numbers from `first` on; there is room.
+    """Inserts positions with consecutive record numbers from `first` on; the table must have room.
 
     Args:
       T: the table of `position/tables.py`. table: `[places * 2]` uint64. words: `[R * 10]` uint64.
@@ -35,7 +35,7 @@ def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], words: NDArray[np.ui
 def find(
     T: NDArray[np.uint64], table: NDArray[np.uint64], words: NDArray[np.uint64], numbers: NDArray[np.int64]
 ) -> None:
-    """Fills the number of the record of each position, -1 where there is none.
+    """Fills the record number of each position, -1 without a record.
 
     Args:
       T, table, words: as for `enter`. numbers: `[R]` int64.
@@ -57,13 +57,13 @@ def find_children(
     metas: NDArray[np.uint64],
     unknown: NDArray[np.uint64],
 ) -> int64:
-    """Fills the numbers of the positions behind moves, -1 where there is none; returns how many those are.
+    """Fills the record numbers of the positions after moves, -1 without a record; returns the count of -1.
 
     Args:
       T, table: as for `enter`. words: `[R * 10]` uint64.
       of: `[M]` int64, the position of each move. codes: `[M]` uint16.
-      numbers: `[M]` int64, filled. metas: `[M]` uint64, filled: META of the positions behind them.
-      unknown: `[M * 10]` uint64, filled with those that have no number, in order.
+      numbers: `[M]` int64, filled. metas: `[M]` uint64, filled: META of the positions after the moves.
+      unknown: `[M * 10]` uint64, filled with the positions without a record, in order.
     """
     Tp, t = ptr(T, 0), table_of(table)
     child = np.zeros(PW, np.uint64)
@@ -88,12 +88,12 @@ def meet(
     next_id: int64,
     met: NDArray[np.int64],
 ) -> int64:
-    """Gives the next ids to positions that are met for the first time; returns how many those are.
+    """Assigns the next ids to positions met for the first time; returns their number.
 
     Args:
-      numbers: `[M]` int64, of their records, in order. follow: `[M]` uint8, 0 for a move that meets nothing.
-      ids: int64 by number, 0 for a position that was not met. next_id: the first one to give.
-      met: `[M]` int64, filled: which moves met one.
+      numbers: `[M]` int64, records of the positions, in order. follow: `[M]` uint8, 0 to ignore a move.
+      ids: int64 by record number, 0 for a position not met; updated. next_id: the first id to assign.
+      met: `[M]` int64, filled: indices of the moves that met a new position.
     """
     new = int64(0)
     for k in range(len(numbers)):

@@ -1,4 +1,4 @@
-"""Answers of queries as PGN: the lines that changed between two files, and what an opponent plays."""
+"""Query results as PGN: the lines that changed between two files, and preparations against an opponent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MOST_PLIES = 20  # of a line
 
 
 def export_diff(found: Difference, target: Target) -> int:
-    """Writes a game for each changed position that is listed; returns how many.
+    """Writes a game for each listed position that changed; returns the number of games.
 
-    Each begins with the position. The main line is that of the newer file, the variation that of the older
-    one; comments have N, centipawns for White and what is proven in both.
+    Each game begins with the position. The main line comes from the newer file, the variation from the older
+    one; comments give N, centipawns for White and proven results of both.
 
     Raises:
       ExportError: if the file cannot be written.
@@ -48,7 +48,7 @@ def export_diff(found: Difference, target: Target) -> int:
 
 
 def _line(path: str, board: chess.Board) -> list[str]:
-    """Returns the best line of a position in SAN; empty if the file cannot say it any more."""
+    """Returns the best line of a position in SAN; empty if the query fails."""
     try:
         lines = pv(path, board).lines
     except GraphSearchError:
@@ -59,7 +59,7 @@ def _line(path: str, board: chess.Board) -> list[str]:
 def _write(
     text: MoveText, board: chess.Board, new: Sequence[str], old: Sequence[str], now: Worth, then: Worth
 ) -> None:
-    """Writes the newer line, and the older one as a variation of its first move."""
+    """Writes the newer line, with the older one as a variation on its first move."""
     if new:
         _moves(text, board, new[:1])
         text.comment(_comment_words("now", now, board))
@@ -77,7 +77,7 @@ def _write(
 
 
 def _moves(text: MoveText, board: chess.Board, sans: Sequence[str], *, skip: int = 0) -> None:
-    """Writes moves; `skip`: how many plies after the position the first of them is."""
+    """Writes moves; `skip`: plies between the position and the first move."""
     for k, san in enumerate(sans):
         before = number(board.ply() + skip + k, first=k == 0)
         if before:
@@ -94,13 +94,13 @@ def _comment_words(when: str, worth: Worth, board: chess.Board) -> list[str]:
 
 # ------------------------------------------------------------------ preparations
 def write_lines(path: str | os.PathLike[str], found: Preparation, target: Target) -> int:
-    """Writes the moves of a preparation, a game for each position where lines begin; returns how many.
+    """Writes the moves of a preparation, one game per start position; returns the number of games.
 
     Args:
-      path: the graph file, which the PGN file may not replace. target: file, or binary stream.
+      path: the graph file, which the PGN file must not replace. target: file, or binary stream.
 
     Raises:
-      ExportError: if there is no place for the file.
+      ExportError: if the file cannot be written.
     """
     starts = list(dict.fromkeys(move.start for move in found.moves))
     with new_output(target, store=Path(path)) as out:

@@ -1,7 +1,7 @@
-"""Positions as JSON lines, and moves as CSV: what the records hold, for any program that counts.
+"""Exports positions as JSON lines, and moves as CSV, for analysis in other programs.
 
-schema/exports.md lists the fields. Values are seen by the side to move; N, P and Q follow from
-the fields exactly: N = 1 + sum n, Q = clamp(bounds, (v + sum n q) / N).
+schema/exports.md lists the fields. Values are seen by the side to move; N, P and Q follow exactly from
+the fields: N = 1 + sum n, Q = clamp(bounds, (v + sum n q) / N).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .walk import TERMINALS, OnProgress
 Columns = dict[str, Field]
 
 TERMINAL_TEXTS = ("", *TERMINALS.values())
-TEXTS = (FEN, HEX, NAME, TEXT)  # kinds that JSON puts between quotes
+TEXTS = (FEN, HEX, NAME, TEXT)  # kinds with quotes in JSON
 
-# fields of JSON; those of a list stand under the name of its first one
+# fields of JSON; a list has the name of its first field
 JSON_NODE = ("key", "fen", "ply", "depth", "score_type", "n", "q", "wdl", "v", "v_draw", "bounds", "terminal")
 JSON_SOURCE = ("evaluator", "run")
 JSON_MOVE = ("move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
@@ -64,7 +64,7 @@ def export_jsonl(
     *,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes one JSON object per position; arguments and errors are those of `export_stream`."""
+    """Writes one JSON object per position; arguments and errors as in `export_stream`."""
     return export_stream(path, target, selection, "jsonl", _json_texts, on_progress=on_progress)
 
 
@@ -75,7 +75,7 @@ def export_csv(
     *,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes a row per move as RFC 4180 has it, one for a position without moves; else as `export_jsonl`."""
+    """Writes CSV (RFC 4180): a row per move, or one per position without moves; else as `export_jsonl`."""
     head = ",".join(COLUMNS).encode() + b"\r\n"
     return export_stream(path, target, selection, "csv", _csv_texts, head=head, on_progress=on_progress)
 
@@ -92,7 +92,6 @@ def _csv_texts(_: Store, __: RecordPool, ___: Path) -> Iterator[Callable[[Part],
 
 
 def _json_lines(part: Part, store: Store, *, has_games: bool) -> Text:
-    """Returns the JSON lines of some positions."""
     tail = [literal("}\n", len(part.rows))]
     if has_games:
         tail.insert(0, _games(part, store))
@@ -105,7 +104,6 @@ def _json_lines(part: Part, store: Store, *, has_games: bool) -> Text:
 
 
 def _csv_rows(part: Part) -> Text:
-    """Returns the rows of CSV of some positions."""
     node, move = _node_columns(part), _move_columns(part)
     head = [replace(node[name], before="," if i else "") for i, name in enumerate(CSV_NODE)]
     head = [replace(field, null=field.before) for field in head]
@@ -129,7 +127,7 @@ def _json(columns: Columns, names: Iterable[str]) -> Iterable[Field]:
 
 
 def _opened(fields: list[Field], close: str = "") -> list[Field]:
-    """Returns the fields of an object with its braces."""
+    """Returns the fields of an object with its braces added."""
     first, last = fields[0], fields[-1]
     fields[0] = replace(first, before="{" + first.before.removeprefix(", "))
     fields[-1] = replace(last, after=last.after + close, null=last.null + close)
@@ -159,7 +157,6 @@ def _book(part: Part) -> Field:
 
 
 def _node_columns(part: Part) -> Columns:
-    """Returns what is known of the positions themselves."""
     visits, rows, known = part.visits, part.rows, part.known
     worth = visits.worth()
     q, batch = worth.q[rows], visits.batch
@@ -189,7 +186,6 @@ def _node_columns(part: Part) -> Columns:
 
 
 def _move_columns(part: Part) -> Columns:
-    """Returns what is known of the moves."""
     visits, moves = part.visits, part.moves
     names = names_of(visits.batch.words, moves.of, moves.code)
     worth, p = visits.move_worth(moves), visits.priors(moves)

@@ -1,6 +1,6 @@
-"""Plays games of which the moves were read: finds the legal move that each word means.
+"""Replays parsed games: finds the legal move of each word.
 
-words      the moves of game 0 | of game 1 | ..., as `movetext_kernel` reads them
+words      the moves of game 0 | of game 1 | ..., as parsed by `movetext_kernel`
 positions  game 0 before each of its moves, and at its end | game 1 ...
 """
 
@@ -41,7 +41,7 @@ NO_MOVE = -1
 
 @inner
 def _castling_wing(s: Position, m: int64) -> int64:
-    """Returns 1 for castling on the king's side, 2 on the queen's, 0 for another move; not of Chess960."""
+    """Returns 1 for castling king-side, 2 queen-side, 0 for another move; not for Chess960."""
     step = to_square(m) - from_square(m)
     if (s[KINGS] >> U(from_square(m))) & ONE == ZERO or abs(step) != CASTLING_STEP:
         return int64(0)
@@ -50,7 +50,7 @@ def _castling_wing(s: Position, m: int64) -> int64:
 
 @inner
 def _fits(s: Position, m: int64, wanted: int64) -> bool:
-    """Returns whether a legal move is one that a word may mean."""
+    """Returns whether a legal move matches a parsed word (`wanted`)."""
     wing = wanted >> WING_SHIFT
     if wing or _castling_wing(s, m):
         return wing == _castling_wing(s, m)
@@ -67,7 +67,7 @@ def _fits(s: Position, m: int64, wanted: int64) -> bool:
 
 @inner
 def _find_move(s: Position, moves: Pointer[uint16], count: int64, wanted: int64) -> int64:
-    """Returns the number of the one legal move that a word means; NO_MOVE if it means none or several."""
+    """Returns the index of the only legal move that matches a word; NO_MOVE if none or several match."""
     found = int64(NO_MOVE)
     if (
         wanted & 7 == PAWNS
@@ -75,7 +75,7 @@ def _find_move(s: Position, moves: Pointer[uint16], count: int64, wanted: int64)
         and (wanted >> FILE_SHIFT) & 15
         and (wanted >> RANK_SHIFT) & 15
     ):
-        return found  # two squares without a letter may mean any man
+        return found  # two squares without a letter may be a move of any piece
     for i in range(count):
         if _fits(s, int64(moves[i]), wanted):
             if found != NO_MOVE:
@@ -95,7 +95,7 @@ def _play_game(
     numbers: Pointer[uint8],
     moves: Pointer[uint16],
 ) -> int64:
-    """Plays the moves of a game from its first position; returns how many could be played."""
+    """Replays the moves of a game from its first position; returns the number of moves played."""
     for ply in range(count):
         s = adv(positions, PW * ply)
         keys[ply] = position_key(T, s)
@@ -120,16 +120,16 @@ def play_games(
     numbers: NDArray[np.uint8],
     played: NDArray[np.int64],
 ) -> uint64:
-    """Plays games, each as far as its words mean one legal move.
+    """Replays games, each up to the first word that does not match exactly one legal move.
 
     Args:
       T: the table of `position/tables.py`. words: int64[W * WORD_FIELDS].
-      firsts, counts: int64[G], the first word of each game, and how many are played.
-      positions: uint64[P * 10] with P the sum of counts + 1 over all games; the first of each game is given,
-        none in Chess960; the others are filled. keys: uint64[P], filled.
-      codes: uint16[P], numbers: uint8[P]: each move, and its number in canonical order; the last of a game is
-        free.
-      played: int64[G], filled: how many of its moves.
+      firsts, counts: int64[G], index of each game's first word, and number of words to play.
+      positions: uint64[P * 10] with P the sum of counts + 1 over all games; in: the first position of each
+        game, not Chess960; the others are filled. keys: uint64[P], filled.
+      codes: uint16[P], numbers: uint8[P], filled: each move, and its number in canonical order; the last of
+        a game is unused.
+      played: int64[G], filled: number of moves played.
     """
     moves = np.zeros(ROOM, np.uint16)
     t, out, at = ptr(T, 0), ptr(moves, 0), int64(0)

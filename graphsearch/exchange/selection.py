@@ -1,4 +1,4 @@
-"""What an export takes: from which roots, whose moves, how deep, how many. The same for every format."""
+"""Selection of positions and moves for an export: roots, side, depth and limits, common to all formats."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SIDES = ("white", "black", "both")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is exported.
+    """The positions and moves to export.
 
     Attributes:
-      roots: where to begin; empty: the roots of the book, else those of the file, else the start position.
-      book: name of the book whose positions and moves alone are taken; None: those of the graph.
-      side: whose book it is; None: the book's own side, else both. Moves of the other side are replies.
-      depth: moves up to so many plies below a root; None: all.
-      min_visits: positions with so many visits (node N), and moves with so many (edge N).
-      max_moves: own moves per position, the best ones; None: all. Replies are not limited.
+      roots: positions to start from; empty: the roots of the book, else of the file, else the start position.
+      book: name of a book, to export its positions and moves only; None: those of the graph.
+      side: side to export for; None: the book's own side, else both. Moves of the other side are replies.
+      depth: maximum plies below a root; None: all.
+      min_visits: minimum visits of positions (node N) and of moves (edge N).
+      max_moves: maximum own moves per position, best first; None: all. Replies are not limited.
     """
 
     roots: tuple[chess.Board, ...] = ()
@@ -58,18 +58,18 @@ class Selection:
 
     @property
     def score_type(self) -> str | None:
-        """Of every cp that is exported: a book's values have no chances to win and lose. None: as shown."""
+        """The score type of exported cp: `centipawn` for a book, as its values lack WDL; None: as shown."""
         return None if self.book is None else CENTIPAWN
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """A selection as one file understands it.
+    """A selection resolved against one file.
 
     Attributes:
-      roots: at least one. soft: they were not asked for, so one below another needs no tree of its own.
-      side: never None. book: the book, None without one. number: of the book.
-      games: by the FEN of a root without its clocks, the game that leads to it, as far as it is known.
+      roots: at least one. soft: the user did not name them, so a root below another needs no own tree.
+      side: never None. book: number of the book, None without one.
+      games: the game that leads to a root, where known, by the root's FEN without clocks.
     """
 
     selection: Selection
@@ -80,7 +80,7 @@ class ExportPlan:
     games: Mapping[str, chess.Board] = field(default_factory=dict)
 
     def is_own(self, turn: chess.Color) -> bool:
-        """Returns whether the moves of this colour are own ones.
+        """Returns whether moves of this colour are own moves, not replies.
 
         >>> ExportPlan(Selection(), (), False, "both", None).is_own(chess.BLACK)
         True
@@ -89,10 +89,10 @@ class ExportPlan:
 
 
 def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> ExportPlan:
-    """Returns what a selection means for a file.
+    """Returns a selection resolved against a file.
 
     Args:
-      also: FENs of more roots, where neither roots nor a book are selected.
+      also: FENs of additional roots, used if neither roots nor a book are selected.
 
     Raises:
       InvalidParameterError: if the file has no book of that name.
@@ -117,7 +117,7 @@ def _games(boards: Iterable[chess.Board]) -> dict[str, chess.Board]:
 
 @lru_cache(maxsize=4)
 def games_of_roots(config: str) -> dict[str, chess.Board]:
-    """Returns the roots of a book's TOML text that are lines, with their moves, by FEN without clocks."""
+    """Returns the root lines of a book's TOML text as boards with moves, by FEN without clocks."""
     return _games(_lines(config))
 
 
@@ -127,7 +127,7 @@ def without_clocks(fen: str) -> str:
 
 
 def _lines(config: str) -> Iterator[chess.Board]:
-    """Yields the roots of a book's TOML text that are lines, with their moves, as far as it can be read."""
+    """Yields the root lines of a book's TOML text as boards with moves; skips roots that it cannot parse."""
     try:
         tables = toml_tables(config).get("root")
     except (ValueError, RecursionError):  # of another version
@@ -148,14 +148,14 @@ def _most_visited(store: Store) -> Iterator[RootInfo]:
 
 
 def _distinct(boards: Sequence[chess.Board]) -> tuple[chess.Board, ...]:
-    """Returns boards without their games, each position once."""
+    """Returns boards without their move stacks, each position once."""
     return tuple({key_text(board): board.copy(stack=False) for board in reversed(boards)}.values())[::-1]
 
 
 def with_one_move(selection: Selection) -> Selection:
-    """Returns the selection of a repertoire: the best own move only, unless it says otherwise.
+    """Returns the selection limited to the best own move, if it names a side but no `max_moves` and no book.
 
-    A book has made its choice, and without a side no moves are own ones more than others.
+    A book has chosen its moves already, and without a side there are no own moves.
     """
     one_side = selection.side in ("white", "black")
     if selection.book is None and selection.max_moves is None and one_side:

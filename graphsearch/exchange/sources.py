@@ -1,4 +1,4 @@
-"""The bytes of an imported file: plain, gzip or zstd, from a disk or a pipe, and the digest they have."""
+"""Reads the bytes of an imported file: plain, gzip or zstd, from disk or a pipe, with their digest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..base.errors import ImportFileError, InputFileError
 from ..position.pgn_position import SQLITE
 
 PIECE = 1 << 20
-ZSTD_STEP = 1 << 10  # packed bytes that are unpacked at once: to 32 MiB at most, 128 KiB from each 4 bytes
+ZSTD_STEP = 1 << 10  # packed bytes per decompression step: at most 32 MiB unpacked, 128 KiB from each 4 bytes
 STDIN = "-"
 
 _GZIP = b"\x1f\x8b"
@@ -30,22 +30,22 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 OnBytes = Callable[[int, int], object]  # done, total
 OnRead = Callable[[], object]
-OnText = Callable[[int, bytes], object]  # place in the unpacked bytes, some of them
+OnText = Callable[[int, bytes], object]  # offset in the unpacked bytes, a piece of them
 
 
 @dataclass(frozen=True, slots=True)
 class GivenFile:
-    """A file to import: a path, or the name of an open stream, such as standard input."""
+    """A file to import: a path, or an open stream (such as standard input) with its name."""
 
     name: str
     stream: BinaryIO | None = None
 
 
 class Input:
-    """An open file that is imported.
+    """An open file of an import.
 
     Attributes:
-      name: as it was given. digest: SHA-256 of its bytes, hex. size: in bytes, as it lies there.
+      name: as given. digest: SHA-256 of its bytes, hex. size: in bytes, compressed if the file is.
     """
 
     def __init__(self, name: str, raw: BinaryIO, digest: str, size: int, on_read: OnRead) -> None:
@@ -53,17 +53,17 @@ class Input:
         self.digest = digest
         self.size = size
         self._raw = raw
-        self._on_read = on_read  # called now and then; it may raise to end the work
+        self._on_read = on_read  # called before every read; may raise to stop the import
         self._on_text: OnText = _nothing
         self._plain = self._begun()
 
     @property
     def position(self) -> int:
-        """How many of its bytes were handed out; what was read ahead does not count."""
+        """The number of file bytes consumed so far, read-ahead not included."""
         return self._raw.tell() * self._handed_out // max(1, self._watched.count)
 
     def check_packing(self) -> None:
-        """Reads packed bytes once to their end, so that nothing is taken from a file that is cut short.
+        """Reads compressed data once to the end, so that a truncated file fails before anything is imported.
 
         Raises:
           ImportFileError: if they are damaged or cut short.
@@ -74,16 +74,16 @@ class Input:
             self.rewind()
 
     def rewind(self) -> None:
-        """Begins to read again at the first byte."""
+        """Restarts reading at the first byte."""
         self._plain = self._begun()
 
     def keep(self, on_text: OnText) -> None:
-        """Begins to read again at the first byte; `on_text` is called with every piece that is read."""
+        """Restarts reading at the first byte, and calls `on_text` with every piece read."""
         self._on_text = on_text
         self.rewind()
 
     def _begun(self) -> io.BufferedReader:
-        """Returns what reads the unpacked bytes from their beginning."""
+        """Returns a reader of the unpacked bytes from the first byte on."""
         self._watched = _Watched(self._raw, self.name, self._on_read, self._on_text)
         self._handed_out = 0  # unpacked bytes
         return io.BufferedReader(self._watched, PIECE)
@@ -104,7 +104,7 @@ class Input:
                     return
 
     def cut(self, first: int, size: int) -> bytes:
-        """Returns `size` of the unpacked bytes from the byte `first` on, fewer only at the end.
+        """Returns `size` unpacked bytes from offset `first` on, fewer only at the end.
 
         Raises:
           ImportFileError: if packed bytes are damaged or cut short.
@@ -115,7 +115,7 @@ class Input:
             return _read_whole(self._plain, min(size, limits.GAME.most))
 
     def pass_to(self, place: int) -> None:
-        """Takes note of how many unpacked bytes are done, for `position`."""
+        """Sets the number of consumed unpacked bytes, for `position`."""
         self._handed_out = place
 
     def text_pieces(self, size: int) -> Iterator[bytes]:
@@ -129,9 +129,9 @@ class Input:
         yield from self.pieces(size)
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines of a text with their ends, as Latin-1: every encoding that extends ASCII will do.
+        """Yields the lines of a text with their ends, decoded as Latin-1: one character per unpacked byte.
 
-        A character is a byte of the unpacked file.
+        This works for every encoding that extends ASCII.
 
         Raises:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
@@ -159,7 +159,7 @@ class Input:
 
     @contextmanager
     def readable(self) -> Iterator[None]:
-        """Turns the errors of reading, inside, into ImportFileError."""
+        """Converts read errors in its body to ImportFileError."""
         try:
             yield
         except InputFileError as error:
@@ -176,14 +176,14 @@ class Input:
 def opened(
     given: GivenFile, folder: Path, on_bytes: OnBytes | None = None, on_read: OnRead | None = None
 ) -> Iterator[Input]:
-    """Yields a file, its digest known: what comes through a pipe is kept in a temporary file meanwhile.
+    """Yields an open file with its digest; copies the data of a pipe to a temporary file first.
 
-    Only so can it be told before anything is counted whether the same bytes were imported before.
+    The digest shows before anything is counted whether the same bytes were imported before.
 
     Args:
-      folder: for the temporary file, which has no name and is gone however the program ends.
-      on_bytes: called with bytes read and bytes in all while the digest is made.
-      on_read: called now and then whenever something is read; it may raise to end the work.
+      folder: for the temporary file, which has no name and so disappears however the program ends.
+      on_bytes: called with bytes read and total bytes while the digest is computed.
+      on_read: called repeatedly while reading; may raise to stop the import.
 
     Raises:
       ImportFileError: if it cannot be read.
@@ -199,22 +199,22 @@ def opened(
 
 
 def check_file(name: str) -> None:
-    """Checks that there is something of a name, and that it is not a device.
+    """Checks that a file exists and is not a device.
 
     Raises:
-      InputFileError: if there is not, or it is one.
+      InputFileError: if it does not exist, or is a device.
     """
     try:
-        if not Path(name).is_dir():  # that is told beside the other files
+        if not Path(name).is_dir():  # the import reports folders, in the list of files
             limits.check_kind(name, piped=True)
     except FileNotFoundError:
         raise InputFileError(f"there is no file {name}") from None
     except OSError:
-        return  # that too
+        return  # the import reports these too
 
 
 def _nothing(*_: object) -> None:
-    """Takes note of nothing."""
+    """Does nothing; the default callback."""
 
 
 def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, files: ExitStack) -> Input:
@@ -238,10 +238,10 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
 
 
 def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes, name: str) -> str:
-    """Returns the SHA-256 of what is left in a file, which is copied meanwhile if `copy` is given.
+    """Returns the SHA-256 of the rest of a file, and copies it to `copy` if given.
 
     Raises:
-      InputFileError: if more is copied than a pipe may send.
+      InputFileError: if the copied data exceed the limit for pipes.
     """
     found, done = hashlib.sha256(), 0
     while piece := file.read(PIECE):
@@ -255,7 +255,7 @@ def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes,
 
 
 def _unpacked(raw: BinaryIO) -> BinaryIO:
-    """Returns what reads the unpacked bytes of a file; how they are packed, its first bytes say."""
+    """Returns a reader of a file's unpacked bytes; detects the compression from the first bytes."""
     head = _head(raw)
     if head.startswith(_GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
@@ -269,7 +269,7 @@ def _is_packed(raw: BinaryIO) -> bool:
 
 
 def _head(raw: BinaryIO) -> bytes:
-    """Returns the first bytes of a file, which begins there again."""
+    """Returns the first four bytes of a file, and rewinds it."""
     raw.seek(0)
     head = raw.read(4)
     raw.seek(0)
@@ -277,9 +277,9 @@ def _head(raw: BinaryIO) -> bytes:
 
 
 class _Watched(io.RawIOBase):
-    """The unpacked bytes of a file, which stays open when this is closed.
+    """A stream of a file's unpacked bytes; closing it leaves the file open.
 
-    Between two pieces it is seen whether they are too many for their packed size, and whether to go on.
+    Every read calls `on_read`, which may raise, and checks the unpacked size against the packed size.
     """
 
     def __init__(self, raw: BinaryIO, name: str, on_read: OnRead, on_text: OnText) -> None:
@@ -288,7 +288,7 @@ class _Watched(io.RawIOBase):
         self._on_read, self._on_text = on_read, on_text
         self._plain = _unpacked(raw)
         self._size = os.fstat(raw.fileno()).st_size
-        self.count = 0  # unpacked bytes that were read
+        self.count = 0  # unpacked bytes read
 
     def readable(self) -> bool:
         return True
@@ -305,7 +305,7 @@ class _Watched(io.RawIOBase):
 
 
 class _ZstdFrames(io.RawIOBase):
-    """The frames of a zstd file, one after the other; an end in the middle of one is an error."""
+    """A stream of the frames of a zstd file; raises EOFError if the file ends within a frame."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -326,7 +326,7 @@ class _ZstdFrames(io.RawIOBase):
         return count
 
     def _fill(self) -> bool:
-        """Unpacks a little more; returns whether there was anything left to unpack."""
+        """Decompresses the next step; returns False at the end of the file."""
         if not self._packed:
             self._packed = memoryview(self._raw.read(PIECE >> 4))
         if not self._packed:

@@ -1,4 +1,4 @@
-"""What EPD, JSON lines and CSV share: a walk, and the text of the positions that it visits together."""
+"""The common part of the EPD, JSON lines and CSV exports: a walk that writes each batch as text."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ Text = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the positions that were visited together, and their moves.
+    """Some positions of a batch, and their moves.
 
     Attributes:
-      rows: which positions. moves: theirs. of: which of `rows` each is of. begins: where those of each begin.
+      rows: indices in `visits`. moves: the moves of these positions. of: index in `rows` of each move.
+      begins: offset of each position's first move.
     """
 
     visits: Visits
@@ -40,7 +41,7 @@ class Part:
 
     @classmethod
     def of_visits(cls, visits: Visits, rows: Ints) -> Part:
-        """Returns some positions."""
+        """Returns the part with the positions `rows`."""
         place = np.full(len(visits), -1, np.int64)
         place[rows] = np.arange(len(rows))
         moves = visits.moves.some(place[visits.moves.of] >= 0)
@@ -65,16 +66,16 @@ class Part:
 
     @property
     def known(self) -> Mask:
-        """Which of them the file has."""
+        """Whether the file has each of the positions."""
         return np.asarray(self.visits.known[self.rows])
 
     @property
     def entries(self) -> list[BookEntry]:
-        """What a book says of them; empty without one."""
+        """The book entries of the positions; empty without a book."""
         return [self.visits.entries[i] for i in self.rows.tolist()] if self.visits.entries else []
 
 
-# what makes the text of some positions, while it is open; of a file, records, and where temporary files go
+# (file, records, folder for temporary files) -> context manager of a function that formats a part as text
 Texts = Callable[[Store, RecordPool, Path], AbstractContextManager[Callable[[Part], Text]]]
 
 
@@ -89,16 +90,16 @@ def export_stream(
     rest: bool = True,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes the text of every position of a selection, and returns what was written.
+    """Writes the text of every position of a selection; returns a report.
 
-    Of one side, positions where that side moves are written, and only those.
+    If the selection is for one side, only positions with that side to move are written.
 
     Args:
-      head: what stands before the positions. rest: whether moves without visits are written.
+      head: bytes before the first position. rest: whether moves without visits are written.
 
     Raises:
       InvalidParameterError: if there is no such book.
-      ExportError: if there is nothing to write, or no place for it.
+      ExportError: if there is nothing to write, or the output cannot be written.
       StoreError: if the graph file cannot be read.
     """
     report = ExportReport(form, target_name(target))

@@ -1,4 +1,4 @@
-"""Counts of games by position and move, until they are written into the tables."""
+"""Accumulates counts of games by position and move, and adds them to the tables."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .playing import Played
 from .text_kernel import FEN
 from .text_rows import Field, Joints, letters_of, names_of, records_text
 
-GAMES_AT_ONCE = 5000  # of one transaction, unless
-MOVES_AT_ONCE = 100_000  # so many different moves come together first: some 60 MB
-ROWS_AT_ONCE = 400_000  # or so many positions of blocks: some 50 MB
+# limits of one transaction; it is full when it reaches any of them
+GAMES_AT_ONCE = 5000
+MOVES_AT_ONCE = 100_000  # different moves: some 60 MB
+ROWS_AT_ONCE = 400_000  # positions of blocks: some 50 MB
 
 WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
 RESULTS = 4  # columns of games
 
 
 class Tally:
-    """Counts of some games."""
+    """Counts of the games of one transaction."""
 
     def __init__(self, games_at_once: int = GAMES_AT_ONCE) -> None:
         self._games_at_once = games_at_once
@@ -37,12 +38,12 @@ class Tally:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to write it."""
+        """Whether a limit is reached, so that the caller must write the counts."""
         full = self._games >= self._games_at_once or len(self._moves) >= MOVES_AT_ONCE
         return full or self._rows >= ROWS_AT_ONCE
 
     def add_block(self, block: PlayedBlock, results: Sequence[int]) -> None:
-        """Counts the games of a block; results: a column for each."""
+        """Counts the games of a block; results: each game's column."""
         if not block.games:
             return
         rows = _rows_of(block, np.array(results, np.int64), self._games)
@@ -51,7 +52,7 @@ class Tally:
         self._rows += len(rows.keys)
 
     def add(self, played: Iterable[Played], result: int) -> None:
-        """Counts one game: each (position, move) once, moves of variations as often as they stand there."""
+        """Counts a game: each (position, move) once, moves of variations each time they occur."""
         seen: set[tuple[str, str]] = set()
         for one in played:
             node, step = one.node, one.step
@@ -71,7 +72,7 @@ class Tally:
         self._games += 1
 
     def write(self, store: Store) -> None:
-        """Adds the counts to those of the file, in the order of keys."""
+        """Adds the counts to the tables of the file, sorted by key."""
         if self._blocks:
             tables.add_games(store, *_table_rows(self._blocks))
         tables.add_games(
@@ -82,10 +83,10 @@ class Tally:
 
 
 class _Rows(NamedTuple):
-    """Positions of games, one behind the other, `[P]` each.
+    """Concatenated positions of games, `[P]` each.
 
     Attributes:
-      words: `[P, 10]`. games: a number for each game. ends: whether the game ends there, without a move.
+      words: `[P, 10]`. games: number of the game. ends: whether the game ends there, without a move.
     """
 
     keys: NDArray[np.uint64]
@@ -98,7 +99,7 @@ class _Rows(NamedTuple):
 
 
 def _rows_of(block: PlayedBlock, results: NDArray[np.int64], number: int) -> _Rows:
-    """Returns the positions of the games of a block; number: of the first of them."""
+    """Returns the positions of the games of a block; number: of the first game."""
     sizes = block.counts + 1
     step = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     at = np.repeat(block.firsts, sizes) + step
@@ -114,9 +115,9 @@ def _rows_of(block: PlayedBlock, results: NDArray[np.int64], number: int) -> _Ro
 
 
 def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterator[MoveRow]]:
-    """Returns the rows of positions and of moves, each by key.
+    """Returns the rows of positions and of moves, both sorted by key.
 
-    Of a position that is reached several times, the FEN is the first of those with the fewest half-moves.
+    The FEN of a position comes from its first occurrence with the fewest half-moves.
     """
     rows = _Rows(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
     order = np.lexsort((rows.plies, rows.keys))
@@ -144,7 +145,7 @@ def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterato
 def _count_moves(
     rows: _Rows, of: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int64]]:
-    """Returns the moves by position: of which each is, `[M]`, its code, and games by result, `[M, RESULTS]`.
+    """Returns the distinct moves: position and code, `[M]` each, and games by result, `[M, RESULTS]`.
 
     A game counts once for a move that it repeats.
     """
@@ -162,7 +163,6 @@ def _count_moves(
 
 
 def _fens(words: NDArray[np.uint64], numbers: NDArray[np.int64]) -> list[str]:
-    """Returns the FENs of positions with their move numbers."""
     lines = [Field("", FEN, numbers, after="\n")]
     begins = np.zeros(len(words) + 1, np.int64)
     return records_text(words, lines, [], [], begins, Joints()).tobytes().decode("ascii").splitlines()

@@ -1,9 +1,9 @@
-"""Rows of values as text, with literals between them; and the names of moves.
+"""Formats rows of values as text with literals between them, and computes the names of moves.
 
-form     fields, one after the other: literal, value, literal; or another literal where there is no value
+form     consecutive fields: literal, value, literal; or another literal if there is no value
 record   head, then its items as a list: open, item, separator, item, ..., close; then tail
          or for each item a line: head, item, tail
-name     the SAN or UCI of a move in one word, its first letter in the lowest byte, 0 behind the last
+name     the SAN or UCI of a move in one word, its first letter in the lowest byte, 0 after the last
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ..position.writing_kernel import (
 )
 
 INTEGER, FLOAT, NAME, HEX, TEXT, FEN, FEN_BODY, FIXED = range(8)  # kinds of values
-FIELD_WORDS = 8  # kind, decimals, then begin and end of the three literals
+FIELD_WORDS = 8  # kind, decimals, then start and end of the three literals
 POINT, PLUS, CAPTURE, EQUALS, MATED, CASTLES = b".+x=#O"
 CASTLING_STEP = 2
 HEX_DIGITS = tuple(b"0123456789abcdef")
@@ -52,10 +52,11 @@ HEX_DIGITS = tuple(b"0123456789abcdef")
 
 @by_address
 class Form(NamedTuple):
-    """Fields of rows, F of them.
+    """The F fields of some rows.
 
-    `size`: F. `fields`: int64[F * FIELD_WORDS]. `literals`: uint8. `data`: int64[F * rows], of a FIXED value
-    twice its digits, plus 1 if it is negative. `valid`: uint8[F * rows]. `texts`: uint8; `ends`: of each.
+    `size`: F. `fields`: int64[F * FIELD_WORDS]. `literals`: uint8. `data`: int64[F * rows], for a FIXED value
+    twice its digits, plus 1 if negative. `valid`: uint8[F * rows]. `texts`: uint8; `ends`: int64, end of each
+    text.
     """
 
     size: int64
@@ -89,7 +90,7 @@ def _kind_on(s: Position, square: int64) -> int64:
 
 @inner
 def _rivals(s: Position, kind: int64, moves: Pointer[uint16], n: int64, m: uint16) -> tuple[bool, bool, bool]:
-    """Returns (any, one on the same file, one on the same rank) of other pieces that reach the square."""
+    """Returns whether other pieces of a kind reach the square: (any, on the same file, on the same rank)."""
     some, file, rank = False, False, False
     origin, target = from_square(m), to_square(m)
     for i in range(n):
@@ -113,7 +114,7 @@ def _castling_name(origin: int64, target: int64) -> tuple[uint64, int64]:
 def _piece_name(
     s: Position, kind: int64, moves: Pointer[uint16], n: int64, m: uint16
 ) -> tuple[uint64, int64]:
-    """Returns the letter of a piece, and what tells it from others."""
+    """Returns the letter of a piece with its disambiguation, and the length."""
     name, at = _put(ZERO, int64(0), LETTERS[kind]), int64(1)
     some, file, rank = (False, False, False) if kind == KINGS else _rivals(s, kind, moves, n, m)
     if some and (not file or rank):
@@ -167,7 +168,7 @@ def _uci(m: uint16) -> uint64:
 
 @inner
 def _mark(T: BoardTable, c: Position, replies: Pointer[uint16]) -> int64:
-    """Returns whether the side to move is in check, or mated."""
+    """Returns CHECK if the side to move is in check, CHECK | MATE if mated, else 0."""
     if not in_check(T, c):
         return int64(0)
     return int64(CHECK | MATE) if generate_moves(T, c, replies) == 0 else int64(CHECK)
@@ -184,12 +185,12 @@ def name_moves(
     keys: NDArray[np.uint64],
     marks: NDArray[np.uint8],
 ) -> int64:
-    """Fills the names of moves, the keys of the positions behind them, and whether they give check or mate.
+    """Fills the names of moves, the keys of the positions after them, and marks of check and mate.
 
     Args:
       T: the table of `position/tables.py`. words: `[R * 10]` uint64.
-      of: `[M]` int64, the position of each move, those of one together. codes: `[M]` uint16.
-      sans, ucis, keys: `[M]` uint64. marks: `[M]` uint8, CHECK | MATE.
+      of: `[M]` int64, the position of each move; moves of one position are adjacent. codes: `[M]` uint16.
+      sans, ucis, keys: `[M]` uint64, filled. marks: `[M]` uint8, filled: CHECK | MATE.
     """
     Tp = ptr(T, 0)
     moves, replies, child = np.zeros(ROOM, np.uint16), np.zeros(ROOM, np.uint16), np.zeros(PW, np.uint64)
@@ -210,7 +211,7 @@ def name_moves(
 # ------------------------------------------------------------------ values
 @inner
 def write_copy(source: Pointer[uint8], begin: int64, end: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes some bytes; returns where they end."""
+    """Writes `source[begin:end]`; returns the new end of the output."""
     for i in range(begin, end):
         out[at] = source[i]
         at += 1
@@ -219,7 +220,7 @@ def write_copy(source: Pointer[uint8], begin: int64, end: int64, out: Pointer[ui
 
 @inner
 def write_name(name: uint64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes the name of a move; returns where it ends."""
+    """Writes the name of a move; returns the new end of the output."""
     while name:
         out[at] = uint8(name & U(255))
         name >>= U(8)
@@ -236,7 +237,7 @@ def _write_hex(value: uint64, out: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def write_fixed(value: int64, decimals: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes a number by its digits, so many behind the point; `decimals` below 0: with a plus."""
+    """Writes a FIXED value with `decimals` digits after the point; negative `decimals`: with a plus sign."""
     if value & 1:
         out[at] = DASH
         at += 1
@@ -306,7 +307,7 @@ def _write_row(
     out: Pointer[uint8],
     at: int64,
 ) -> int64:
-    """Writes the fields of one row; returns where they end."""
+    """Writes the fields of one row; returns the new end of the output."""
     for i in range(f.size):
         field = adv(f.fields, FIELD_WORDS * i)
         if f.valid[rows * i + row]:
@@ -330,15 +331,16 @@ def write_records(
     places: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> int64:
-    """Writes records; returns how many bytes they take.
+    """Writes records; returns their length in bytes.
 
     Args:
-      powers: `load_powers()`. words: `[R * 10]` uint64, the positions of FENs.
-      head, item, tail: `Form`; head and tail have a row for each record.
-      begins: `[R + 1]` int64, where the items of each record begin.
-      joints: uint8; places: int64[9], where open, separator, close and what stands for no items begin and
-        end; then 1 for a line for each item, with the last of these in place of one.
-      out: uint8, room for the text.
+      powers: `load_powers()`. words: `[R * 10]` uint64, the positions for FENs.
+      head, item, tail: `Form`; head and tail have one row per record, item one per item.
+      begins: `[R + 1]` int64, index of each record's first item.
+      joints: uint8, the texts open, separator, close and empty. places: int64[9], start and end of each text
+        in `joints`; then 1 to write a line for each item, with `empty` in place of the item of a record
+        without items.
+      out: uint8, with room for the text.
     """
     rows, items = len(begins) - 1, int64(begins[len(begins) - 1])
     P, J, text, at = ptr(powers, 0), ptr(joints, 0), ptr(out, 0), int64(0)

@@ -1,4 +1,4 @@
-"""Columns as text: what is written between values, and the values themselves; kernels do the rest."""
+"""Formats columns of values as text records: prepares the literals and values for the kernels."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column: what stands before and after each value, and what stands in place of one that is not valid.
+    """A column of values, with the text before and after each value.
 
     Attributes:
-      decimals: of a FIXED value; below 0 with a sign in any case. texts: of a TEXT column, by number.
+      null: written in place of a value that is not valid.
+      decimals: of a FIXED value; negative to write a sign always. texts: of a TEXT column, by number.
     """
 
     before: str
@@ -44,14 +45,14 @@ class Field:
 
     @property
     def longest(self) -> int:
-        """The most bytes that it takes in a row."""
+        """The maximum bytes of the field in one row."""
         value = max((len(text.encode()) for text in self.texts), default=LONGEST_FEN)
         return len(self.before) + LONGEST.get(self.kind, value) + len(self.after) + len(self.null)
 
 
 @dataclass(frozen=True, slots=True)
 class Joints:
-    """What stands around and between the items of a record; `lines`: head, item and tail for each."""
+    """The text around and between the items of a record; with `lines`, every item repeats head and tail."""
 
     open: str = ""
     between: str = ""
@@ -61,7 +62,7 @@ class Joints:
 
 
 class Names(NamedTuple):
-    """Names of moves in words, keys and METAs of the positions behind them, and marks.
+    """Names of moves in words, keys and METAs of their child positions, and marks.
 
     METAs are 0 where castling is standard.
     """
@@ -74,7 +75,7 @@ class Names(NamedTuple):
 
 
 def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
-    """Returns the names of legal moves, those of one position together."""
+    """Returns the names of legal moves; the moves of one position must be adjacent."""
     size = len(of)
     found = Names(
         np.empty(size, np.uint64),
@@ -94,13 +95,13 @@ def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
 
 
 def letters_of(names: Words) -> list[bytes]:
-    """Returns names of moves as bytes."""
+    """Returns packed names of moves as bytes."""
     found: list[bytes] = np.ascontiguousarray(names, "<u8").view("S8").tolist()
     return found
 
 
 def _metas_after(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Words:
-    """Returns META of the positions after moves where castling is not standard before them, 0 elsewhere."""
+    """Returns the META of each move's child position if the parent is Chess960, else 0."""
     metas = np.zeros(len(of), np.uint64)
     others = np.flatnonzero(words[of, META] & np.uint64(CHESS960))
     if len(others):
@@ -109,7 +110,7 @@ def _metas_after(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Words:
 
 
 def key_field(before: str, keys: Words, metas: Words, after: str = "") -> Field:
-    """Returns a field of keys as `text_of_key` writes them; a kernel does where castling is standard."""
+    """Returns a field of keys as `text_of_key` formats them; a kernel does so if castling is standard."""
     if not (metas & np.uint64(CHESS960)).any():
         return Field(before, HEX, keys, after=after)
     texts = [text_of_key(*pair) for pair in zip(keys.tolist(), metas.tolist(), strict=True)]
@@ -117,7 +118,7 @@ def key_field(before: str, keys: Words, metas: Words, after: str = "") -> Field:
 
 
 def literal(text: str, rows: int) -> Field:
-    """Returns a field that is the same in all rows."""
+    """Returns a field with the same text in all rows."""
     return Field("", INTEGER, np.zeros(rows, np.int64), np.zeros(rows, bool), null=text)
 
 
@@ -132,9 +133,9 @@ def records_text(
     """Returns records as bytes.
 
     Args:
-      words: `[R, 10]` positions, for fields of FEN.
-      head, tail: with a row for each record. items: with one for each item.
-      begins: `[R + 1]` where the items of each record begin.
+      words: `[R, 10]` positions, for FEN fields.
+      head, tail: fields with one row per record. items: fields with one row per item.
+      begins: `[R + 1]` offset of each record's first item.
     """
     rows, count = len(begins) - 1, int(begins[-1])
     around = sum(field.longest for field in (*head, *tail))
@@ -197,12 +198,12 @@ def _bits(field: Field) -> Ints:
 
 
 def bytes_of(parts: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Returns texts as bytes, one behind the other."""
+    """Returns the concatenated texts as bytes, zero-terminated."""
     return np.frombuffer(bytearray(b"".join((*parts, b"\0"))), np.uint8)
 
 
 def fixed(values: NDArray[np.float64], decimals: int) -> Ints:
-    """Returns numbers as a FIXED field has them: twice the digits, plus 1 if negative, as Python rounds them.
+    """Returns numbers as FIXED values: twice the digits, plus 1 if negative, rounded as Python rounds.
 
     >>> fixed(np.array([0.0625, -0.0001]), 3).tolist()
     [124, 1]

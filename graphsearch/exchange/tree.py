@@ -1,4 +1,4 @@
-"""Positions and moves of a walk, kept in temporary files for what is written after it."""
+"""Stores the positions and moves of a walk in temporary files, for output after the walk."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .walk import Visits
 
 
 class Tree:
-    """The positions that a walk has met, by id - 1, and their moves, best first, those of one together.
+    """The positions of a walk, by id - 1, and their moves: grouped by position, best first.
 
-    Every position has `visited`, `own`, where its moves begin (`first`) and how many it has (`size`), and
-    who leads there first: the position (`parent`, 0 for a root) and the move (`way`, an index). Every move
-    has the id of the position behind it (`child`), 0 if that was not met.
+    Every position has `visited`, `own`, the index of its first move (`first`) and their number (`size`), and
+    its first parent: the id of the position (`parent`, 0 for a root) and the move (`way`, an index). Every
+    move has the id of its child position (`child`), 0 if the walk did not meet that.
     """
 
     def __init__(self, folder: Path, positions: Mapping[str, Any], moves: Mapping[str, Any]) -> None:
-        """Takes where its temporary files go, and the types of more columns."""
+        """Makes an empty tree; `positions`, `moves`: types of extra columns."""
         self._open = ExitStack()
         own = {"visited": np.uint8, "own": np.uint8, "first": np.int64, "size": np.int32}
         ways = {"parent": np.int64, "way": np.int64}
@@ -45,10 +45,10 @@ class Tree:
         *,
         adopted: int = 0,
     ) -> None:
-        """Adds a batch of a walk: the further columns of its positions, and of its chosen moves.
+        """Adds a batch of a walk, with the extra columns of its positions and its chosen moves.
 
         Args:
-          adopted: of so many roots, each becomes part of another tree if a move leads there first.
+          adopted: number of roots that may join another tree; a root joins it if a move leads there.
         """
         rows, of = visits.ids - 1, visits.moves.of[visits.moves.chosen]
         begin = len(self.moves)
@@ -72,7 +72,7 @@ class Tree:
         self.moves.release()
 
     def _adopt(self, visits: Visits, of: Ints, begin: int, adopted: int) -> None:
-        """Hangs roots below a move that leads to them, unless they lead to that move themselves."""
+        """Attaches roots below a move that leads to them, unless that makes a cycle."""
         parent, way, children = self.positions["parent"], self.positions["way"], visits.children
         for k in np.flatnonzero(visits.followed & (children > 0) & (children <= adopted)).tolist():
             root, node = int(children[k]), int(visits.ids[of[k]])
@@ -80,7 +80,7 @@ class Tree:
                 parent[root - 1], way[root - 1] = node, begin + k
 
     def above(self, node: int) -> list[int]:
-        """Returns a position and those that lead to it, up to a root."""
+        """Returns a position and its ancestors, up to a root."""
         found = [node]
         while node := int(self.positions["parent"][node - 1]):
             found.append(node)

@@ -1,7 +1,7 @@
-"""A walk over the positions of a selection, as columns: breadth first, a thousand positions at once.
+"""Walks over the positions of a selection breadth first, in batches of a thousand, as columns.
 
-The records are in temporary files (`pool.py`), and so is what was met, so that memory does not depend on the
-size of the file. The moves are those that a search has visited, or those that tables name (`choices.py`).
+The records (`pool.py`) and the positions met are in temporary files, so memory does not depend on the size of
+the file. The moves are those visited by a search, or those in tables (`choices.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..position.board import MAX_MOVES, pack
 from ..position.words import BLACK_TO_MOVE, META
 from ..store.codec.bulk import board_tables, columns_of, take
 from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.ranking import visits_of
 from ..store.store import Store
-from ..store.upkeep.prune import visits_of
 from .centipawns import cps_of
 from .choices import BookEntry, Floats, Ints, Mask, Moves, TableRows, Weights, Words, tables_of, with_moves
 from .columns import EdgeWorth, Worth, clocks_of, worth_of, worth_of_edges
@@ -31,9 +31,9 @@ from .pool_kernel import meet
 from .selection import ExportPlan
 from .worth_kernel import Listed, list_choices
 
-BATCH = 1000  # positions that are visited together
-RELEASE = 16 * BATCH  # positions after which the system may take back memory; it costs a millisecond
-NO_REST, UNLIMITED_REST = 0, 2  # whose moves without visits are listed, as `list_choices` has it
+BATCH = 1000  # positions visited together
+RELEASE = 16 * BATCH  # positions between two releases of memory; one costs a millisecond
+NO_REST, UNLIMITED_REST = 0, 2  # values of `limits[1]` of `list_choices`: which unvisited moves it lists
 
 TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 RESULTS = ("won", "drawn", "lost")
@@ -48,19 +48,19 @@ OnProgress = Callable[[int, int], None]  # positions visited, positions met
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Positions that were visited together.
+    """A batch of visited positions.
 
     Attributes:
-      ids: `[R]` in the order in which they were met, from 1. numbers: of their records in the pool.
+      ids: `[R]` from 1, in the order in which they were met. numbers: of their records in the pool.
       depth: plies below the root. ply: by the move number. own: whether the side to move is the one exported.
       batch: their records, at the clocks with which they were met. clocks: those of the evaluation.
-      known: whether the file has the record; without one only the legal moves are right.
-      n: node N. moves: theirs. met: how many positions were met so far.
-      children: `[C]` ids of the positions behind the chosen moves, 0 for those not met so far, as those
-        behind draws of the path may be. new: which of these moves met a position first.
-      followed: whether a move leads to its position by more than draws of the path.
-      values: of the positions, by tables, NaN where these say nothing; None of a graph.
-      entries: what a book says of them; empty without one.
+      known: whether the file has the record; without one, only its legal moves are valid.
+      n: node N. moves: of the positions. met: number of positions met so far.
+      children: `[C]` ids of the positions after the chosen moves, 0 for those not met so far, as may be those
+        after draws of the path. new: indices of the moves that were first to meet their position.
+      followed: whether a move has visits other than draws of the path.
+      values: of the positions, from tables, NaN if unknown; None without tables.
+      entries: of a book; empty without one.
     """
 
     ids: Ints
@@ -84,7 +84,7 @@ class Visits:
         return len(self.ids)
 
     def worth(self, *, proven: bool = False) -> Worth:
-        """Returns what the records say of the positions; with `proven`, mates and notes too."""
+        """Returns the positions' values from their records; with `proven`, mates and notes too."""
         return worth_of(self.batch, self.clocks, proven=proven)
 
     def move_worth(self, moves: Moves) -> MoveWorth:
@@ -97,23 +97,23 @@ class Visits:
         return MoveWorth(n, q, draw, mates, mated > 0, cp, value)
 
     def edge_worth(self) -> EdgeWorth:
-        """Returns what the edges of the records are worth."""
+        """Returns the values of the records' edges."""
         return worth_of_edges(self.batch)
 
     def value(self, worth: Worth) -> Floats:
-        """Returns the value of each position for its side to move, NaN where nothing is known."""
+        """Returns the value of each position for its side to move, NaN if unknown."""
         q = np.where(self.known, worth.q, np.nan)
         return q if self.values is None else np.where(np.isnan(self.values), q, self.values)
 
     def notes(self, worth: Worth) -> Ints:
-        """Returns what is proven of the positions, numbers of NOTES; `worth`: with what is proven."""
+        """Returns the proven result of each position, as an index of NOTES; `worth` needs `proven`."""
         terminal = (self.batch.flags & TERMINAL_MASK).astype(np.int64)
         black = (self.batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
         results = np.where(worth.notes > 0, len(TERMINALS) + worth.notes + len(RESULTS) * black, 0)
         return np.asarray(np.where(self.known, np.where(terminal > 0, terminal, results), 0))
 
     def priors(self, moves: Moves) -> Floats:
-        """Returns P of moves, as `priors_from_codes` does; NaN without a record."""
+        """Returns P of moves, as `priors_from_codes`; NaN without a record."""
         batch = self.batch
         powers = batch.codes.astype(np.int64) ** 4
         before = np.concatenate([[0], np.cumsum(powers)])
@@ -124,7 +124,7 @@ class Visits:
         return found
 
     def any_priors(self, moves: Moves) -> Floats:
-        """Returns P of moves; without a record that of tables."""
+        """Returns P of moves from the records, else from the tables."""
         p = self.priors(moves)
         return p if moves.in_tables is None else np.where(np.isnan(p), moves.in_tables.p, p)
 
@@ -147,15 +147,15 @@ class MoveWorth(NamedTuple):
 
 
 class Walk:
-    """A walk of one plan. `report` counts what it leaves out.
+    """A walk over one plan; counts omitted positions and moves in `report`.
 
     Attributes:
       pool: the records.
 
     Args:
-      leaves: whether positions at the depth limit are visited: their moves are not followed.
-      rest: whether moves without visits are listed, where the selection has them.
-      weights: of the moves that tables name.
+      leaves: visit positions at the depth limit, without following their moves.
+      rest: list moves without visits, if the selection allows them.
+      weights: how moves are weighted; "games" and "imported" take the moves from the tables.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Walk:
         self._ids = Column(folder, np.int64)
 
     def close(self) -> None:
-        """Gives up the temporary files."""
+        """Closes the temporary files."""
         self.pool.close()
         for column in (self._number, self._depth, self._ply, self._meta, self._ids):
             column.close()
@@ -196,12 +196,12 @@ class Walk:
 
     @property
     def met(self) -> int:
-        """How many positions were met."""
+        """The number of positions met."""
         return len(self._number)
 
     @property
     def ids(self) -> Ints:
-        """The id of each record of the pool, 0 for a position that was not met."""
+        """The id of each record of the pool, 0 for a position not met."""
         self._ids.extend(len(self.pool) - len(self._ids))
         return self._ids.values
 
@@ -250,7 +250,7 @@ class Walk:
         self._append(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
 
     def _meet(self, numbers: Ints, follow: NDArray[np.uint8]) -> Ints:
-        """Gives ids to positions that are met for the first time; returns which those are."""
+        """Assigns ids to positions met for the first time; returns their indices."""
         new = np.empty(len(numbers), np.int64)
         return new[: meet(numbers, follow, self.ids, self.met + 1, new)]
 
@@ -262,7 +262,7 @@ class Walk:
 
     # -------------------------------------------------------------- one batch
     def _visit(self, rows: Ints) -> Visits | None:
-        """Visits positions that were met, and meets those behind their moves."""
+        """Visits a batch of positions, and meets the positions after their moves."""
         rows = self._within(rows)
         batch = self.pool.records_of(self._number.values[rows])
         clocks = clocks_of(batch.words)
@@ -286,7 +286,7 @@ class Walk:
         return self._visited(rows, with_moves(batch, known), clocks, known, n, table_rows)
 
     def _within(self, rows: Ints) -> Ints:
-        """Returns the positions that are visited; the others are at the depth limit."""
+        """Returns the positions above the depth limit, or all if leaves are visited."""
         limit = self._limits.depth
         if limit is None or self._leaves:
             return rows
@@ -333,7 +333,7 @@ class Walk:
         return np.ones(len(words), bool) if side == "both" else black == (side == "black")
 
     def _listed(self, batch: RecordBatch, clocks: Ints, own: Mask) -> Moves:
-        """Returns the moves that a search has visited."""
+        """Returns the moves visited by a search."""
         limits = self._limits
         most = -1 if limits.max_moves is None else min(limits.max_moves, MAX_MOVES)
         room = len(batch.codes)
@@ -361,10 +361,10 @@ class Walk:
         depth: NDArray[np.int32],
         ply: NDArray[np.int32],
     ) -> tuple[Ints, Ints]:
-        """Meets the positions behind moves.
+        """Meets the positions after moves.
 
         Returns:
-          Their ids, 0 behind moves at the depth limit; which moves met a position for the first time.
+          Their ids, 0 after moves at the depth limit; indices of the moves that met a position first.
         """
         limit = self._limits.depth
         children = np.zeros(len(chosen.of), np.int64)

@@ -1,10 +1,10 @@
-"""Values and ranks of positions and moves, for many records at once, as `store/record/ranking.py` in Python.
+"""Computes values and ranks of positions and moves in batches, as `store/record/ranking.py` does in Python.
 
 record i of a batch   edges edge_offsets[i] .. edge_offsets[i + 1], in descending P: edge k, of move order[k]
 rank                  edges in the order of `ranking`: group, length, -n, -value, k; least first
-move                  place in canonical order, and the edge k that it has, -1 if it was never visited
+move                  place in canonical order, and its edge k, -1 if it was never visited
 
-Every sum is taken in the order in which Python takes it, so all numbers are the same to the last bit.
+Every sum runs in the same order as in Python, so all numbers are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Floats: TypeAlias = NDArray[np.float64]
 
 MOST_MOVES = 256
 THOUSAND = 1000.0
-NO_MATE = -1  # of a proof: its length is not known
+NO_MATE = -1  # of a proof: the length of its mate is unknown
 WIN, EVEN, OPEN, LOST = 0, 1, 2, 3  # groups of the ranking
-NO_NOTE, WON, DRAWN_NOTE, LOST_NOTE = 0, 1, 2, 3  # notes: what is proven at a clock
+NO_NOTE, WON, DRAWN_NOTE, LOST_NOTE = 0, 1, 2, 3  # notes: the proven result at a clock
 
 
 class Rank(NamedTuple):
-    """Room for the ranking of one record's edges, `[MOST_MOVES]` each."""
+    """Scratch arrays for ranking one record's edges, `[MOST_MOVES]` each."""
 
     order: Pointer[int64]  # edges, best first
     group: Pointer[int64]
@@ -48,16 +48,16 @@ class Rank(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Moves of records: those chosen, best first, then those never visited in descending P."""
+    """Moves of records: the chosen ones, best first, then those never visited in descending P."""
 
     of: NDArray[np.int64]  # [M], the record
-    edge: NDArray[np.int64]  # [M], which of the batch; -1 without one
+    edge: NDArray[np.int64]  # [M], index in the batch; -1 without one
     place: NDArray[np.int16]  # [M], place in canonical order
     code: NDArray[np.uint16]  # [M], the move
 
 
 class ListedPointers(NamedTuple):
-    """Pointers to the same."""
+    """Pointers to the arrays of `Listed`."""
 
     of: Pointer[int64]
     edge: Pointer[int64]
@@ -110,7 +110,7 @@ def _bounds(c: Records, i: int64) -> tuple[int64, int64]:
 
 @inner
 def _proof(c: Records, i: int64, lower: int64, upper: int64, clock: int64) -> tuple[int64, int64]:
-    """Returns (mate, plies) of a record with one proven result, as `store.record.bounds.node_proof`."""
+    """Returns (mate, plies) of a record with a proven result, as `store.record.bounds.node_proof`."""
     if lower == 0:
         return int64(NO_MATE), int64(0)
     v = float64(as_f32(c.v)[i])
@@ -151,7 +151,7 @@ def _result(c: Records, e: int64, clock: int64) -> int64:
 
 @inner
 def _leads(c: Records, begin: int64, end: int64, clock: int64) -> tuple[bool, bool]:
-    """Returns whether proven draws, and whether moves of value 1, come before the most visited open move."""
+    """Returns whether proven draws, and whether moves of value 1, rank before the most visited open move."""
     most, worth, found = int64(0), 0.0, False
     for e in range(begin, end):
         if _result(c, e, clock) == 2:
@@ -163,7 +163,7 @@ def _leads(c: Records, begin: int64, end: int64, clock: int64) -> tuple[bool, bo
 
 @inner
 def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64, x: Rank) -> None:
-    """Fills what the edges of a record are ranked by."""
+    """Fills group, length and worth of a record's edges: their sort keys."""
     draws_lead, wins_lead = _leads(c, begin, end, clock)
     for e in range(begin, end):
         k = e - begin
@@ -196,9 +196,9 @@ def _comes_before(c: Records, begin: int64, x: Rank, a: int64, b: int64) -> bool
 
 @inner
 def _rank(c: Records, i: int64, clock: int64, own_clock: int64, x: Rank) -> int64:
-    """Fills `x.order` with a record's edges, best first; returns how many there are.
+    """Fills `x.order` with a record's edges, best first; returns their number.
 
-    `clock`: of the path. `own_clock`: at which the record was evaluated.
+    `clock`: of the path. `own_clock`: of the record's evaluation.
     """
     begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
     lower, upper = _bounds(c, i)
@@ -225,17 +225,17 @@ def _list(L: ListedPointers, at: int64, i: int64, e: int64, index: int64, moves:
 def list_choices(
     T: Words, columns: Columns, clocks: Ints, most: Ints, limits: Ints, out: Listed, taken: Ints, counts: Ints
 ) -> int64:
-    """Lists moves of records, best first as `ranking` has them; returns their number.
+    """Lists moves of records, best first in the order of `ranking`; returns their number.
 
     Args:
       T: the table of `position/tables.py`. columns: sound records, as `Columns`, at the clocks of the paths.
-      clocks: `[R]` int64, at which they were evaluated.
-      most: `[R]` int64, of the visited moves so many, the best; below 0 all.
-      limits: int64, the visits that a listed move has at least; then whether those without visits follow, 1
-        if those of all records, 2 if of those that `most` does not limit.
-      out: `Listed`, filled; there is room for the moves of all records.
-      taken: `[R]` int64, filled: how many of each record's moves were chosen.
-      counts: int64, added to: moves with too few visits; moves beyond those wanted.
+      clocks: `[R]` int64, of the evaluations.
+      most: `[R]` int64, maximum number of visited moves per record, best first; negative: all.
+      limits: int64[2]: the minimum visits of a listed move; then whether unvisited moves follow: 0 never,
+        1 in all records, 2 in records that `most` does not limit.
+      out: `Listed`, filled; has room for the moves of all records.
+      taken: `[R]` int64, filled: number of chosen moves per record.
+      counts: int64[2], incremented by the moves with too few visits, and by the moves beyond `most`.
     """
     Tp, c = ptr(T, 0), pointers(columns)
     L = ListedPointers(ptr(out.of, 0), ptr(out.edge, 0), ptr(out.place, 0), ptr(out.code, 0))
@@ -306,14 +306,14 @@ def _note(lower: int64, upper: int64) -> int64:
 def describe(
     T: Words, columns: Columns, clocks: Ints, q: Floats, draw: Floats, bounds: Ints, mates: Ints, notes: Ints
 ) -> int64:
-    """Fills what records say of their positions.
+    """Fills the values, bounds, mates and proven results of records' positions.
 
     Args:
       T, columns, clocks: as for `list_choices`.
       q, draw: `[R]` float64, as `node_mean`. bounds: `[2 R]` int64, proven at the clock of the evaluation.
-      mates: `[R]` int64, plies to a proven mate, negative if it is suffered, 1 where a move mates; 0 if none
-        is. notes: `[R]` int64, what is proven at the clock of the path: NO_NOTE to LOST_NOTE. An empty
-        `mates` leaves both out.
+      mates: `[R]` int64, plies to a proven mate, negative if the side to move is mated, 1 where a move mates;
+        0 without one. notes: `[R]` int64, the proven result at the clock of the path: NO_NOTE to LOST_NOTE.
+        If `mates` is empty, neither is filled.
     """
     Tp, c = ptr(T, 0), pointers(columns)
     moves, replies, child = np.zeros(ROOM, np.uint16), np.zeros(ROOM, np.uint16), np.zeros(PW, np.uint64)
@@ -342,7 +342,7 @@ def describe(
 
 @kernel
 def value_edges(columns: Columns, q: Floats, draw: Floats, mates: Ints, mated: NDArray[np.uint8]) -> None:
-    """Fills what the edges of records are worth, at the clocks of the paths.
+    """Fills the values and mates of records' edges, at the clocks of the paths.
 
     Args:
       columns: as for `list_choices`.
@@ -364,12 +364,12 @@ def value_edges(columns: Columns, q: Floats, draw: Floats, mates: Ints, mated: N
 
 @kernel
 def best_moves(T: Words, columns: Columns, best: Ints, codes: NDArray[np.uint16]) -> int64:
-    """Fills the best move of each record, of all moves, at the clock at which it was evaluated.
+    """Fills the best of all moves of each record, at the clock of its evaluation.
 
     Args:
       T, columns: as for `list_choices`.
-      best: `[R]` int64, place in canonical order; -1 where none is known (`has_best_move`). codes: `[R]`
-        uint16, the moves.
+      best: `[R]` int64, place in canonical order; -1 if unknown (`has_best_move`). codes: `[R]` uint16, the
+        moves.
     """
     Tp, c = ptr(T, 0), pointers(columns)
     order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)

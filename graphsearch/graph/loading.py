@@ -29,10 +29,10 @@ from ..store.codec.bulk import take
 from ..store.portions import portions
 from ..store.record.node import RecordBatch
 from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
+from ..store.record.ranking import visits_of
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.upkeep.prune import visits_of
 from .bring_kernel import BYTES_PER_NODE
 from .paging import Pager
 
@@ -136,7 +136,7 @@ class Loader:
 
 def is_due(pager: Pager, nodes: int) -> bool:
     """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
-    most = MOST_SINGLE_READS if pager.reads_inside else MOST_IN_PYTHON
+    most = MOST_SINGLE_READS if pager.kernels_read else MOST_IN_PYTHON
     allowed = max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
     return not pager.complete and pager.read_back > allowed and _pays(pager, nodes)
 

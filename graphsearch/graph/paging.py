@@ -15,7 +15,7 @@ import numpy as np
 from ..base.errors import CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
 from ..store.index.locate_kernel import FilterArrays, no_filter
-from ..store.inside import Inside
+from ..store.kernel_reader import FileArrays
 from ..store.reading import Reader
 from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
 from ..store.record.node import NodeRecord, RecordBatch
@@ -89,9 +89,9 @@ class Pager:
         return self._filter
 
     @property
-    def reads_inside(self) -> bool:
+    def kernels_read(self) -> bool:
         """Whether kernels can read the file, which makes a single read cheap."""
-        return self._reader is not None and self._reader.reads_inside
+        return self._reader is not None and self._reader.kernels_read
 
     def _take_filter(self, found: FilterArrays) -> None:
         if found is not self._filter:
@@ -133,7 +133,7 @@ class Pager:
 
     # -------------------------------------------------------------- reading
     @contextmanager
-    def reading(self) -> Iterator[Inside | None]:
+    def reading(self) -> Iterator[FileArrays | None]:
         """Yields one state of the file for `bring_kernel.bring`; None if kernels cannot read it.
 
         The kernels insert the records that they read and evict nothing, so the arena must have room.
@@ -144,7 +144,7 @@ class Pager:
         if self.complete or self._reader is None:
             yield None
             return
-        with self._reader.inside() as held:
+        with self._reader.file_arrays() as held:
             if held is not None:
                 self._states = held[1].states
                 self._states[BUDGET] = self._arena.max_bytes

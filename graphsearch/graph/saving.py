@@ -17,7 +17,7 @@ from pathlib import Path
 from ..base.errors import StoreMovedError
 from ..store.log import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
-from ..store.place import copy_elsewhere
+from ..store.moved import copy_elsewhere
 from ..store.store import Store
 from .arena import Arena, Saving
 from .bring_kernel import BYTES_PER_NODE

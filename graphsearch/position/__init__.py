@@ -1,1 +1,1 @@
-"""Chess itself: boards as packed words, legal moves, keys, values, and positions as people write them."""
+"""Chess: positions as packed words, legal moves, keys, values, and readers of FEN, EPD and PGN."""

@@ -1,4 +1,4 @@
-"""Men on squares, and what they attack."""
+"""Looks up the men on squares and the squares that they attack."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def piece_at(s: Position, square: int64) -> int64:
 
 @inner
 def victim_at(s: Position, square: int64) -> int64:
-    """Returns the kind of the man, not a king, on a square that is not empty; without branches."""
+    """Returns the kind of the man on an occupied square, not a king's; without branches."""
     bit = U(square)
     odd = ((s[KNIGHTS] | s[ROOKS]) >> bit) & ONE
     return int64(odd | (((s[BISHOPS] | s[ROOKS]) >> bit) & ONE) << ONE | ((s[QUEENS] >> bit) & ONE) << U(2))
@@ -64,5 +64,5 @@ def victim_at(s: Position, square: int64) -> int64:
 
 @inner
 def man_at(s: Position, square: int64) -> int64:
-    """Returns the kind of the man on a square that is not empty; without branches."""
+    """Returns the kind of the man on an occupied square; without branches."""
     return victim_at(s, square) + 5 * int64((s[KINGS] >> U(square)) & ONE)

@@ -1,7 +1,4 @@
-"""Positions: python-chess Boards, packed words, keys and verdicts, without Numba.
-
-The words of a packed position are described in `words.py`.
-"""
+"""Positions: python-chess Boards, packed words (`words.py`), keys, terminal kinds. Does not import Numba."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ MOVE_CODES = 5 << 12  # of `encode_move`: two squares, and four promotions or no
 MAX_MOVES = 255  # a byte of a record counts them; no legal position has more than 253
 FREE_CLOCK = 75  # clocks up to here share one key
 CHESS960_STARTS = 960
-CLOCK_DRAW = 100  # halfmoves without progress that draw the game
+CLOCK_DRAW = 100  # half-moves without progress that draw the game
 
 CASTLING_FIELDS = CASTLING_BITS << CASTLING_SHIFT | CHESS960_BITS << CHESS960_SHIFT  # of META
 
@@ -71,7 +68,7 @@ def board_of(fen: str) -> chess.Board:
 
 
 def chess960_start(number: int) -> chess.Board:
-    """Returns a start position of Chess960 by its number, 0 to 959; 518 is that of standard chess.
+    """Returns the Chess960 start position with a number from 0 to 959; 518 is standard chess.
 
     >>> chess960_start(518) == chess.Board(), chess960_start(0).fen()[:8]
     (True, 'bbqnnrkr')
@@ -94,7 +91,7 @@ def splitmix64(x: int) -> int:
 def clock_term(clock: int) -> int:
     """Returns the halfmove clock's part of the key, for XOR: 0 up to 75, then `splitmix64(clock)`.
 
-    Near the 50-move limit the clock decides games, so it distinguishes positions there.
+    Near the 50-move limit the clock decides games, so there it is part of a position's identity.
 
     >>> clock_term(75), clock_term(76) != clock_term(77)
     (0, True)
@@ -103,10 +100,10 @@ def clock_term(clock: int) -> int:
 
 
 def pack(board: chess.Board) -> Words:
-    """Returns the packed words of a position, `uint64[10]`; a clock above 255 counts as 255.
+    """Returns the packed words of a position, `uint64[10]`; stores a clock above 255 as 255.
 
     Raises:
-      InvalidPositionError: for an illegal position, or a variant.
+      InvalidPositionError: if the position is illegal or the board is of a variant.
     """
     check_rules(board)
     return pack_checked(board)
@@ -141,7 +138,7 @@ def _meta(board: chess.Board) -> int:
 
 
 def castling_fields(board: chess.Board) -> int:
-    """Returns the castling fields of a position's META: the rights, and the files of rooks not at home.
+    """Returns the castling fields of a position's META: the rights, and in Chess960 the rooks' files.
 
     >>> bin(castling_fields(chess.Board()))
     '0b11110'
@@ -175,7 +172,7 @@ def is_chess960(words: Words | Sequence[int]) -> bool:
 
 
 def unpack(words: Iterable[int]) -> chess.Board:
-    """Returns the Board of packed words (the key is not needed); fullmove number 1.
+    """Returns the Board of packed words, with fullmove number 1; does not read the key.
 
     >>> unpack(pack(chess.Board())).fen()
     'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1'
@@ -195,10 +192,10 @@ def unpack(words: Iterable[int]) -> chess.Board:
 
 
 def fen_of(board: chess.Board) -> str:
-    """Returns the FEN of a position, with the en passant square wherever the key counts it.
+    """Returns the FEN of a position, with the en passant square wherever the key includes it.
 
-    It is set wherever a pawn stands beside, even if it is pinned and cannot take; python-chess leaves it out
-    then, and so writes another position of the graph.
+    The key includes it if a pawn stands ready to take, even one that is pinned. python-chess's default
+    omits the square for a pinned pawn, and so writes a different position of the graph.
 
     >>> fen_of(chess.Board("8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1"))
     '8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1'
@@ -230,7 +227,7 @@ def key_of_words(words: Words) -> int:
 
 
 def key_text(board: chess.Board) -> str:
-    """Returns the key of a position as tables and JSON have it, as `text_of_key` writes it.
+    """Returns the key of a position as text, in the form of `text_of_key` that tables and JSON use.
 
     >>> key_text(chess.Board())
     '463b96181691fc9c'
@@ -247,20 +244,20 @@ def key_text_of_words(words: Words | Sequence[int]) -> str:
 
 
 def text_of_key(key: int, meta: int) -> str:
-    """Returns a key in 16 hex digits; 4 more are bits 20-32 of META, where castling is not standard.
+    """Returns a key in 16 hex digits; appends bits 20-32 of META as 4 more if castling is not standard.
 
-    The key says who may castle to which side, and not with which of two rooks.
+    The key alone has the side and wing of each castling right, but not which of two rooks castles.
     """
     return f"{key:016x}{meta >> CHESS960_SHIFT & CHESS960_BITS:04x}" if meta & CHESS960 else f"{key:016x}"
 
 
 def key_of_text(text: str) -> int:
-    """Returns the key in a text that `text_of_key` has made."""
+    """Returns the key in a text from `text_of_key`."""
     return int(text[:16], 16)
 
 
 def check(board: chess.Board, given: str = "") -> None:
-    """Raises InvalidPositionError, with the reason, unless the position can be searched.
+    """Checks that a position can be searched; raises InvalidPositionError with the reason if not.
 
     Args:
       given: the FEN as the user wrote it, for the message; a board drops impossible rights, for example.
@@ -280,7 +277,7 @@ def check(board: chess.Board, given: str = "") -> None:
 def terminal_kind(board: chess.Board) -> int:
     """Returns CHECKMATE, STALEMATE, DEAD (insufficient material) or NOT_TERMINAL.
 
-    These hold on every path to the position; draws by clock or repetition belong to the path.
+    These do not depend on the path to the position; draws by clock or repetition do.
 
     >>> terminal_kind(chess.Board("8/8/8/8/8/8/8/K1k5 w - - 0 1")) == DEAD
     True
@@ -302,7 +299,7 @@ def encode_move(move: chess.Move) -> int:
 
 
 def decode_move(code: int) -> chess.Move:
-    """Returns the move of `encode_move`.
+    """Decodes a move from `encode_move`.
 
     >>> decode_move(20016).uci()
     'a7a8q'
@@ -314,7 +311,7 @@ def decode_move(code: int) -> chess.Move:
 def legal_moves(board: chess.Board) -> list[chess.Move]:
     """Returns the legal moves in canonical order, the order of P in every record.
 
-    The order is that of the generator in `position/board_kernel.py`; `canonical_rank` defines it.
+    `canonical_rank` defines the order; the generator in `position/board_kernel.py` produces the same.
     """
     return sorted(board.generate_legal_moves(), key=partial(canonical_rank, board))
 
@@ -324,7 +321,7 @@ def canonical_rank(board: chess.Board, move: chess.Move) -> int:
 
     Groups: 0 king steps, 1 castling (king's side first), 2 knights, 3 diagonal and 4 straight moves of
     bishops, rooks and queens, 5 pawn captures towards the a-file, 6 towards the h-file, 7 single and
-    8 double pushes, 9 en passant. Pieces go by from-square, then to-square; pawns by to-square, with
+    8 double pushes, 9 en passant. Pieces are sorted by from-square, then to-square; pawns by to-square, with
     promotions in the order Q N R B; en passant by from-square.
     """
     origin, target = move.from_square, move.to_square
@@ -354,7 +351,8 @@ def _pawn_rank(board: chess.Board, move: chess.Move) -> int:
 def game_before(board: chess.Board, least: int) -> list[Words]:
     """Returns packed positions of a game before its last one, the latest first.
 
-    At least so many, if there are; and with them all positions that one of these may have repeated.
+    Returns at least `least` positions if the game has them, then goes on to an irreversible move, so that
+    every possible repetition of these positions is included.
 
     >>> board = chess.Board()
     >>> for san in "e4 e5 Nf3 Nc6".split():
@@ -370,9 +368,9 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
 
 
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
-    """Returns the Polyglot keys of positions that stood twice or more before the last position of a game.
+    """Returns the Polyglot keys of positions that occurred at least twice before the last one of a game.
 
-    Only positions after the last irreversible move can return.
+    Only positions since the last irreversible move can recur, so no others are counted.
 
     >>> board = chess.Board()
     >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():

@@ -1,10 +1,10 @@
-"""Legal moves, making moves, keys and terminal verdicts on packed positions.
+"""Generates and makes moves on packed positions, and computes keys and dead positions.
 
 A position is 10 `uint64` words (`words.py`); `T` is the table of `tables.py`. A move is 16 bits:
 
     from (6 bits) | to << 6 (6) | promotion << 12: the kind that a pawn becomes, 0 for none
 
-The generator's order is the canonical order of moves that every record relies on.
+The generator's order is the canonical order of moves; every record relies on it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def side_to_move(s: Position) -> int64:
 
 @inlined
 def en_passant_of(s: Position) -> int64:
-    """Returns the square behind a pawn that can be taken en passant, plus 1; 0 if there is none."""
+    """Returns the en passant square plus 1; 0 if there is none."""
     return int64((s[META] >> U(EN_PASSANT_SHIFT)) & U(EN_PASSANT_BITS))
 
 
@@ -85,7 +85,7 @@ def to_square(m: uint16 | int64) -> int64:
 
 @inner
 def landing_of(s: Position, m: int64 | uint16) -> int64:
-    """Returns the square on which the moving man ends; a castling king ends on the c- or g-file."""
+    """Returns the final square of the moving man; in king-takes-rook castling, the king's."""
     t = to_square(m)
     if (s[WHITE + side_to_move(s)] >> U(t)) & ONE:
         return (t & 56) | (KING_TO[0] if t > from_square(m) else KING_TO[1])
@@ -121,7 +121,7 @@ def _emit(out: Pointer[uint16], n: int64, f: int64, targets: uint64) -> int64:
 def _emit_pawns(
     T: BoardTable, out: Pointer[uint16], n: int64, targets: uint64, back: int64, pinned: uint64, king: int64
 ) -> int64:
-    """Appends pawn moves; a pawn comes from `target + back`."""
+    """Appends pawn moves to `targets`, each from the square `target + back`; returns the new count."""
     while targets:
         t = ctz(targets)
         targets &= targets - ONE
@@ -172,7 +172,10 @@ def _emit_pieces(
 
 @inner
 def en_passant_takers(T: BoardTable, s: Position, ep: int64, king: int64, stm: int64) -> uint64:
-    """Returns the pawns that may take on `ep`, by the board after it: two pawns leave their rank."""
+    """Returns the pawns that may take on `ep`.
+
+    Checks the king's safety on the board after the capture: two pawns leave the same rank at once.
+    """
     us, them = s[WHITE + stm], s[BLACK - stm]
     captured = ONE << U(ep - 8 + 16 * stm)
     pawns, takers = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us, ZERO
@@ -272,7 +275,7 @@ def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
 
 @inner
 def make_move(T: BoardTable, s: Position, c: Position, m: uint16 | int64) -> None:
-    """Writes the position after move `m` in `s` to `c`, key included; returns nothing."""
+    """Writes the position after move `m` in `s` to `c`, including its key."""
     f, t, promotion = from_square(m), to_square(m), promotion_of(m)
     for i in range(META):
         c[i] = s[i]
@@ -344,9 +347,9 @@ def make_move(T: BoardTable, s: Position, c: Position, m: uint16 | int64) -> Non
 
 @inner
 def check_hash(s: Position) -> uint64:
-    """Returns 32 bits of a second hash over the whole position, clock left out up to 75.
+    """Returns 32 bits of a second hash over the whole position; ignores a clock up to 75.
 
-    It tells two positions with one key apart; folded products of 64-bit words as in wyhash.
+    It distinguishes positions with the same key. It folds products of 64-bit words, as wyhash does.
     """
     meta = s[META] & PLACE
     clock = (s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS)
@@ -361,7 +364,7 @@ def check_hash(s: Position) -> uint64:
 
 @inner
 def is_dead(s: Position) -> bool:
-    """Returns whether no sequence of moves can mate: bare kings, one minor piece, bishops of one colour."""
+    """Returns whether the material can never mate: bare kings, one minor piece, bishops on one colour."""
     if s[PAWNS] | s[ROOKS] | s[QUEENS]:
         return False
     if s[KNIGHTS]:
@@ -377,7 +380,7 @@ def position_key(T: BoardTable, s: Position) -> uint64:
 
 @inner
 def hashes_of(T: BoardTable, s: Position) -> tuple[uint64, uint64]:
-    """Returns (key, check hash) of a position: the two by which everything finds it."""
+    """Returns the key and check hash of a position; together they identify it everywhere."""
     return position_key(T, s), check_hash(s)
 
 

@@ -1,7 +1,8 @@
-"""Castling where a king or a rook that may castle is not at home: its fields in META, and its moves.
+"""Castling, in Chess960 too: the fields in META, and the moves.
 
-META of such a position has the mark CHESS960 and the files of the rooks (`words.py`). In it all castling,
-also that of a side whose king and rook are at home, is the king taking his rook.
+A position is Chess960 here if a king or rook that may castle is not on its standard square. Its META has the
+CHESS960 bit and the files of the rooks (`words.py`). All castling in it is written as king takes rook, also
+for a side with king and rook on their standard squares.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ def is_chess960(s: Position) -> bool:
 
 @inlined
 def has_right(s: Position, right: int64) -> bool:
-    """Returns whether a castling right stands: 0..3 are K Q k q."""
+    """Returns whether a position has a castling right; 0..3 are K Q k q."""
     return (s[META] >> U(CASTLING_SHIFT + right)) & ONE != ZERO
 
 
 @inner
 def rook_square(meta: uint64, right: int64) -> int64:
-    """Returns where the rook of a castling right stands; `meta`: the word of a position that has it."""
+    """Returns the square of the rook of a castling right that `meta` has."""
     files = int64(meta >> U(ROOK_FILES_SHIFT)) ^ STANDARD_ROOK_FILES
     return ((files >> (FILE_BITS * right)) & 7) + 56 * (right >> 1)
 
 
 @inner
 def chess960_fields(s: Position, rights: int64) -> uint64:
-    """Returns the rook fields of META if only these castling rights stand; 0 if they are standard."""
+    """Returns META's Chess960 bit and rook files for these castling rights; 0 if they are standard."""
     found, other = int64(0), False
     for right in range(4):
         if (rights >> right) & 1:
@@ -68,8 +69,7 @@ def chess960_fields(s: Position, rights: int64) -> uint64:
 def castle(
     T: BoardTable, c: Position, key: uint64, us: int64, ours: int64, king: int64, rook: int64
 ) -> uint64:
-    """Puts king and rook on their squares after castling, when the king stands on the rook's; returns the
-    key.
+    """Moves a king that stands on its rook's square, and the rook, to their castled squares; returns the key.
 
     The caller has removed both from their side's men.
     """
@@ -84,7 +84,7 @@ def castle(
 
 @inner
 def kept_rights(meta: uint64, kind: int64, f: int64, t: int64) -> int64:
-    """Returns the castling rights that a move of a man leaves, in a Chess960 position."""
+    """Returns the castling rights left after a move, in a Chess960 position."""
     rights = int64(meta >> U(CASTLING_SHIFT)) & CASTLING_BITS
     kept = rights & ~(3 << (2 * int64(meta & ONE))) if kind == KINGS else rights
     for right in range(4):
@@ -96,7 +96,7 @@ def kept_rights(meta: uint64, kind: int64, f: int64, t: int64) -> int64:
 
 @inner
 def _may_castle(T: BoardTable, s: Position, king: int64, rook: int64, wing: int64, stm: int64) -> bool:
-    """Returns whether a king, not in check, may castle with a rook: nobody between, no square attacked."""
+    """Returns whether a king, not in check, may castle with a rook: no man between, no square attacked."""
     occupied = s[WHITE] | s[BLACK]
     king_to, rook_to = (king & 56) + KING_TO[wing], (king & 56) + ROOK_TO[wing]
     targets = (ONE << U(king_to)) | (ONE << U(rook_to))
@@ -115,7 +115,7 @@ def _may_castle(T: BoardTable, s: Position, king: int64, rook: int64, wing: int6
 def emit_castling(
     T: BoardTable, s: Position, out: Pointer[uint16], n: int64, king: int64, stm: int64
 ) -> int64:
-    """Appends castling moves of a king that is not in check; in Chess960 he takes his rook."""
+    """Appends the castling moves of a king that is not in check to `out`; returns the new count."""
     for wing in range(2):
         right = 2 * stm + wing
         if has_right(s, right):

@@ -1,4 +1,4 @@
-"""Boards of Chess960 games, in which castling may be made in both forms."""
+"""Boards of Chess960 games, which accept both notations of castling."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import chess.polyglot
 
 
 class Chess960Board(chess.Board):
-    """A Board whose `chess960` says of every position of its game whether castling is not standard there.
+    """A Board that sets its `chess960` after every move: True while castling is not standard.
 
-    Then its moves are those of the packed position: castling is the king taking his own rook while a king or
-    a rook that may castle is not at home, and the king's two steps otherwise.
+    So its moves equal those of the packed position: castling is king takes own rook while a king or rook that
+    may castle is not on its standard square, and the king's two steps otherwise.
 
     >>> board = as_chess960(chess.Board("4k2r/8/8/8/8/8/8/R3KR2 w Fk - 0 1"))
     >>> board.chess960, board.push_uci("e1f1").uci(), board.fen(), board.chess960
@@ -18,11 +18,11 @@ class Chess960Board(chess.Board):
     """
 
     def settle(self) -> None:
-        """Recomputes `chess960`, after the position was set by hand."""
+        """Recomputes `chess960`; call it after setting the position by hand."""
         self.chess960 = self.has_chess960_castling_rights()
 
     def push(self, move: chess.Move) -> None:
-        """Makes a move, in either form."""
+        """Makes a move; castling in either notation."""
         super().push(move)
         self.settle()
 
@@ -40,7 +40,7 @@ class Chess960Board(chess.Board):
 
 
 def as_chess960(board: chess.Board) -> Chess960Board:
-    """Returns a game as a `Chess960Board`: a copy, in which castling may be made in both forms."""
+    """Returns a copy of a game as a `Chess960Board`."""
     root = board.root()
     game = Chess960Board(None)
     for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied", "promoted"):
@@ -55,5 +55,5 @@ def as_chess960(board: chess.Board) -> Chess960Board:
 
 
 def settled(board: chess.Board) -> chess.Board:
-    """Returns a game whose moves are those of the packed positions: itself, or a `Chess960Board`."""
+    """Returns a game with the moves of the packed positions: `board` itself, or a `Chess960Board` copy."""
     return as_chess960(board) if board.chess960 and type(board) is chess.Board else board

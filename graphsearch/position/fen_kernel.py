@@ -1,8 +1,7 @@
-"""Reads FENs and EPD lines as packed positions, many at once.
+"""Parses many FEN and EPD lines into packed positions.
 
-A reader says of each line whether it is certain: that python-chess would read the same, and that
-`board.check` would accept it. All other lines go to `notation.read_fen_lines`, good and bad ones, with their
-messages.
+The kernel accepts a line only if python-chess certainly reads the same position and `board.check` accepts it.
+The caller passes all other lines, good or bad, to `notation.read_fen_lines`, which also makes the messages.
 
 text    line 0 \\n | line 1 \\n | ...
 words   position 0 | position 1 | ...
@@ -60,17 +59,17 @@ from .writing_kernel import (
     WHITE_TURN,
 )
 
-EMPTY, READ, UNCERTAIN = 0, 1, 2  # verdicts: a blank line or a comment, a position, not for this kernel
+EMPTY, READ, UNCERTAIN = 0, 1, 2  # verdicts: a blank line or a comment, a position, left to python-chess
 
 TAB, NEWLINE, RETURN, HASH, SEMICOLON = b"\t\n\r#;"
 NINE, DELETE = b"9\x7f"
-HMVC, FMVN = (int.from_bytes(name, "big") for name in (b"hmvc", b"fmvn"))  # operations that are the clocks
+HMVC, FMVN = (int.from_bytes(name, "big") for name in (b"hmvc", b"fmvn"))  # EPD operations of the clocks
 MOST_DIGITS = 5  # of a clock
 BACK_RANKS = U(0xFF000000000000FF)
 
 
 # ------------------------------------------------------------------ fields
-# A reader of an uncertain field ends at `stop`, the newline: there nothing else can be read.
+# A reader returns `stop`, the newline, after an uncertain field, so all later fields fail too.
 @inner
 def _is_blank(c: uint8 | int64) -> bool:
     return c == SPACE or c == TAB or c == RETURN
@@ -90,13 +89,13 @@ def _skip_blanks(text: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def _next_field(text: Pointer[uint8], at: int64, stop: int64) -> int64:
-    """Returns the begin of the field after one that ends here; `stop` if there is no blank."""
+    """Returns the start of the field after one that ends at `at`; `stop` if no blank separates them."""
     return _skip_blanks(text, at) if _is_blank(text[at]) else stop
 
 
 @inner
 def _kind_of_letter(c: int64) -> int64:
-    """Returns the kind of man that a letter of either case stands for, NO_MAN for another byte."""
+    """Returns the kind of man of a letter in either case, NO_MAN for any other byte."""
     for kind in range(NO_MAN):
         if c == LETTERS[kind] or c == LETTERS[kind] + SMALL:
             return int64(kind)
@@ -130,16 +129,18 @@ def _read_placement(T: BoardTable, text: Pointer[uint8], at: int64, stop: int64,
 
 @inner
 def _read_turn(text: Pointer[uint8], at: int64, stop: int64) -> tuple[int64, int64]:
-    """Returns 0 for White, 1 for Black, and where the field ends."""
+    """Returns the side (0 White, 1 Black) and the end of the field."""
     black = int64(text[at] == BLACK_TURN)
     return black, at + 1 if black or text[at] == WHITE_TURN else stop
 
 
 @inner
 def _rook_of_letter(rooks: uint64, c: int64) -> int64:
-    """Returns the file of the rook that `K`, `Q` or a file's letter means; -1 for no such rook.
+    """Returns the file of the rook that `K`, `Q` or a file letter names; -1 if there is none.
 
-    `rooks`: their files on the first rank of the side.
+    Args:
+      rooks: bit set of the files of the side's rooks on its first rank.
+      c: the letter, in upper case.
     """
     if c == RIGHTS[1] and rooks != ZERO:
         return ctz(rooks)
@@ -152,7 +153,7 @@ def _rook_of_letter(rooks: uint64, c: int64) -> int64:
 
 @inner
 def _read_right(s: Position, c: int64) -> tuple[int64, int64]:
-    """Returns the castling right, 0..3, that a letter means, and its rook's file; -1 if it is not certain."""
+    """Returns the castling right of a letter, 0..3 (-1 if uncertain), and its rook's file."""
     side = int64(c >= LOWER_A)
     letter = c - SMALL * side
     own, rank = s[WHITE + side], U(56 * side)
@@ -168,7 +169,7 @@ def _read_right(s: Position, c: int64) -> tuple[int64, int64]:
 
 @inner
 def _read_castling(text: Pointer[uint8], at: int64, stop: int64, s: Position) -> tuple[int64, int64]:
-    """Returns the rights of a field such as `Kq`, `HAha` or `-`, and where it ends; puts files into META."""
+    """Returns the rights of a field such as `Kq`, `HAha` or `-`, and its end; sets the rook files in META."""
     rights = int64(0)
     if text[at] == DASH:
         return rights, at + 1
@@ -188,7 +189,7 @@ def _read_castling(text: Pointer[uint8], at: int64, stop: int64, s: Position) ->
 
 @inner
 def _read_square(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns the square of a field such as `e3`, -1 for `-`, and where it ends: -1 if it is not certain."""
+    """Returns the square of a field such as `e3` (-1 for `-`) and its end (-1 if uncertain)."""
     square, end = int64(-1), int64(-1)
     if text[at] == DASH:
         end = at + 1
@@ -200,7 +201,7 @@ def _read_square(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _read_digits(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns the number that stands here, and where it ends; of too many digits only the first are read."""
+    """Returns the number at `at` and its end; reads at most MOST_DIGITS digits."""
     value, most = int64(0), at + MOST_DIGITS
     while at < most and _is_digit(text[at]):
         value = 10 * value + int64(text[at]) - NOUGHT
@@ -210,9 +211,9 @@ def _read_digits(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _read_clock(text: Pointer[uint8], at: int64, missing: int64) -> tuple[int64, int64]:
-    """Returns the number in the next field and where that ends; -1 and its begin if it is not plainly one.
+    """Returns the number in the next field and its end; -1 and the field's start if it is no plain number.
 
-    At the end of the line it is `missing`.
+    Returns `missing` at the end of the line.
     """
     begin = _skip_blanks(text, at)
     if text[begin] == NEWLINE:
@@ -226,7 +227,7 @@ def _read_clock(text: Pointer[uint8], at: int64, missing: int64) -> tuple[int64,
 # ------------------------------------------------------------------ after the first four fields
 @inner
 def _read_operand(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns the number of an operation that goes on ` 12;`, and where that ends; -1 for another text."""
+    """Returns the operand of an EPD operation, such as ` 12;`, and its end; -1 for any other text."""
     begin = _skip_blanks(text, at)
     value, end = _read_digits(text, begin)
     if at < begin < end and text[end] == SEMICOLON:
@@ -236,7 +237,7 @@ def _read_operand(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _read_operations(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns clock and move number by all operations to the end of the line; -1 if they are not certain."""
+    """Returns halfmove clock and move number from the rest of the line's operations; -1 if uncertain."""
     clock, number = int64(0), int64(1)
     complete, word, before = False, int64(0), int64(SPACE)  # the last four bytes, and the one before them
     while text[at] != NEWLINE:
@@ -260,7 +261,7 @@ def _read_operations(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _begins_with_operation(text: Pointer[uint8], at: int64) -> bool:
-    """Returns whether neither of two words can be a clock: here is an opcode, and no lone number after it."""
+    """Returns whether neither of the next two words can be a clock: an opcode, then no lone number."""
     if text[at] < UPPER_A:
         return False
     while text[at] != NEWLINE and not _is_blank(text[at]):
@@ -276,7 +277,7 @@ def _begins_with_operation(text: Pointer[uint8], at: int64) -> bool:
 
 @inner
 def _read_rest(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns halfmove clock and move number from the text after the en passant field; -1 if not certain."""
+    """Returns halfmove clock and move number from the text after the en passant field; -1 if uncertain."""
     clock, at = _read_clock(text, at, int64(0))
     number, at = _read_clock(text, at, int64(1))
     at = _skip_blanks(text, at)
@@ -299,9 +300,9 @@ def _may_have(s: Position, own: uint64) -> bool:
 
 @inner
 def _accept(T: BoardTable, s: Position, square: int64) -> bool:
-    """Returns whether a position without en passant is certain to be legal; adds that of `square`, unless -1.
+    """Returns whether a position is certainly legal; then adds the en passant `square` (-1: none) to it.
 
-    Two checkers, and a check beside an en passant square, may be impossible: that is for python-chess.
+    Double check, and check together with an en passant square, may be impossible: python-chess decides those.
     """
     if s[PAWNS] & BACK_RANKS or not (_may_have(s, s[WHITE]) and _may_have(s, s[BLACK])):
         return False
@@ -322,7 +323,7 @@ def _accept(T: BoardTable, s: Position, square: int64) -> bool:
 def _read_line(
     T: BoardTable, text: Pointer[uint8], at: int64, stop: int64, s: Position, numbers: Pointer[int64]
 ) -> int64:
-    """Returns the verdict on a line up to `stop`; if READ, its position is `s`, its number `numbers[0]`."""
+    """Returns the verdict on the line up to `stop`; for READ, fills `s` and the move number `numbers[0]`."""
     at = _skip_blanks(text, at)
     if at == stop or text[at] == HASH:
         return int64(EMPTY)
@@ -351,11 +352,11 @@ def read_fens(
     numbers: NDArray[np.int64],
     verdicts: NDArray[np.uint8],
 ) -> None:
-    """Reads lines of FEN and EPD.
+    """Parses lines of FEN and EPD.
 
     Args:
       T: the table of `tables.py`. text: uint8, as many lines as there are verdicts; each ends in a newline.
-      longest: bytes of a line beyond which it is not read.
+      longest: most bytes of a line; longer lines are UNCERTAIN.
       words: `[10 B]` uint64 in and out: zeros, then the position of each line that is READ.
       numbers: `[B]` int64 out, their fullmove numbers.
       verdicts: `[B]` uint8 out: EMPTY (blank, or a comment), READ or UNCERTAIN.

@@ -1,4 +1,4 @@
-"""FENs and keys of many positions at once: written from packed ones, and read from lines of FEN and EPD."""
+"""Writes FENs and keys of many packed positions, and reads packed positions from lines of FEN and EPD."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def key_texts(words: NDArray[np.uint64]) -> list[str]:
 def _placements(words: NDArray[np.uint64]) -> list[str]:
     if not len(words):
         return []
-    board = np.full((len(words), 8, 9), _EMPTY, np.uint8)  # rank by rank from the first, each with its end
+    board = np.full((len(words), 8, 9), _EMPTY, np.uint8)  # ranks from the first; 8 squares and a separator
     board[:, :, 8] = ord("/")
     board[:, 0, 8] = ord("\n")
     for kind in range(NO_MAN):
@@ -103,12 +103,12 @@ def read_lines(
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Returns the positions of lines, `[R, 10]` packed, and their fullmove numbers, `[R]`.
 
-    Lines are read as by `read_fen_lines`: blank ones and comments have no position.
+    Reads lines as `read_fen_lines` does: blank lines and comments have no position.
 
     Args:
-      lines: without the newlines at their ends.
-      first: the number of the first one.
-      on_bad: called with the number of a line that holds no legal position, and the reason.
+      lines: lines without their newlines.
+      first: the number of the first line.
+      on_bad: called with the number of each line that holds no legal position, and the reason.
 
     >>> words, numbers = read_lines([b"# two", b"8/8/8/8/8/8/8/K1k5 w - - 7 30", b"e4"], 1, print)
     3 a FEN needs at least four fields (pieces, side to move, castling, en passant), not 'e4'
@@ -129,18 +129,18 @@ def read_lines(
 
 
 class TextLines:
-    """The lines of a text as bytes, as many at once as are there: a slow pipe's lines come one by one."""
+    """Reads a text's lines as bytes, as many at once as are available; does not wait to fill a buffer."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        """Begins at the first line of what `open_file` returns, or of standard input."""
+        """Starts at the first line of `file`, from `open_file` or standard input; `name` is for messages."""
         self._file, self._name = cast(io.BufferedReader, file), name
         self._number = 1  # of the next line
-        self._lines: list[bytes] = []  # that are complete
-        self._rest = b""  # the begin of the one after them
+        self._lines: list[bytes] = []  # complete lines
+        self._rest = b""  # the start of the next line
         self._ended = False
 
     def read(self, most: int) -> tuple[int, list[bytes]]:
-        """Returns the number of the next line, and lines from there without their newlines; none at the end.
+        """Returns the next line's number and up to `most` lines without newlines; none at the end.
 
         Raises:
           InputFileError: if the next line is longer than LINE.
@@ -158,10 +158,10 @@ class TextLines:
         return first, found
 
     def is_waiting(self) -> bool:
-        """Returns whether no line is there, and the next one may take as long as a pipe likes."""
+        """Returns whether `read` may block: no line is buffered, and the file has no data ready."""
         try:
             return not (self._lines or self._ended or select.select([self._file], [], [], 0)[0])
-        except (OSError, ValueError):  # it cannot be asked
+        except (OSError, ValueError):  # `select` does not support this file
             return False
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""Which Boards are let in: legal positions of standard chess and Chess960."""
+"""Checks that a Board is a legal position of standard chess or Chess960."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from .words import MOST_PAWNS
 
 
 def check_rules(board: chess.Board, given: str = "") -> None:
-    """Raises InvalidPositionError unless a position is legal; `given`: the FEN as the user wrote it."""
+    """Checks that a position is legal chess; raises InvalidPositionError with the reasons if not.
+
+    Args:
+      given: the FEN as the user wrote it, for the message.
+    """
     if type(board).uci_variant != "chess":
         raise InvalidPositionError(
             f"only standard chess and Chess960 can be searched, not {type(board).uci_variant}"
@@ -27,7 +31,7 @@ def check_rules(board: chess.Board, given: str = "") -> None:
 
 
 def fen_as_claimed(board: chess.Board) -> str:
-    """Returns the FEN with the castling rights that it claims, impossible ones too.
+    """Returns the FEN of a board with all its castling rights, impossible ones too.
 
     >>> fen_as_claimed(chess.Board("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
     '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
@@ -42,10 +46,10 @@ def fen_as_claimed(board: chess.Board) -> str:
 
 
 def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
-    """Returns whether a side's pieces can all be those of the start or promoted pawns.
+    """Returns whether each of a side's pieces can be an original one or a promoted pawn.
 
-    No move changes that from yes to no. This bounds the number of moves: with fifteen queens a record and the
-    buffers of the kernels would be too small (tests/position/test_material.py).
+    No move turns a True into a False. The check bounds the number of moves: with fifteen queens, records and
+    kernel buffers would be too small (tests/position/test_material.py).
     """
     own = board.occupied_co[colour]
     pieces = ((board.queens, 1), (board.rooks, 2), (board.bishops, 2), (board.knights, 2))

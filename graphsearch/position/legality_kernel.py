@@ -1,4 +1,4 @@
-"""Checks whether a position from outside is legal."""
+"""Checks whether a packed position from outside, such as a file, is legal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _has_all_castling(s: Position) -> bool:
 
 @inner
 def has_passed(s: Position, square: int64) -> bool:
-    """Returns whether a pawn of the side that has moved may have passed a square by a double step."""
+    """Returns whether the last move may have been a pawn's double step over `square`."""
     stm = side_to_move(s)
     ahead = int64(8) if stm == 0 else int64(-8)
     if square >> 3 != (5 if stm == 0 else 2):
@@ -71,15 +71,18 @@ def has_taker(T: BoardTable, s: Position, square: int64) -> bool:
 
 @inner
 def _has_en_passant(T: BoardTable, s: Position) -> bool:
-    """Returns False if no pawn has passed the en-passant square, or none stands ready to take."""
+    """Returns whether the en passant square, if any, fits a double step and a pawn that attacks it."""
     square = en_passant_of(s) - 1
     return square < 0 or (has_passed(s, square) and has_taker(T, s, square))
 
 
 @inner
 def is_legal(T: BoardTable, s: Position) -> bool:
-    """Returns whether a position with one king a side can be: the side that has moved is not in check, and
-    castling rights and the en-passant square fit the men."""
+    """Returns whether a position with one king per side is legal.
+
+    Checks that the side not to move is not in check, and that castling rights and the en passant square fit
+    the men.
+    """
     stm = side_to_move(s)
     if not _has_all_castling(s):
         return False

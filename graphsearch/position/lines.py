@@ -21,7 +21,7 @@ def sans_of(board: chess.Board, moves: Iterable[chess.Move]) -> tuple[str, ...]:
 
 
 def ply_of(fen: str) -> int:
-    """Returns the number of half-moves before a position, by its move number.
+    """Returns the number of half-moves before a position, from its move number and side to move.
 
     >>> ply_of("4k3/8/8/8/8/8/8/4K3 b - - 0 7")
     13
@@ -31,7 +31,7 @@ def ply_of(fen: str) -> int:
 
 
 def number(ply: int, *, first: bool = True) -> str:
-    """Returns the number before a move at a ply; without `first`, none for Black.
+    """Returns the move number to print before a move at a ply; for Black, empty unless `first`.
 
     >>> number(0), number(3), number(3, first=False)
     ('1.', '2...', '')
@@ -42,7 +42,7 @@ def number(ply: int, *, first: bool = True) -> str:
 
 
 def numbered(sans: Sequence[str], ply: int) -> str:
-    """Returns moves in SAN with their numbers; the first has `ply` half-moves before it.
+    """Returns moves in SAN with their numbers; the first move is at `ply`.
 
     >>> numbered(["e5", "Nf3"], 1), numbered(["Kd7", "Ke2", "Ke6"], 13)
     ('1... e5 2. Nf3', '7... Kd7 8. Ke2 Ke6')

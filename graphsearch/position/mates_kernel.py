@@ -1,4 +1,4 @@
-"""Moves that may give check, and mates in one: the look that a search takes at every new position."""
+"""Finds moves that may give check, and mates in one; searches do so at every new position."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LAST_RANKS = U(0xFF000000000000FF)
 
 
 class CheckMasks(NamedTuple):
-    """Squares that a checking move must enter or leave.
+    """Bitboards of the squares that a checking move must enter or leave.
 
     Attributes:
-      pawn, knight, diagonal, straight: where such a piece attacks the opponent's king; `pawn` also has the
-        squares of promotions and of en passant, which may check in other ways.
-      screens: own pieces that stand between it and an own slider.
+      pawn, knight, diagonal, straight: squares from which such a piece attacks the opponent's king; `pawn`
+        also has the squares of promotions and of en passant, which may check in other ways.
+      screens: own men that stand alone between that king and an own slider.
     """
 
     pawn: uint64
@@ -41,7 +41,7 @@ class CheckMasks(NamedTuple):
 
 @inner
 def check_masks(T: BoardTable, s: Position) -> CheckMasks:
-    """Returns the masks for the side to move."""
+    """Returns the check masks of the side to move."""
     stm = side_to_move(s)
     us = s[WHITE + stm]
     occupied = s[WHITE] | s[BLACK]
@@ -66,7 +66,7 @@ def check_masks(T: BoardTable, s: Position) -> CheckMasks:
 
 @inner
 def checking_squares(s: Position, M: CheckMasks, start: int64) -> uint64:
-    """Returns the squares to which a move from `start` may give check; to others it certainly gives none."""
+    """Returns the squares to which a move from `start` may give check; moves elsewhere certainly do not."""
     bit = ONE << U(start)
     if M.screens & bit:
         return ~ZERO
@@ -115,14 +115,16 @@ def is_mated(T: BoardTable, s: Position, replies: Pointer[uint16]) -> bool:
 def mate_in_one(
     T: BoardTable, s: Position, moves: Pointer[uint16], n: int64, c: Position, replies: Pointer[uint16]
 ) -> int64:
-    """Returns the place of the first of `n` legal moves that mates, -1 if none does.
+    """Returns the index of the first of `n` legal moves that mates, -1 if none does.
 
-    `c`, `replies`: room for a child and its moves.
+    Args:
+      moves: the legal moves in canonical order.
+      c, replies: scratch buffers for a child and its moves.
     """
     M = check_masks(T, s)
     start, squares = int64(-1), ZERO
     for i in range(n):
-        if from_square(moves[i]) != start:  # the moves of a piece stand together
+        if from_square(moves[i]) != start:  # the moves of one piece are mostly adjacent
             start = from_square(moves[i])
             squares = checking_squares(s, M, start)
         if (squares >> U(to_square(moves[i]))) & ONE:

@@ -1,6 +1,6 @@
-"""Positions as people write them: `startpos`, FEN, EPD, PGN files and move lists -> python-chess Boards.
+"""Reads positions as people write them (`startpos`, FEN, EPD, PGN, move lists) into python-chess Boards.
 
-A Board comes back with its move stack, because repetitions count the game before the position.
+Every Board keeps its move stack: repetition counts need the game before the position.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def read_position(
 
     Args:
       text: `startpos`, `chess960:N` (a start position of Chess960), a FEN (the clocks may be missing), an EPD
-        line, moves from the start position, one of these with `moves LIST` behind it, or the path of
+        line, moves from the start position, one of these followed by `moves LIST`, or the path of
         a file of games (PGN) or positions (FEN, EPD).
       moves: SAN or UCI moves to play from there, with or without move numbers.
-      game: which game of the PGN file, from 1; the first unless given.
-      ply: how many half-moves of the game to play; all unless given.
+      game: number of the game in the PGN file, from 1; default: the first.
+      ply: number of half-moves of the game to play; default: all.
 
     Raises:
       InvalidPositionError: if there is no such position, or it is not legal chess.
@@ -121,7 +121,7 @@ def _through_first(lines: Iterator[str]) -> Iterator[str]:
 def _numbered_fen(
     lines: Iterable[str], path: Path, number: int | None
 ) -> tuple[chess.Board, tuple[str, ...]]:
-    """Returns the position of a line in a file of positions, the first unless a number from 1 is given."""
+    """Returns a position of a file by number, from 1; None: the first, with a note if there are more."""
     found = islice(read_fen_lines(lines), (number or 1) - 1, None)
     line, board = next(found, (0, None))
     if board is None:
@@ -134,7 +134,7 @@ def _numbered_fen(
 
 
 def holds_positions(text: str) -> bool:
-    """Returns whether a text is the path of a file with a position on each line; a pipe is taken for one."""
+    """Returns whether a text is the path of a file with one position per line; True for a pipe."""
     if not _is_there(text) or Path(text).is_dir():
         return False
     if not Path(text).is_file() or Path(text).suffix.lower() in POSITION_FILES:
@@ -184,7 +184,7 @@ def _is_there(text: str) -> bool:
 
 
 def named_board(text: str) -> chess.Board:
-    """Returns the position of a text: as `start_position`, else as `board_from_fen`.
+    """Returns the position that a text names: a `start_position`, or else a FEN or EPD (`board_from_fen`).
 
     Raises:
       InvalidPositionError: if it is neither.
@@ -195,10 +195,10 @@ def named_board(text: str) -> chess.Board:
 def board_from_fen(text: str) -> chess.Board:
     """Returns the legal position of a FEN with 4 to 6 fields, or of an EPD line.
 
-    Of EPD operations `hmvc` and `fmvn` (the clocks) are read; the others do not describe the position.
+    Reads the EPD operations `hmvc` and `fmvn` (the clocks) and ignores all others.
 
     Raises:
-      InvalidPositionError: with the reason, if it is neither, or the position is illegal.
+      InvalidPositionError: with the reason, if the text is neither or the position is illegal.
 
     >>> board_from_fen("7k/8/8/8/8/8/8/K7 w - - hmvc 12; id \\"quiet\\";").fen()
     '7k/8/8/8/8/8/8/K7 w - - 12 1'
@@ -221,7 +221,7 @@ def board_from_fen(text: str) -> chess.Board:
 
 
 def check_length(text: str) -> None:
-    """Raises InvalidPositionError if a text is too long for a FEN or EPD."""
+    """Checks the length of a FEN or EPD; raises InvalidPositionError if it is too long."""
     if len(text) > FEN.most:
         raise InvalidPositionError(
             f"a FEN or EPD has at most {size_text(FEN.most)}, not {len(text):,} characters{FEN.hint}"
@@ -247,17 +247,17 @@ def play_moves(board: chess.Board, text: str) -> None:
     """Plays a list of SAN or UCI moves on the board.
 
     Raises:
-      InvalidPositionError: naming the first move that is unreadable, illegal or ambiguous.
+      InvalidPositionError: if a move is unreadable, illegal or ambiguous; names the first one.
     """
     for number, move in enumerate(_move_words(text), 1):
         board.push(_parse_move(board, move, number))
 
 
 def read_moves(board: chess.Board, text: str) -> list[chess.Move]:
-    """Returns the moves of a list in SAN or UCI, each of them legal in this position.
+    """Returns the moves of a list in SAN or UCI, all of them alternatives in this position.
 
     Raises:
-      InvalidPositionError: if the list is empty; or with the first illegal move.
+      InvalidPositionError: if the list is empty or a move is illegal.
 
     >>> [move.uci() for move in read_moves(chess.Board(), "e4, g1f3")]
     ['e2e4', 'g1f3']
@@ -291,9 +291,9 @@ def _parse_move(board: chess.Board, text: str, number: int) -> chess.Move:
 
 
 def read_uci(board: chess.Board, text: str) -> chess.Move:
-    """Returns the legal move, or the null move, of a text in UCI.
+    """Parses a legal move, or the null move, in UCI.
 
-    Castling may be written as the king taking his rook, or as his steps where these are no other move.
+    Castling may be written as king takes rook, or as the king's steps if no other move has that notation.
 
     Raises:
       ValueError: if the text is neither.
@@ -314,7 +314,7 @@ def read_uci(board: chess.Board, text: str) -> chess.Move:
 
 
 def _castling_to(board: chess.Board, steps: chess.Move) -> chess.Move | None:
-    """Returns the legal castling that takes the king to the target of a move; None if there is none."""
+    """Returns the legal castling that moves the king to the target of `steps`; None if there is none."""
     away = abs(chess.square_file(steps.from_square) - chess.square_file(steps.to_square))
     file = {6: 1, 2: -1}.get(chess.square_file(steps.to_square), 0)
     if not board.chess960 or steps.promotion or away < 2 or not file:
@@ -332,7 +332,7 @@ def _bad_move(board: chess.Board, text: str, number: int, problem: str) -> Inval
 
 
 def _candidates(board: chess.Board, san: str) -> str:
-    """Returns the legal moves that a SAN without its disambiguation may mean: `Nbd2 or Nfd2`."""
+    """Returns the legal moves that an ambiguous SAN may mean, as `Nbd2 or Nfd2`."""
     target = re.sub(r"[+#=].*$", "", san)[-2:]
     legal = (board.san(move) for move in board.legal_moves)
     return " or ".join(s for s in sorted(legal) if s[0] == san[0] and s.rstrip("+#").endswith(target))

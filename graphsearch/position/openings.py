@@ -1,4 +1,4 @@
-"""Names of openings by position, so that transpositions count; `openings.txt` is read when first asked."""
+"""Looks up openings by position, so transpositions count; reads `openings.txt` on first use."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Opening:
         return f"{self.eco} {self.name}"
 
     def as_dict(self) -> dict[str, str]:
-        """Returns it for JSON."""
+        """Returns code and name, for JSON."""
         return {"eco": self.eco, "name": self.name}
 
 
 def opening_at(board: chess.Board) -> Opening | None:
-    """Returns the opening that a position is, however it came about; None if the table does not have it.
+    """Returns the opening of a position, by any move order; None if the table does not have it.
 
     >>> print(opening_at(chess.Board("rnbqkbnr/pp1ppppp/8/2p5/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2")))
     B20 Sicilian Defense
@@ -45,7 +45,7 @@ def opening_at(board: chess.Board) -> Opening | None:
 
 
 def opening_of(board: chess.Board) -> Opening | None:
-    """Returns the opening of the game on a board's move stack: that of the last position with a name.
+    """Returns the opening of the last named position in a board's move stack; None if there is none.
 
     >>> board = chess.Board()
     >>> for san in "Nf3 g6 e4 c5 a3".split():
@@ -64,7 +64,7 @@ def opening_of(board: chess.Board) -> Opening | None:
 
 
 def opening_after(start: str | None, sans: Iterable[str]) -> Opening | None:
-    """Returns the opening of moves in SAN from a FEN, None being the start position."""
+    """Returns the opening of a game: moves in SAN from the FEN `start` (None: the start position)."""
     board = chess.Board() if start is None else board_of(start)
     for san in islice(sans, DEEPEST):
         board.push_san(san)
@@ -72,7 +72,7 @@ def opening_after(start: str | None, sans: Iterable[str]) -> Opening | None:
 
 
 def opening_places(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Returns the place of the opening of each position in `opening_names`, -1 where there is none.
+    """Returns the index of each position's opening in `opening_names`, -1 for none.
 
     Args:
       keys: Polyglot keys of the positions, of any shape.
@@ -97,7 +97,7 @@ def _sorted_keys() -> NDArray[np.uint64]:
 
 @cache
 def _table() -> dict[int, Opening]:
-    """Returns the openings by Polyglot key; reading them takes some milliseconds."""
+    """Returns the openings by Polyglot key; the first call takes some milliseconds."""
     text = files(__package__).joinpath("openings.txt").read_text("utf-8")
     found = {}
     for row in text.splitlines():

@@ -1,6 +1,6 @@
-"""Reads one position from a PGN file: a game's mainline, strictly.
+"""Reads positions from the mainlines of PGN games, strictly.
 
-A search of the wrong position is worse than none, so anything unreadable is an error or a note.
+Searching a wrong position is worse than not searching, so anything unreadable is an error or a note.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SQLITE = b"SQLite format 3\0"  # begins a graph file
 def read_pgn(
     lines: Iterable[str], path: Path, *, game: int | None = None, ply: int | None = None
 ) -> tuple[chess.Board, tuple[str, ...]]:
-    """Returns the position after `ply` half-moves (all unless given) of a game's mainline, and notes.
+    """Returns the position after `ply` half-moves (default: all) of a game's mainline, and notes.
 
     Args:
-      lines: of the file, as `open_text` yields them. path: its name, for messages.
+      lines: those of the file, as `open_text` yields them. path: its name, for messages.
 
     Raises:
-      InvalidPositionError: if the game or the ply does not exist, the game is a variant, or its moves up to
-        there cannot be read.
+      InvalidPositionError: if the game or the ply does not exist, the game is a variant, or a move up to the
+        ply cannot be read.
     """
     number = 1 if game is None else game
     where = f"game {number} of {path}"
@@ -52,9 +52,9 @@ class GamePosition:
 
     Attributes:
       game: its number in the file, from 1.
-      board: the position, its move stack the game up to there; None: it could not be read.
-      notes: remarks for the user. problem: why there is no position.
-      length: plies of its mainline that could be read; 0 where there is no position.
+      board: the position, with the game so far as its move stack; None if it could not be read.
+      notes: remarks for the user. problem: the reason why there is no position.
+      length: number of readable plies of the mainline; 0 without a position.
     """
 
     game: int
@@ -69,7 +69,7 @@ def read_games(
 ) -> Iterator[GamePosition]:
     """Yields the position after at most `ply` half-moves of each game's mainline, game by game.
 
-    A game that breaks off earlier is a problem; one that ends earlier gives its last position.
+    A game with an unreadable move before `ply` is a problem; a shorter game gives its last position.
 
     Args:
       only: numbers of games; None: all.
@@ -111,10 +111,10 @@ def _position_in(game: PgnGame, number: int, path: Path, ply: int | None) -> Gam
 
 @contextmanager
 def open_text(path: Path) -> Iterator[Iterator[str]]:
-    """Yields the lines of a PGN file, another text or a pipe.
+    """Opens a PGN file, another text file or a pipe; yields an iterator over its lines.
 
     Raises:
-      InvalidPositionError: if it cannot be read, or is not text.
+      InvalidPositionError: if it cannot be read or is not text.
     """
     try:
         with limits.open_file(path, piped=True) as file:
@@ -137,10 +137,11 @@ def _refuse_other_files(path: Path, file: io.BufferedReader) -> None:
 def _played(
     game: PgnGame, where: str, ply: int | None, notes: list[str], *, at_most: bool = False
 ) -> tuple[chess.Board, int]:
-    """Returns the position after `ply` half-moves, and how many the game has.
+    """Returns the position after `ply` half-moves, and the number of half-moves that the game has.
 
     Args:
-      at_most: a game that ends earlier gives its last position.
+      notes: list to append remarks to.
+      at_most: return the last position of a game with fewer half-moves, instead of an error.
     """
     variant = variant_of(game.headers)
     if variant:
@@ -172,7 +173,7 @@ def _start_board(game: PgnGame, where: str) -> chess.Board:
 
 
 def _play(game: PgnGame, board: chess.Board) -> str:
-    """Plays the moves of a game; returns why it breaks off, empty if it is complete."""
+    """Plays the moves of a game up to the first bad one; returns the error, empty if there is none."""
     for word in game.moves:
         if word in NULL_MOVES:
             return "a null move (--), which no game contains"

@@ -1,8 +1,7 @@
-"""Reads the text of PGN files game by game, strictly: words that python-chess would drop are errors or are
-kept.
+"""Parses PGN text game by game, strictly: a word that python-chess would drop is an error or is recorded.
 
-It plays no moves; words that have the form of a move are in `PgnGame.moves`. Only ASCII matters, so any
-encoding that extends it will do.
+The parser plays no moves; `PgnGame.moves` holds the words that have the form of a move. Only ASCII matters,
+so any encoding that extends ASCII works.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ LONGEST_WORD = 100  # characters of a word that is kept
 LONGEST_GLYPH = 4  # characters: $255 is the last
 DEEPEST = 1000  # variations within each other
 NULL_MOVES = frozenset({"--", "Z0"})
-OPEN, CLOSE = "(", ")"  # stand for themselves among the moves
-COMMENT, NAG = "{", "$"  # begin a comment, without its end, and a glyph, which is a number
+OPEN, CLOSE = "(", ")"  # separate entries in `moves`
+COMMENT, NAG = "{", "$"  # first characters of a comment (without its `}`) and of a glyph's number in `moves`
 
 _MOVE = r"[PNBRQK]?[a-h]?[1-8]?[-x]?[a-h][1-8](?:=?[nbrqkNBRQK])?|O-O(?:-O)?|0-0(?:-0)?|--|Z0"
 _WORD = re.compile(rf"(?:\d+\.*|\.+)?({_MOVE})?(?:e\.?p\.?)?[+#]*(?:[!?]|\$\d+)*|\W+", re.ASCII)
@@ -53,19 +52,20 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class PgnGame:
-    """One game as it is written.
+    """The text of one game, parsed into words.
 
     Attributes:
-      line: its first line, from 1.
-      headers: by name.
-      moves: words of the form of a move, without numbers and glyphs; with variations, each of them stands
-        between OPEN and CLOSE behind the move that it replaces; with notes, COMMENT and NAG begin others.
-      lines: the line of each of them.
-      marker: the result that ends it; empty if it is missing.
-      strays: words that were skipped, such as `resigns`.
-      error, error_line: the first error in the text, and its line; empty if there is none.
-      place, size: where its lines begin in the text and how long they are together, in characters, as far as
-        the reader was given lines with their ends.
+      line: number of its first line, from 1.
+      headers: values by name.
+      moves: words of the form of a move, without numbers and glyphs. With `variations`, each variation is
+        between OPEN and CLOSE after the move that it replaces; with `notes`, words that begin with COMMENT
+        and NAG are comments and glyphs.
+      lines: the line number of each word in `moves`.
+      marker: the result that ends the game; empty if it is missing.
+      strays: skipped words, such as `resigns`.
+      error, error_line: the first error in the text, and its line; empty and 0 if there is none.
+      place, size: offset of its first line in the text and total length of its lines, in characters; correct
+        only if the reader gets the lines with their ends.
     """
 
     line: int
@@ -105,15 +105,15 @@ def kind_of(word: str) -> tuple[Kind, str]:
 
 
 class GameReader:
-    """Yields the games of a text, one after the other; a broken game does not affect others.
+    """Yields the games of a text; an error in one game does not affect the others.
 
     Args:
-      lines: with or without line ends.
-      variations: keep them among the moves.
-      notes: keep comments and glyphs among them too, and the words that are no moves; comments and glyphs
-        after the result of a game are dropped.
-      deepest: variations within each other.
-      first_line, place: the number of the first line, and where it begins in its file.
+      lines: lines with or without their ends.
+      variations: whether to keep variations in `PgnGame.moves`.
+      notes: whether to keep comments, glyphs and unreadable words in `PgnGame.moves` too; comments and glyphs
+        after a game's result are dropped.
+      deepest: the most nested variations.
+      first_line, place: the number of the first line, and its offset in the file.
     """
 
     def __init__(
@@ -130,17 +130,17 @@ class GameReader:
         self._deepest = deepest
         self._variations = variations
         self._notes = notes
-        self._comment_parts: list[str] = []  # of the open comment
+        self._comment_parts: list[str] = []  # parts of the open comment
         self._kinds: dict[str, tuple[Kind, str]] = {}
         self._number = first_line - 1
-        self._line_start = self._line_end = place  # where the present line begins and ends
+        self._line_start = self._line_end = place  # offsets of the current line's start and end
         self._comment = 0  # line where the open comment began
         self._opened: list[int] = []  # lines where the open variations began
-        self._blank = True  # whether the line before was empty
+        self._blank = True  # whether the previous line was empty
         self._in_moves = False
         self._game: PgnGame | None = None
         self._ready: list[PgnGame] = []
-        self.strays: list[str] = []  # words before, between and behind the games
+        self.strays: list[str] = []  # words before, between and after the games
         self._most_moves, self._most_text, self._most_headers = GAME_MOVES.most, GAME.most, HEADERS.most
         self._text = self._headers = 0  # characters of the game so far
 
@@ -150,7 +150,7 @@ class GameReader:
         yield from self.finish()
 
     def read_line(self, line: str) -> list[PgnGame]:
-        """Returns the games that end before or in the next line."""
+        """Parses the next line; returns the games that end before it or in it."""
         self._number += 1
         self._line_start, self._line_end = self._line_end, self._line_end + len(line)
         if self._number == 1:
@@ -166,7 +166,7 @@ class GameReader:
 
     @property
     def is_between_games(self) -> bool:
-        """Whether no game, comment or variation is open: what follows is read as at the begin of a text."""
+        """Whether no game, comment or variation is open, so a new reader could continue here."""
         return self._game is None and not self._comment and not self._opened
 
     def _pop_games(self) -> list[PgnGame]:
@@ -192,7 +192,7 @@ class GameReader:
                 self._read_moves(line, 0)
 
     def _measure(self, line: str) -> None:
-        """Fails a game whose text or headers are too long; the stored part is bounded anyway."""
+        """Records an error if the game's text is too long; the stored part is bounded anyway."""
         if self._game is None:
             return
         self._text += len(line)
@@ -202,8 +202,8 @@ class GameReader:
     def _is_header(self, line: str) -> bool:
         """Returns whether a line that begins with a bracket is a header.
 
-        An open comment or variation ends where the next game clearly begins; otherwise it would swallow the
-        rest.
+        Inside an open comment or variation, only an Event header after a blank line counts: without this
+        rule, an unclosed comment would swallow all later games.
         """
         if self._comment or self._opened:
             return self._blank and bool(_EVENT.match(line))
@@ -336,7 +336,7 @@ class GameReader:
         return self._game
 
     def _end(self, at: int) -> None:
-        """Ends the game at a place in the text; comments and variations still open are errors of it."""
+        """Ends the current game at offset `at`; a comment or variation still open is an error of the game."""
         if self._comment:
             self._current().fail(self._comment, "a comment that does not end")
             self._add_note("".join(self._comment_parts))
@@ -356,7 +356,7 @@ class GameReader:
 
 
 def _tags(line: str) -> list[tuple[str, str]]:
-    """Returns the headers of a line, (name, value) each; none if any part of it is not a header."""
+    """Returns the headers of a line as (name, value) pairs; none if any part of it is not a header."""
     found = list(_TAG.finditer(line))
     if found and sum(len(tag[0]) for tag in found) == len(line):
         return [(tag[1], tag[2].replace('\\"', '"').replace("\\\\", "\\")) for tag in found]
@@ -365,7 +365,7 @@ def _tags(line: str) -> list[tuple[str, str]]:
 
 
 def as_text(latin: str) -> str:
-    """Returns text that was read as Latin-1, byte by byte, as UTF-8 without a BOM if it is valid UTF-8.
+    """Decodes text that was read as Latin-1 as UTF-8 without a BOM; returns it unchanged if not valid UTF-8.
 
     >>> as_text("caf\u00c3\u00a9"), as_text("caf\u00e9")
     ('caf\u00e9', 'caf\u00e9')
@@ -376,7 +376,7 @@ def as_text(latin: str) -> str:
 
 
 def shown(word: str) -> str:
-    """Returns a word quoted for a message; as UTF-8 if it is valid UTF-8."""
+    """Returns a word quoted for a message, cut to 40 characters; decodes it with `as_text`."""
     word = as_text(word)
     return repr(word if len(word) <= 40 else word[:40] + "...")
 
@@ -393,7 +393,7 @@ def variant_of(headers: dict[str, str]) -> str:
 
 @lru_cache(maxsize=100)
 def _checked_variant(name: str) -> str:
-    """Returns the name of a variant, empty if it is played as standard chess."""
+    """Returns the name of a variant, empty if python-chess plays it as standard chess."""
     with suppress(ValueError):
         if chess.pgn.Headers({"Variant": name}).variant() is chess.Board:
             return ""

@@ -1,4 +1,4 @@
-"""Loops around single board kernels, so that `graphsearch lab bench` measures them and not the calls."""
+"""Loops around single board kernels, so that `graphsearch lab bench` does not measure the call overhead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .board_kernel import generate_moves, make_move
 def expand_many(
     T: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.uint16], rounds: int64
 ) -> int64:
-    """Generates the moves of a position `rounds` times; returns their sum, so that none is left out."""
+    """Generates a position's moves `rounds` times; returns their sum, so no round is optimized away."""
     total = int64(0)
     for _ in range(rounds):
         total += generate_moves(ptr(T, 0), ptr(words, 0), ptr(out, 0))
@@ -30,10 +30,7 @@ def make_many(
     child: NDArray[np.uint64],
     rounds: int64,
 ) -> uint64:
-    """Makes `rounds` moves, taken in turn from the first legal moves of a position.
-
-    Returns the XOR of all keys.
-    """
+    """Makes `rounds` moves, cycling through the legal moves of a position; returns the XOR of all keys."""
     n = generate_moves(ptr(T, 0), ptr(words, 0), ptr(moves, 0))
     mixed = U(child[9])
     for i in range(rounds):

@@ -1,4 +1,4 @@
-"""The rules on arrays of positions: perft, legal moves, and the positions behind them.
+"""Applies the rules to arrays of positions: perft, legal moves, and the positions after them.
 
 words    position 0 | position 1 | ...
 moves    moves of 0 ----| moves of 1 --| ...
@@ -18,7 +18,7 @@ from .board_kernel import PW, generate_moves, in_check, make_move, position_key
 from .legality_kernel import ROOM, kind_of
 from .words import BoardTable
 
-CHECK, MATE = 1, 2  # marks of a move
+CHECK, MATE = 1, 2  # bits of a move's mark
 MAX_LEGAL_MOVES = 256  # room for a move list; no legal position has more than 253
 
 
@@ -26,7 +26,7 @@ MAX_LEGAL_MOVES = 256  # room for a move list; no legal position has more than 2
 def _perft(
     T: BoardTable, stack: Pointer[uint64], moves: Pointer[uint16], cursor: Pointer[int64], depth: int64
 ) -> int64:
-    """Counts leaf positions with an explicit stack: position and move list by ply, next move in `cursor`."""
+    """Counts leaf positions with an explicit stack: a position, a move list and a cursor per ply."""
     total = 0
     ply = 0
     cursor[0] = 0
@@ -76,13 +76,13 @@ def list_all(
     moves: NDArray[np.uint16],
     kinds: NDArray[np.uint8],
 ) -> None:
-    """Lists the legal moves of positions, and the kind of the terminal ones.
+    """Lists the legal moves and the terminal kind of every position.
 
     Args:
       T: the table of `tables.py`. words: `[10 B]` uint64.
-      offsets: `[B + 1]` int64 out, where the moves of each position begin.
+      offsets: `[B + 1]` int64 out, start of each position's moves.
       moves: `[256 B]` uint16 out, in canonical order.
-      kinds: `[B]` uint8 out, as of `terminal_kind` in `board.py`.
+      kinds: `[B]` uint8 out, as `terminal_kind` of `board.py` returns them.
     """
     offsets[0] = 0
     for b in range(len(kinds)):
@@ -100,12 +100,12 @@ def list_moves(
     moves: NDArray[np.uint16],
     marks: NDArray[np.uint8],
 ) -> uint64:
-    """Fills the legal moves of positions in canonical order, and whether each gives check or mate.
+    """Lists the legal moves of positions in canonical order, and marks those that give check or mate.
 
     Args:
       T: the table of `tables.py`. words: `[R * 10]` uint64.
-      counts: `[R]` int16, filled; more than MAX_MOVES are cut off.
-      moves: `[R * MAX_MOVES]` uint16, filled up to each count.
+      counts: `[R]` int16 out, at most MAX_MOVES; further moves are dropped.
+      moves: `[R * MAX_MOVES]` uint16 out, filled up to each count.
       marks: `[R * MAX_MOVES]` uint8 likewise, CHECK | MATE.
     """
     out = np.zeros(ROOM, np.uint16)
@@ -138,12 +138,12 @@ def make_steps(
     children: NDArray[np.uint64],
     keys: NDArray[np.uint64],
 ) -> None:
-    """Fills the positions after legal moves, and their keys.
+    """Writes the positions after legal moves, and their keys.
 
     Args:
       T: the table of `tables.py`. words: `[R * 10]` uint64.
-      of: `[K]` int64, which position each move is of. moves: `[K]` uint16.
-      children: `[K * 10]` uint64, filled. keys: `[K]` uint64, filled.
+      of: `[K]` int64, index of each move's position. moves: `[K]` uint16.
+      children: `[K * 10]` uint64 out. keys: `[K]` uint64 out.
     """
     table = ptr(T, 0)
     for k in range(len(of)):

@@ -1,4 +1,4 @@
-"""The constant table that every board kernel reads: one `uint64` array, addressed by the offsets below."""
+"""Constant tables of the kernels: one `uint64` array for chess, with the offsets below; powers of ten."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RE = BM + 64 * 4  # rook attacks on the empty board [64]
 BE = RE + 64  # bishop attacks on the empty board [64]
 ZO = BE + 64  # Polyglot's 781 random words, then 3 spare
 ZC = ZO + 784  # XOR of the castling words by rights [16]
-CR = ZC + 16  # castling rights kept when a square is left or entered [64]
+CR = ZC + 16  # mask of the castling rights that survive a move from or to a square [64]
 AT = CR + 64  # slider attacks, rooks then bishops
 ROOK_ENTRIES, BISHOP_ENTRIES = 102_400, 5_248  # sum of 2 ** popcount(mask)
 CT = AT + ROOK_ENTRIES + BISHOP_ENTRIES  # clock terms of the key [256]
@@ -70,7 +70,7 @@ Words = NDArray[np.uint64]
 
 @cache
 def load_tables() -> Words:
-    """Returns the table, `uint64[TABLE_WORDS]`, built once per process (some 40 ms)."""
+    """Returns the table, `uint64[TABLE_WORDS]`, read-only; built once per process (some 40 ms)."""
     table = np.zeros(TABLE_WORDS, np.uint64)
     _fill_leapers_and_lines(table)
     _fill_hash_words(table)
@@ -132,7 +132,7 @@ def _ray(square: int, step: tuple[int, int]) -> list[int]:
 
 
 def _relevant_squares(square: int, steps: tuple[tuple[int, int], ...]) -> int:
-    """Returns the squares whose occupation matters: every ray without its last square."""
+    """Returns the squares of all rays but the last of each, whose occupancy cannot change the attacks."""
     return sum(1 << s for step in steps for s in _ray(square, step)[:-1])
 
 
@@ -156,7 +156,7 @@ def _attacks(square: int, occupancies: Words, steps: tuple[tuple[int, int], ...]
     return result
 
 
-LEAST_POWER, MOST_POWER = -292, 324  # of ten, for all numbers of 64 bits
+LEAST_POWER, MOST_POWER = -292, 324  # powers of ten that writing any float64 needs
 
 
 @cache

@@ -1,7 +1,6 @@
 """Values as people read them: WDL, Q, centipawns, and their score types.
 
-Every value is seen by the side to move at the node that holds it; `negate` is the only way
-to the other side.
+Every value is from the view of the side to move at its node; only `negate` changes the view.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ D_SCALE = 1000  # draw probability is stored per mille, the unit of UCI_ShowWDL
 # lc0's score type `centipawn`: cp = 90 tan(1.5637541897 Q); Q = +-1 gives about +-12800.
 CP_FACTOR = 90.0
 CP_SLOPE = 1.5637541897
-# the fallback of its score type `WDL_mu`: W, D or L at most 0.0001, W or L below some 0.002
+# lc0's fallback for its score type `WDL_mu`: where W, D or L is at most 0.0001, or W or L below about 0.002
 FALLBACK_FACTOR, FALLBACK_SLOPE = 45.0, 1.56728071628
 LEAST_CHANCE, MOST_CERTAIN = 0.0001, 0.996
 
-MATE_CE = 32767  # the largest `ce` of EPD: mated now, as the other side sees it
-MOST_CP = 1000  # where losses are counted, a value is at most ten pawns
+MATE_CE = 32767  # the largest `ce` of EPD: the opponent is mated
+MOST_CP = 1000  # for losses of a move, a value is cut to ten pawns
 
 SCORE_TYPES = WDL_MU, CENTIPAWN = "WDL_mu", "centipawn"  # lc0's names; the first is the default
 _shown = [WDL_MU]  # the type of every cp that this process shows,
@@ -50,7 +49,7 @@ class WDL:
 
 
 def negate(q: float) -> float:
-    """Returns a Q, a bound or a score of one side as the other side sees it.
+    """Returns a Q, a bound or a score from the other side's view; never -0.0.
 
     >>> negate(0.25), negate(0.0)
     (-0.25, 0.0)
@@ -59,7 +58,7 @@ def negate(q: float) -> float:
 
 
 def draw_beside(q: float, d: float) -> float:
-    """Returns the draw probability of a value with mean `q`: `d`, cut to at most 1 - |q|.
+    """Returns the draw probability of a value with mean `q`: `d`, limited to [0, 1 - |q|].
 
     >>> draw_beside(0.5, 0.25), draw_beside(0.75, 0.5)
     (0.25, 0.25)
@@ -68,7 +67,7 @@ def draw_beside(q: float, d: float) -> float:
 
 
 def wdl_from_q(q: float, d: float) -> WDL:
-    """Returns the WDL with mean `q` and draw probability `d`, `d` cut to at most 1 - |q|.
+    """Returns the WDL with mean `q` and draw probability `d`, with `d` limited to [0, 1 - |q|].
 
     >>> wdl_from_q(0.5, 0.25)
     WDL(win=0.625, draw=0.25, loss=0.125)
@@ -89,9 +88,9 @@ def cp_from_q(q: float) -> int:
 def cp_from_wdl(q: float, draw: float) -> int:
     """Returns lc0's centipawns (`WDL_mu`) of a value with mean `q` and draw probability `draw`.
 
-    100 is an even chance to win. W and L are taken for the tails of a logistic distribution with mean mu,
-    `W = sigmoid((mu - 1) / s)` and `L = sigmoid((-mu - 1) / s)`; cp is 100 mu. Where W, D or L is next to
-    nothing, and beyond a pawn where that says more, a tangent of Q takes its place, as in lc0.
+    100 means a win probability of one half. The model takes W and L as tails of a logistic distribution with
+    mean mu, `W = sigmoid((mu - 1) / s)` and `L = sigmoid((-mu - 1) / s)`; cp is 100 mu. As in lc0, a tangent
+    of Q replaces it where W, D or L is almost 0, and beyond one pawn where the tangent is larger.
 
     >>> cp_from_wdl(0.4, 0.4), cp_from_wdl(-0.4, 0.4), cp_from_wdl(0.0, 0.7)
     (100, -100, 0)
@@ -110,20 +109,20 @@ def cp_from_wdl(q: float, draw: float) -> int:
 def cp_by(score_type: str, q: float, draw: float | None) -> int:
     """Returns the centipawns of a value by one of `SCORE_TYPES`.
 
-    A value of a book is backed up without draws: where nobody knows them (None), it goes by Q alone.
+    Without a draw probability (None) it uses Q alone; book values, for example, are backed up without draws.
     """
     return cp_from_wdl(q, draw) if score_type == WDL_MU and draw is not None else cp_from_q(q)
 
 
 def cp_of(q: float, draw: float | None = None) -> int:
-    """Returns the centipawns of a value by the score type that is shown (`shown_score_type`)."""
+    """Returns the centipawns of a value by the current score type (`shown_score_type`)."""
     return cp_by(shown_score_type(), q, draw)
 
 
 def loss_of(best_cp: int, cp: int) -> int:
     """Returns the centipawns that a move loses against the best one, at least 0.
 
-    Values count as at most ten pawns, so in a won position little is lost.
+    Both values are cut to ten pawns, so differences between clearly won positions do not count.
 
     >>> loss_of(50, 20), loss_of(1400, 1100), loss_of(1400, 900), loss_of(0, 30)
     (30, 0, 100, 0)
@@ -132,12 +131,12 @@ def loss_of(best_cp: int, cp: int) -> int:
 
 
 def clipped(cp: int) -> int:
-    """Returns centipawns within ten pawns: what is beyond says only that the game is won."""
+    """Returns centipawns cut to ten pawns either way; a larger value says only that the game is won."""
     return max(-MOST_CP, min(MOST_CP, cp))
 
 
 def show_scores_by(score_type: str) -> None:
-    """Sets the score type of every cp that this process shows.
+    """Sets the score type of all centipawns that this process shows.
 
     Raises:
       InvalidParameterError: if it is none of `SCORE_TYPES`.
@@ -149,7 +148,7 @@ def show_scores_by(score_type: str) -> None:
 
 @contextmanager
 def scores_by(score_type: str | None) -> Iterator[None]:
-    """Sets the score type for one thread inside a `with` block; None: that of the process."""
+    """Sets the score type for the current context inside a `with` block; None: the process's type."""
     token = _inside.set(score_type)
     try:
         yield
@@ -158,7 +157,7 @@ def scores_by(score_type: str | None) -> Iterator[None]:
 
 
 def shown_score_type() -> str:
-    """Returns the score type of every cp that is shown here.
+    """Returns the score type of the current context, or else of the process.
 
     >>> with scores_by(CENTIPAWN):
     ...     shown_score_type(), cp_of(0.25, 0.74), cp_of(0.25, 0.0)

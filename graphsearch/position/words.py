@@ -1,4 +1,4 @@
-"""The packed position: its ten words, and the fields of the one that is no bitboard. Without Numba.
+"""The packed position: its ten words, and the bit fields of META. Does not import Numba.
 
 A position is `uint64[10]`; `schema/node_record.md` is its reference. Square 0 is a1, 7 is h1, 63 is h8.
 
@@ -10,7 +10,7 @@ A position is `uint64[10]`; `schema/node_record.md` is its reference. Square 0 i
                the right; all 0 unless Chess960
           9    KEY: the Polyglot key
 
-The word of a kind of men is also the number of that kind; a promotion is told by it.
+A kind of man has the number of its word, also in promotions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ BLACK_TO_MOVE = 1
 CASTLING_SHIFT, CASTLING_BITS = 1, 15
 EN_PASSANT_SHIFT, EN_PASSANT_BITS = 5, 127
 CLOCK_SHIFT, CLOCK_BITS = 12, 255
-CHESS960_SHIFT, CHESS960_BITS = 20, (1 << 13) - 1  # whether, and the files
+CHESS960_SHIFT, CHESS960_BITS = 20, (1 << 13) - 1  # the bit, and the four files
 CHESS960 = 1 << CHESS960_SHIFT
 ROOK_FILES_SHIFT, FILE_BITS = CHESS960_SHIFT + 1, 3  # of each of the four
 STANDARD_ROOK_FILES = 7 | 0 << 3 | 7 << 6 | 0 << 9  # K Q k q
-META_BITS = CHESS960_SHIFT + 13  # above them all is 0
+META_BITS = CHESS960_SHIFT + 13  # the bits above are 0
 KING_FILE = 4  # of standard castling
 WITHOUT_CLOCK = ((1 << META_BITS) - 1) & ~(CLOCK_BITS << CLOCK_SHIFT)
 

@@ -1,7 +1,7 @@
-"""Numbers as text, digit for digit as Python's `repr` writes them; squares and FENs.
+"""Writes numbers digit for digit as Python's `repr` does, and squares and FENs.
 
-The shortest digits that are read back as the same number are found by Schubfach (Raffaello Giulietti, "The
-Schubfach way to render doubles"); its names are kept.
+Schubfach (Raffaello Giulietti, "The Schubfach way to render doubles") finds the shortest digits that parse to
+the same number; the variable names are the paper's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _write_digits(value: uint64, count: int64, out: Pointer[uint8], at: int64) -
 
 @inner
 def write_integer(value: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes a whole number; returns where it ends."""
+    """Writes an integer; returns its end."""
     if value < 0:
         out[at] = DASH
         at += 1
@@ -57,7 +57,7 @@ def write_integer(value: int64, out: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def _times_power(powers: Pointer[uint64], k: int64, factor: uint64) -> uint64:
-    """Returns `factor * g >> 128`, where g is the power of ten; its last bit says whether it was rounded."""
+    """Returns `factor * g >> 128`, g being the power of ten; sets the last bit if the result is inexact."""
     i = 2 * (k - LEAST_POWER)
     low = mulhi(powers[i], factor)
     middle = powers[i + 1] * factor + low
@@ -67,11 +67,11 @@ def _times_power(powers: Pointer[uint64], k: int64, factor: uint64) -> uint64:
 
 @inner
 def _shortest(powers: Pointer[uint64], fraction: int64, exponent: int64) -> tuple[uint64, int64]:
-    """Returns digits d and a power k of ten for a positive number, `d * 10 ** k`; d may end in zeros."""
+    """Returns digits d and an exponent k of a positive number, `d * 10 ** k`; d may end in zeros."""
     c, q = U(fraction), int64(1 - BIAS)
     if exponent:
         c, q = U(fraction | 1 << FRACTION_BITS), exponent - BIAS
-    uneven = fraction == 0 and exponent > 1  # the number below is only half as far away
+    uneven = fraction == 0 and exponent > 1  # the next smaller number is only half as far away
     k = (q * 1262611 - (524031 if uneven else 0)) >> 22  # floor(log10(2 ** q)), or of 3/4 of that
     h = U(q + ((-k * 1741647) >> 19) + 1)  # floor(log2(10 ** -k))
     vb = _times_power(powers, -k, FOUR * c << h)
@@ -110,7 +110,7 @@ def _write_scientific(digits: uint64, count: int64, exponent: int64, out: Pointe
 
 @inner
 def _write_fixed(digits: uint64, count: int64, point: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes "0.00ddd", "dd.d" or "dd00.0", with the point behind so many digits; returns the end."""
+    """Writes "0.00ddd", "dd.d" or "dd00.0", with the point after `point` digits; returns the end."""
     if point <= 0:
         out[at] = NOUGHT
         out[at + 1] = POINT
@@ -129,10 +129,10 @@ def _write_fixed(digits: uint64, count: int64, point: int64, out: Pointer[uint8]
 
 @inner
 def write_float(powers: Pointer[uint64], bits: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes a finite float64 as `repr` does; returns where it ends.
+    """Writes a finite float64 as `repr` does; returns its end.
 
     Args:
-      powers: `load_powers()`. bits: those of the number, int64.
+      powers: `load_powers()`. bits: the number's 64 bits as int64.
     """
     if bits < 0:
         out[at] = DASH
@@ -153,7 +153,7 @@ def write_float(powers: Pointer[uint64], bits: int64, out: Pointer[uint8], at: i
 
 @inner
 def write_square(square: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes the name of a square; returns where it ends."""
+    """Writes the name of a square; returns its end."""
     out[at] = LOWER_A + (square & 7)
     out[at + 1] = RANK_ONE + (square >> 3)
     return at + 2
@@ -180,7 +180,7 @@ def _write_placement(s: Position, out: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def _letter_of_right(s: Position, right: int64) -> int64:
-    """Returns the letter of a castling right in X-FEN: its rook's file if another rook stands further out."""
+    """Returns the X-FEN letter of a castling right: the rook's file if another own rook is further out."""
     rook = rook_square(s[META], right)
     beyond = ((ONE << U(rook)) - ONE) & BACK_RANK << U(rook & 56)  # the squares below it on its rank
     if right & 1 == 0:
@@ -205,7 +205,7 @@ def _write_rights(s: Position, out: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def write_fen(s: Position, number: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes the FEN of a position as `board.fen_of` does; returns where it ends."""
+    """Writes the FEN of a position as `board.fen_of` does, with move number `number`; returns its end."""
     at = _write_placement(s, out, at)
     out[at] = SPACE
     out[at + 1] = BLACK_TURN if side_to_move(s) else WHITE_TURN

@@ -1,6 +1,6 @@
-"""Datasette over graph files: boards for FENs, and functions that know positions and records.
+"""Datasette over graph files: boards for FENs, and SQL functions over positions and records.
 
-    record(fen)     the record of a position as JSON, as `graphsearch show --json` has it; NULL if unknown
+    record(fen)     the record of a position as JSON, as `graphsearch show --json` prints it; NULL if unknown
     san(fen, move)  a move in SAN
 
 and `key`, `after` and `cp`, as `graphsearch lab sql` has them. A search may write the file meanwhile.
@@ -28,7 +28,7 @@ LONGEST_FEN = 120
 
 @hookimpl
 def prepare_connection(conn: sqlite3.Connection) -> None:
-    """Gives a connection the functions; `record` only if its file is a graph."""
+    """Registers the functions with a connection; `record` only if its file is a graph."""
     for one in PURE:
         conn.create_function(one.name, one.arguments, _null_for_null(one.call), deterministic=one.fixed)
     path = conn.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0]
@@ -57,7 +57,7 @@ def _board_of(value: object) -> chess.Board | None:
 
 
 class _Records:
-    """Reads records for one connection; the file is opened when the first is wanted."""
+    """Reads records for one connection; opens the file at the first call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class _Records:
 
 
 def _null_for_null(call: Callable[..., Value]) -> Callable[..., Value]:
-    """Returns a function that is NULL if one of its values is."""
+    """Wraps a function: returns NULL if an argument is NULL."""
 
     def function(*values: object) -> Value:
         return None if any(value is None for value in values) else call(*values)

@@ -1,6 +1,6 @@
 """Compares two graph files: changes of the positions of both, and positions that only one of them holds.
 
-Both are read in step, in the order of their records; memory holds only the rows of the answer.
+Reads both in step, in the order of their records; only the rows of the answer stay in memory.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..position.values import D_SCALE, cp_of
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
 from ..store.portions import all_records
 from ..store.record.node import RecordBatch
+from ..store.record.ranking import visits_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
@@ -35,7 +36,7 @@ _Row = TypeVar("_Row")
 _Coded = TypeVar("_Coded", int, Ints)
 _Figure = TypeVar("_Figure", float, Floats)
 
-OTHER_MOVE = 0.05  # of Q: what another best move counts among changes
+OTHER_MOVE = 0.05  # change of Q that another best move counts as
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,10 @@ class Difference(Answer):
       old, new: the files. evaluators: descriptions of both; with different evaluators every value differs.
       cp: least change of Q that counts, in centipawns.
       same: positions of both files with equal numbers in their records.
-      both: positions of both files. counts: how many of them changed, by kind of change.
+      both: number of positions of both files. counts: number of changed ones, by kind of change.
       only_old, only_new: number of positions that only one file holds.
-      changes: the changed positions that matter most. gone, come: the most visited ones of one file alone.
+      changes: the changed positions of the largest weight (`matter`).
+      gone, come: the most visited positions that only the old or only the new file holds.
     """
 
     old: str
@@ -116,8 +118,8 @@ def diff(
 
     Args:
       old, new: the files; they are only read. cp: least change of Q that counts, in centipawns.
-      what: kinds of change whose positions are listed; all kinds are counted.
-      top: how many positions of each kind are listed: changes by how much they matter, others by visits.
+      what: kinds of change to list; all kinds are counted.
+      top: number of positions listed of each kind: changes by weight (`matter`), others by visits.
       on_progress: called with the records read and all records.
 
     Raises:
@@ -161,7 +163,7 @@ class _Records:
         return int(self.keys[-1])
 
     def below(self, key: int) -> tuple[_Records, _Records | None]:
-        """Returns the records up to a sort key, and the others, None if there are none."""
+        """Splits the records at a sort key: those up to it, and the others, None if there are none."""
         end = int(np.searchsorted(self.keys, np.uint64(key), "right"))
         size = len(self.batch)
         rest = None if end == size else _Records(self.batch.part(end, size), self.keys[end:])
@@ -174,7 +176,7 @@ def _stream(store: Store) -> Iterator[_Records]:
 
 
 def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
-    """Yields the records of two files side by side: those of the same positions together."""
+    """Yields the records of two files in step: records of the same position come together."""
     streams = (_stream(one), _stream(other))
     held = [next(stream, None) for stream in streams]
     nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))
@@ -248,7 +250,7 @@ class Most(Generic[_Row]):
 
     @property
     def least(self) -> float:
-        """The weight that another row must exceed."""
+        """The weight that a new row must exceed."""
         return self._rows[0][0] if self._count and len(self._rows) == self._count else -1.0
 
     def places(self, weights: Ints | Floats, places: Ints) -> list[int]:
@@ -310,14 +312,12 @@ class _Comparison:
         self._note_changes(take(old.batch, places[other]), take(new.batch, other))
 
     def _note_alone(self, most: Most[Callable[[], Alone]], batch: RecordBatch) -> None:
-        from ..store.upkeep.prune import visits_of
-
         visits = visits_of(batch)
         for i in most.places(visits, np.arange(len(visits))):
             most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))
 
     def _note_changes(self, old: RecordBatch, new: RecordBatch) -> None:
-        """Counts changes of records of the same positions, and notes those that matter most."""
+        """Counts the changes of records of the same positions, and keeps those of the largest weight."""
         a, b = values_of(old), values_of(new)
         changed = {
             BEST: (a.best != b.best) & (a.best >= 0) & (b.best >= 0),
@@ -335,16 +335,16 @@ class _Comparison:
 
 
 def _weights(a: _Values, b: _Values, best: NDArray[np.bool_]) -> Floats:
-    """Returns how much changes matter, as `matter`."""
+    """Returns the weights of changes by `matter`, with the smaller visits of both values."""
     visits = np.minimum(a.visits, b.visits).astype(np.float64)
     return matter(visits, (b.q - a.q).astype(np.float64), best.astype(np.float64))
 
 
 def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
-    """Returns how much changes matter, of numbers or arrays: the change of Q times the visits of both values.
+    """Returns the weight of a change, for numbers or arrays: the change of Q times the visits.
 
-    Another best move (`best` is 1 then, else 0) counts like a change of Q by `OTHER_MOVE`, so those of few
-    visits come late.
+    Another best move (`best` is 1, else 0) counts as a further change of Q by `OTHER_MOVE`, so changes with
+    few visits rank low.
 
     >>> matter(100.0, -0.25, 1.0)
     30.0
@@ -354,7 +354,7 @@ def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
 
 
 def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
-    """Returns which values differ by at least so many centipawns."""
+    """Returns a mask of the values that differ by at least `cp` centipawns."""
     found = np.zeros(len(a.q), bool)
     places = np.nonzero((a.q != b.q) | (a.draws != b.draws))[0]
     columns = (values[places].tolist() for values in (a.q, a.draws, b.q, b.draws))
@@ -363,7 +363,7 @@ def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
     return found
 
 
-# rows are made at the end, of few records: making them takes longer than all else
+# rows are made at the end, for few records: making them takes longer than everything else
 def alone_maker(record: RecordBatch) -> Callable[[], Alone]:
     """Returns a function that makes the row of one record."""
     record = record.copied()

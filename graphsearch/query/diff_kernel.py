@@ -27,7 +27,7 @@ from ..store.record.bounds_kernel import (
 from ..store.record.node_kernel import lower_in, upper_in
 
 MOST_MOVES = 256
-OPEN = int64(2)  # of a move: nothing is proven exactly; else its result
+OPEN = int64(2)  # result of a move without an exact proof; a proven result is -1, 0 or 1
 
 
 @inner
@@ -131,7 +131,7 @@ def _best_edge(
 
 @inner
 def _move_at(c: Records, i: int64, k: int64, keys: Pointer[int64]) -> int64:
-    """Returns the place in canonical order of the move that is k-th in descending P."""
+    """Returns the index in canonical order of the move that is k-th in descending P."""
     first = c.code_offsets[i]
     rank_codes(adv(c.codes, first), c.code_offsets[i + 1] - first, k + 1, keys)
     return ranked_move(keys[k])
@@ -180,8 +180,8 @@ def worth(
     Args:
       T: the table of `position/tables.py`. columns: a batch of sound records, as `Columns`.
       visits: int64, node N. q: float32, node Q. draws: int64, draw share per mille.
-      bounds: int64, `lower * 4 + upper`. best: int64, the best move's place in canonical order, -1 if none is
-        known: without visits.
+      bounds: int64, `lower * 4 + upper`. best: int64, the best move's index in canonical order, -1 if none is
+        known (no visits).
     """
     c = pointers(columns)
     Tp = ptr(T, 0)
@@ -216,7 +216,7 @@ def worth(
 def find_same(old: Columns, new: Columns, places: NDArray[np.int64], same: NDArray[np.bool_]) -> None:
     """Marks the records of `new` that equal their partner of `old` in every number.
 
-    Runs, evaluators and clocks are not compared. `places`: from `store.codec.columns_kernel.pair`.
+    Ignores runs, evaluators and clocks. `places`: from `store.codec.columns_kernel.pair`.
     """
     a, b = pointers(old), pointers(new)
     for j in range(len(places)):

@@ -26,7 +26,7 @@ from ..store.store import Store
 from ..store.tables import opinions as table
 from ..store.tables.opinions import BY_POLICY, BY_VALUE, Opinion
 
-LOOKED_AT = 4  # times as many rows as requested are read at least: their visits have changed
+LOOKED_AT = 4  # least rows to read, as a multiple of the requested ones: their visits have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Disagreements:
 
     Attributes:
       first, second: the file's evaluator, and the evaluator of the opinions.
-      opinions: how many positions have one. rows: largest weights first.
-      lost: positions with an opinion that the file no longer holds.
+      opinions: number of positions with one. rows: largest weights first.
+      lost: number of positions with an opinion that the file no longer holds.
     """
 
     by: str
@@ -90,13 +90,13 @@ def disagree(
     """Returns the positions where a second opinion differs most from a file's evaluator, weighted by visits.
 
     The table of opinions orders the candidates by the visits at the time of the opinion; the answer uses the
-    records as they are now. A position whose visits have grown much since is found only after its opinion is
-    given again.
+    records as they are now. If a position has got many visits since then, it is found only after its opinion
+    is renewed.
 
     Args:
       path: the graph file; it is only read, also while a search writes it.
       evaluator: number or name of the second evaluator, as far as it is unique; None if there is only one.
-      top: how many positions. min_visits: least node N.
+      top: most positions. min_visits: least node N.
       by: `value` or `policy`.
 
     Raises:
@@ -130,7 +130,6 @@ def _counts(store: Store) -> dict[int, int]:
 
 
 def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:
-    """Returns the number of the requested evaluator."""
     fitting = [number for number in known if wanted is None or _is_called(wanted, number, known[number])]
     if len(fitting) == 1:
         return fitting[0]
@@ -145,7 +144,7 @@ def _is_called(wanted: str, number: int, identity: EvaluatorIdentity) -> bool:
 
 
 def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> tuple[list[Disagreement], int]:
-    """Returns the positions of the largest weights, largest first, and how many the file no longer holds."""
+    """Returns the positions of the largest weights, largest first, and the number of lost ones."""
     best: list[tuple[float, int, Disagreement]] = []
     lost = 0
     for place, opinion in enumerate(table.ranked(store, number, by, min_visits)):

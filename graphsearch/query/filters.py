@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import InvalidParameterError
 from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
-from ..store.upkeep.prune import visits_of
+from ..store.record.ranking import visits_of
 
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
 MEN = "men"
@@ -31,7 +31,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class PieceCount:
-    """A condition on how many men of a kind there are; `letter` is that of a FEN, or `men` for all."""
+    """A condition on the number of men of one kind; `letter` is a FEN letter, or `men` for all."""
 
     letter: str
     comparison: str
@@ -52,8 +52,7 @@ class PieceCount:
 def read_pieces(text: str) -> tuple[PieceCount, ...]:
     """Returns the conditions of a text such as `P<=4, Q=0`, or of a signature such as `KRPkrp`.
 
-    Letters are those of a FEN, White's in capitals; `men` counts all. A signature lists all men of both
-    sides.
+    Letters are FEN letters, White's in capitals; `men` counts all. A signature lists all men of both sides.
 
     Raises:
       InvalidParameterError: if it is neither; the message names the wrong part.
@@ -119,7 +118,7 @@ class Filters:
 
     @property
     def asks_tables(self) -> bool:
-        """Whether tables of games or books are needed."""
+        """Whether a condition needs the tables of games or books."""
         return (
             self.in_games or self.in_book is not None or self.min_ply is not None or self.max_ply is not None
         )

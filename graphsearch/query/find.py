@@ -64,7 +64,7 @@ def find(
 
     Args:
       path: the graph file; it is only read.
-      limit: end after so many.
+      limit: end after so many positions.
       on_progress: called with the records read and all records.
 
     Raises:
@@ -95,7 +95,7 @@ class _Advance:
         self._on_progress = on_progress
 
     def past(self, stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
-        """Yields the hits of a file, and counts the records beside them."""
+        """Yields the hits of a file, and counts the records read with them."""
         for size, hits in stream:
             yield hits
             self._done += size
@@ -104,7 +104,7 @@ class _Advance:
 
 
 def _hits(portion: Portion, filters: Filters) -> tuple[int, RecordBatch]:
-    """Returns the number of records, and those that satisfy the conditions on records; on any thread."""
+    """Returns the number of records, and those that satisfy the conditions on records; for any thread."""
     batch, newest = portion.versions()
     return len(newest), take(batch, newest[filters.mask(batch)[newest]])
 
@@ -168,7 +168,7 @@ class _Tables:
             return dict(checked(self._store.connection.execute(statement, values), *columns))
 
     def passing(self, keys: Sequence[str]) -> dict[str, int | None]:
-        """Returns a mask of the positions that pass, with their ply if a table has it."""
+        """Returns the keys of the positions that pass, with their ply; None if no table has it."""
         wanted = json.dumps(list(keys))
         games = self._ask(
             "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))",

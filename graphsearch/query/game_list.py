@@ -1,4 +1,4 @@
-"""The imported games as a list: by player, opening, result, rating, date, file and position. Reads only."""
+"""Lists imported games by player, opening, result, rating, date, file and position. Reads only."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameFilters:
-    """What games are wanted; all conditions must hold.
+    """Conditions on games; a game must satisfy all of them.
 
     Attributes:
-      player: his name, or beginnings of words in it. color: his colour. opponent: likewise, the other side.
+      player: a name, or beginnings of words in it. color: the player's colour.
+      opponent: name of the other side, likewise.
       opening: an ECO code or its beginning (B, B9, B90), or part of the name of an opening.
       result: `1-0`, `0-1`, `1/2-1/2` or `*`. least_elo, most_elo: of both players.
       since, until: dates: 2024, 2024-05 or 2024-05-17. file: part of the name of the PGN file.
-      position: games that reach it, whatever their order of moves.
+      position: a position that the game reaches, by any order of moves.
     """
 
     player: str = ""
@@ -53,7 +54,7 @@ class GameFilters:
     position: chess.Board | None = None
 
     def check(self) -> None:
-        """Raises InvalidParameterError for a condition that cannot be read."""
+        """Raises InvalidParameterError for an invalid condition, InvalidPositionError for the position."""
         if self.result is not None and self.result not in RESULTS:
             raise InvalidParameterError(f"a result is one of {', '.join(RESULTS)}, not {self.result!r}")
         for date in (self.since, self.until):
@@ -65,10 +66,11 @@ class GameFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Which part of a list is wanted.
+    """The order of a list, and the part to return.
 
     Attributes:
-      by: of `SORTS`. down: the greatest first. first: games to pass over. most: games to list, -1 for all.
+      by: one of `SORTS`. down: greatest first. first: number of games to skip.
+      most: number of games to list, -1 for all.
     """
 
     by: str = "date"
@@ -87,10 +89,10 @@ class ListedGame(Answer):
     """A game of the list.
 
     Attributes:
-      source, number: of its file, and its number there. plies: half-moves.
-      eco, opening: as its file says and as its moves say; None if unknown.
+      source, number: number of its file, and of the game in it. plies: half-moves.
+      eco: code in the file, else by the moves. opening: by the moves; None if unknown.
       file: name of its PGN file when it was imported.
-      ply: half-moves before the wanted position; None without one.
+      ply: half-moves before the requested position; None without one.
     """
 
     json_keys = (
@@ -111,16 +113,17 @@ class ListedGame(Answer):
 
     @property
     def eco(self) -> str | None:
-        """Code of the opening: that of the file, else that of the moves."""
+        """Code of the opening in the file, else by the moves."""
         return self.row.eco or (self.opening and self.opening[:3])
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGames(Answer):
-    """The answer of `games --list`: some of the games that are wanted.
+    """The answer of `games --list`: a part of the matching games.
 
     Attributes:
-      all_games: games of the file. total: games that are wanted. files: names of the PGN files, by source.
+      all_games: number of games in the file. total: number of matching games.
+      first: number of skipped games. files: names of the PGN files, by source.
     """
 
     json_keys = "all_games total first games files"
@@ -135,13 +138,13 @@ class ListedGames(Answer):
 def list_games(
     path: str | os.PathLike[str], filters: GameFilters | None = None, order: Order | None = None
 ) -> ListedGames:
-    """Returns imported games by conditions, in an order.
+    """Returns the imported games that satisfy the conditions, in the given order.
 
     Args:
       path: the graph file; it is only read. filters: None: all games. order: None: the latest hundred.
 
     Raises:
-      InvalidParameterError: for conditions that cannot be read, or if the file keeps no games.
+      InvalidParameterError: for an invalid condition or order, or if the file keeps no games.
       InvalidPositionError: if the position is not legal.
       StoreError: if the file cannot be read.
     """
@@ -196,7 +199,7 @@ def _sources(filters: GameFilters, files: dict[int, str]) -> Sequence[int] | Non
 
 
 def _sides(store: Store, filters: GameFilters) -> Sequence[Sides] | None:
-    """Returns who may be White and Black together; None if it does not matter."""
+    """Returns the allowed pairs of White and Black players; None if all are allowed."""
     mine, other = _named(store, filters.player), _named(store, filters.opponent)
     if mine is None and other is None:
         return None
@@ -209,5 +212,5 @@ def _sides(store: Store, filters: GameFilters) -> Sequence[Sides] | None:
 
 
 def _named(store: Store, name: str) -> Sequence[int] | None:
-    """Returns the numbers of the players of a name; None if no name is given."""
+    """Returns the numbers of the players that match a name; None if no name is given."""
     return [number for number, known in player_names(store) if matches(name, known)] if name.strip() else None

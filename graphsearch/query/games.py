@@ -17,7 +17,7 @@ from ..store.record.ranking import edge_of, node_mean
 from ..store.tables import games as tables
 from .source import RecordSource, opened
 
-TRUSTED_GAMES = 20  # at a position, from which on shares of games count instead of P
+TRUSTED_GAMES = 20  # with so many games at a position, their shares count instead of P
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PlayedMove(Answer):
       white_percent, draw_percent, black_percent: shares of the games with a result; None without such games.
       share: of the games at the position, in [0, 1]; None if there are none.
       score: mean result in [0, 1]; None without results.
-      n: edge N; n_share: of all edge N, in [0, 1]; q: edge Q, cp likewise. None where the search has none.
+      n: edge N; n_share: of all edge N, in [0, 1]; q: edge Q; cp: in centipawns. None if the search has none.
       difference: `score` as a value in [-1, 1], minus q; None if one of them is missing.
     """
 

@@ -26,14 +26,14 @@ class HistoryPoint(Answer):
     Attributes:
       run: number of the run. kind: `search` or another reason to ask an evaluator; None if the file no longer
         lists the run. evaluator: number of its evaluator, None likewise.
-      book: name of the book whose values these are; None: those of the search.
+      book: name of the book with these values; None: values of the search.
       saved: when, ISO 8601 in UTC.
       n: node N. q: node Q; in a book, the value there. cp: the same in centipawns.
       win, draw, loss: of Q; None in a book, whose values have no draws.
       depth: mean plies of the visits of the search so far; None if it is not known.
       positions: of the book; None without one.
       best_move, best_san: the best move, None without moves.
-      changed: whether the best move differs from that of the point before, of the search or of the same book.
+      changed: whether the best move differs from the previous point of the search, or of the same book.
       pv, line: the first moves of the best line, in UCI and in SAN; empty if it is not known.
     """
 
@@ -113,7 +113,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
 
 
 def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPoint]:
-    """Returns the points of searches and books in the order of runs, not marked yet."""
+    """Returns the points of searches and books in the order of runs; `changed` is not set yet."""
     parts = source.store.parts
     saves = [save for part in parts for save in table.of_root(part, key)]
     grown = [save for part in parts for save in table.of_books(part, key)]
@@ -125,7 +125,7 @@ def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPo
 
 
 def _marked(points: Iterable[HistoryPoint]) -> list[HistoryPoint]:
-    """Returns the points, marked where the best move changed."""
+    """Returns the points with `changed` set."""
     last: dict[str | None, str | None] = {}
     marked = []
     for point in points:
@@ -185,7 +185,7 @@ def _of_run(number: int, run: RunInfo | None) -> dict[str, Any]:
 
 
 def _moves(root: chess.Board, best: str | None, pv: tuple[str, ...]) -> dict[str, Any]:
-    """Returns best move and line with their SAN, as far as the moves are legal: a file may say anything."""
+    """Returns the best move and the line with their SAN, up to the first illegal move of the file."""
     sans = _sans(root, pv)
     first = _sans(root, (best,) if best else ())
     return {"best_move": best, "best_san": first[0] if first else None, "pv": pv[: len(sans)], "line": sans}

@@ -22,9 +22,9 @@ Spans = list[tuple[int, int, HistoryPoint]]  # first and last place, and the fir
 
 
 def draw_history(found: History, path: Path) -> None:
-    """Draws a history with at least one point into a PNG or SVG file, as the name ends.
+    """Draws a history with at least one point into a PNG or SVG file, by the ending of its name.
 
-    Saves stand side by side in their order; a band is a run. Values are seen by the side to move.
+    The x axis is the order of saves; a band is a run. Values are seen by the side to move.
 
     Raises:
       GraphSearchError: if the drawing library is missing.
@@ -114,7 +114,7 @@ def _draw_visits(axes: Axes, points: Sequence[HistoryPoint]) -> None:
 
 
 def _draw_runs(axes: Axes, found: History, *, named: bool) -> None:
-    """Shades every second run, and marks where another evaluator takes over."""
+    """Shades every second run, and marks changes of the evaluator."""
     runs = _runs(found.points)
     for first, last, _ in runs[1::2]:
         axes.axvspan(first - 0.5, last + 0.5, color=BAND, zorder=0, linewidth=0)
@@ -131,7 +131,7 @@ def _draw_runs(axes: Axes, found: History, *, named: bool) -> None:
 
 
 def _name_runs(axes: Axes, runs: Spans) -> None:
-    """Writes the first save of each run under it, as far as there is room: dates, or times of one day."""
+    """Labels runs with the date of their first save, or the time if all are of one day, as room allows."""
     shown = runs[:: -(-len(runs) // MOST_DATES)]
     one_day = len({point.saved[:10] for _, _, point in runs}) == 1
     axes.set_xticks(

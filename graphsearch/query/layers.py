@@ -1,6 +1,6 @@
-"""Layout of a picture in layers: branches stay whole, and neighbours near each other. Pure.
+"""Lays out a graph in layers: branches stay whole, and neighbours near each other. Pure.
 
-The main ways in form a tree, which is drawn without crossings; other ways in pull their ends a little.
+The main edges form a tree, which is drawn without crossings; the other edges pull their ends a little.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Edge = tuple[int, int]  # parent, child
-Order = list[list[int]]  # the nodes of each layer, one beside the other
+Order = list[list[int]]  # the nodes of each layer, in order
 
 SWEEPS = 30
-SIDE_PULL = 0.2  # of an edge beside the tree
+SIDE_PULL = 0.2  # weight of an edge outside the tree; a tree edge has 1
 
 
 def places(levels: Sequence[int], tree: Sequence[Edge], sides: Sequence[Edge]) -> list[float]:
@@ -19,8 +19,8 @@ def places(levels: Sequence[int], tree: Sequence[Edge], sides: Sequence[Edge]) -
 
     Args:
       levels: layer of each node, from 0.
-      tree: one edge into each node of a layer above 0, from the layer before it; of the children of a node
-        those of earlier edges come first.
+      tree: one edge into each node of a layer above 0, from the layer before it; the children of a node keep
+        the order of the edges.
       sides: other edges.
 
     >>> places([0, 1, 1, 2], [(0, 1), (0, 2), (1, 3)], [(2, 3)])

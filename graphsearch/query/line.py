@@ -27,12 +27,12 @@ class LinePoint:
       n: node N; None if the file does not hold the position, and then no other number is known.
       q, cp: node Q and its centipawns, from White's view.
       move, san: the move that was played; None at the last position.
-      played_n, played_q: N of that move, and its present value from White's view: of the position behind it,
+      played_n, played_q: N of that move, and its present value from White's view: of the position after it,
         else of the edge; None if neither is known.
       best, best_san: the best move by `store.record.ranking`; None if none was visited.
       best_q: its value, from White's view.
-      loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0,
-        as `loss_of` counts; None if one of the values is unknown.
+      loss, loss_cp: loss of the played move against the best one, as Q and in centipawns (`loss_of`), at
+        least 0; None if one of the values is unknown.
     """
 
     ply: int
@@ -55,7 +55,7 @@ class LinePoint:
 
 @dataclass(frozen=True, slots=True)
 class LineValues(Answer):
-    """The answer of `values`: FEN of the first position, the positions, and how many are not stored."""
+    """The answer of `values`: FEN of the first position, the positions, and the number of unknown ones."""
 
     position: str
     points: tuple[LinePoint, ...]
@@ -111,7 +111,7 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
 def _moves(
     source: Records, board: chess.Board, record: NodeRecord, move: chess.Move | None
 ) -> dict[str, Any]:
-    """Returns the facts about the played move and the best one."""
+    """Returns the fields of a `LinePoint` about the played move and the best one."""
     steps = steps_of(record, board)
     found: dict[str, Any] = {}
     of_best = None
@@ -144,5 +144,5 @@ def worth_of(
 
 
 def for_white(board: chess.Board, q: float) -> float:
-    """Returns a value for the side to move as White sees it."""
+    """Converts a value for the side to move to White's view."""
     return q if board.turn == chess.WHITE else negate(q)

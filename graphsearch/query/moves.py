@@ -1,4 +1,4 @@
-"""The moves of a stored position, each with facts from the record behind it. Reads only."""
+"""The moves of a stored position, each with values from the record of its child. Reads only."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class StoredMove:
     """One legal move; values are seen by the side to move at the position.
 
     Attributes:
-      view: the edge: move, SAN, N, P, Q, WDL, cp, mate, bounds (those that the record behind it proves
-        included).
+      view: the edge: move, SAN, N, P, Q, WDL, cp, mate.
+      bounds: proven bounds of the edge, else those of the child's record.
       games: imported games with the move.
-      child_n: node N of the position behind the move; None if the file does not hold it.
+      child_n: node N of the position after the move; None if the file does not hold it.
       child_q: minus the Q of that position, so that it compares with the edge's.
-      stale: child_q minus the edge's Q; None where one of them is missing.
-      transposition: whether other moves also reached the position behind it.
+      stale: child_q minus the edge's Q; None if one of them is missing.
+      transposition: whether other moves also reached the position after it.
     """
 
     view: MoveView
@@ -61,7 +61,7 @@ class Moves:
 
 
 def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
-    """Returns all moves of a position with facts from the records behind them.
+    """Returns all moves of a position with values from the records of their children.
 
     Raises:
       InvalidPositionError: if the position is not legal.
@@ -80,7 +80,7 @@ def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Mov
 
 
 def moves_with(source: Records, board: chess.Board, games: Mapping[str, int], *, lines: int = 0) -> Moves:
-    """Returns the answer of `moves` from records, with the numbers of games of moves in UCI."""
+    """Returns the answer of `moves` from records; `games`: number of games by move in UCI."""
     source.wanted(board)
     node = view(source.read, board, lines=lines)
     assert node is not None
@@ -106,6 +106,6 @@ def _stored(source: Records, board: chess.Board, move: MoveView, games: int) -> 
 
 
 def _proven(record: NodeRecord, clock: int) -> Bounds:
-    """Returns the bounds of a move from those of the position behind it."""
+    """Returns the bounds of a move from the bounds of the position after it."""
     lower, upper = record.bounds_at(clock)
     return -upper, -lower

@@ -54,13 +54,13 @@ class DrawnNode(Answer):
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
-    """A move between two positions of the picture, given by their places in `Neighbourhood.nodes`.
+    """A move between two positions of the picture, given by their indexes in `Neighbourhood.nodes`.
 
     Attributes:
       move, san: the move. n, p, q: edge N, P and Q (of a book: its value there), q seen by the side that
         plays it; None if unknown.
       white_q: q as White sees it.
-      main: whether it is the most visited way into its child, from the level above.
+      main: whether it is the most visited edge into its child from the level above.
     """
 
     parent: int
@@ -98,7 +98,7 @@ class Neighbourhood(Answer):
 
     @property
     def transpositions(self) -> int:
-        """How many positions have several ways in."""
+        """Number of positions with several edges into them."""
         ways = [0] * len(self.nodes)
         for edge in self.edges:
             ways[edge.child] += 1
@@ -106,7 +106,7 @@ class Neighbourhood(Answer):
 
 
 class _Way(NamedTuple):
-    """A move out of a position; `child` is the key of the position behind it."""
+    """A move out of a position; `child` is the key of the position after it."""
 
     move: chess.Move
     child: str
@@ -136,18 +136,18 @@ def neighbourhood(
     most: int = MOST,
     book: str | None = None,
 ) -> Neighbourhood:
-    """Returns the positions on lines of many visits, each once with all its ways in, in layers.
+    """Returns the positions on lines of many visits, each once with all edges into it, in layers.
 
-    Of all positions within the depth it takes those with the best line, by the visits of its least visited
-    move.
+    Of all positions within the depth it selects those with the best line, by the visits of the line's least
+    visited move.
 
     Args:
       path: the graph file, which is only read, or records in memory (with a board, without a book).
       board: the position; None: the roots of the book, or the root searched last.
       depth: plies; None: 4, in a book unlimited.
       min_visits: least edge N of a move to follow; None: 1, in a book 0.
-      most: positions at most.
-      book: name of the book whose positions and moves are shown; None: those of the graph.
+      most: most positions.
+      book: name of the book to show; None: the graph.
 
     Raises:
       InvalidParameterError: if a number is out of range, or there is no such book.
@@ -219,7 +219,7 @@ def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
                 ways.append(_Way(move, key_after(board, plain, move), step.n, step.p, step.value))
         n, value, state = found
         record = source.read(board)
-        if record:  # the record knows moves that the book has not searched yet
+        if record:  # the record has moves that the book has not searched yet
             n, value = record.visits, node_mean(record)[0] if value is None else value
         return _Known(n, value, state, ways)
 
@@ -275,7 +275,7 @@ class _Choice:
         heapq.heappush(queue, (width, level, self._serial, key, parent, move))
 
     def _enter(self, key: str, parent: chess.Board, move: chess.Move | None) -> bool:
-        """Adds one position if it is known; returns whether it is."""
+        """Adds a position if it is known; returns whether it is."""
         board = parent.copy(stack=False) if move is None else after(parent, move)
         found = self._look(board)
         if found is None:
@@ -291,7 +291,7 @@ class _Choice:
                     yield key, way
 
     def hidden(self) -> int:
-        """Returns how many moves lead out of the picture from positions above its depth."""
+        """Returns the number of moves that lead out of the picture from positions above its depth."""
         return sum(
             way.child not in self.boards
             for key, known in self.known.items()
@@ -340,7 +340,7 @@ def _levels(roots: Sequence[str], edges: Sequence[tuple[str, _Way]]) -> dict[str
 def _main_ways(
     edges: Sequence[tuple[str, _Way]], levels: dict[str, int]
 ) -> dict[str, tuple[str, chess.Move]]:
-    """Returns the most visited way into each position from the level above it."""
+    """Returns the most visited edge into each position from the level above it."""
     main: dict[str, tuple[str, chess.Move]] = {}
     most: dict[str, int] = {}
     for key, way in edges:

@@ -1,6 +1,4 @@
-"""Novelties of the search: its best moves that hardly any game has; and popular moves that it dislikes. Reads
-only.
-"""
+"""Finds novelties, best moves of the search that few games have, and popular mistakes. Reads only."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from ..position.notation import board_from_fen
 from ..position.values import cp_of, loss_of
 from ..store.reading import Reader
 from ..store.record.node import NodeRecord
+from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
-from ..store.upkeep.prune import visits_of
 from .diff import Most
 from .played_below import OnProgress, Reached, played_at, reached_below
 from .source import RecordSource, Step, after, opened, steps_of
@@ -35,11 +33,11 @@ class Rules:
     """Thresholds for novelties and popular mistakes.
 
     Attributes:
-      games: a move is hardly known if so many games or fewer have it, or went on from the position behind it.
+      games: most games with a novelty, and most games that continued from the position after it.
       share: least share of its position's visits for the best move to qualify; ignored with `cp`.
       cp: other moves qualify too if they are at most so many centipawns worse than the best one.
-      min_games: least games that go on from a position. min_visits: least node N of a position.
-      move_visits: least edge N of a move: the value of fewer visits says little.
+      min_games: least games that continue from a position. min_visits: least node N of a position.
+      move_visits: least edge N of a move: the value of fewer visits is unreliable.
       popular: least share of its position's games for a popular move.
       loss: least centipawns by which a popular move is worse than the best one.
     """
@@ -73,7 +71,7 @@ class NotableMove:
       position: FEN. start, line: first position of the walk, and the moves from there to the position, in
         SAN.
       move, san: the move. best: the best move of the search, in SAN.
-      games: with the move. reached: games that went on from the position.
+      games: number of games with the move. reached: number of games that continued from the position.
       n, n_share: edge N, and its share of all edge N. q, cp: its value. best_cp: of the best move.
       cost_cp: centipawns by which it is worse than the best move, at least 0.
       weight: of a novelty, `reached * n_share`; of a popular move, the points that its games lost by Q.
@@ -102,8 +100,8 @@ class Novelties(Answer):
 
     Attributes:
       start: FEN of the position, None for a book. book: its name.
-      reached: positions that at least `min_games` games went on from.
-      judged: those of them that the graph holds with N of `min_visits` or more.
+      reached: number of positions from which at least `min_games` games continued.
+      judged: number of those that the graph holds with N of `min_visits` or more.
       problems: damage in the file that was skipped, one line each.
       novelties, popular: the moves, those of the largest weight first.
     """
@@ -126,20 +124,20 @@ def novelties(
     top: int = 20,
     on_progress: OnProgress | None = None,
 ) -> Novelties:
-    """Returns the best moves of the search that games hardly know, and popular moves that lose much.
+    """Returns the best moves of the search that few games have, and popular moves that lose much.
 
     Args:
       path: the graph file; it is only read.
-      board: first position: the positions that games passed from here on are examined.
-      book: instead, the name of a book: its positions are examined, from its roots on.
+      board: first position: examines the positions that games passed from here on.
+      book: instead, the name of a book: examines its positions, from its roots on.
       top: most moves of each kind.
-      on_progress: called with the number of positions met.
+      on_progress: called with the number of positions found.
 
     Raises:
       InvalidParameterError: if not one of `board` and `book` is given, a number is out of range, or there is
         no such book.
       InvalidPositionError: if the position is not legal.
-      UnknownPositionError: if no imported game went on from there.
+      UnknownPositionError: if too few imported games continued from there.
       StoreError: if the file cannot be read.
     """
     if (board is None) == (book is None):
@@ -223,7 +221,7 @@ class _Judge:
         self.reached = self.judged = 0
 
     def may_tell(self, reached: Reached) -> bool:
-        """Returns whether a position's moves can reach the list: their weight is at most its games."""
+        """Returns whether a position's moves can enter a list: their weight is at most its games."""
         return reached.games > min(self.novelties.least, self.popular.least)
 
     def judge(self, reached: Reached, record: NodeRecord) -> None:
@@ -250,7 +248,7 @@ class _Judge:
         return seen.cost_cp <= self.rules.cp
 
     def _is_known_behind(self, board: chess.Board, move: chess.Move) -> bool:
-        """Returns whether games reached the position behind a move in another order."""
+        """Returns whether games reached the position after a move by another order."""
         key = key_text(after(board, move))
         return sum(played_at(self._store, [key]).get(key, {}).values()) > self.rules.games
 
@@ -292,7 +290,7 @@ class _Seen:
         return max(0.0, self.best.edge.value - self.step.edge.value) / 2
 
     def notable(self, board: chess.Board, weight: float) -> NotableMove:
-        """Returns the row of the answer; its line is added once it is among the first."""
+        """Returns the row of the answer; `_with_line` adds the line to the rows that are listed."""
         return NotableMove(
             position="",
             start="",

@@ -1,7 +1,7 @@
 """The stored positions that have a move to a given one. Reads only.
 
-Moves are taken back (`unmoves.py`); the file's filters reject most of the resulting positions, python-chess
-checks the rest, and the few that remain are read.
+The query takes moves back (`unmoves.py`); the file's filters reject most of the resulting positions,
+python-chess checks the rest, and the query reads the few that remain.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Parents(Answer):
 
     @property
     def ways(self) -> int:
-        """How many visited edges lead here."""
+        """Number of visited edges to the position."""
         return sum(parent.n > 0 for parent in self.parents)
 
 
 @dataclass(frozen=True, slots=True)
 class ParentEdge:
-    """A parent for other questions: its Board, its move here, the edge and its P."""
+    """A parent for other queries: its Board, its move to the position, the edge and its P."""
 
     board: chess.Board
     move: chess.Move
@@ -95,7 +95,7 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
 
 
 def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
-    """Returns the candidates that are stored and lead here."""
+    """Returns the candidates that are stored and have a legal move to the position."""
     found = []
     for candidate, clocks in _filtered(source, tried):
         if not leads_to(candidate, board):

@@ -1,7 +1,7 @@
 """Lines to a position: the shortest line of visited moves, and the most visited one. Reads only.
 
-The search goes forward from the roots. `Target` excludes positions from which the target cannot be
-reached, and guides the rest (A*), so that of millions of positions some hundred are read.
+The search goes forward from the roots. `Target` excludes positions from which the target cannot be reached,
+and guides the rest (A*), so it reads only some hundred of millions of positions.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class RouteStep:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A line of visited moves from a root (FEN); `least_n` is the smallest edge N on it, None without
-    moves."""
+    """A line of visited moves from a root (FEN); `least_n`: the smallest edge N, None without moves."""
 
     root: str
     steps: tuple[RouteStep, ...]
@@ -52,8 +51,8 @@ class Path(Answer):
       shortest: the line of the fewest moves; None if none was found.
       most_visited: the line whose least visited move has the most visits, of those at most 2 plies longer
         than the shortest; of equal ones the shortest.
-      complete: whether the answer is certain; False if the limit was reached.
-      read: how many positions were read.
+      complete: whether the answer is certain; False if the search reached the limit.
+      read: number of positions read.
     """
 
     position: str
@@ -213,7 +212,7 @@ class _Looking:
                 )
 
     def _children(self, label: _Label) -> Iterator[tuple[_Label, int]]:
-        """Yields the positions behind visited moves from which the target can still be reached."""
+        """Yields the positions after visited moves from which the target can still be reached."""
         record = self._source.read(label.board)
         if record is None:
             return
@@ -236,7 +235,7 @@ class _Looking:
                 )
 
 
-# ------------------------------------------------------------------ what can be reached
+# ------------------------------------------------------------------ reachability
 _FILES = chess.BB_FILES
 _UP_TO = [sum(chess.BB_RANKS[: r + 1]) for r in range(8)]  # ranks 1 to r + 1
 _DOWN_TO = [sum(chess.BB_RANKS[r:]) for r in range(8)]
@@ -259,7 +258,7 @@ def _men(board: chess.Board, color: chess.Color) -> Men:
 
 
 class Target:
-    """A position to be reached."""
+    """The position to reach; gives lower bounds of the plies to it."""
 
     def __init__(self, board: chess.Board) -> None:
         self._white = _men(board, chess.WHITE)
@@ -296,7 +295,7 @@ class Target:
         return plies + ((plies + (board.turn != self._turn)) & 1)
 
     def _pawns_can(self, pawns: int, color: chess.Color, captures: bool) -> bool:
-        """Returns whether pawns that only move forward, and change files only by captures, can get there."""
+        """Returns whether the pawns can reach the target's: only forward, changing files only by captures."""
         known = self._pawns.get((pawns, color, captures))
         if known is None:
             goal = (self._white if color == chess.WHITE else self._black)[0]

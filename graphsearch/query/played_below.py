@@ -18,16 +18,16 @@ from .steps import Words, code_of, legal_codes, positions_after
 
 LEVEL = 20_000  # positions that are followed together: 13 MB of moves
 
-OnProgress = Callable[[int], None]  # positions met
+OnProgress = Callable[[int], None]  # positions found
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way of a walk to a position.
+    """The line of a walk to a position.
 
     Attributes:
-      before, code: the way to the position before, and the move from there; None and 0 where it began.
-      start: `[10]`, packed, where it began; else None.
+      before, code: the way to the parent, and the move from there; None and 0 at a root.
+      start: `[10]`, the packed root; None for other positions.
     """
 
     before: Way | None
@@ -35,7 +35,7 @@ class Way:
     start: Words | None
 
     def line(self) -> tuple[chess.Board, list[chess.Move]]:
-        """Returns where the walk began, and the moves from there."""
+        """Returns the root of the walk, and the moves from there."""
         moves: list[chess.Move] = []
         here = self
         while here.before is not None:
@@ -49,8 +49,9 @@ class Way:
 class Reached:
     """A position that games passed.
 
-    words: `[10]`, packed. key: as text. games: that continued from it. played: games by move in UCI.
-    way: the way to it.
+    Attributes:
+      words: `[10]`, packed. key: as text. games: number of games that continued from it.
+      played: number of games by move in UCI. way: the way to it.
     """
 
     words: Words
@@ -71,9 +72,9 @@ def reached_below(
     within: Container[str] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Reached]:
-    """Yields the positions below some that enough games passed, breadth first, each once.
+    """Yields the positions below the roots that enough games passed, breadth first, each once.
 
-    The walk also follows rarely played moves: games of different move orders may meet again behind them.
+    The walk also follows rarely played moves: games of different move orders may meet again after them.
 
     Args:
       least: fewest games that continue from a yielded position.
@@ -105,14 +106,14 @@ def reached_below(
 
 
 def _count_passed(store: Store, least: int) -> int:
-    """Returns how many positions have at least `least` games: behind the last one the walk may end."""
+    """Returns the number of positions with at least `least` games; the walk ends after the last of them."""
     often = "SELECT 1 FROM game_move GROUP BY key HAVING sum(white + draws + black + unknown) >= ?"
     with sql_errors(store.path, "read it"):
         return int(store.connection.execute(f"SELECT count(*) FROM ({often})", (least,)).fetchone()[0])  # noqa: S608
 
 
 def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
-    """Yields the positions behind all moves played."""
+    """Yields the positions after all moves played."""
     if not found:
         return
     of = np.array([i for i, reached in enumerate(found) for _ in reached.played], np.int64)
@@ -133,7 +134,7 @@ def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
 
 
 def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Returns the games of each move of some positions; moves of variations only are left out."""
+    """Returns the number of games by key and move in UCI; moves played only in variations are omitted."""
     found: dict[str, dict[str, int]] = {}
     names = ("game_move.key", "game_move.move", "game_move.white")
     for first in range(0, len(keys), ASKED_AT_ONCE):

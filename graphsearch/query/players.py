@@ -52,7 +52,7 @@ def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = N
 
 
 def named(store: Store, names: Sequence[str]) -> list[PlayerRow]:
-    """Returns the players with some names, exact or by beginnings of words: `carlsen m` is Carlsen, Magnus.
+    """Returns the players with given names, exact or by beginnings of words: `carlsen m` is Carlsen, Magnus.
 
     Case, accents and punctuation do not matter. An exact name wins over longer ones.
 
@@ -75,7 +75,7 @@ def _all(store: Store) -> list[PlayerRow]:
 
 
 def _one(store: Store, there: Sequence[PlayerRow], name: str) -> list[PlayerRow]:
-    """Returns the players of a name: one, or several whose names differ only in case and punctuation."""
+    """Returns the players of a name: one, or several with names that differ only in case and punctuation."""
     exact = [row for row in there if row.name == name]
     same = exact or [row for row in there if _words(row.name) == _words(name)]
     found = same or [row for row in there if _words(name) and matches(name, row.name)]
@@ -108,14 +108,14 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(plain))
 
 
-_parts = lru_cache(maxsize=100)(_words)  # of a text that many names are compared with
+_parts = lru_cache(maxsize=100)(_words)  # cached: one text is compared with many names
 
 
 def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str, str]:
     """Returns a stored game, and the name and digest of the file with its text.
 
     Raises:
-      InvalidParameterError: if there is none of these numbers.
+      InvalidParameterError: if the file keeps no such game.
     """
     row = tables.game(store, source, number)
     file = next((one for one in sources(store) if one.id == source), None)

@@ -21,13 +21,13 @@ from .games import Results, counts_at
 from .moves import Moves, moves_in
 from .source import RecordSource, opened
 
-LINES = 5  # best moves that come with their line; default
+LINES = 5  # number of best moves with a line; default
 
 
 @dataclass(frozen=True, slots=True)
 class BookMove:
-    """A move of a book: UCI, the reason why it was taken in, its value for the side that plays it, and its
-    loss in centipawns at that time."""
+    """A move of a book: UCI, the rule that added it, its value for the side that plays it, and its loss in
+    centipawns at that time."""
 
     move: str
     rule: str
@@ -66,8 +66,8 @@ class Position:
       position: FEN. key: as `key_text` has it.
       moves: the node with its moves; None if the file does not hold the position.
       origin: source of its V and P; None likewise.
-      games: results of imported games, by move in UCI. books: those that have the position.
-      opinions: those of other evaluators. repertoire: moves of White's and Black's, by side, in UCI.
+      games: results of imported games, by move in UCI. books: the books with the position.
+      opinions: of other evaluators. repertoire: moves of White's and Black's repertoire, by side, in UCI.
     """
 
     position: str
@@ -95,7 +95,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
 
     Args:
       path: the graph file; it is only read, also while a search writes it.
-      lines: how many of the best moves come with their line.
+      lines: number of best moves with a line.
 
     Raises:
       InvalidPositionError: if the position is not legal.

@@ -33,14 +33,14 @@ OnProgress = Callable[[int, int], None]  # half-moves followed, and those of the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure(Answer):
-    """A move of the player that leaves the known positions; values are seen by him.
+    """A move of the player that leaves the known positions; values are seen by the player.
 
     Attributes:
       position: FEN. move, san: the player's move.
-      start, line: where the shortest of these games began (None: the start position), and its moves up to
-        here, in SAN.
-      games, wins, draws, losses, unknown: his games with this move.
-      games_here: his games that went on from this position.
+      start, line: first position of the shortest of these games (None: the start position), and its moves
+        from there, in SAN.
+      games, wins, draws, losses, unknown: games with this move, results for the player.
+      games_here: games that continued from this position.
       last: date of the latest game with the move, None if unknown. source, number: that game.
       worth: stored values of the move, and the best answer.
     """
@@ -80,11 +80,11 @@ class Preparation(Answer):
     Attributes:
       players: the names found. color: the player's colour, None: both.
       book: its name, None: the stored graph. since: date of the first games included, None: all.
-      games: of the player, of this colour and time; a game with himself counts twice.
+      games: games of the player with this colour and date; a game against himself counts twice.
       entered: games that reached a known position.
-      left: games in which he left the known positions. left_by_other: games in which his opponent did first.
-      stayed: games that ended inside. damaged: games with illegal moves.
-      moves: his departures, ordered by `by`. total: how many there are.
+      left: games in which the player left the known positions. left_by_other: those that only his opponent
+        left. stayed: games that ended inside. damaged: games with illegal moves.
+      moves: the player's departures, ordered by `by`. total: number of departures.
     """
 
     players: tuple[str, ...]
@@ -117,12 +117,12 @@ def prepare(
     """Returns the moves with which a player's games leave a book or the stored graph.
 
     A position is known if the book has it, or the graph with N of at least `min_visits`. A move leaves if the
-    position behind it is not known; so a transposition into the book does not leave. A game that has left is
+    position after it is not known; so a transposition into the book does not leave. A game that has left is
     followed for eight more half-moves, and counts again if it returns.
 
     Args:
       names: of the player; each exact, or beginnings of its words (`players.named`).
-      color: `white` or `black`, the player's; None: both, but of a book of one side the other colour.
+      color: the player's, `white` or `black`; None: both, or with a book for one side the other colour.
       since: only games of this date (YYYY, YYYY-MM or YYYY-MM-DD) or later.
       min_games: least games of a listed move. top: most moves listed.
       by: `games`: most played first; `cost`: largest cost times games first.
@@ -171,7 +171,7 @@ def _check(color: str | None, since: str | None, by: str) -> None:
 
 
 def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list[tuple[GameRow, bool]]:
-    """Returns the games with whether he is White; twice a game of which both sides are his."""
+    """Returns (game, whether the player is White); a game against himself appears twice."""
     return [
         (game, side == "white")
         for game in games
@@ -202,7 +202,7 @@ class _Walk:
     """The games of a player, followed ply by ply.
 
     Attributes:
-      entered, left, left_by_other: `[G]`, whether the game was inside, and which side left.
+      entered: `[G]`, whether the game was inside. left, left_by_other: `[G]`, whether that side left.
     """
 
     def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known) -> None:
@@ -276,7 +276,7 @@ class _Walk:
             met.last = max(met.last, game, key=self._when)
 
     def _is_new(self, game: int, key: str, code: int) -> bool:
-        """Returns whether a game has not been counted at this position yet: it may repeat it."""
+        """Returns whether a game is counted at this position for the first time: it may repeat positions."""
         count = len(self._counted)
         self._counted.add((game, key, code))
         return len(self._counted) > count
@@ -285,7 +285,7 @@ class _Walk:
         return (self._games[game].date or "", game)
 
     def departures(self, source: RecordSource, least: int) -> list[Departure]:
-        """Returns the departures played at least so often, in any order."""
+        """Returns the departures of at least `least` games, in any order."""
         return [
             self._departure(source, key, code, met)
             for (key, code), met in self._met.items()
@@ -319,17 +319,17 @@ class _Walk:
         )
 
 
-# ------------------------------------------------------------------ what a move is worth
+# ------------------------------------------------------------------ the value of a move
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
-    """A move's value by the records before and behind it, seen by the side that plays it.
+    """A move's value by the records before and after it, seen by the side that plays it.
 
     Attributes:
       n: its edge N, 0 without visits; None if the position has no record.
-      q, cp: its value: of its edge, else minus that of the position behind it; None if neither is known.
+      q, cp: value of its edge, else minus the value of the position after it; None if neither is known.
       best, best_q, best_cp: the best move in SAN, and its value; None without visits.
-      cost, cost_cp: how much worse it is than the best move, at least 0; None if a value is missing.
-      answer: the best answer to it, in SAN; None if the position behind it has no visits.
+      cost, cost_cp: loss against the best move, at least 0; None if a value is missing.
+      answer: the best reply, in SAN; None if the position after it has no visits.
     """
 
     n: int | None

@@ -49,7 +49,7 @@ class Line(Answer):
     Attributes:
       end: `unvisited` (no move of the last position was visited), `unknown` (the file does not hold it),
         `repetition` (it stood on the board before), `clock` (the 50-move rule), `checkmate`, `stalemate`,
-        `dead` (insufficient material), `length` (as many plies as were asked for).
+        `dead` (insufficient material), `length` (the requested number of plies).
       last: FEN of the last position.
     """
 
@@ -87,10 +87,10 @@ def pv(
       lines: number of moves with a line.
       by: `visits`: the most visited move at every ply, a certain win before all others; `value`: the visited
         move of the highest Q.
-      plies: of a line at most.
+      plies: most plies of a line.
 
     Raises:
-      InvalidParameterError: if `lines` is below 1, or `by` neither of these.
+      InvalidParameterError: if `lines` is below 1, or `by` is neither of these.
       InvalidPositionError: if the position is not legal.
       UnknownPositionError: if the file does not hold it.
       StoreError: if the file cannot be read.
@@ -129,7 +129,7 @@ def _line(source: Records, board: chess.Board, first: Step, choice: Choice, most
 
 
 def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
-    """Returns a move of a line, seen by the side that plays it, or by the other one."""
+    """Returns a move of a line; `ours`: values are seen by the side that plays it, else by the other."""
     move, edge, _ = step
     value, mate = edge.value if edge.n else edge.q, mate_of(step, walk)
     q = value if ours else negate(value)

@@ -1,7 +1,7 @@
-"""Stored games that reach a position, whatever their order of moves. Reads only.
+"""Finds the stored games that reach a position, by any order of moves. Reads only.
 
-`game_index` has 16 bits of the key of every position: they choose the games that may reach it, one of 1,600
-wrongly at 40 moves, and these are played again.
+`game_index` has 16 bits of the key of every position. They select the games that may reach it (of games of
+40 moves, one in 1,600 wrongly), and those games are replayed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .steps import legal_codes, positions_after
 
 PART_SHIFT = 48  # of a key: its upper 16 bits
 GAMES_AT_ONCE = 20_000
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # tells castling of one kind from that of another with the same key
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # separates positions with one key and different castling fields
 
 Moves = tuple[int, int, str | None, bytes]  # of a game: source, number, first position, moves by number
 Ply = dict[tuple[int, int], int]  # source and number of a game -> half-moves before the position
 
 
 def key_parts(keys: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """Returns the bits of keys that `game_index` has, little-endian."""
+    """Returns the bits of keys that `game_index` stores, little-endian."""
     return (keys >> np.uint64(PART_SHIFT)).astype("<u2")
 
 
 def reaching(store: Store, board: chess.Board) -> Ply:
-    """Returns the games that reach a position, each with the ply at which it does so first."""
+    """Returns the games that reach a position, each with the first ply at which it does."""
     words = pack(board)
     wanted = key_parts(np.array([key_of_words(words)], np.uint64))[0]
     last = _last_plies(store, wanted)
@@ -63,7 +63,7 @@ def _last_plies(store: Store, wanted: np.uint16) -> Ply:
 
 
 def _met(games: Sequence[tuple[int, int]], parts: Sequence[bytes], wanted: np.uint16) -> Ply:
-    """Returns the last ply of each game whose bits are the wanted ones."""
+    """Returns the last ply with the wanted bits, for each game that has one."""
     check_time()
     at = np.flatnonzero(np.frombuffer(b"".join(parts), "<u2") == wanted)
     ends = np.cumsum(np.array([len(part) // 2 for part in parts], np.int64))
@@ -73,10 +73,10 @@ def _met(games: Sequence[tuple[int, int]], parts: Sequence[bytes], wanted: np.ui
 
 
 def _first_plies(games: Sequence[Moves], last: Sequence[int], key: str) -> dict[int, int]:
-    """Returns the first ply of each game, by its place here, at which it has the position of a key.
+    """Returns the first ply at which a game has the position of a key, by the game's index in `games`.
 
     Args:
-      last: the ply after which a game is not followed.
+      last: for each game, the ply after which it is not followed.
     """
     found: dict[int, int] = {}
     lengths = np.minimum([len(moves) for *_, moves in games], last)
@@ -98,7 +98,7 @@ def _first_plies(games: Sequence[Moves], last: Sequence[int], key: str) -> dict[
 
 
 def _starts(fens: Sequence[str | None]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Returns the first positions of games, and which of them each has, -1 for one that cannot be read."""
+    """Returns the different first positions, and the index of each game's one, -1 for an invalid FEN."""
     places: dict[str | None, int] = {}
     rows = []
     for fen in dict.fromkeys(fens):
@@ -113,10 +113,13 @@ def _starts(fens: Sequence[str | None]) -> tuple[NDArray[np.uint64], NDArray[np.
 def _next(
     words: NDArray[np.uint64], at: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns the positions after one more move, each once, which of them games have, and who goes on.
+    """Returns the positions after one more move, each once, and the games that continue.
 
     Args:
-      at: the position of each game. numbers: its move there; a game whose move is illegal does not go on.
+      at: index of each game's position. numbers: its move there, in canonical order.
+
+    Returns:
+      The positions, the index of each continuing game's one, and a mask of the games with a legal move.
     """
     counts, moves, _ = legal_codes(words)
     legal = numbers < counts[at]

@@ -1,4 +1,4 @@
-"""Replays stored games side by side: ply by ply, each position that several games share once."""
+"""Replays stored games together, ply by ply; a position that several games share is replayed once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ..position.board import (
 )
 from ..position.words import BLACK_TO_MOVE, META
 from ..store.reading import Reader
+from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.books import book_keys
 from ..store.tables.players import GameRow
-from ..store.upkeep.prune import visits_of
 from .steps import Places, Words, legal_codes, positions_after
 
 NO_MOVE = -1
@@ -36,8 +36,8 @@ class Level:
     """The positions of one ply.
 
     Attributes:
-      words: `[M, 10]`. keys: of each, as text. parents: `[M]` places in the level before.
-      codes: `[M]` moves from there.
+      words: `[M, 10]`, packed. keys: `[M]`, as text.
+      parents: `[M]`, index of the parent in the previous level. codes: `[M]`, the move from the parent.
     """
 
     words: Words
@@ -53,11 +53,12 @@ class Level:
 
 
 class Replay:
-    """Some games, all at the same ply of their own.
+    """Games that are replayed in step, each at the same ply.
 
     Attributes:
-      games: their rows. levels: the positions of every ply so far. at: `[G]` place of each game in the last
-      level, -1 once it is no longer followed. damaged: games with an illegal move.
+      games: their rows. levels: the positions of every ply so far.
+      at: `[G]`, index of each game's position in the last level, -1 for a game that is no longer followed.
+      damaged: indexes of games with an illegal move or an invalid first position.
     """
 
     def __init__(self, games: Sequence[GameRow]) -> None:
@@ -72,7 +73,7 @@ class Replay:
         self.levels = [Level(words, keys, none, none.astype(np.uint16))]
 
     def _start(self, game: int, fen: str | None, starts: dict[str | None, int]) -> int:
-        """Returns the place of a game's first position; -1 if its FEN is invalid."""
+        """Returns the index of a game's first position in level 0; -1 if its FEN is invalid."""
         if fen not in starts:
             try:
                 check(start_of(fen))
@@ -88,9 +89,9 @@ class Replay:
         return len(self.levels) - 1
 
     def step(self) -> NDArray[np.uint16]:
-        """Plays a half-move of every followed game; returns the moves, `[G]`, 0 for none.
+        """Plays one ply of every followed game; returns the moves, `[G]`, 0 for none.
 
-        A game that has ended, or whose next move is illegal, is no longer followed.
+        It stops following a game that has ended or has an illegal next move.
         """
         level = self.levels[-1]
         codes = np.zeros(len(self.games), np.uint16)
@@ -132,10 +133,10 @@ def start_of(fen: str | None) -> chess.Board:
 
 
 def _codes_of(words: Words, places: Places, numbers: Places) -> NDArray[np.uint16]:
-    """Returns the moves of these numbers in canonical order in some of the positions; 0 where there is none.
+    """Returns the moves of some positions by their numbers in canonical order; 0 for an illegal number.
 
     Args:
-      places: ascending.
+      places: `[K]`, row in `words` of each move, ascending. numbers: `[K]`.
     """
     codes = np.zeros(len(places), np.uint16)
     for first in range(0, len(places), AT_ONCE):

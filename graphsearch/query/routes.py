@@ -1,4 +1,4 @@
-"""Lines to positions of a file, as people name positions: moves from a root, and the opening. Reads only."""
+"""Finds lines to positions of a file: the moves from a root, and the opening. Reads only."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .parents import stored
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 from .unmoves import candidates
 
-WALKED = 200  # positions, the most visited ones first, that are read for all lines together
-TAKEN_BACK = 60  # moves that are taken back for one line; the rest of it is known
+WALKED = 200  # positions read for all lines together, the most visited ones first
+TAKEN_BACK = 60  # most moves taken back for one line; the rest of it is known
 TAKEN_BACK_IN_ALL = 200  # for all lines; each takes some 15 ms
 
 
@@ -28,7 +28,7 @@ class Way:
 
     Attributes:
       start: FEN of the root; None for the start position. line: the moves from there, in SAN.
-      opening: the last opening on the way; None if none has a name.
+      opening: the last named opening on the line; None if there is none.
     """
 
     start: str | None
@@ -39,8 +39,8 @@ class Way:
 def routes(path: str | os.PathLike[str], positions: Iterable[str]) -> dict[str, Way]:
     """Returns a line to each position (FEN) for which one is found, from a root of a file.
 
-    The best-visited part of the graph is read. From a position that is not in it, moves are taken back, the
-    most visited ones, until one is met that has a line. Of a long list the last positions may have none.
+    It reads the best-visited part of the graph. From a position outside that part it takes back the most
+    visited moves until it meets a position with a line. The last positions of a long list may get no line.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -67,11 +67,11 @@ class Finder:
     """Finds lines from the roots of a file.
 
     Attributes:
-      budget: how many positions may be read for all lines; raise it for a long list.
+      budget: most positions to read for all lines; raise it for a long list.
     """
 
     def __init__(self, source: RecordSource, *, budget: int = WALKED) -> None:
-        """Takes an open file; reads nothing yet."""
+        """Creates a finder over an open file; reads its roots, and no records yet."""
         self.budget = budget
         self._source = source
         self._roots = [board_of(root.position) for root in source.store.roots()]
@@ -103,7 +103,7 @@ class Finder:
         heapq.heappush(self._heap, (-n, next(self._number), met))
 
     def _expand(self) -> None:
-        """Reads the position of the most visited move that was not read yet."""
+        """Reads the position after the most visited unread move, and adds its children."""
         _, _, met = heapq.heappop(self._heap)
         if met.move is not None and met.before is not None:
             met.board = after(met.before.board, met.move)
@@ -121,7 +121,7 @@ class Finder:
                 child.before, child.move = met, move  # a root that lies below another one
 
     def _looked_for(self, board: chess.Board) -> Way | None:
-        """Returns the line that is found by taking moves back to a position that has one."""
+        """Takes moves back to a position with a line; returns the whole line, None if there is none."""
         taken: list[tuple[str, chess.Move]] = []
         at, key, passed = board, key_text(board), set[str]()
         while not taken or key not in self._met:
@@ -165,7 +165,7 @@ def _way(met: _Met) -> Way:
 
 
 def _of(walk: chess.Board) -> Way:
-    """Returns the way of a game on a board's move stack."""
+    """Returns the line on a board's move stack as a `Way`."""
     root = walk.root()
     named = _named(root) if fen_of(root) != chess.STARTING_FEN else None
     sans = sans_of(root, walk.move_stack)
@@ -176,6 +176,6 @@ def _of(walk: chess.Board) -> Way:
 
 
 def _named(board: chess.Board) -> Way | None:
-    """Returns the moves of the table of openings to a position that has a name."""
+    """Returns the line of the table of openings to a named position; None without a name."""
     found = opening_at(board)
     return Way(None, found.line, found) if found else None

@@ -1,7 +1,7 @@
 """Changes of one file since one of its runs, as far as the file records them.
 
 The file records the values of roots at every save, the run that evaluated each record, and the build that
-took each move into a book. It does not record earlier values of other positions, nor moves dropped from a
+added each move to a book. It does not record earlier values of other positions, nor moves dropped from a
 book.
 """
 
@@ -28,10 +28,10 @@ from ..store.file import sql_errors
 from ..store.portions import all_records
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.provenance import RunInfo
+from ..store.record.ranking import visits_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows
-from ..store.upkeep.prune import visits_of
 from .diff import Alone, Most, alone_maker, bounds_in, values_of
 
 OnProgress = Callable[[int, int], None]
@@ -63,10 +63,10 @@ class Since(Answer):
     """The changes of a file since a run.
 
     Attributes:
-      path: the file. run: the first run that counts. runs: how many runs count.
-      roots: saved since, those whose best move changed first. evaluated: records of these runs.
+      path: the file. run: the first run that counts. runs: number of runs that count.
+      roots: saved since, those with a changed best move first. evaluated: number of records of these runs.
       come: the most visited of them.
-      proven: how many of these records are proven, without those that are over. proofs: the most visited.
+      proven: number of these records with a proof, terminal positions excluded. proofs: the most visited.
     """
 
     path: str
@@ -87,11 +87,11 @@ def since(
     Args:
       path: the file; it is only read.
       moment: the number of the first run that counts, a time in ISO 8601 (UTC), or `last` for the last run.
-      top: how many positions are listed, the most visited first.
+      top: most positions to list, the most visited first.
       on_progress: called with the records read and all records.
 
     Raises:
-      InvalidParameterError: if the moment is neither, or no run is as late.
+      InvalidParameterError: if the moment is none of these, or no run is as late.
       StoreError: if the file cannot be read.
     """
     with open_to_read(path) as store, store.snapshot():
@@ -116,14 +116,13 @@ def since(
 
 
 def _is_proven(batch: RecordBatch) -> NDArray[np.bool_]:
-    """Returns which positions have a proven result and are not over."""
+    """Returns a mask of the positions with a proven result that are not terminal."""
     lower, upper = bounds_in(values_of(batch).bounds)
     found: NDArray[np.bool_] = (lower == upper) & (batch.flags & TERMINAL_MASK == 0)
     return found
 
 
 def _keep(most: Most[Callable[[], Alone]], batch: RecordBatch) -> None:
-    """Keeps the positions with the most visits."""
     visits = visits_of(batch)
     for i in most.places(visits, np.arange(len(visits))):
         most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))

@@ -1,4 +1,4 @@
-"""A graph file opened for one question, and the keys of positions behind moves. Without Numba."""
+"""A graph file opened for one query, and the keys of positions after moves. Without Numba."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ MOST_KEPT = 20_000  # records of a file, some 40 MB
 
 
 class KeptFile(os.PathLike[str]):
-    """A graph file whose records stay in memory between questions until it changes; for any thread."""
+    """A graph file with records cached between queries, until the file changes; for any thread."""
 
     def __init__(self, path: Path, stamp: Callable[[], str]) -> None:
-        """Takes the file, and a function that returns another text when it has changed."""
+        """Creates an empty cache; `stamp` returns another text after the file has changed."""
         self._path, self._stamp = path, stamp
         self._of: tuple[str, dict[str, NodeRecord | None]] = ("", {})
 
@@ -45,7 +45,7 @@ class KeptFile(os.PathLike[str]):
         return str(self._path)
 
     def records(self) -> dict[str, NodeRecord | None]:
-        """Returns the records that are known of the present state, by `key_text`."""
+        """Returns the cached records of the file's present state, by `key_text`."""
         now = self._stamp()
         stamp, found = self._of
         if stamp != now or len(found) > MOST_KEPT:
@@ -55,7 +55,7 @@ class KeptFile(os.PathLike[str]):
 
 
 class Records(ABC):
-    """Records for one question, each read once: of a file (`RecordSource`), or of a graph in memory."""
+    """Records for one query, each read once: of a file (`RecordSource`), or of a graph in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class RecordSource(Records):
     """Records of one state of a graph file."""
 
     def __init__(self, store: Store, kept: dict[str, NodeRecord | None] | None = None) -> None:
-        """Takes an open file, and the records that are known of its present state, which grow."""
+        """Creates a source over an open file; `kept` caches records of its present state, and grows."""
         super().__init__(store.path)
         self.store = store
         self._kept = {} if kept is None else kept
@@ -119,7 +119,7 @@ class RecordSource(Records):
 
 
 def _stands(board: chess.Board, record: NodeRecord) -> bool:
-    """Returns whether a record's men are those on the board, whatever the keys say."""
+    """Returns whether a record has the men of a board; equal keys alone do not prove that."""
     w = record.words
     return (
         w[6] == board.occupied_co[chess.WHITE]
@@ -130,7 +130,7 @@ def _stands(board: chess.Board, record: NodeRecord) -> bool:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
-    """Yields a graph file in its present state, for one question.
+    """Yields the records of a graph file in its present state.
 
     Raises:
       StoreError: if it cannot be read.
@@ -142,7 +142,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
 
 @contextmanager
 def records_of(source: str | os.PathLike[str] | Records) -> Iterator[Records]:
-    """Yields the records of a graph file as `opened` does, or those that are given.
+    """Yields the records of a graph file as `opened` does; yields given records unchanged.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -184,15 +184,16 @@ def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
 
 
 def mate_of(step: Step, board: chess.Board) -> int | None:
-    """Returns the moves to the mate that a visited move is proven to lead to, negative if the side that plays
-    it is mated; None without one.
+    """Returns the moves to mate that are proven for a visited move; None without a proof.
+
+    Negative if the side that plays the move is mated.
     """
     proof = proof_at(step.edge, board.halfmove_clock, resets=board.is_zeroing(step.move))
     return proof.moves if proof and proof.mate else None
 
 
 def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns a move that mates, known without a visit, if there is one."""
+    """Returns the move that mates if it is known without a visit, else an empty list."""
     if record.edges or not has_best_move(record):
         return []
     best = record.order[0]
@@ -240,7 +241,7 @@ def _opens_en_passant(board: chess.Board, move: chess.Move) -> bool:
 def key_after(board: chess.Board, plain: int, move: chess.Move) -> str:
     """Returns `key_text` of the position after a legal move, from the Polyglot key of this one.
 
-    That takes a tenth of the time of making the move.
+    It takes a tenth of the time of making the move.
 
     >>> start = chess.Board()
     >>> key_after(start, plain_key(start), chess.Move.from_uci("e2e4"))

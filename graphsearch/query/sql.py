@@ -1,14 +1,14 @@
-"""Read-only SQL over the plain tables and views of a graph file, with functions that know records.
+"""Read-only SQL over the plain tables and views of a graph file, with functions that read records.
 
     record(fen)        JSON text of a position's record, as `graphsearch show --json` has it; NULL if unknown
     key(fen)           key of a position, as the columns `key` have it
     after(fen, moves)  FEN after moves in SAN or UCI
     san(fen, move)     a move in SAN
     cp(q, draw)        centipawns of a value in [-1, 1] and its draw probability, as commands show them;
-                       cp(q): the same where they go by Q alone (--score-type centipawn), else refused
+                       cp(q): the same from Q alone (--score-type centipawn); an error for other types
 
-SQLite opens the file read-only, and an authorizer refuses every other statement. The time of a statement and
-the size of values are limited (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting goes through temporary files.
+SQLite opens the file read-only, and an authorizer rejects every other statement. The time of a statement and
+the size of values are limited (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting uses temporary files.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
-PULSE = 1000  # steps of SQLite's machine between two checks for Ctrl-C: they may be long ones
+PULSE = 1000  # steps of SQLite's machine between two checks for Ctrl-C: a step may take long
 LOOK_SECONDS = 0.05  # between two looks at the clock
 TIMEOUT_SECONDS = 60.0
-MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB: that of a row, and each intermediate one of a function
-MAX_HEAP_BYTES = 256 << 20  # of all memory of SQLite, where the process does nothing else
+MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB, in a row or as an intermediate value of a function
+MAX_HEAP_BYTES = 256 << 20  # of all memory of SQLite, in a process that does nothing else
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {  # as table-valued functions, such as `pragma_table_info('run')`
@@ -79,19 +79,19 @@ def sql(
 ) -> Iterator[Result]:
     """Runs one reading statement (SELECT, WITH, VALUES or EXPLAIN) and yields its answer.
 
-    It sees one state of the file from its first row to its last; meanwhile a search that writes cannot
-    truncate the WAL.
+    The statement sees one state of the file from its first row to its last; meanwhile a search that writes
+    cannot truncate the WAL.
 
     Args:
       path: the graph file; it is only read.
       limit: end after so many rows.
-      timeout: seconds that SQLite may work, 0 for no limit; those between two rows do not count.
+      timeout: most seconds of work of SQLite, 0 for no limit; time between two rows does not count.
       heap_bytes: most memory of SQLite in this process until the statement ends; 0 for no limit.
 
     Raises:
-      StatementLimitError: if the statement takes longer, or more memory; also while rows are taken.
+      StatementLimitError: if the statement takes longer, or more memory; also while the caller reads rows.
       InvalidParameterError: if the statement is none of these, is wrong, or a function in it gets an invalid
-        position; also while rows are taken.
+        position; also while the caller reads rows.
       KeyboardInterrupt: at Ctrl-C, within some milliseconds.
       StoreError: if the file cannot be read.
     """
@@ -107,7 +107,7 @@ def sql(
     ):
         functions.add_to(connection)
         connection.set_authorizer(_authorize)
-        connection.is_bounded = False  # but by the clock
+        connection.is_bounded = False  # only the clock limits it
         connection.set_progress_handler(lambda: 0, PULSE)  # Python raises KeyboardInterrupt there
         with functions.errors(real):
             cursor = connection.execute(statement)
@@ -117,9 +117,9 @@ def sql(
 
 @contextmanager
 def opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
-    """Yields a connection that cannot write; to a cluster's, the rows of all files.
+    """Yields a read-only connection; for a cluster it has the rows of all files.
 
-    A writable connection closes last, to tidy up the WAL, which a read-only one cannot.
+    A writable connection closes last and tidies up the WAL, because a read-only one cannot.
     """
     with ExitStack() as stack:
         if is_sharded(path):
@@ -145,14 +145,14 @@ def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
 
 
 class Clock:
-    """Measures SQLite's working time on a statement; a thread interrupts it when the limit is reached."""
+    """Measures SQLite's working time on a statement; a thread interrupts SQLite at the limit."""
 
     def __init__(self, connection: sqlite3.Connection, timeout: float) -> None:
         self.timeout = timeout
         self.was_over = False
         self._connection = connection
         self._used = 0.0
-        self._since = math.inf  # while it does not work
+        self._since = math.inf  # while SQLite does not work
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="graphsearch-sql-clock", daemon=True)
         if timeout:
@@ -206,7 +206,7 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
 
 
 class Functions:
-    """The functions of a statement, and their errors: SQLite does not pass these on."""
+    """Registers the SQL functions of a statement, and keeps their errors: SQLite does not pass them on."""
 
     def __init__(self, path: str | os.PathLike[str], clock: Clock) -> None:
         self.clock = clock
@@ -223,13 +223,13 @@ class Functions:
             self._store.close()
 
     def add_to(self, connection: sqlite3.Connection) -> None:
-        """Registers the functions at a connection."""
+        """Registers the functions with a connection."""
         for one in (*PURE, Function("record", 1, self._record, fixed=False)):
             call = self._kept(one.name, one.call)
             connection.create_function(one.name, one.arguments, call, deterministic=one.fixed)
 
     def _kept(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-        """Returns the function, with NULL for NULL, and with its errors recorded."""
+        """Wraps a function: returns NULL for a NULL argument, and records errors."""
 
         def call(*values: object) -> Value:
             if any(value is None for value in values):
@@ -253,7 +253,7 @@ class Functions:
 
     @contextmanager
     def errors(self, path: os.PathLike[str]) -> Iterator[None]:
-        """Turns SQLite's errors into those of this package."""
+        """Converts SQLite's errors to errors of this package."""
         try:
             with self.clock:
                 yield
@@ -326,7 +326,7 @@ class Row(Protocol):
     """An item of an answer: a move, a line, a game."""
 
     def as_dict(self) -> Mapping[str, object]:
-        """Returns it as the command's JSON has it."""
+        """Returns the item's JSON object, as in the command's output."""
 
 
 def frame(answer: Result | Iterable[Row]) -> DataFrame:

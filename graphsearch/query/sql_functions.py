@@ -31,7 +31,7 @@ class Function:
 
 
 def record_text(read: Reader, fen: object) -> str | None:
-    """Returns a position's record as JSON text, as `graphsearch show --json` has it; None if unknown."""
+    """Returns a position's record as JSON text, as `graphsearch show --json` prints it; None if unknown."""
     node = view(read, _board(fen), lines=0)
     return None if node is None else json.dumps(node.as_dict())
 

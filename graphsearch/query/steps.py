@@ -1,4 +1,4 @@
-"""Moves and the positions behind them, for a batch of packed positions."""
+"""Legal moves and the positions after them, for a batch of packed positions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..store.codec.bulk import board_tables, owned
 Words = NDArray[np.uint64]
 Places = NDArray[np.int64]
 
-CASTLING_STEP = 2  # files that a king moves in castling, and never else
+CASTLING_STEP = 2  # files that a king moves in castling only
 
 
 def legal_codes(words: Words) -> tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]:
     """Returns the legal moves of packed positions, `[R, 10]`, as arrays.
 
     Returns:
-      counts: `[R]`. codes: `[R, MAX_MOVES]`, as `encode_move` has them, in canonical order, 0 behind the
-        last. marks: likewise, CHECK or CHECK | MATE where a move gives it, else 0.
+      counts: `[R]`. codes: `[R, MAX_MOVES]`, by `encode_move`, in canonical order, 0 after the last.
+        marks: likewise, CHECK or CHECK | MATE for a move that gives it, else 0.
     """
     rows = len(words)
     counts = np.zeros(rows, np.int16)
@@ -42,7 +42,7 @@ def positions_after(
     """Returns the positions after legal moves, `[K, 10]`, and their keys, `[K]`.
 
     Args:
-      words: `[R, 10]`. of: which of them each move is played in. codes: the moves.
+      words: `[R, 10]`. of: `[K]`, row of the position of each move. codes: `[K]`, the moves.
     """
     children = np.zeros((len(of), POSITION_WORDS), np.uint64)
     keys = np.zeros(len(of), np.uint64)

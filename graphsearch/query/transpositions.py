@@ -1,7 +1,7 @@
 """The positions with the most ways in: visited edges that lead to them. Reads only.
 
-`transpositions` looks at the best-visited part of the graph, without the compiler; `count_all` at all of it,
-in two passes over the file with a table of 20 bytes a node.
+`transpositions` examines the best-visited part of the graph, without the compiler; `count_all` examines all
+of it, in two passes over the file with a table of 20 bytes a node.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Transposition:
 
     Attributes:
       position: FEN. ways: visited edges that lead to it, among the edges examined.
-      n: the visits of these edges together; None where all edges were counted without their visits.
+      n: sum of the visits of these edges; None from `count_all`, which counts edges without their visits.
       visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
-      root, line: first position (FEN), and the moves from there in SAN; None where all were counted.
+      root, line: first position (FEN), and the moves from there in SAN; None from `count_all`.
     """
 
     position: str
@@ -48,9 +48,9 @@ class Transpositions(Answer):
 
     Attributes:
       roots: FENs of the first positions; empty if the whole file was counted.
-      looked_at: positions whose edges were counted. edges: their visited edges.
-      total: positions in the file. positions: those with the most ways in, most first.
-      shared: positions among the edges' children that several edges lead to.
+      looked_at: number of examined positions. edges: number of their visited edges.
+      total: number of positions in the file. positions: those with the most ways in, most first.
+      shared: number of children of these edges that have several edges into them.
     """
 
     roots: tuple[str, ...]
@@ -66,13 +66,13 @@ def transpositions(
 ) -> Transpositions:
     """Returns the positions with the most ways in among the best-visited ones.
 
-    The most visited edges are followed first; every visited edge of an examined position counts.
+    It follows the most visited edges first, and counts every visited edge of an examined position.
 
     Args:
       path: the graph file; it is only read.
       board: the first position; None: all roots of the file.
       top: most positions returned, of those with two ways in or more.
-      look: how many positions are examined.
+      look: number of positions to examine.
 
     Raises:
       InvalidParameterError: if a number is below 1.
@@ -115,7 +115,7 @@ class _Met:
 
 
 class _Looking:
-    """The best-visited part of a graph, edge by edge."""
+    """Examines the best-visited part of a graph, edge by edge."""
 
     def __init__(self, source: RecordSource, roots: list[chess.Board], look: int) -> None:
         self._source = source

@@ -30,10 +30,10 @@ class Branch(Answer):
         side that plays it; node N, None and node Q (seen by the side to move) at the root.
       position: FEN.
       visits: node N; None if the file does not hold the position, or it lies beyond the tree's depth.
-      transposes_to: moves in SAN from the root to the place where this position is expanded, if it is
-        expanded elsewhere.
+      transposes_to: moves in SAN from the root to the branch that expands this position, if it is another
+        one.
       branches: the moves that are followed, most visits first.
-      hidden: how many visited moves are not shown here; 0 where nothing was expanded.
+      hidden: number of visited moves that are not shown here; 0 if the position was not expanded.
     """
 
     json_keys = "move san n p q cp mate position visits transposes_to hidden branches"
@@ -77,12 +77,12 @@ def tree(
 ) -> Tree:
     """Returns the well-visited moves below a position, every position expanded once.
 
-    A position on several lines is expanded in the shortest of them, among equals in the most visited one; the
-    other lines refer to it.
+    The tree expands a position on several lines in the shortest of them, among equals in the most visited
+    one; the other lines refer to it.
 
     Args:
       path: the graph file, which is only read, or records in memory.
-      depth: how many plies deep.
+      depth: most plies below the position.
       min_visits: least edge N of a move to follow; None: the position's N divided by `share`.
       width: most moves to follow from a position; None: any number.
 
@@ -105,14 +105,14 @@ Expansion = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, an
 
 
 class _Growing:
-    """One tree while it grows, level by level."""
+    """Builds one tree, level by level."""
 
     def __init__(self, source: Records, depth: int, min_visits: int, width: int | None) -> None:
         self._source = source
         self._depth = depth
         self._least = min_visits
         self._width = width
-        self._places: dict[str, tuple[str, ...]] = {}  # where each position is expanded
+        self._places: dict[str, tuple[str, ...]] = {}  # key -> line to the branch that expands it
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:

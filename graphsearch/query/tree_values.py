@@ -31,7 +31,7 @@ class MoveValue:
 
 @dataclass(frozen=True, slots=True)
 class TreeValues(Answer):
-    """The answer of `tree_values`: one for each move, None where the file does not know it."""
+    """The answer of `tree_values`: one value for each move, None if the file does not know it."""
 
     values: tuple[MoveValue | None, ...]
 
@@ -43,9 +43,9 @@ def tree_values(
 
     Args:
       path: the graph file, which is only read, or records in memory.
-      start: where the tree begins.
-      moves: each after its parent: number of the parent among them, from 1 (0: the start), and the move in
-        UCI.
+      start: the first position.
+      moves: (number of the parent move, move in UCI), each after its parent; moves count from 1, and 0 is
+        the start.
 
     Raises:
       InvalidPositionError: if a move is illegal, or stands before its parent.

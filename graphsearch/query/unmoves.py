@@ -1,11 +1,11 @@
-"""Takes moves back: every position from which a legal move leads to a given one. Pure, without Numba.
+"""Takes moves back: yields every position with a legal move to a given one. Pure, without Numba.
 
 The generator works on squares and yields possible predecessors; python-chess then checks each one: it must be
 legal, and so must the move, which must lead to exactly this position.
 
-Clocks: positions whose clock is at most 75 share a key, higher clocks have keys of their own. So before a
-capture or a pawn move any clock may have stood (one position for all up to 75, one for each above), and
-before another move the clock less one.
+Clocks: positions with clocks up to 75 share a key, higher clocks have keys of their own. So any clock is
+possible before a capture or a pawn move (one position for all up to 75, one for each above); before another
+move the clock was one less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .source import plain_key
 
 _PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
 _CAPTURED = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN)
-_WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # where king and rook end, the rook's side
+_WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # targets of king and rook, the rook's side
 
 
 NO_CLOCK = (0,)  # one clock for all up to 75
@@ -80,7 +80,7 @@ def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
 
 
 def _may_stand(board: chess.Board) -> bool:
-    """Returns whether a file may hold a position: one of seven queens and seven pawns is none."""
+    """Returns whether a file may hold a position; seven queens with seven pawns, for example, are illegal."""
     try:
         check_rules(board)
     except InvalidPositionError:
@@ -125,7 +125,7 @@ Unmade = tuple[chess.Board, chess.Move, bool]
 
 
 def _without_state(board: chess.Board) -> Iterator[Unmade]:
-    """Yields (men and turn before, move, whether it was neither capture nor pawn move) of every way back."""
+    """Yields (men and turn before, move, whether it was neither capture nor pawn move) for each unmove."""
     mover = not board.turn
     for square in chess.scan_forward(board.occupied_co[mover]):
         piece = board.piece_type_at(square)
@@ -257,7 +257,7 @@ def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, si
     """Returns the rights of a wing that a move may have ended, each as its rook, and 0 for none.
 
     Args:
-      now: the rights behind the move. touched: the squares that it left or entered.
+      now: the rights after the move. touched: the squares that it left or entered.
       side: 1 for the rooks on the king's right, -1 for those on his left.
     """
     rank = chess.BB_RANK_1 if color else chess.BB_RANK_8

@@ -1,4 +1,4 @@
-"""Counts the ways in of all positions of a file, with all cores.
+"""Counts the visited edges into every position of a file, on all cores.
 
 Records and edges are listed in temporary files, in as many parts as memory requires
 (`graph/sweeps/parts.py`); then each part is counted in a table of 20 bytes a node.
@@ -37,14 +37,14 @@ def count_all(
     ram_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Transpositions:
-    """Returns the positions with the most ways in, all visited edges of the file counted.
+    """Returns the positions with the most visited edges into them; counts all edges of the file.
 
     Exact if nobody writes the file meanwhile. Takes some 40 bytes a node in temporary files (TMPDIR).
 
     Args:
       path: the graph file; it is only read.
-      top: most positions returned, of those with two ways in or more.
-      ram_bytes: most bytes of a table, 20 a node: with a smaller one the positions are counted part by part;
+      top: most positions returned, of those with at least two edges.
+      ram_bytes: most bytes of a table, 20 a node; if all nodes do not fit, they are counted part by part;
         default: 80 % of the machine's memory.
       on_progress: called with the records read and all records; every record is read twice.
 
@@ -63,8 +63,6 @@ def count_all(
 
 
 class _Counting:
-    """One count of all ways in."""
-
     def __init__(self, store: Store, graph: PartedGraph, top: int, on_progress: OnProgress) -> None:
         self._store = store
         self._graph = graph
@@ -102,7 +100,7 @@ class _Counting:
                 self._say(self._listed)
 
     def _count(self, part: int) -> None:
-        """Counts one part, and keeps the best of all parts so far."""
+        """Counts one part, and keeps the best rows of all parts so far."""
         table = np.zeros(table_bytes(self._graph.records_of(part)) // 8, np.uint64)
         for entries in self._graph.records.chunks(part):
             self._entered += int(ways_kernel.enter(table, entries))
@@ -128,7 +126,7 @@ class _Counting:
         self._on_progress(done, max(done, 2 * self._store.node_count))
 
     def _read(self, table: U64s, wanted: dict[int, int], numbers: list[int]) -> list[Transposition]:
-        """Returns the positions at some places, read again from their portions."""
+        """Reads the positions at some places of the table again, from their portions."""
         found: dict[int, Transposition] = {}
         for number in numbers:
             store, start = self._portions[number - 1]
@@ -173,6 +171,6 @@ class _Counting:
 
 
 def _number(entries: U64s, portion: int) -> None:
-    """Gives records the number of their portion."""
+    """Writes the number of the portion into the visits field of records."""
     second = entries[1::ENTRY_WORDS]
     entries[1::ENTRY_WORDS] = second & np.uint64(0xFFFFFFFF << 32) | np.uint64(portion)

@@ -1,8 +1,8 @@
 """Counts the visited edges to each position of a file, in the table of `graph/sweeps/sweep_kernel.py`.
 
-The second word of a place differs here: its upper half is the portion of the file that holds the record, plus
-1 (0 in an empty place), its lower half the ways in. Records and edges come as the entries of
-`graph/sweeps/parts_kernel.py`.
+The second word of a place differs here: its upper half is the number of the file's portion with the record,
+from 1 (0 in an empty place); its lower half is the number of edges into the position. Records and edges are
+entries of `graph/sweeps/parts_kernel.py`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ MOST_WAYS = (1 << 32) - 1
 
 @kernel
 def enter(table: NDArray[np.uint64], entries: NDArray[np.uint64]) -> int64:
-    """Adds records without ways; returns how many were new. The caller makes sure that there is room.
+    """Inserts records without edges; returns the number of new ones. The caller ensures that there is room.
 
     Args:
-      table: `[places * 2]` uint64. entries: `[2 K]` uint64; their number is the portion of the file, from 1.
+      table: `[places * 2]` uint64.
+      entries: `[2 K]` uint64; the visits field holds the number of the file's portion, from 1.
     """
     t = table_of(table)
     new = int64(0)
@@ -40,7 +41,7 @@ def enter(table: NDArray[np.uint64], entries: NDArray[np.uint64]) -> int64:
 
 @kernel
 def count_ways(table: NDArray[np.uint64], edges: NDArray[np.uint64]) -> None:
-    """Counts edges at the positions that they lead to, if the table has these.
+    """Adds edges to the counts of their children; ignores children that the table does not have.
 
     Args:
       table: as for `enter`. edges: `[2 K]` uint64, entries.

@@ -35,7 +35,7 @@ class LookAhead:
         pager = self._graph.pager
         pager.bring(wave.missing_positions(w), wave.slots_of(w))
         visits = int(self._arena.counters[arena_kernel.VISITS])
-        if is_path and not pager.reads_inside and visits >= self._scouted_at + SCOUT_EVERY:
+        if is_path and not pager.kernels_read and visits >= self._scouted_at + SCOUT_EVERY:
             self._scouted_at = visits
             self._send_scout(w)
 

@@ -19,7 +19,7 @@ from ..graph.graph import Graph
 from ..graph.guards_kernel import FIRST_ROW, TURNS, ThreadArrays, merge_counters, new_guards
 from ..jit.apart import apart
 from ..position.board import Words
-from ..store.inside import Inside
+from ..store.kernel_reader import FileArrays
 from . import wave_kernel as wave
 from . import waves_kernel
 from .leaves import LeafEvaluation
@@ -64,7 +64,7 @@ class Walkers:
             for _ in self._waves
         ]
         self._codes = [0] * count
-        self._held: Inside | None = None  # the file, while threads walk
+        self._held: FileArrays | None = None  # the file, while threads walk
 
     @property
     def turns(self) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Container
+from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from .side_files import file_bytes
 from .tables.columns import TABLES
 
 BUSY_SECONDS = 10.0
@@ -24,9 +26,9 @@ class BoundedConnection(sqlite3.Connection):
     path: Path
     is_bounded = True
     _left = 0  # statements until the file is measured again
-    _pulses = 0
+    _pulses = LEAST_STEPS // PULSE
 
-    def trust(self) -> None:
+    def remove_limits(self) -> None:
         """Removes the step limit and the authorizer, so that two threads may use the connection at once.
 
         With them, two threads would deadlock: SQLite holds its lock while it calls a handler, which needs
@@ -38,18 +40,18 @@ class BoundedConnection(sqlite3.Connection):
         self.set_authorizer(None)
 
     def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._wind()
+        self._restart_count()
         return super().execute(*args)
 
     def executemany(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._wind()
+        self._restart_count()
         return super().executemany(*args)
 
     def executescript(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._wind()
+        self._restart_count()
         return super().executescript(*args)
 
-    def _wind(self) -> None:
+    def _restart_count(self) -> None:
         """Restarts the count of steps.
 
         The counter is not a Python function: a signal that arrived inside one would be lost.
@@ -58,19 +60,10 @@ class BoundedConnection(sqlite3.Connection):
             return
         if not self._left:
             self._left = MEASURE_EVERY
-            self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * _bytes_of(self.path)) // PULSE
+            with suppress(OSError):  # if the file is gone, its last size counts
+                self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * file_bytes(self.path)) // PULSE
         self._left -= 1
         self.set_progress_handler(chain(repeat(0, self._pulses), repeat(1)).__next__, PULSE)
-
-
-def _bytes_of(path: Path) -> int:
-    size = 0
-    for name in (path, path.with_name(path.name + "-wal")):
-        try:
-            size += name.stat().st_size
-        except OSError:
-            continue
-    return size
 
 
 def connect(path: Path, query: str = "mode=rwc", *, is_ours: bool = False) -> BoundedConnection:

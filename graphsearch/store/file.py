@@ -19,6 +19,7 @@ from .format import (
 )
 from .lock import is_held
 from .sharded.manifest import is_sharded
+from .side_files import log_bytes, log_of
 
 PAGE_BYTES = 16384
 WAL_KEPT_BYTES = 64 << 20  # SQLite truncates a longer log to this after a checkpoint
@@ -28,19 +29,6 @@ CACHE_KIB = 8 << 10
 def real_path(path: str | os.PathLike[str]) -> Path:
     """Returns the absolute path with links resolved, so that a file has one name and one lock."""
     return Path(os.path.realpath(os.fspath(path)))
-
-
-def file_bytes(path: Path) -> int:
-    """Returns the size of a graph file and its write-ahead log, in bytes."""
-    return path.stat().st_size + log_bytes(path)
-
-
-def log_bytes(path: Path) -> int:
-    """Returns the size of the write-ahead log of a graph file, in bytes; 0 if there is none."""
-    try:
-        return path.with_name(path.name + "-wal").stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def data_version(connection: sqlite3.Connection) -> int:
@@ -124,7 +112,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     mode = "mode=rwc" if create else "mode=rw"
     with sql_errors(path, "open it"), _open_unless_failed(path, mode) as connection:
         _prepare_for_writing(connection, path, create=create)
-        connection.trust()  # the writer's thread and the search's both use it
+        connection.remove_limits()  # the writer's thread and the search's both use it
         return connection
 
 
@@ -242,8 +230,7 @@ def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:
     if tidy and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         yield "mode=rw"
     yield "mode=ro"
-    wal = path.with_name(path.name + "-wal")
-    if not wal.exists() or wal.stat().st_size == 0:
+    if not log_bytes(path):
         yield "mode=ro&immutable=1"
 
 
@@ -257,18 +244,13 @@ def check_log(path: Path, *, is_ours: bool) -> None:
       path: the file.
       is_ours: whether the caller holds its lock; otherwise nothing is checked while a process holds it.
     """
-    log = path.with_name(path.name + "-wal")
-    try:
-        length = log.stat().st_size
-    except FileNotFoundError:  # none, or its writer has just removed it
-        return
-    if not length or (not is_ours and is_held(path)):
+    if not log_bytes(path) or (not is_ours and is_held(path)):
         return
     alone = _first_run(path, "mode=ro&immutable=1")  # as if there were no log
     if alone is not None and _first_run(path, "mode=ro") not in (alone, _UNREADABLE):
         raise StoreError(
-            f"{log} is the write-ahead log of another file, such as one that {path.name} has replaced;"
-            f" move it and {path.name}-shm elsewhere, then continue"
+            f"{log_of(path)} is the write-ahead log of another file, such as one that {path.name} has"
+            f" replaced; move it and {path.name}-shm elsewhere, then continue"
         )
 
 

@@ -6,9 +6,9 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .file import file_bytes
 from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .sharded.files import open_to_read
+from .side_files import file_bytes
 from .tables import games, unfinished
 from .tables.games import Imported
 from .transpositions import runs as entry_runs

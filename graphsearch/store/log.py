@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ..base.errors import StoreError
 from .connection import BUSY_SECONDS
-from .file import log_bytes, sql_errors
-from .opened import OpenStore
+from .file import sql_errors
+from .protocol import OpenStore
+from .side_files import log_bytes
 
 LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
 LONGEST_LOG_BYTES = 1 << 30  # a reader of an old state may make the log this long; then writing stops

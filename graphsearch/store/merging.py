@@ -16,7 +16,7 @@ from ..base.errors import StoreError
 from .codec.bulk import sort_keys
 from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .opened import OpenStore
+from .protocol import OpenStore
 from .segments import SegmentCursor, choose_pivot, first_chunks, merge
 from .sizes import SIZES, Sizes
 from .writing import write_chunks
@@ -172,7 +172,7 @@ def _advance(
     cursors = [SegmentCursor(catalog, first_chunks(catalog, segment, low, blocks)) for segment in inputs]
     pivot = choose_pivot(cursors, blocks, low)
     ends = [cursor.blocks_below(pivot) for cursor in cursors]
-    batches = [cursor.read(connection, 0, end) for cursor, end in zip(cursors, ends, strict=True)]
+    batches = [cursor.read(connection, end) for cursor, end in zip(cursors, ends, strict=True)]
     for cursor, end, batch in zip(cursors, ends, batches, strict=True):
         rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
         drop(connection, cursor, end - 1 if rest else end)

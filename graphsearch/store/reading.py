@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
 from .codec.bulk import board_tables, decode_stored, extract_stored, joined, owned, take
-from .codec.soundness import said_of, unsound
+from .codec.soundness import fault_message, unsound
 from .codec.unpacking import SLOTS, Unpacker
 from .file import data_version, open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
-from .inside import Inside, InsideReader, open_inside
+from .kernel_reader import FileArrays, KernelReader, open_kernel_reader
 from .record.node import RecordBatch
 from .segments import fetch
 from .sizes import SIZES, Sizes
@@ -39,20 +39,19 @@ LEAST_PIECE = 64  # blocks that are worth another thread: half a millisecond
 PIECES_EACH = 2  # per thread, so that all threads end together
 
 Places = NDArray[np.int64]
-OnDamage = Callable[[CorruptRecordError], None]
 
 
 class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
 
     Attributes:
-      may_read_inside: whether kernels may read the file: only a single file, in its latest state.
+      kernels_may_read: whether kernels may read the file: only a single file, in its latest state.
       closed: whether it was closed.
       problems: one line for each damage found and skipped, without duplicates, at most 100.
     """
 
-    may_read_inside = True
-    _inside: InsideReader | None = None
+    kernels_may_read = True
+    _kernel_reader: KernelReader | None = None
 
     def __init__(self, path: Path, indexes: Indexes, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
         self._path = path
@@ -71,8 +70,8 @@ class Reader:
         if not self.closed:
             self.closed = True
             self._threads.close()
-            if self._inside:
-                self._inside.close()
+            if self._kernel_reader:
+                self._kernel_reader.close()
             self._connection.close()
 
     def __enter__(self) -> Reader:
@@ -98,17 +97,17 @@ class Reader:
             return self._index.filter
 
     @contextmanager
-    def inside(self) -> Iterator[Inside | None]:
+    def file_arrays(self) -> Iterator[FileArrays | None]:
         """Holds one state of the file and yields its arrays for kernels, None if kernels cannot read it.
 
         Raises:
           StoreError: if the file cannot be read.
         """
-        usable = self.may_read_inside and not self.closed and self._owner == os.getpid()
-        if usable and self._inside is None:
-            self._inside = open_inside(self._path)
-            self.may_read_inside = self._inside is not None
-        reader = self._inside
+        usable = self.kernels_may_read and not self.closed and self._owner == os.getpid()
+        if usable and self._kernel_reader is None:
+            self._kernel_reader = open_kernel_reader(self._path)
+            self.kernels_may_read = self._kernel_reader is not None
+        reader = self._kernel_reader
         if not usable or reader is None:
             yield None
             return
@@ -118,17 +117,15 @@ class Reader:
             reader.end()
 
     @property
-    def reads_inside(self) -> bool:
+    def kernels_read(self) -> bool:
         """Whether kernels read the file directly."""
-        return self._inside is not None and self._inside.version is not None
+        return self._kernel_reader is not None and self._kernel_reader.version is not None
 
     def _present_index(self) -> filters.Index:
         with self._state():
             return self._index
 
-    def find(
-        self, words: NDArray[np.uint64], *, strict: bool = False
-    ) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, `[K]`, and the newest records of these, in order.
 
         An unsound record, or one in a damaged block, counts as not found. So does a record in a chunk with a
@@ -136,16 +133,13 @@ class Reader:
 
         Args:
           words: `[K, 10]`, at most 100,000 positions.
-          strict: raise at damage instead.
 
         Raises:
-          CorruptRecordError: naming file, segment and block, if `strict`.
           StoreError: if the file cannot be read at all.
         """
         _check_count(words)
-        on_damage = _raise if strict else self._note
-        with self._state(on_damage):
-            search = self._search(words, on_damage)
+        with self._state():
+            search = self._search(words)
             return search.have, search.in_order()
 
     def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
@@ -158,14 +152,14 @@ class Reader:
         """
         _check_count(words)
         with self._state():
-            return self._search(words, self._note).records
+            return self._search(words).records
 
-    def _search(self, words: NDArray[np.uint64], on_damage: OnDamage) -> _Search:
-        """Returns a finished search; reports its damage."""
+    def _search(self, words: NDArray[np.uint64]) -> _Search:
+        """Returns a finished search, and notes its damage."""
         search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
         search.run(self._threads)
         for block, what in search.damage:
-            on_damage(self._fault(block, what))
+            self._note(self._fault(block, what))
         return search
 
     def _fault(self, block: int, what: str) -> CorruptRecordError:
@@ -180,7 +174,7 @@ class Reader:
             self.problems.append(line)
 
     @contextmanager
-    def _state(self, on_damage: OnDamage | None = None) -> Iterator[None]:
+    def _state(self) -> Iterator[None]:
         """Holds one state of the file, with its index up to date."""
         if self.closed:
             raise StoreError(f"{self._path}: its reader is closed")
@@ -189,26 +183,22 @@ class Reader:
         with sql_errors(self._path, "read it"):
             self._connection.execute("BEGIN")
             try:
-                self._refresh(on_damage or self._note)
+                self._refresh()
                 yield
             finally:
                 self._connection.execute("ROLLBACK")
 
-    def _refresh(self, on_damage: OnDamage) -> None:
+    def _refresh(self) -> None:
         """Reads the lists of segments and chunks again if anything was committed since."""
         version = data_version(self._connection)  # from here on one state
         if version == self._version:
             return
         segments = read_segments(self._connection, self._path)
-        self._index = filters.build(segments, self._index, self._indexes, self._read_index, on_damage)
+        self._index = filters.build(segments, self._index, self._indexes, self._read_index, self._note)
         self._version = version
 
     def _read_index(self, chunk: Chunk) -> ChunkIndex:
         return read_index(self._connection, self._path, chunk)
-
-
-def _raise(error: CorruptRecordError) -> None:
-    raise error
 
 
 def _check_count(words: NDArray[np.uint64]) -> None:
@@ -270,7 +260,7 @@ def _without_unsound(blocks: Places, found: _Solved) -> _Solved:
     bad = unsound(found.records)
     if not bad:
         return found
-    damage = [(int(blocks[i]), said_of(found.records, i, what)) for i, what in bad]
+    damage = [(int(blocks[i]), fault_message(found.records, i, what)) for i, what in bad]
     places = np.array([i for i, _ in bad], np.int64)
     good = np.setdiff1d(np.arange(len(found.hits)), places)
     misses = np.concatenate([found.misses, found.hits[places]])
@@ -360,15 +350,19 @@ class _Search:
         if not refused.any():
             return solved
         its_dictionaries = [dictionaries[i] for i in which[refused].tolist()]
-        judged = self._judge(unpacker, piece.part(np.nonzero(refused)[0]), slots[refused], its_dictionaries)
+        decoded = self._decode_refused(
+            unpacker, piece.part(np.nonzero(refused)[0]), slots[refused], its_dictionaries
+        )
         return _Solved(
-            RecordBatch.concat([solved.records, judged.records]),
-            np.concatenate([solved.hits, judged.hits]),
-            np.concatenate([solved.misses, judged.misses]),
-            solved.damage + judged.damage,
+            RecordBatch.concat([solved.records, decoded.records]),
+            np.concatenate([solved.hits, decoded.hits]),
+            np.concatenate([solved.misses, decoded.misses]),
+            solved.damage + decoded.damage,
         )
 
-    def _judge(self, unpacker: Unpacker, piece: _Piece, slots: Places, dictionaries: list[bytes]) -> _Solved:
+    def _decode_refused(
+        self, unpacker: Unpacker, piece: _Piece, slots: Places, dictionaries: list[bytes]
+    ) -> _Solved:
         """Returns the result for blocks that the kernel has refused, and reports the damaged ones in it.
 
         Args:

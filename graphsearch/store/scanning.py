@@ -15,7 +15,7 @@ from ..base.errors import CorruptRecordError, StoreError
 from .codec.bulk import newest_in_order, sort_keys, take
 from .codec.soundness import sound_places
 from .index.catalog import Catalog, Segment
-from .opened import OpenStore
+from .protocol import OpenStore
 from .record.node import RecordBatch
 from .segments import (
     FetchedBlocks,

@@ -46,7 +46,7 @@ def keys_of(words: U64s) -> U64s:
 
 
 def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
-    """Returns the data of blocks, concatenated and padded by 8 bytes, and the end offset of each.
+    """Returns the data of blocks, concatenated and padded, and the end offset of each.
 
     A block that is missing, too large or not a BLOB is empty, and so is one that SQLite cannot read while it
     can read others.
@@ -138,16 +138,14 @@ class Span:
 
 
 class SegmentCursor:
-    """The blocks of one segment that are not read yet, in order."""
+    """The blocks of one segment, in order."""
 
     def __init__(self, catalog: Catalog, segment: Segment) -> None:
-        self.segment = segment
         self._catalog = catalog
         self._chunks = [chunk for chunk in segment.chunks if chunk.gone < chunk.blocks]
         self._starts = np.cumsum([0, *(chunk.blocks - chunk.gone for chunk in self._chunks)])
         keys = [catalog.index(chunk).keys[chunk.gone :] for chunk in self._chunks]
         self.keys: U64s = np.concatenate([*keys, np.zeros(0, np.uint64)])
-        self.at = 0  # first block that is not done
 
     def blocks_below(self, pivot: int | None) -> int:
         """Returns the number of first blocks that may hold a sort key below the pivot (None: all)."""
@@ -167,15 +165,13 @@ class SegmentCursor:
             first, at = end, at + 1
         return found
 
-    def read(
-        self, connection: sqlite3.Connection, first: int, last: int, on_corrupt: OnCorrupt | None = None
-    ) -> RecordBatch:
-        """Returns the records of blocks `first` to `last`; see `FetchedBlocks.decode` for damaged blocks."""
-        return self.fetch(connection, first, last).decode(on_corrupt)
+    def read(self, connection: sqlite3.Connection, count: int) -> RecordBatch:
+        """Returns the records of the first `count` blocks.
 
-    def fetch(self, connection: sqlite3.Connection, first: int, last: int) -> FetchedBlocks:
-        """Returns blocks `first` to `last` as they are stored."""
-        return fetch_spans(connection, self._catalog, self.spans(first, last))
+        Raises:
+          CorruptRecordError: naming segment and block.
+        """
+        return fetch_spans(connection, self._catalog, self.spans(0, count)).decode()
 
 
 def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Span]) -> FetchedBlocks:
@@ -210,8 +206,7 @@ def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None)
     """
     nexts = []
     for cursor in cursors:
-        above = 0 if low is None else int(np.searchsorted(cursor.keys, np.uint64(low), "right"))
-        first = max(cursor.at, above)
+        first = 0 if low is None else int(np.searchsorted(cursor.keys, np.uint64(low), "right"))
         nexts.append(cursor.keys[first : first + blocks + 1])
     keys = np.concatenate(nexts)
     return int(np.partition(keys, blocks)[blocks]) if len(keys) > blocks else None

@@ -20,12 +20,12 @@ from .format import format_of
 from .index import lookup as finding
 from .index.catalog import Catalog
 from .lock import WriteLock
-from .place import Place
+from .moved import Place
 from .record.node import RecordBatch
 from .record.provenance import UNBOUND, EvaluatorIdentity
 from .segments import keys_of
 from .sizes import SIZES, Sizes
-from .tables import provenance, unfinished
+from .tables import facts, provenance, unfinished
 from .tables.top import TopTables
 from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
@@ -195,7 +195,7 @@ class Store:
                 self.connection.execute("BEGIN IMMEDIATE")
                 if self.place:
                     self.place.check()
-                unfinished.set_fact(self.connection, unfinished.IMAGE, None)
+                facts.set_fact(self.connection, unfinished.IMAGE, None)
                 yield
                 self._top.follow(self.read)
                 self.connection.execute("COMMIT")
@@ -279,11 +279,6 @@ class Store:
     scan, portion, fetch_portion = scanning.scan, scanning.portion, scanning.fetch_portion
     read, may_hold = finding.read, finding.may_hold
 
-    def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which positions (`[K, 10]`) have a committed record, and these in order; damage raises."""
-        with self.reader(threads=1) as reader:
-            return reader.find(words, strict=True)
-
     def reader(self, *, threads: int = 2) -> Reader:
         """Returns a reader of batches with its own connection, for another thread than the writer's.
 
@@ -301,7 +296,7 @@ class Store:
     begin_run, update_run, finish_run = provenance.begin_run, provenance.update_run, provenance.finish_run
     runs, run, evaluators = provenance.runs, provenance.run, provenance.evaluators
     add_evaluator, bind_evaluator = provenance.add_evaluator, provenance.bind_evaluator
-    read_fact, write_fact = unfinished.read_fact, unfinished.write_fact
+    read_fact, write_fact = facts.read_fact, facts.write_fact
     mark_unfinished = unfinished.mark_unfinished
     roots, record_root, raise_root = provenance.roots, provenance.record_root, provenance.raise_root
 

@@ -27,6 +27,7 @@ from ..base.version import __version__
 from .messages import Failure, own_place
 from .process import (
     ENDING_SECONDS,
+    SIGNALS,
     Handlers,
     Pipe,
     Work,
@@ -90,7 +91,7 @@ class RayLauncher:
         if all_at_once and used:
             cpus = max(1, used[-1] // self.per_machine)
         self.is_remote, self.threads = self._connection.is_shared, cpus
-        if fault := _lack_of_room(machines, workers, cpus, all_at_once=all_at_once):
+        if fault := _room_problem(machines, workers, cpus, all_at_once=all_at_once):
             self._connection.leave()
             raise EvaluatorError(fault)
         options: dict[str, Any] = {"num_cpus": cpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
@@ -137,7 +138,7 @@ def _cpus_of_machines(ray: Any) -> list[int]:
     return sorted(filter(None, cpus), reverse=True)
 
 
-def _lack_of_room(machines: Sequence[int], workers: int, cpus: int, *, all_at_once: bool) -> str:
+def _room_problem(machines: Sequence[int], workers: int, cpus: int, *, all_at_once: bool) -> str:
     """Returns a message if machines with so many CPUs have too little room for the workers, else ""."""
     most = max(machines, default=0)
     if cpus > max(1, most):  # a machine with one may join later
@@ -354,8 +355,7 @@ def _handlers_kept() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
-    before = {number: signal.getsignal(number) for n in names if (number := getattr(signal, n, None))}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
     finally:

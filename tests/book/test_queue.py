@@ -26,7 +26,7 @@ from graphsearch.book.queue import (
     set_state,
     waiting,
 )
-from graphsearch.store import beside
+from graphsearch.store import plain_tables
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT
@@ -145,7 +145,7 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path, hold
 
 
 def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(plain_tables, "WAIT_SECONDS", 0.1)
     with Store.open(graph) as store, store.transaction(), pytest.raises(StoreError, match="locked"):
         add(graph, [START])
     assert list(items(graph)) == []

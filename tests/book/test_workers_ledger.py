@@ -19,8 +19,8 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import legal_moves, pack
 from graphsearch.position.values import D_SCALE
 from graphsearch.store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch
+from graphsearch.store.record.ranking import visits_of
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.prune import visits_of
 
 from ..support.pools import games, until
 from ..support.reference import HashEvaluator

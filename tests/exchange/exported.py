@@ -25,6 +25,7 @@ from graphsearch.position.board import (
 from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord
 from graphsearch.store.store import Store
 
+from ..store.records import lookup
 from ..support.graphs import ENDGAME as ENDGAME
 from ..support.graphs import searched as searched
 
@@ -50,7 +51,7 @@ def known_below(path: Path, *fens: str, plies: int | None = None) -> Known:
         layer = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
         depth = 0
         while layer and (plies is None or depth <= plies):
-            is_there, batch = store.lookup(np.array([pack(board) for board in layer]))
+            is_there, batch = lookup(store, np.array([pack(board) for board in layer]))
             below = []
             for i, board in enumerate(compress(layer, is_there.tolist())):
                 if (key := key_of(board)) not in found:

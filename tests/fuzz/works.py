@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from graphsearch.store.record.ranking import visits_of
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.prune import visits_of
 
 from . import commands, graphfile
 

@@ -195,14 +195,14 @@ def test_a_file_is_read_in_order_after_a_fifth_of_a_second_of_single_reads(
 ) -> None:
     for more in (0, 1):
         pager: Any = SimpleNamespace(
-            complete=False, reads_inside=inside, read_back=reads + more, budget=1 << 40
+            complete=False, kernels_read=inside, read_back=reads + more, budget=1 << 40
         )
         assert is_due(pager, nodes) == bool(more)
 
 
 @pytest.mark.parametrize(("budget", "due"), [(19_000_000, False), (20_000_000, True)])
 def test_a_file_is_not_read_in_order_if_less_than_an_eighth_fits(budget: int, due: bool) -> None:
-    pager: Any = SimpleNamespace(complete=False, reads_inside=True, read_back=5_000, budget=budget)
+    pager: Any = SimpleNamespace(complete=False, kernels_read=True, read_back=5_000, budget=budget)
     assert is_due(pager, 1_000_000) == due
 
 

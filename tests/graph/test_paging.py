@@ -172,16 +172,16 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
 def test_kernels_do_not_read_for_a_snapshot(path: Path) -> None:
     """A snapshot is an older state of the file than the one that kernels would read."""
     with Store.open(path, read_only=True) as store, snapshot_reader(store) as reader:
-        with reader.inside() as held:
+        with reader.file_arrays() as held:
             assert held is None
-        assert not reader.reads_inside
+        assert not reader.kernels_read
 
 
 def test_a_closed_reader_leaves_kernels_nothing(path: Path) -> None:
     with Store.open(path, read_only=True) as store:
         reader = store.reader()
-        with reader.inside() as held:
+        with reader.file_arrays() as held:
             assert held is not None
         reader.close()
-        with reader.inside() as held:
+        with reader.file_arrays() as held:
             assert held is None

@@ -21,7 +21,7 @@ from graphsearch.query.pv import pv
 from graphsearch.store.record.ranking import best_move, node_mean
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
-from graphsearch.store.tables.history import Moment, RootValues, gone
+from graphsearch.store.tables.history import Moment, RootValues, rows_to_delete
 from graphsearch.store.upkeep.prune import prune
 
 from ..conftest import Cli, sql
@@ -206,11 +206,11 @@ def test_the_last_of_each_run_stays_while_others_can_go() -> None:
         for run in range(25)
         for k in range(8)
     ]
-    taken = set(gone(moments, 40))
+    taken = set(rows_to_delete(moments, 40))
     assert len(moments) - len(taken) == 40
     assert not taken & {i for i, moment in enumerate(moments) if moment.size % 100 == 7}
     assert {0, len(moments) - 1}.isdisjoint(taken)
-    fewer = set(gone(moments, 10))
+    fewer = set(rows_to_delete(moments, 10))
     assert len(moments) - len(fewer) == 10
     assert {0, len(moments) - 1}.isdisjoint(fewer)
 

@@ -154,6 +154,14 @@ def contents(store: Store) -> dict[tuple[int, ...], NodeRecord]:
     return found
 
 
+def lookup(store: Store, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
+    """Returns which positions (`[K, 10]`) have a committed record, and these in order; damage fails."""
+    with store.reader() as reader:
+        found = reader.find(words)
+        assert not reader.problems
+    return found
+
+
 def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: Sizes = SIZES) -> Path:
     """Returns the path of a new file with the records in so many runs."""
     with Store.open(path, create=True, identity=IDENTITY, sizes=sizes) as store:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphsearch.base.errors import StoreError
-from graphsearch.store.file import log_bytes
+from graphsearch.store.side_files import log_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

@@ -41,14 +41,14 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.rewrite import rewrite
-from tests.store.records import IDENTITY, batch_of, random_records
+from tests.store.records import lookup, IDENTITY, batch_of, random_records
 from tests.store.test_crash import BATCH, KEPT, MARK, RECORDS, part
 
 SMALL = Sizes(fan_out=3, step_blocks=4, vacuum_pages=1)
 
 def append(store, k):
     batch = batch_of(part(k))
-    found, _ = store.lookup(batch.words)
+    found, _ = lookup(store, batch.words)
     with store.transaction():
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == k + 1
         store.append(batch, fresh=int((~found).sum()))

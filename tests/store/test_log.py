@@ -10,7 +10,8 @@ import pytest
 
 from graphsearch.base.errors import StoreError
 from graphsearch.store import log
-from graphsearch.store.file import log_bytes, open_reader
+from graphsearch.store.file import open_reader
+from graphsearch.store.side_files import log_bytes
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact

@@ -29,7 +29,7 @@ from graphsearch.store.upkeep.compact import tidy
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
+from .records import IDENTITY, batch_of, changed, contents, filled, identity, lookup, random_records
 
 RECORDS = random_records(71, 300)
 
@@ -50,7 +50,7 @@ def test_what_is_appended_is_scanned_read_and_looked_up(path: Path) -> None:
         assert store.node_count == len(RECORDS)
         assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
         words = np.array([record.words for record in RECORDS], np.uint64)
-        found, batch = store.lookup(words)
+        found, batch = lookup(store, words)
         assert found.all()
         assert [batch.record(i) for i in range(len(batch))] == RECORDS
 
@@ -62,10 +62,10 @@ def test_positions_that_are_not_there_are_not_found(path: Path) -> None:
     with Store.open(path) as store:
         assert all(store.read(unpack(record.words)) is None for record in others)
         mixed = [others[0], RECORDS[7], others[1], RECORDS[3]]
-        found, batch = store.lookup(np.array([record.words for record in mixed], np.uint64))
+        found, batch = lookup(store, np.array([record.words for record in mixed], np.uint64))
         assert found.tolist() == [False, True, False, True]
         assert [batch.record(i) for i in range(2)] == [RECORDS[7], RECORDS[3]]
-        assert store.lookup(np.zeros((0, 10), np.uint64))[0].tolist() == []
+        assert lookup(store, np.zeros((0, 10), np.uint64))[0].tolist() == []
 
 
 def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_key_clash_is_not_served(path: Path) -> None:
     words = np.array([other.words], np.uint64)
     words[0, 9] = one.words[9]
     with Store.open(path) as store:
-        assert not store.lookup(words)[0][0]
+        assert not lookup(store, words)[0][0]
 
 
 def test_the_newest_version_wins_over_runs_and_within_a_batch(path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_batch_of_many_chunks_is_scanned_in_bounded_batches(path: Path) -> Non
         assert max(len(batch) for batch in store.scan()) <= 32 * 5
         assert contents(store) == {identity(record): record for record in RECORDS}
         assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
-        assert store.lookup(np.array([record.words for record in RECORDS], np.uint64))[0].all()
+        assert lookup(store, np.array([record.words for record in RECORDS], np.uint64))[0].all()
     assert verify(path).problems == []
 
 

@@ -92,7 +92,7 @@ def test_without_a_place_for_a_copy_the_error_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "graphsearch.store.place._new_names", lambda path: iter([tmp_path / "no" / "a.graph"])
+        "graphsearch.store.moved._new_names", lambda path: iter([tmp_path / "no" / "a.graph"])
     )
     path = tmp_path / "a.graph"
     with pytest.raises(UnsavedError, match="unable to open"), Graph.open(path) as graph:

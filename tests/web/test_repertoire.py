@@ -15,7 +15,7 @@ from graphsearch.book.study.repertoire.drill import due_cards
 from graphsearch.book.study.repertoire.moves import add_line, load
 from graphsearch.book.study.visits import note_visit
 from graphsearch.position.board import key_text
-from graphsearch.store.beside import changing
+from graphsearch.store.plain_tables import changing
 from graphsearch.store.tables import visits as rows
 
 from ..query.handmade import LINES, board_after, graph_file

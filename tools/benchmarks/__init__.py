@@ -1,1 +1,1 @@
-"""Benchmarks that are read once per release: one module for each subject, one runner, one table writer."""
+"""Benchmarks for each release: one module per subject, one runner, one table writer."""

@@ -1,6 +1,6 @@
 """Runs a benchmark: `python -m tools.benchmarks NAME [--OPTION VALUE ...] [--repeats N] [--json]`.
 
-Without a name it lists what there is. `NAME --help` says what is measured, and its options.
+Without a name it lists the benchmarks. `NAME --help` describes a benchmark and its options.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser, how: Benchmark) -> None:
 
 
 def parser_of(name: str, how: Benchmark) -> argparse.ArgumentParser:
-    """Returns the parser of a benchmark's options and of those that all have."""
+    """Returns the parser of a benchmark's own options and the common ones."""
     parser = argparse.ArgumentParser(
         prog=f"python -m tools.benchmarks {name}",
         description=how.text,
@@ -56,7 +56,7 @@ def parser_of(name: str, how: Benchmark) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Runs a benchmark from the command line; returns the exit code."""
     name, *words = list(sys.argv[1:] if arguments is None else arguments) or [""]
     if name not in REGISTRY:
         for one in REGISTRY:

@@ -1,4 +1,4 @@
-"""What resuming, saving and exporting may cost at most, beside what they cost now."""
+"""Limits on the costs of resuming, saving and exporting, beside the current costs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def aims(
 
 
 def _of_memory(**options: int) -> Iterator[Row]:
-    """Yields the speed within a quarter of the memory, of that with all of it."""
+    """Yields the speed within a quarter of the memory, relative to the speed with all of it."""
     rows = _rows("beyond-memory", **options)
     ratios = {row["evaluator"]: row.get("per_s_ratio") for row in rows if row["memory"] != "all"}
     for evaluator, least in (("uniform", 0.2), ("builtin", 0.5), ("100 us", 0.98)):

@@ -1,4 +1,4 @@
-"""Alpha-beta: its leaves beside those of the minimal tree."""
+"""Compares the leaves of alpha-beta with those of the minimal tree."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def alphabeta(*, depth: int = 8, fen: tuple[str, ...] = MIDDLEGAMES, table_mb: i
 
 
 def deepened(board: chess.Board, depth: int, size: int) -> Iterator[Row]:
-    """Yields the iterations up to a depth, or a mate, from an empty table."""
+    """Yields the figures of each iteration up to a depth or a mate, from an empty table."""
     engine, total, seconds = AlphaBeta(EntryTable(size)), Counts(), 0.0
     for d in range(1, depth + 1 if terminal_kind(board) == NOT_TERMINAL else 0):
         started = time.process_time()

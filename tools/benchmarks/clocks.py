@@ -1,4 +1,4 @@
-"""Clocks and counters: CPU-seconds, bytes, works measured in turns, and the resources of one phase."""
+"""Clocks and counters: CPU-seconds, bytes, works timed in turns, and the resources of one phase."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from graphsearch.store.file import log_bytes
+from graphsearch.store.side_files import log_bytes
 from graphsearch.workers.process import counters, peak_rss
 
 from .harness import Row
 
 Work = Callable[[], object]
 LOOK_SECONDS = 0.02  # between two looks at the log
-IDLE_SECONDS = 0.02  # between two works: threads of the one before have stopped waiting for more
+IDLE_SECONDS = 0.02  # between two works, so that threads of the first stop waiting for tasks
 
 
 def timed(work: Work) -> tuple[float, float]:
-    """Returns the seconds of a call: by the clock, and of CPU time of all threads."""
+    """Returns the wall seconds of a call, and the CPU-seconds of all threads."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu
@@ -29,9 +29,9 @@ def timed(work: Work) -> tuple[float, float]:
 def in_turns(
     works: Mapping[str, Work], rounds: int, *, warm_up: int = 1
 ) -> Iterator[tuple[str, float, float]]:
-    """Yields the name of each work and its seconds, by the clock and of CPU time, round after round.
+    """Yields the name of each work with its wall and CPU seconds, round after round.
 
-    Rounds of warming up are run before, and yield nothing.
+    Warm-up rounds run first and yield nothing.
     """
     for number in range(-warm_up, rounds):
         for name, work in works.items():
@@ -42,7 +42,7 @@ def in_turns(
 
 
 def children_cpu() -> float:
-    """Returns the CPU-seconds of the processes that this one has started and that have ended."""
+    """Returns the CPU-seconds of this process's children that have ended."""
     spent = os.times()
     return spent.children_user + spent.children_system
 
@@ -54,7 +54,7 @@ def cpu_of(pid: int) -> float:
 
 
 def written_bytes() -> int:
-    """Returns the bytes that this process has had written to disk, 0 where that is not told."""
+    """Returns the bytes that this process has written to disk, 0 if the system does not report them."""
     return counters("io").get("write_bytes", 0)
 
 
@@ -62,13 +62,13 @@ class Meter:
     """Measures one phase, in the process that runs it.
 
     Attributes:
-      units, unit: count that the figures are divided by, and its name.
+      units, unit: the divisor of the figures, and its name.
       more: figures of this phase only.
-      cpu_beside, peak_beside: CPU-seconds of processes that the phase has started, most bytes of one of them.
+      cpu_beside, peak_beside: CPU-seconds of the phase's child processes, and peak bytes of one of them.
     """
 
     def __init__(self, *files: Path) -> None:
-        """Measures from now on; `files` are those whose log counts."""
+        """Starts measuring; `files`: the files with logs to watch."""
         self.units, self.unit = 1, "call"
         self.more: Row = {}
         self.cpu_beside, self.peak_beside = 0.0, 0
@@ -77,7 +77,7 @@ class Meter:
         self.restart()
 
     def restart(self) -> None:
-        """Forgets the time until now, such as that of preparations."""
+        """Restarts the measurement, so that preparations do not count."""
         self._longest, self._written = 0.0, written_bytes()
         self._cpu = time.process_time()
         self._begin = self._last = time.perf_counter()
@@ -88,7 +88,7 @@ class Meter:
         self._longest, self._last = max(self._longest, now - self._last), now
 
     def of_all(self, nodes: int, **more: object) -> None:
-        """Divides the figures by so many nodes."""
+        """Sets the unit to `nodes` nodes, and adds figures."""
         self.units, self.unit = max(1, nodes), "node"
         self.more |= more
 
@@ -98,7 +98,7 @@ class Meter:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Looks at the logs meanwhile."""
+        """Watches the size of the logs during the body."""
         watcher = threading.Thread(target=self._watch, daemon=True)
         watcher.start()
         try:
@@ -112,7 +112,7 @@ class Meter:
             self._largest_log = max(self._largest_log, *map(log_bytes, self._files))
 
     def figures(self) -> Row:
-        """Returns the figures until now: times and bytes for each unit, the others as they are."""
+        """Returns the current figures: times and bytes per unit, the others unchanged."""
         self.tick()
         cpu = time.process_time() - self._cpu + self.cpu_beside
         return {

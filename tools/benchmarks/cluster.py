@@ -1,4 +1,4 @@
-"""A search over a cluster against the same search in one process: speed, messages, where the time goes."""
+"""Compares a cluster search with the same search in one process: speed, messages, time by phase."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def _alone(path: Path, spec: EvaluatorSpec, visits: int, params: SearchParams) -
 
 
 def _figures(found: ClusterSearch) -> Row:
-    """Returns what the reports of all shards say together."""
     parts = found.shards
     seconds, cpu = max(shard.seconds for shard in parts), [shard.cpu_seconds for shard in parts]
     levels = max(1, sum(shard.traffic.visit_levels for shard in parts))

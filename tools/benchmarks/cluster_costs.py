@@ -1,11 +1,11 @@
-"""What a cluster search takes on this machine, for `simulation`: steps, messages, entries, rows.
+"""Measures the costs of a cluster search on this machine, for `simulation`: steps, messages, entries, rows.
 
-All but the messages comes from what the shards of real searches report, processes of this machine with files:
+All but the message costs come from the reports of real searches by shard processes with files:
 
-    idle waves  of one leaf each, by one shard and by two: what a step takes that carries nothing
+    idle waves  of one leaf each, by one shard and by two: the cost of an empty step
     message     sent over a connection of this machine, and received
-    search      the same one by 1, 2 and 4 shards: what entries and rows take
-    growth      one shard that grows a graph: what waves consist of as it grows, what an entry takes then
+    search      the same one by 1, 2 and 4 shards: the costs of entries and rows
+    growth      one shard that grows a graph: the composition of its waves, and the cost of an entry
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ MESSAGES, MESSAGE_BYTES = 20_000, 72  # a header and its length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the waves of a search consisted of.
+    """The work of a search.
 
     Attributes:
-      shards, batch: that searched; leaves of a wave. nodes: at the end. file_bytes: of a node in the files.
-      steps: of each shard. entries: positions reached on a level, with all visits from one parent. rows: that
-        went to other shards. visits, evaluations: of all shards.
-      cpu, seconds: of each shard, by the mean; of the search, by the clock.
+      shards: number of them. batch: leaves of a wave. nodes: at the end. file_bytes: of a node in the files.
+      steps: of each shard. entries: positions reached on a level, with all visits from one parent. rows: sent
+        to other shards. visits, evaluations: of all shards.
+      cpu: mean CPU seconds of a shard. seconds: wall time of the search.
     """
 
     shards: int
@@ -62,14 +62,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What a shard takes, in seconds of CPU time; `trip` by the clock.
+    """The costs of a shard, in CPU seconds; `trip` in wall seconds.
 
     Attributes:
-      entry: of an entry on one level, down and up, evaluating with `uniform` and saving included.
-      row: sent and taken in, with its answer.
-      alone, step: in which there is nothing to do: of a shard alone; of two, who wait for each other.
-      message: sent and one received, as each more shard takes it.
-      trip: that a step of two processes of this machine takes beside its CPU time.
+      entry: of an entry on one level, down and up, including evaluation with `uniform` and saving.
+      row: of sending and receiving a row, with its answer.
+      alone, step: of an idle step: of a single shard; of two shards that wait for each other.
+      message: of sending a message and receiving one, for each further shard.
+      trip: wall time of a step of two processes of this machine minus its CPU time.
     """
 
     entry: float
@@ -80,14 +80,14 @@ class Costs:
     trip: float
 
     def step_of(self, shards: int) -> float:
-        """Returns the CPU seconds of an idle step of so many shards, for each of them."""
+        """Returns the CPU seconds of an idle step, for each of `shards` shards."""
         return self.step + (shards - 2) * self.message if shards > 1 else self.alone
 
 
 def search(
     folder: Path, shards: int, evaluator: str, batch: int, limits: Limits, *, overlap: int = 0
 ) -> Work:
-    """Returns what a search of the start position over a cluster consists of."""
+    """Returns the work of a search of the start position over a cluster."""
     params = SearchParams(minibatch_size=batch, overlap=overlap)
     options = (("threads", "1"),) if evaluator != "uniform" else ()
     spec = EvaluatorSpec(evaluator=evaluator, options=options)
@@ -114,16 +114,16 @@ def _work(found: ClusterSearch, batch: int, size: int) -> Work:
 
 
 def from_nothing(shards: int, batch: int, visits: int, *, overlap: int = 0) -> Work:
-    """Returns what a search with `uniform` from nothing consists of."""
+    """Returns the work of a search with `uniform` in a new cluster."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "a.cluster"
         return search(target, shards, "uniform", batch, Limits(visits=visits), overlap=overlap)
 
 
 def grown(evaluator: str, batch: int, sizes: Sequence[int]) -> Iterator[Work]:
-    """Yields what the waves consist of by which one shard grows a graph from each size to the next.
+    """Yields the work of one shard that grows a graph from each size to the next.
 
-    `nodes` is the middle between them then.
+    `nodes` is the geometric mean of the two sizes.
     """
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "a.cluster"
@@ -150,11 +150,12 @@ def message_cost() -> float:
 
 
 def costs(idle: Sequence[Work], searches: Sequence[Work], message: float, cores: int) -> Costs:
-    """Returns what searches by 1, 2 and more shards agree on; none is negative.
+    """Returns the costs that fit searches by 1, 2 and more shards; none is negative.
 
     Args:
       idle: waves of one leaf, by one shard and by two. message: CPU seconds of one.
-      cores: shards that share them wait for each other busily, and say nothing about rows; two always do.
+      cores: searches by more shards than cores do not count for rows, as their shards wait busily; those by
+        two always count.
 
     >>> def made(shards, steps, entries, rows, cpu):
     ...     return Work(shards=shards, batch=1, nodes=1, file_bytes=1, steps=steps, entries=entries,

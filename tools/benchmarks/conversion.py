@@ -1,4 +1,4 @@
-"""How many won positions a search wins against an engine."""
+"""The share of won positions that a search wins against an engine."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def conversion(
 
 
 def won_positions(reference: Path, least: float) -> list[chess.Board]:
-    """Returns positions that the side to move should win."""
+    """Returns the positions with Q of at least `least` for the side to move."""
     return [case.board for case in read_reference(reference) if case.q is not None and case.q >= least]
 
 
 def play_on(
     board: chess.Board, text: str, evaluations: int, engine: chess.engine.SimpleEngine, nodes: int
 ) -> chess.Board:
-    """Returns the board at the end of a game that the side to move plays by a variant."""
+    """Plays a game, a variant for the side to move against the engine; returns the final board."""
     variant, ours = Variant.parse(text), board.turn
     params = SearchParams.from_options(variant.params)
     limits = Limits(evaluations=evaluations, visits=MOST_VISITS * evaluations)

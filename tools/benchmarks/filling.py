@@ -1,4 +1,4 @@
-"""How full a wave gets, and what gathering it takes, on graphs that were grown one visit at a time."""
+"""Fill level and gathering cost of a wave, on graphs grown one visit at a time."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .harness import Row, benchmark
 from .positions import ROOTS
 from .searching import MOST_VISITS
 
-TIMED_POSITIONS, MOST_WAVES = 8192, 64  # gathers are timed until so many positions, in at most so many waves
+TIMED_POSITIONS, MOST_WAVES = 8192, 64  # gathers are timed for 8192 positions, in at most 64 waves
 
 
 class Snapshot:
-    """A copy of what is in use of an arena; for graphs without a file."""
+    """A copy of the used parts of an arena; for graphs without a file."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena, self._arrays = arena, arena.arrays
@@ -44,7 +44,7 @@ class Snapshot:
         self._parts = [(part, part.copy()) for part in parts]
 
     def put_back(self) -> None:
-        """Makes the arena what it was, its parameters included."""
+        """Restores the arena, including its parameters."""
         for part, copy in self._parts:
             part[:] = copy
         self._arena.arrays = self._arrays
@@ -87,7 +87,7 @@ def filling(
 
 
 def one_wave(graph: Graph, board: chess.Board, params: SearchParams) -> Row:
-    """Returns the figures of a wave; the graph stays as it is."""
+    """Returns the figures of a wave; leaves the graph unchanged."""
     arena, batch = graph.arena, params.minibatch_size
     runner = WaveRunner(graph, pack(board), batch)
     waves = max(3, min(MOST_WAVES, TIMED_POSITIONS // batch))

@@ -1,4 +1,4 @@
-"""What imported games and their players take: bytes of a game, the time of questions about them."""
+"""Costs of imported games and their players: bytes per game, and query times."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from .harness import Row, benchmark
 PLIES, STEEPNESS, PLAYERS = 60, 0.55, 2000
 RESULTS = ("1-0", "1/2-1/2", "0-1")
 SAVES = 100  # of the history of a root
-PART = 20_000  # games that are played together
+PART = 20_000  # games generated together
 
 
 def played(count: int, rng: np.random.Generator) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Yields, ply by ply: which games go on, their positions, keys, moves, and the numbers of these."""
+    """Yields for each ply: indices of the unfinished games, their positions, keys, moves and move numbers."""
     words = np.repeat(pack(chess.Board()).reshape(1, -1), count, 0)
     keys, on = np.full(count, key_of(chess.Board()), np.uint64), np.arange(count)
     for _ in range(PLIES):
@@ -137,7 +137,7 @@ def write_pgn(path: Path, count: int) -> None:
 
 
 def imports(folder: Path, count: int) -> Iterator[tuple[str, Work]]:
-    """Yields the same import without and with players, and the one that adds the players later."""
+    """Yields the same import without players, with players, and with players added later."""
     text = folder / "sample.pgn"
     write_pgn(text, count)
     for name in ("plain.graph", "players.graph"):
@@ -152,7 +152,7 @@ def imports(folder: Path, count: int) -> Iterator[tuple[str, Work]]:
 
 
 def _saves(graph: Graph) -> None:
-    """Writes the history of a root a hundred times, as saves do."""
+    """Writes the history of a root SAVES times, as saves do."""
 
     def save(store: Store) -> None:
         with store.transaction():

@@ -1,4 +1,4 @@
-"""Growing a real graph inside a budget of memory, in one file or over shards, and searching on in it."""
+"""Grows a real graph within a memory budget, in one file or over shards, and continues searches in it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from .clocks import Meter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is measured, and where its files are.
+    """The sizes of a measurement, and its files.
 
     Attributes:
-      ram_bytes: the budget of what has one, of each of `shards`; 0 shards: one file.
+      ram_bytes: the memory budget, for each shard if there are any.
+      shards: 0: one file.
     """
 
     folder: Path
@@ -43,41 +44,41 @@ class Plan:
 
     @property
     def files(self) -> list[Path]:
-        """The files of the graph, made or not."""
+        """The files of the graph, whether they exist or not."""
         return [self.file / f"shard-{k:03}.graph" for k in range(self.shards)] or [self.file]
 
     def part(self, name: str) -> Path:
-        """Returns another file: `copy` may be changed, `new` is made, `a`, `b`, `small` are to be merged."""
+        """Returns another file: `copy` may be changed, `new` is an output, `a`, `b`, `small` are merged."""
         return self.folder / f"{name}.graph"
 
     def remove(self, *names: str) -> None:
-        """Removes files with all that lies beside them."""
+        """Removes files and their companion files."""
         for name in names:
             for found in self.folder.glob(f"{name}.graph*"):
                 shutil.rmtree(found) if found.is_dir() else found.unlink()
 
     def tiny(self) -> Plan:
-        """Returns the plan of a rehearsal, which loads every kernel that a phase needs."""
+        """Returns the plan of a rehearsal, which loads every kernel of a phase."""
         return replace(self, folder=self.folder / "warm", nodes=3000, ram_bytes=8_000_000)
 
 
-ROOT_VISITS = 1_000_000  # of one root, before the next one's turn
-LEAST_WAVE, MOST_WAVE, WAVE_SHARE = 1024, 16_384, 1000  # a wave is one node in so many of the graph
-SEARCH_VISITS = 500_000  # of the search that goes on
+ROOT_VISITS = 1_000_000  # of one root, before the next root
+LEAST_WAVE, MOST_WAVE, WAVE_SHARE = 1024, 16_384, 1000  # a wave has 1/1000 of the nodes, within limits
+SEARCH_VISITS = 500_000  # of the continued search
 MOST_SHARD_WAVE, LEAF_BYTES = (
     65_536,
     24_576,
-)  # leaves of all shards; of a shard's budget, one for so many bytes
-ROOTS, LEAST_NODES = 4, 500_000  # over shards: a root gets one node in so many, but so many at least
-OPENING = 8  # half-moves, at random, to all roots of a cluster but the first
+)  # maximum leaves of all shards; bytes of a shard's budget per leaf
+ROOTS, LEAST_NODES = 4, 500_000  # over shards: a root gets 1/4 of the nodes, at least 500,000
+OPENING = 8  # random half-moves to all roots of a cluster but the first
 SHARD_PHASES = ("passing", "admitting", "evaluating", "backing", "waiting")
 
 
 def grow(plan: Plan, meter: Meter) -> None:
     """Grows the file to its size by searches within the budget, one root after the other.
 
-    The roots are the start position, then those after one move, after two, and so on: a search stays in one
-    part of the graph for a while, as the branches of an opening book do. It goes on from what is there.
+    The roots are the start position, then the positions after one move, after two, and so on: a search stays
+    in one part of the graph for a while, as the branches of an opening book do. An existing file grows on.
     """
     with Graph.open(plan.file, evaluator=UniformEvaluator(), ram_bytes=plan.ram_bytes) as graph:
         assert graph.store is not None
@@ -113,7 +114,7 @@ def _roots() -> Iterator[chess.Board]:
 
 
 def search(plan: Plan, meter: Meter) -> None:
-    """Searches on from the start position within the budget; what fills the memory first does not count."""
+    """Continues the search of the start position within the budget; first fills the memory, uncounted."""
     visits = min(SEARCH_VISITS, plan.nodes // 2)
     with Graph.open(plan.part("copy"), evaluator=UniformEvaluator(), ram_bytes=plan.ram_bytes) as graph:
         _search(graph, chess.Board(), visits // 2, meter)
@@ -125,15 +126,15 @@ def search(plan: Plan, meter: Meter) -> None:
 def grow_shards(plan: Plan, meter: Meter) -> None:
     """Grows the cluster to its size by searches within the budget, one root after the other.
 
-    The roots are the start position, then positions after some random half-moves: as the lines of a book do,
-    they share few positions. It goes on from what is there.
+    The roots are the start position, then positions after some random half-moves: like the lines of a book,
+    they share few positions. An existing cluster grows on.
     """
     before, root, visits = 0, 0, 0
     if plan.file.exists():
         with open_to_read(plan.file) as store:
             before, root = store.node_count, len(store.roots())
     nodes = before
-    while nodes < plan.nodes:  # an evaluation is a node, but positions without moves are nodes without one
+    while nodes < plan.nodes:  # positions without moves are nodes without an evaluation
         some = min(plan.nodes - nodes, max(LEAST_NODES, plan.nodes // ROOTS))
         found = _search_shards(plan, meter, _root(root), Limits(evaluations=some))
         visits += found.result.new_visits
@@ -142,7 +143,7 @@ def grow_shards(plan: Plan, meter: Meter) -> None:
 
 
 def _root(number: int) -> chess.Board:
-    """Returns the start position, or one after random moves; the same ones every time.
+    """Returns the start position, or one after random moves; deterministic.
 
     >>> _root(0).fen() == chess.STARTING_FEN, _root(1).ply(), _root(1) == _root(1)
     (True, 8, True)
@@ -154,23 +155,23 @@ def _root(number: int) -> chess.Board:
 
 
 def search_shards(plan: Plan, meter: Meter) -> None:
-    """Searches on from the start position, opening of the files included."""
+    """Continues the search of the start position; the time includes opening the files."""
     found = _search_shards(plan, meter, chess.Board(), Limits(visits=min(SEARCH_VISITS, plan.nodes // 2)))
     meter.units, meter.unit = max(1, found.result.new_visits), "visit"
 
 
 def merge_shards(plan: Plan, meter: Meter) -> None:
-    """Makes one file of the cluster."""
+    """Merges the cluster into one file."""
     meter.of_all(parting.merge(plan.file, plan.part("new"), force=True, progress=meter.tick).nodes)
 
 
 def _search_shards(plan: Plan, meter: Meter, board: chess.Board, limits: Limits) -> ClusterSearch:
-    """Returns a search within the budget, whose shards the meter counts."""
+    """Returns the result of a search within the budget; adds the shards' figures to the meter."""
     last = 0
 
     def tick(now: Progress) -> None:
         nonlocal last
-        if now.new_visits > last:  # the master asks again, whatever the shards do
+        if now.new_visits > last:  # the master reports even without progress of the shards
             last = now.new_visits
             meter.tick()
 

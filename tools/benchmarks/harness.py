@@ -1,14 +1,14 @@
 """Runs benchmarks and summarises their samples.
 
-A benchmark yields samples: dicts of key columns, which name a measurement, and of figures. Samples with equal
-keys are repeats of one measurement and become one row.
+A benchmark yields samples: dicts of key columns, which identify a measurement, and of figures. Samples with
+equal keys are repeats of one measurement and become one row.
 
     repeats    figures are medians; a compared one gets `NAME_ratio`, the median of the ratios to the base
     positions  figures are means with `NAME_error`; a compared one gets `NAME_less`, the mean difference
                to the base, and `NAME_less_error`
 
-The base is the first row that differs in the column `across` only. Ratios and differences are taken sample by
-sample, in the order in which samples came. Errors are standard errors.
+The base is the first row that differs in the column `across` only. Ratios and differences pair samples in
+the order of their arrival. Errors are standard errors.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ REGISTRY = {  # name -> module and function
     "soak": "soak.soak",
     "threads": "threads.threads",
 }
-SAY_SECONDS = 10.0  # between two lines of progress
+SAY_SECONDS = 10.0  # between two progress lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """What is measured, and how its samples are summarised.
+    """A measurement, and how to summarise its samples.
 
     Attributes:
-      measure: yields the samples; its keyword arguments are the options of the command line.
-      keys: columns that name a measurement.
-      across, compare: the key whose first value is the base, and the figures that are compared with it.
-      positions: whether samples are of different positions: means and differences, no medians and ratios.
-      plot: the key on the x axis, and the figures that are drawn.
+      measure: yields the samples; its keyword arguments are the command line's options.
+      keys: columns that identify a measurement.
+      across, compare: the key with the base as its first value, and the figures to compare with the base.
+      positions: whether samples are from different positions: means and differences, not medians and ratios.
+      plot: the key on the x axis, and the figures to draw.
     """
 
     measure: Measure
@@ -87,7 +87,7 @@ class Benchmark:
 
 
 def benchmark(*keys: str, **how: Any) -> Callable[[Measure], Benchmark]:
-    """Returns a decorator that makes a `Benchmark` of a generator of samples."""
+    """Returns a decorator that converts a generator of samples to a `Benchmark`."""
     return lambda measure: Benchmark(measure=measure, keys=keys, **how)
 
 
@@ -100,7 +100,7 @@ def find(name: str) -> Benchmark:
 
 
 def options_of(measure: Measure) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, type and default of every option of a measurement; a dataclass bundles some."""
+    """Yields name, type and default of every option of a measurement; expands dataclasses to their fields."""
     types = get_type_hints(measure)
     for name, parameter in inspect.signature(measure).parameters.items():
         if is_dataclass(types[name]):
@@ -111,7 +111,7 @@ def options_of(measure: Measure) -> Iterator[tuple[str, Any, Any]]:
 
 
 def samples_with(measure: Measure, options: Row) -> Iterator[Row]:
-    """Returns the samples of a measurement with these options, and defaults for the others."""
+    """Returns the samples of a measurement with the given options, and defaults for the others."""
     types, given = get_type_hints(measure), dict(options)
     bundles = {
         name: types[name] for name in inspect.signature(measure).parameters if is_dataclass(types[name])
@@ -131,7 +131,7 @@ def fresh(work: Callable[..., T], *arguments: Any) -> T:
 
 
 def samples_of(name: str, options: Row) -> list[Row]:
-    """Returns the samples of one run, and says on stderr how far it is."""
+    """Returns the samples of one run; reports progress on stderr."""
     chosen, found, said = find(name), list[Row](), time.monotonic()
     for sample in samples_with(chosen.measure, options):
         found.append(sample)
@@ -146,7 +146,7 @@ def samples_of(name: str, options: Row) -> list[Row]:
 def run(name: str, options: Row, repeats: int = 1) -> Row:
     """Returns the result of a benchmark: its rows, and the samples of all repeats.
 
-    A single run is in this process, each of several in a new one.
+    A single run is in this process; each of several runs is in a new one.
     """
     if repeats == 1:
         samples = samples_of(name, options)

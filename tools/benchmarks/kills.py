@@ -1,4 +1,4 @@
-"""Shards of a search are killed at random moments: whether the search goes on, and to the same records."""
+"""Kills shards of a search at random moments, and checks that the search continues to the same records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .harness import Row, benchmark
 SPEC = EvaluatorSpec(evaluator="uniform")
 PARAMS = SearchParams(overlap=0, minibatch_size=4096)
 SAVE_SECONDS = 0.5
-QUICK = {  # so that a node that is gone is missed within seconds
+QUICK = {  # detects a lost node within seconds
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
     "health_check_failure_threshold": 3,
@@ -42,22 +42,22 @@ NODE: dict[str, Any] = {"num_cpus": 4, "object_store_memory": 80_000_000}
 
 
 class Killer:
-    """Kills at random moments of a search, so many times."""
+    """Kills a process or node at `times` random moments of a search."""
 
     def __init__(self, times: int, seed: int) -> None:
         self.left, self.done = times, 0
         self._draw = random.Random(seed)
-        self._next = 0.0  # none yet: counted from when the search is seen to run
+        self._next = 0.0  # 0: not set; set at the next progress report of the search
 
     def _moment(self) -> float:
         return time.monotonic() + self._draw.uniform(0.5, 4.0)
 
     def kill(self) -> None:
-        """Kills one of what runs."""
+        """Kills a process or node."""
         raise NotImplementedError
 
     def look(self, progress: Any) -> None:
-        """Kills if it is time; called while the search goes on."""
+        """Kills if the time has come; called as `on_progress`."""
         if not self._next:
             self._next = self._moment()
         elif self.left and time.monotonic() > self._next:
@@ -66,7 +66,7 @@ class Killer:
             self._next = 0.0
 
     def restarted(self, line: str) -> None:
-        """Says what was lost."""
+        """Reports a loss on stderr; called as `on_loss`."""
         self._next = 0.0
         print(f"{self.done}: {line}", file=sys.stderr, flush=True)
 
@@ -88,12 +88,12 @@ class LocalKiller(Killer):
         hosts.ShardLauncher = Known  # type: ignore[misc]
 
     def kill(self) -> None:
-        """Kills one of the shards that run now."""
+        """Kills one of the running shards."""
         self._draw.choice(self._started[-self._shards :]).kill()
 
 
 class NodeKiller(Killer):
-    """Kills the node of a Ray cluster that has the shards, and adds another one."""
+    """Kills the node with the shards in a Ray cluster, and adds a new node."""
 
     def __init__(self, times: int, seed: int, stack: ExitStack) -> None:
         super().__init__(times, seed)
@@ -109,7 +109,7 @@ class NodeKiller(Killer):
         stack.callback(ray.shutdown)
 
     def kill(self) -> None:
-        """Kills the node at once, and adds the next one: Ray wants the main thread for that."""
+        """Kills the node and adds the next one; Ray requires the main thread for that."""
         with suppress(Exception):
             self._cluster.remove_node(self._node, allow_graceful=False)
         self._node = self._cluster.add_node(**NODE)

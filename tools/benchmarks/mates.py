@@ -1,4 +1,4 @@
-"""The prover of mates: problems that it solves, and what it takes of a search that it is beside."""
+"""The mate prover: problems that it solves, and its cost to the search that it assists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTERVAL = 0.01  # seconds between two looks at the CPU time
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A position and the moves to its mate, negative where the side to move is mated."""
+    """A position and the moves to its mate, negative if the side to move is mated."""
 
     board: chess.Board
     moves: int
@@ -128,7 +128,7 @@ def beside(
 
 
 def without_queen(board: chess.Board, colour: chess.Color) -> chess.Board:
-    """Returns a position without a queen of a side."""
+    """Returns the position with a queen of a side removed."""
     found = board.copy()
     found.remove_piece_at(next(iter(board.pieces(chess.QUEEN, colour))))
     return found
@@ -137,7 +137,7 @@ def without_queen(board: chess.Board, colour: chess.Color) -> chess.Board:
 def search(
     board: chess.Board, limits: Limits, *, prover: bool, seconds: float = 1e9
 ) -> tuple[SearchResult, float]:
-    """Returns the result of a search of so many CPU-seconds on one thread, and those that it took."""
+    """Returns the result of a search of at most `seconds` CPU-seconds on one thread, and its CPU-seconds."""
     stop = threading.Event()
 
     def look(_: Progress) -> None:

@@ -1,4 +1,4 @@
-"""A search within a budget of memory beside the same search with all of its graph in memory."""
+"""Compares a search within a memory budget with the same search with its whole graph in memory."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ from graphsearch.workers.process import peak_rss
 from .clocks import timed
 from .harness import Row, benchmark, fresh
 
-SLICES = 10  # parts of a measured search, of which the median counts
-WARM_UP = (
-    2  # part of so many of the measured work: before it counts; up to so many times, until memory is full
-)
+SLICES = 10  # parts of a measured search; rates are medians over them
+WARM_UP = 2  # the warm-up is 1/2 of the measured work; while memory is not full, up to 8 times the work
 MOST_WARM_UP = 8
 CALIBRATION = 200_000  # rounds
 MB = 1_000_000
@@ -35,7 +33,7 @@ UNIFORM, BUILTIN = "uniform", "builtin"
 
 
 class SlowEvaluator(Evaluator):
-    """Answers like `uniform`, from outside the kernels, and keeps one core busy for so long a position.
+    """Evaluates like `uniform`, outside the kernels, and keeps one core busy for `us` microseconds each.
 
     Attributes:
       seconds: spent so far.
@@ -140,7 +138,7 @@ def _search(
 
 
 def _rehearse(file: Path, name: str) -> None:
-    """Loads the kernels of searches within little memory and outside the kernels."""
+    """Loads the kernels of searches with little memory, with evaluators inside and outside the kernels."""
     _grow(file, 3000, 64, name)
     for evaluator in (name, SlowEvaluator(1.0)) if name == UNIFORM else (name,):
         with Graph.open(file, evaluator=evaluator, ram_bytes=8_000_000) as graph:
@@ -151,21 +149,21 @@ def _rehearse(file: Path, name: str) -> None:
 
 
 class _Watched:
-    """A search of the start position that stops once so much was done after a warm-up.
+    """A search of the start position that stops after a given amount of work beyond a warm-up.
 
     Attributes:
-      seconds: of all of it.
+      seconds: wall time of the whole search.
     """
 
     def __init__(self, of: str, warm_up: int, amount: int, filled: Graph | None = None) -> None:
         self._of, self._warm_up, self._amount = of, warm_up, amount
-        self._filled = filled  # whose memory has to be full first
+        self._filled = filled  # the warm-up lasts until this graph's memory is full
         self._marks: list[tuple[float, float, int, int]] = []  # seconds, CPU-seconds, done, records read
         self._first = -1
         self._stop, self.seconds = threading.Event(), 0.0
 
     def search(self, graph: Graph, wave: int) -> None:
-        """Searches, and raises SystemExit if the search ends by itself."""
+        """Searches; raises SystemExit if the search ends by itself."""
         params = SearchParams(minibatch_size=wave)
         began = time.perf_counter()
         found = analyze(
@@ -193,7 +191,7 @@ class _Watched:
         return self._filled is None or bool(self._filled.arena.counters[arena_kernel.EVICTED])
 
     def figures(self) -> Row:
-        """Returns the figures of the measured part; the longest stall is that of all of it."""
+        """Returns the figures of the measured part; the longest stall is of the whole search."""
         marks: Any = np.array(self._marks, np.float64)
         measured = marks[self._first :]
         bounds = np.linspace(measured[0, 2], measured[-1, 2], SLICES + 1)

@@ -1,4 +1,4 @@
-"""The positions that are searched: from files with an engine's judgement, from games, made ones."""
+"""Positions for the benchmarks: from files with an engine's evaluations, from games, or generated."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ ROOTS = (  # of graphs that are grown: start position, middlegames, an open Sici
     "r1bqkb1r/1p3ppp/p1nppn2/6B1/3NP3/2N5/PPPQ1PPP/R3KB1R w KQkq - 0 8",
     "8/5pk1/R5p1/7p/1r5P/5PP1/6K1/8 w - - 0 40",
 )
-FIRST_PLY, LAST_PLY = 8, 64  # of the games that positions are taken from
+FIRST_PLY, LAST_PLY = 8, 64  # of the positions that are selected from games
 SHARPNESS = 2.0  # moves are played with P ** SHARPNESS: varied games, few blunders
 RANDOM_PLIES = 80  # of a random game
 DECIDED = 0.9  # |win - loss| from which a position counts as decided
-MOST_CENTIPAWNS = 2000  # of a judged move: beyond that a game is won
+MOST_CENTIPAWNS = 2000  # of a judged move; a game beyond that is won
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A position, with the moves that led to it, and an engine's judgement where there is one.
+    """A position, with the moves that led to it, and an engine's evaluation if there is one.
 
     Attributes:
       best: best moves (UCI). worth: Q of the position after each move, seen by the side to move.
@@ -62,11 +62,11 @@ class Case:
     centipawns: Mapping[str, int] = field(default_factory=dict)
 
     def regret(self, move: str) -> float | None:
-        """Returns the Q that a move gives away; None where no engine says it."""
+        """Returns the Q that a move gives away; None without an engine's evaluation."""
         return max(0.0, max(self.worth.values()) - self.worth[move]) if self.worth else None
 
     def lost(self, move: str) -> int | None:
-        """Returns the centipawns that a move gives away; None where no engine says it."""
+        """Returns the centipawns that a move gives away; None without an engine's evaluation."""
         return max(self.centipawns.values()) - self.centipawns[move] if self.centipawns else None
 
 
@@ -82,7 +82,7 @@ def spread(items: Sequence[T], count: int) -> list[T]:
 
 # ------------------------------------------------------------------ files
 def lines(path: Path) -> list[str]:
-    """Returns the lines of a text file, gzip'ed or not, without empty ones."""
+    """Returns the nonempty lines of a text file, gzip'ed or not."""
     data = path.read_bytes()
     text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
     return [line for line in text.splitlines() if line.strip()]
@@ -91,11 +91,11 @@ def lines(path: Path) -> list[str]:
 def read_reference(path: Path, half: str = "", kind: str = "") -> list[Case]:
     """Returns the positions of JSON lines with `fen` and `bestmove`.
 
-    `moves_depth10`, `{UCI: {"cp": N} or {"mate": N}}`, says what each move is worth (Q by lichess's formula),
-    `wdl` (per mille, side to move) what the position is.
+    `moves_depth10`, `{UCI: {"cp": N} or {"mate": N}}`, gives the value of each move (Q by lichess's formula),
+    `wdl` (per mille, side to move) the value of the position.
 
     Args:
-      half: `tune` or `report`: one half of the positions, whole games of those that name their `game`.
+      half: `tune` or `report`: one half of the positions; positions with the same `game` stay together.
       kind: `open` or `decided`, by `wdl`.
     """
     rows = [json.loads(line) for line in lines(path)]
@@ -105,7 +105,7 @@ def read_reference(path: Path, half: str = "", kind: str = "") -> list[Case]:
 
 
 def half_of(row: Mapping[str, Any]) -> str:
-    """Returns the half that a position belongs to, with all others of its game.
+    """Returns the half of a position; it is the same for all positions of its game.
 
     >>> [half_of({"fen": chess.STARTING_FEN, "game": n}) for n in (100, 1001, 1002)]
     ['report', 'tune', 'tune']
@@ -132,7 +132,7 @@ def _case(row: dict[str, Any]) -> Case:
 
 
 def centipawns_of(score: Mapping[str, int]) -> int:
-    """Returns the centipawns of a score, at most `MOST_CENTIPAWNS` either way; a mate has as many.
+    """Returns the centipawns of a score, limited to `MOST_CENTIPAWNS` either way; a mate counts as the limit.
 
     >>> centipawns_of({"cp": -35}), centipawns_of({"cp": 5000}), centipawns_of({"mate": -2})
     (-35, 2000, -2000)
@@ -154,7 +154,7 @@ def read_epd(path: Path) -> list[Case]:
 
 # ------------------------------------------------------------------ games
 class _Asked(dict[str, float]):
-    """Q by move, asked of an engine when it is looked up."""
+    """Q by move; asks an engine at the first lookup of a move."""
 
     def __init__(self, engine: chess.engine.SimpleEngine, board: chess.Board, nodes: int) -> None:
         self._engine, self._board, self._limit = engine, board, chess.engine.Limit(nodes=nodes)
@@ -175,7 +175,7 @@ class _Asked(dict[str, float]):
 
 
 def from_games(files: Sequence[Path], count: int, program: str, nodes: int) -> Iterator[Case]:
-    """Yields positions of the games of PGN files with their moves, judged by an engine of so many nodes."""
+    """Yields positions of PGN games with their moves, evaluated by an engine with `nodes` nodes."""
     boards = [board for file in files for board in spread(list(_boards(file)), count // len(files))]
     with chess.engine.SimpleEngine.popen_uci(program) as engine:
         engine.configure({"UCI_ShowWDL": True})
@@ -195,7 +195,7 @@ def _boards(file: Path) -> Iterator[chess.Board]:
 
 
 def played(count: int) -> list[Case]:
-    """Returns distinct positions of games that the built-in evaluator's priors play, always the same ones."""
+    """Returns distinct positions of games drawn by the built-in evaluator's priors; deterministic."""
     rng = np.random.default_rng(5)
     found: dict[int, Case] = {}
     while len(found) < count:
@@ -206,7 +206,7 @@ def played(count: int) -> list[Case]:
 
 
 def _play(plies: list[int], rng: np.random.Generator) -> list[chess.Board]:
-    """Returns the last positions of games of so many plies; of finished games the last with a choice."""
+    """Returns the final positions of games of the given plies; for finished games, the last with a choice."""
     boards = [chess.Board() for _ in plies]
     evaluator = BuiltinEvaluator()
     for ply in range(max(plies)):
@@ -222,7 +222,7 @@ def _play(plies: list[int], rng: np.random.Generator) -> list[chess.Board]:
 
 
 def random_positions(count: int) -> PositionBatch:
-    """Returns positions of random games, none of them finished, always the same ones."""
+    """Returns unfinished positions of random games; deterministic."""
     draw = random.Random(1)
     boards: list[chess.Board] = []
     while len(boards) < count:

@@ -1,4 +1,4 @@
-"""What variants of a search find at equal evaluations, or in equal time, position by position."""
+"""Compares the results of search variants at equal evaluations, or in equal time, position by position."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PRESETS = {  # variants of one evaluator; the first is the base
     "shards": [f"MinibatchSize=256 Overlap=0{more}" for more in ("", " shards=1", " shards=2", " shards=8")],
     "evaluator": [""],
 }
-APPROACHES, RATE_EVALUATIONS = 3, 64  # searches that find how many evaluations a time affords
+APPROACHES, RATE_EVALUATIONS = 3, 64  # searches that estimate the evaluations within a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variants:
-    """The variants that are searched: texts, or a preset with each evaluator."""
+    """The variants to compare: texts, or a preset with each evaluator."""
 
     variant: tuple[str, ...] = ()
     preset: str = "batches"
@@ -54,7 +54,7 @@ class Variants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the positions come from."""
+    """The sources of the positions."""
 
     reference: Path | None = None
     epd: Path | None = None
@@ -66,7 +66,7 @@ class Sources:
     kind: str = ""
 
     def cases(self) -> Iterable[Case]:
-        """Returns the positions; without a file those of games that the built-in evaluator plays."""
+        """Returns the positions; without files, positions of games played by the built-in evaluator."""
         if self.games:
             return from_games(self.games, self.positions, self.judge, self.judge_nodes)
         if self.reference or self.epd:
@@ -131,7 +131,6 @@ def quality(
 def _samples(
     texts: Sequence[str], evaluations: Sequence[int], seconds: float, head_start: int, case: Case
 ) -> list[Row]:
-    """Returns the samples of one position."""
     rows = []
     for count in evaluations if not seconds else (0,):
         base: Found | None = None
@@ -192,7 +191,7 @@ def _searcher(text: str, head_start: int) -> Inside | UciEngine:
 
 @cache
 def _affordable(text: str, head_start: int, seconds: float) -> int:
-    """Returns the evaluations that searches of some positions make in so many CPU-seconds."""
+    """Returns the number of evaluations that a search makes in `seconds` CPU-seconds, from test searches."""
     searcher, count = _searcher(text, head_start), RATE_EVALUATIONS
     for case in played(APPROACHES):
         found = searcher.search(case, count)

@@ -1,4 +1,4 @@
-"""What a review costs beside its searches: CPU per visit of `review` against loops of `analyze`."""
+"""The cost of a review beyond its searches: CPU per visit of `review` against loops of `analyze`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def review(*, games: Path, visits: tuple[int, ...] = (1000,), rounds: int = 3) -
 def _by_analyze(
     games: Path, store: Path, visits: int, evaluator: Evaluator, *, bare: bool = False
 ) -> Measured:
-    """Returns the cost of searching every position by itself."""
+    """Returns the cost of a separate search for every position."""
     began, added = time.process_time(), 0
     with Graph.open(store, evaluator=evaluator) as graph:
         for game in read_games(games):
@@ -80,7 +80,6 @@ def _by_analyze(
 
 
 def _by_review(games: Path, store: Path, visits: int, evaluator: Evaluator) -> Measured:
-    """Returns the cost of a review."""
     began = time.process_time()
     settings = ReviewSettings(visits=visits, pgn=store.with_suffix(".pgn"), html=store.with_suffix(".html"))
     report = reviewed(store, GivenFile(str(games)), settings, evaluator=evaluator)

@@ -1,4 +1,4 @@
-"""Everything that is done to a file, at sizes ten times apart, each phase in a process of its own."""
+"""All operations on a file, at sizes ten times apart, each phase in its own process."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def scale(
 
 
 def _due(plan: Plan, phases: Sequence[str], done: Sequence[Row]) -> Iterator[str]:
-    """Yields the phases that are left at a size, growth first if the graph is too small.
+    """Yields the remaining phases at a size, growth first if the graph is too small.
 
-    A graph that has outgrown the size cannot be measured at it any more.
+    Yields nothing if the graph has outgrown the size.
     """
     held = 0
     if plan.file.exists():
@@ -91,7 +91,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
 
 
 def sizes(nodes: int, first: int) -> list[int]:
-    """Returns the sizes that are measured.
+    """Returns the sizes to measure.
 
     >>> sizes(30_000_000, 1_000_000), sizes(5000, 1_000_000)
     ([1000000, 10000000, 30000000], [5000])

@@ -1,4 +1,4 @@
-"""The phases of `scale` by name: everything that is done to a file, a question, a search, a merge."""
+"""The phases of `scale` by name: upkeep of a file, queries, searches, merges."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from graphsearch.store.upkeep.verify import verify
 from .clocks import Meter
 from .growing import Plan, grow, grow_shards, merge_shards, search, search_shards
 
-CALLS, SLOW_CALL = 5, 2.0  # calls of a question; one of so many seconds is asked once
-DEEP = 4  # plies to the position that is asked about
-WELL_VISITED = 1000  # one part of so many: positions with so large a share of the visits
-READS = 4096  # random positions that are read at once
-SMALL_SHARE = 100  # the file of `merge_small` is so many times smaller than the other one
+CALLS, SLOW_CALL = 5, 2.0  # calls of a query; no further call after so many seconds
+DEEP = 4  # plies to the position of a query
+WELL_VISITED = 1000  # well-visited positions have at least 1/1000 of the visits
+READS = 4096  # random positions read at once
+SMALL_SHARE = 100  # size ratio of the two files of `merge_small`
 
 
 Phase = Callable[[Plan, Meter], object]
@@ -82,7 +82,7 @@ def _opinions(plan: Plan, meter: Meter) -> None:
 
 
 def _reads(plan: Plan, meter: Meter, threads: int | None = 1) -> None:
-    """Reads records of random positions, many at once, from a file that the system has in memory."""
+    """Reads records of random positions, many at once, from a file in the page cache."""
     words = _sample(plan)
     with (
         Store.open(plan.file, read_only=True) as store,
@@ -102,7 +102,7 @@ def _sample(plan: Plan) -> NDArray[np.uint64]:
 
 
 def _open(plan: Plan, meter: Meter) -> None:
-    """Opens the file for a search beyond memory, which reads all filters."""
+    """Opens the file for a search within a memory budget, which reads all filters."""
     from graphsearch.graph.graph import Graph
 
     with Graph.open(plan.file, evaluator=UniformEvaluator(), ram_bytes=plan.ram_bytes) as graph:
@@ -112,7 +112,7 @@ def _open(plan: Plan, meter: Meter) -> None:
 
 # ------------------------------------------------------------------ two files
 def _halves(plan: Plan) -> tuple[Path, Path]:
-    """Returns two files with two thirds of the records each, a third in both, made if they are missing."""
+    """Returns two files with two thirds of the records each, a third in both; makes them if missing."""
     for name in ("a", "b", "small"):
         if not plan.part(name).exists():
             _derive(plan.file, plan.part(name), name)
@@ -133,7 +133,7 @@ def _derive(source: Path, target: Path, name: str) -> None:
 
 
 def _part(batch: RecordBatch, name: str) -> RecordBatch:
-    """Returns a file's part of some records; half of those in both files have other visits in `b`."""
+    """Returns a file's part of some records; half of the records in both files have other visits in `b`."""
     draw = keys_of(batch.words) % np.uint64(6 * SMALL_SHARE)
     kept = {"a": draw % 3 != 0, "b": draw % 3 != 1, "small": draw < 6}[name]
     found = take(batch, np.nonzero(kept)[0])
@@ -169,12 +169,12 @@ def _nodes(file: Path) -> int:
         return store.node_count
 
 
-# ------------------------------------------------------------------ one question
+# ------------------------------------------------------------------ queries
 def _call(ask: Callable[[Plan], object]) -> Phase:
-    """Returns the phase that asks a question some times."""
+    """Returns a phase that repeats a query."""
 
     def phase(plan: Plan, meter: Meter) -> None:
-        ask(plan)  # what is imported and made once does not count
+        ask(plan)  # imports and one-time work do not count
         meter.restart()
         meter.units = 0
         while meter.units < CALLS and meter.elapsed() < SLOW_CALL:
@@ -186,7 +186,7 @@ def _call(ask: Callable[[Plan], object]) -> Phase:
 
 
 def _about(ask: Callable[[Path, chess.Board], object]) -> Phase:
-    """Returns the phase that asks about a position on the most visited line."""
+    """Returns a phase that repeats a query about a position on the most visited line."""
 
     def phase(plan: Plan, meter: Meter) -> None:
         board = chess.Board()
@@ -206,7 +206,7 @@ def _disagree(plan: Plan, meter: Meter) -> None:
     with suppress(StoreError):
         _call(lambda plan: disagree(plan.file))(plan, meter)
         return
-    _opinions(plan, Meter(plan.file))  # none were asked for
+    _opinions(plan, Meter(plan.file))  # the file has no second opinions yet
     _call(lambda plan: disagree(plan.file))(plan, meter)
 
 
@@ -251,12 +251,12 @@ SHARDED: dict[str, Phase] = {
     name: PHASES[name] for name in ("show", "info", "pv", "moves", "tree", "verify", "find")
 }
 SHARDED = {"grow": grow_shards, **SHARDED, "merge": merge_shards, "search": search_shards}
-ON_A_COPY = ("compact", "prune", "refresh", "search")  # these change it; a cluster is searched as it is
-IN_SHARDS = ("grow", "search")  # of a cluster: nothing in this process that has to be rehearsed
+ON_A_COPY = ("compact", "prune", "refresh", "search")  # they change the file; cluster searches use no copy
+IN_SHARDS = ("grow", "search")  # run in a cluster's processes, so this process needs no rehearsal
 
 
 def run_phase(name: str, plan: Plan) -> dict[str, Any]:
-    """Returns the figures of a phase, after a rehearsal; for a process of its own."""
+    """Returns the figures of a phase, after a rehearsal; call it in a new process."""
     if not (plan.shards and name in IN_SHARDS):
         rehearse(name, plan.tiny())
     meter = Meter(*plan.files, *(plan.part(part) for part in ("copy", "new", "new.part")))
@@ -269,7 +269,7 @@ def run_phase(name: str, plan: Plan) -> dict[str, Any]:
 
 
 def rehearse(name: str, tiny: Plan) -> None:
-    """Runs a phase on a small graph, which stays, so that imports and loading kernels are not measured."""
+    """Runs a phase on a small graph, which stays, so that imports and kernel loading are not measured."""
     tiny.folder.mkdir(exist_ok=True)
     if name == "grow":
         tiny.remove("grown", "a", "b", "small")

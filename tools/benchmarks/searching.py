@@ -36,17 +36,17 @@ from graphsearch.store.sharded.saved_waves import Save
 from .clocks import cpu_of
 from .positions import Case
 
-MOST_VISITS = 100  # per evaluation: where a small graph is exhausted, only visits are left
+MOST_VISITS = 100  # per evaluation; stops a search that has exhausted a small graph
 START_SECONDS = 300  # of an engine: it may compile
 EVALUATIONS = re.compile(r"(\d+) evaluations")
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a text asks for: evaluator, its options, those of the search, shards (0: none), an engine.
+    """A parsed variant: evaluator with its options, options of the search, shards (0: none), an engine.
 
     Attributes:
-      wall: seconds by the clock in place of other limits; 0: none.
+      wall: wall seconds, in place of other limits; 0: none.
     """
 
     spec: EvaluatorSpec
@@ -81,9 +81,9 @@ class Found:
     """One search of a position.
 
     Attributes:
-      visits: by move. root: its record, where the search is in this process. cpu: seconds.
-      counts: `new_visits`, `catch_ups` and `waves`, where they are known.
-      below: evaluations below the reply that was searched before.
+      visits: by move. root: its record, if the search is in this process. cpu: seconds.
+      counts: `new_visits`, `catch_ups` and `waves`, where known.
+      below: visits added below the reply of the head start.
     """
 
     move: str
@@ -97,7 +97,7 @@ class Found:
 
 
 class Remembering(Evaluator):
-    """An evaluator that is asked once for each position: its answers then do not depend on the batch."""
+    """Caches an evaluator's results by position, so that they do not depend on the batch."""
 
     def __init__(self, inner: Evaluator) -> None:
         self.identity = inner.identity
@@ -105,7 +105,7 @@ class Remembering(Evaluator):
         self._known: dict[bytes, tuple[Any, Any]] = {}
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns the known answers, and asks for the others."""
+        """Returns the cached results, and evaluates the other positions."""
         keys = [words.tobytes() for words in batch.words]
         new = np.array([key not in self._known for key in keys])
         if new.any():
@@ -120,12 +120,12 @@ class Remembering(Evaluator):
         )
 
     def forget(self) -> None:
-        """Forgets all answers."""
+        """Clears the cache."""
         self._known.clear()
 
 
 class Inside:
-    """Searches in this process, each from nothing; `remembered` are the evaluators that variants share."""
+    """Searches in this process, each in a new graph; `remembered`: the evaluators that variants share."""
 
     def __init__(
         self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering], head_start: int
@@ -138,7 +138,7 @@ class Inside:
         self._shards, self._head_start, self._wall = variant.shards, head_start, variant.wall
 
     def search(self, case: Case, evaluations: int) -> Found:
-        """Returns what a search of so many evaluations finds."""
+        """Returns the result of a search of `evaluations` evaluations."""
         limits = Limits(evaluations=evaluations, visits=MOST_VISITS * evaluations)
         if self._wall:
             limits = Limits(seconds=self._wall)
@@ -167,7 +167,7 @@ class Inside:
             )
 
     def _search_reply(self, graph: Graph, case: Case, evaluations: int) -> chess.Board:
-        """Searches the reply that the priors like best, for `head_start` times the evaluations."""
+        """Searches the reply with the highest prior, for `head_start` times the evaluations."""
         first = analyze(graph, case.board, Limits(visits=1)).node.moves
         reply = case.board.copy()
         reply.push(max(first, key=lambda move: move.p).move)
@@ -176,7 +176,7 @@ class Inside:
         return reply
 
     def _over_shards(self, case: Case, limits: Limits) -> Found:
-        """Returns the outcome of a search by shards, which have no files and take turns."""
+        """Returns the result of a search by shards, which have no files and take turns."""
         shards, owners, began = self._shards, even_owners(self._shards), time.process_time()
         with ExitStack() as stack:
             graphs = [stack.enter_context(Graph.open(None, evaluator=self._evaluator)) for _ in range(shards)]
@@ -206,17 +206,17 @@ class Inside:
 
 
 class UciEngine:
-    """A UCI engine in a process of its own, a new game for each position."""
+    """A UCI engine in its own process; every search is a new game."""
 
     def __init__(self, variant: Variant) -> None:
         name = variant.engine
         command = [sys.executable, "-m", "graphsearch", "uci"] if name == "graphsearch" else [name]
         self._process = chess.engine.SimpleEngine.popen_uci(command, timeout=START_SECONDS)
         self._process.configure(dict(variant.spec.options))
-        self.search(Case(chess.Board()), 1)  # whatever is loaded or compiled at the first search
+        self.search(Case(chess.Board()), 1)  # warms up: engines load or compile at the first search
 
     def search(self, case: Case, evaluations: int) -> Found:
-        """Returns what a search of so many nodes finds; an engine that does not say it evaluates each."""
+        """Returns the result of a search of `evaluations` nodes; an engine may report other evaluations."""
         pid = self._process.transport.get_pid()
         began, nodes, said = cpu_of(pid), 0, 0
         limit = chess.engine.Limit(nodes=evaluations)

@@ -1,10 +1,10 @@
-"""What a search takes on many shards, simulated from what steps, messages, entries and rows take here.
+"""Simulates the time of a search on many shards from the costs of steps, messages, entries and rows here.
 
-The simulation deals the entries of every step to K shards at random, as the mixed keys do. Each shard does
-its parts one after the other. A wave's next step begins a trip over the network after all shards are through
-the last one. With several waves in flight, shards work on one while others travel. Assumed are what a network
-takes, and that larger waves have as many steps, and entries for each leaf, as those of 16,384; all else is
-measured by `cluster_costs`.
+The simulation distributes the entries of every step over K shards at random, as the mixed keys do. Each shard
+does its parts one after the other. A wave's next step begins one network trip after all shards have finished
+the last one. With several waves in flight, shards work on one while others travel. Assumptions: the trip
+times and bandwidth of a network, the time of an evaluation by a neural network, and that larger waves have as
+many steps, and entries per leaf, as waves of 16,384. `cluster_costs` measures all else.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from .harness import Row, benchmark
 SHARDS = (4, 16, 64)
 TRIPS = (0.05e-3, 0.2e-3, 2e-3)  # seconds: one machine, a fast network, a slow one
 BANDWIDTH = 1.25e9  # bytes a second: 10 Gbit
-ROW_BYTES = 80 + 24  # of a row down in the opening, and its answer
+ROW_BYTES = 80 + 24  # of a row downwards in the opening, and its answer
 NETWORK = 1e-3  # seconds of an evaluation by a network on a CPU: assumed
 IN_FLIGHT = (1, 2, 4)
-WAVES = 12  # that are simulated of each kind
-BUSY = 0.45  # of a wave's steps have nearly all of its entries: five of eleven levels, down and up
+WAVES = 12  # simulated of each kind
+BUSY = 0.45  # share of a wave's steps with nearly all of its entries: five of eleven levels, down and up
 LARGER = (10**8, 10**9, 10**10)
-BATCH, LARGE = 16_384, 131_072  # leaves of a wave: of those that are measured; of larger ones
-FULL = 10  # from so many times the nodes of a wave on waves are full, and alike
+BATCH, LARGE = 16_384, 131_072  # leaves of a wave: measured ones; larger ones
+FULL = 10  # waves are full and alike in graphs of at least so many times the nodes of a wave
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """What many positions are searched on; evaluators share the cores of a machine that shards leave."""
+    """The machines of a large search; evaluators share the cores that a machine's shards leave free."""
 
     nodes: int
     machines: int
@@ -93,12 +93,12 @@ def simulated(
     in_flight: int = 1,
     waves: int = WAVES,
 ) -> float:
-    """Returns the seconds of a wave of a search with so many in flight at once.
+    """Returns the seconds per wave of a search with `in_flight` waves at once.
 
     Args:
-      share: rows for each entry, if all of them went to other shards. each: seconds of an evaluation.
+      share: rows per entry, if all entries went to other shards. each: seconds of an evaluation.
     """
-    draw, free = np.random.default_rng(1), np.zeros(shards)  # when each shard is through what it was given
+    draw, free = np.random.default_rng(1), np.zeros(shards)  # time at which each shard becomes free
     crossing = share * (shards - 1) / shards * wave.entries / wave.steps / shards * ROW_BYTES / BANDWIDTH
     ready = [(0.0, number, 0) for number in range(in_flight)]  # when, wave, step
     parts = {number: _work(wave, shards, prices, share, each, draw) for number in range(in_flight)}
@@ -117,7 +117,7 @@ def simulated(
 def _work(
     wave: Wave, shards: int, prices: Costs, share: float, each: float, draw: Any
 ) -> NDArray[np.float64]:
-    """Returns the seconds that each shard works in each step of a wave, `[steps, K]`."""
+    """Returns the working seconds of each shard in each step of a wave, `[steps, K]`."""
     steps = max(1, round(wave.steps))
     busy = np.unique(np.linspace(0, steps - 1, max(1, round(BUSY * steps))).astype(int))
     entries = np.zeros((steps, shards))
@@ -130,7 +130,7 @@ def _work(
 
 # ------------------------------------------------------------------ waves of larger graphs
 def wave_of(work: Work) -> Wave:
-    """Returns the mean wave of a search, if its waves are full."""
+    """Returns the mean wave of a search; assumes that its waves are full."""
     waves = max(1, round(work.evaluations / work.batch))
     return Wave(
         nodes=work.nodes,
@@ -142,9 +142,9 @@ def wave_of(work: Work) -> Wave:
 
 
 def extrapolated(known: Sequence[Wave], nodes: float) -> Wave:
-    """Returns the wave of a graph of so many nodes: straight lines over the logarithm of the nodes.
+    """Returns the wave of a graph of `nodes` nodes, extrapolated linearly over the logarithm of the nodes.
 
-    What falls as the graph grows is taken to stay as it is in the largest one.
+    A quantity that falls as the graph grows keeps its value of the largest graph.
 
     >>> waves = [Wave(nodes=10**k, steps=10 * k, entries=50 + k, visits=9 - k, leaves=5) for k in (5, 6, 7)]
     >>> found = extrapolated(waves, 10**9)
@@ -153,7 +153,7 @@ def extrapolated(known: Sequence[Wave], nodes: float) -> Wave:
     """
     full = [wave for wave in known if wave.nodes >= FULL * wave.leaves] or known
     logs = np.log10([wave.nodes for wave in full])
-    at = max(np.log10(nodes), logs[0])  # below the first one waves are smaller, and there are few of them
+    at = max(np.log10(nodes), logs[0])  # smaller graphs have smaller waves, but few of them
 
     def on_line(row: Sequence[float]) -> float:
         line = np.polyfit(logs, row, min(1, len(full) - 1))
@@ -170,19 +170,19 @@ def extrapolated(known: Sequence[Wave], nodes: float) -> Wave:
 
 
 def larger(wave: Wave, leaves: int) -> Wave:
-    """Returns a wave of so many leaves, with as many steps."""
+    """Returns a wave scaled to `leaves` leaves, with the same number of steps."""
     times = leaves / wave.leaves
     return replace(wave, entries=times * wave.entries, visits=times * wave.visits, leaves=leaves)
 
 
-# ------------------------------------------------------------------ what is measured
+# ------------------------------------------------------------------ measurements
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What was measured.
+    """The measurements.
 
     Attributes:
-      prices: of a search from nothing. large: by evaluator, of the largest graph, whose entries lie further
-        apart. share: rows for each entry, if all of them went to other shards.
+      prices: of a search in a new graph. large: in the largest graph, with entries further apart in memory.
+        share: rows per entry, if all entries went to other shards.
       evaluations: seconds of one, by evaluator. waves: by evaluator, by size. file_bytes: of a node of
         `builtin` or a network.
     """
@@ -198,7 +198,7 @@ class Found:
 def measure(
     visits: int, sizes: Sequence[int], builtin_sizes: Sequence[int], file: Path | None
 ) -> tuple[Found, list[Row]]:
-    """Returns what was measured, and what the simulation says of searches by processes of this machine."""
+    """Returns the measurements, and the simulation of searches by processes of this machine beside them."""
     warm.compile_kernels(create("builtin"))
     idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in (1, 2)]
     searches = [from_nothing(shards, BATCH, visits) for shards in MEASURED]
@@ -220,7 +220,7 @@ def measure(
 
 
 def _growths(sizes: Sequence[int], builtin_sizes: Sequence[int], file: Path | None) -> list[list[Work]]:
-    """Returns the growth of a graph by `uniform` and by `builtin`; a file keeps it, if one is named."""
+    """Returns the growth of a graph by `uniform` and by `builtin`; reads it from `file` if that exists."""
     if file and file.exists():
         return [[Work(**work) for work in works] for works in json.loads(file.read_text())]
     found = [list(grown("uniform", BATCH, sizes)), list(grown("builtin", BATCH, builtin_sizes))]
@@ -230,12 +230,12 @@ def _growths(sizes: Sequence[int], builtin_sizes: Sequence[int], file: Path | No
 
 
 def _rest(work: Work, prices: Costs) -> float:
-    """Returns the CPU seconds of one shard alone without those of its steps."""
+    """Returns the CPU seconds of a single shard minus those of its idle steps."""
     return work.cpu - work.steps * prices.step_of(1)
 
 
 def _check(found: Found, work: Work) -> Row:
-    """Returns what a search by processes takes, and what the simulation says of it."""
+    """Returns the measured and the simulated times of a search by processes."""
     prices, shards = found.prices, work.shards
     own = (work.entries * prices.entry + work.rows * prices.row) / shards
     wave = wave_of(work)
@@ -252,12 +252,9 @@ def _check(found: Found, work: Work) -> Row:
     }
 
 
-# ------------------------------------------------------------------ what follows
+# ------------------------------------------------------------------ results
 def speedups(found: Found) -> Iterator[Row]:
-    """Yields how much faster shards are than one in the largest graph that was measured.
-
-    Each is a list: by waves in flight, `IN_FLIGHT`.
-    """
+    """Yields the speedups over one shard in the largest measured graph, as lists by `IN_FLIGHT`."""
     for name, each in found.evaluations.items():
         search = partial(simulated, found.waves[name][-1], prices=found.large, share=found.share, each=each)
         alone = search(shards=1, trip=0.0)
@@ -269,7 +266,7 @@ def speedups(found: Found) -> Iterator[Row]:
 
 
 def growth(found: Found) -> Iterator[Row]:
-    """Yields what the waves of each size are like, measured and extrapolated."""
+    """Yields the waves of each graph size, measured and extrapolated."""
     for name in ("uniform", "builtin"):
         known = found.waves[name]
         for wave in (*known, *(extrapolated(known, nodes) for nodes in LARGER)):
@@ -284,7 +281,7 @@ def growth(found: Found) -> Iterator[Row]:
 
 
 def sizing(found: Found, wanted: Machines) -> Iterator[Row]:
-    """Yields how many hours so many nodes take from nothing: by trip, and by waves in flight."""
+    """Yields the hours of a search that starts with an empty graph, by trip and by waves in flight."""
     edges = np.logspace(5, np.log10(wanted.nodes), 21)
     counts, middles = np.diff(edges) / wanted.batch, np.sqrt(edges[1:] * edges[:-1])
     threads = max(1.0, wanted.cores * wanted.machines / wanted.shards)

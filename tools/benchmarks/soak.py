@@ -1,4 +1,4 @@
-"""One long search that outgrows its memory: what it takes, minute by minute."""
+"""Resources of one long search that outgrows its memory, minute by minute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphsearch.store.file import log_bytes
+from graphsearch.store.side_files import log_bytes
 
 from .clocks import cpu_of
 from .harness import Row, benchmark
@@ -37,10 +37,10 @@ class Sample:
 
 
 class Engine:
-    """The search, as a chess program sees it.
+    """The search, in a UCI process.
 
     Attributes:
-      visits: as the engine said last.
+      visits: as last reported by the engine.
     """
 
     def __init__(self, path: Path, ram: str, evaluator: str, position: str) -> None:
@@ -72,7 +72,7 @@ class Engine:
         raise SystemExit("the engine has ended before the search was over")
 
     def sample(self) -> Sample:
-        """Returns the engine's figures now."""
+        """Returns the engine's current figures."""
         folder = Path(f"/proc/{self.process.pid}")
         rss = re.search(r"VmRSS:\s+(\d+)", (folder / "status").read_text())
         read = re.search(r"rchar: (\d+)", (folder / "io").read_text())
@@ -87,7 +87,7 @@ class Engine:
         )
 
     def stop(self) -> None:
-        """Stops the search and ends the engine; raises SystemExit if it did not end well."""
+        """Stops the search and ends the engine; raises SystemExit if it exits with an error."""
         self._say("stop", "quit")
         code = self.process.wait(300)
         self._reader.join()

@@ -1,4 +1,4 @@
-"""The one table writer, and the one plot."""
+"""Writes results as Markdown tables and draws them as plots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PANEL = (4.2, 3.0)  # inches
 
 
 def tables(rows: Sequence[Row], keys: Sequence[str]) -> Iterator[str]:
-    """Yields the lines of Markdown tables, one for each set of keys; `NAME_error` stands behind NAME."""
+    """Yields the lines of Markdown tables, one for each set of keys; `NAME_error` joins the cell of NAME."""
     for _, group in groupby(rows, key=lambda row: [key in row for key in keys]):
         some = list(group)
         columns = dict.fromkeys(name for row in some for name in row if name != "samples")
@@ -61,7 +61,7 @@ def cell(value: Any) -> str:
 
 
 def draw(how: Benchmark, rows: Sequence[Row], path: Path, caption: str) -> None:
-    """Draws the figures of `how.plot` into an image file: a panel each, a line for each other key."""
+    """Draws the figures of `how.plot` to an image file: one panel per figure, one line per other key."""
     from matplotlib.figure import Figure
 
     assert how.plot is not None

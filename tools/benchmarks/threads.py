@@ -1,4 +1,4 @@
-"""What several threads bring to a search, and how many cores its one search thread can feed."""
+"""The gain of several threads in a search, and the number of cores that its one search thread can feed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WATCHED = (
 
 
 class Clock:
-    """CPU-seconds by phase, `evaluate` also by thread; `wall`: of the loop, by the clock."""
+    """CPU-seconds by phase, `evaluate` also by thread; `wall`: wall time of the loop."""
 
     def __init__(self) -> None:
         self._spent: dict[str, list[float]] = {}
@@ -35,14 +35,14 @@ class Clock:
             setattr(owner, name, self._timed(getattr(owner, name), phase))
 
     def _timed(self, function: Callable[..., Any], phase: str) -> Callable[..., Any]:
-        function = getattr(function, "timed", function)  # by another clock, of an earlier run
+        function = getattr(function, "timed", function)  # unwraps the clock of an earlier run
 
         def outer(*arguments: Any) -> Any:
             wall, begin = time.perf_counter(), time.thread_time()
             try:
                 return function(*arguments)
             finally:
-                spent = time.thread_time() - begin  # a list takes it from any thread
+                spent = time.thread_time() - begin  # list.append is thread-safe
                 self._spent.setdefault(phase, []).append(spent)
                 if phase == "evaluate":
                     self._spent.setdefault(f"thread {arguments[2]}", []).append(spent)
@@ -88,7 +88,6 @@ def threads(
 
 
 def _measured(clock: Clock, evaluator: Any, batch: int, grown: int, visits: int) -> Row:
-    """Returns the figures of one search."""
     board, params = chess.Board(MIDDLEGAMES[0]), SearchParams(minibatch_size=batch)
     with Graph.open(None, evaluator=evaluator) as graph:
         analyze(graph, board, Limits(visits=grown), params)

@@ -1,4 +1,4 @@
-"""What several worker processes gain and cost: pools of evaluators, books."""
+"""Gains and costs of several worker processes: pools of evaluators, and books."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .harness import Row, benchmark
 from .positions import random_positions, spread
 
 SEARCH_EVALUATIONS = 10_000
-FAR = "4k3/pppppppp/8/8/8/8/PPPPPPPP/4K3 w - - 0 1"  # from the positions of the tasks
+FAR = "4k3/pppppppp/8/8/8/8/PPPPPPPP/4K3 w - - 0 1"  # far from the positions of the tasks
 
 
 @benchmark("batch", "evaluator", across="evaluator", compare=("per_s", "search_per_s"))
@@ -60,7 +60,7 @@ def pool(
 
 
 def _search_rate(evaluator: Evaluator, batch: int) -> float:
-    """Returns how fast a search evaluates, once its graph fills the batches."""
+    """Returns a search's evaluations per second, once its graph fills the batches."""
     with Graph.open(None, evaluator=evaluator) as graph:
         params = SearchParams(minibatch_size=batch)
         analyze(graph, chess.Board(), Limits(evaluations=SEARCH_EVALUATIONS // 4), params)
@@ -96,7 +96,7 @@ def book_workers(
 
 
 def tasks_of(count: int, evaluations: int, batch: int) -> list[Task]:
-    """Returns tasks for positions after two half-moves, a fixed mixture of all openings."""
+    """Returns tasks for positions after two half-moves, spread evenly over all openings."""
     boards = []
     for first in chess.Board().legal_moves:
         board = chess.Board()
@@ -109,7 +109,7 @@ def tasks_of(count: int, evaluations: int, batch: int) -> list[Task]:
 
 
 def searched_here(path: Path, spec: EvaluatorSpec, tasks: list[Task]) -> Row:
-    """Returns the figures of one search after the other in this process."""
+    """Returns the figures of sequential searches in this process."""
     with Graph.open(path, evaluator=spec) as graph:
         begin, paid = time.monotonic(), 0
         for task in tasks:
@@ -122,7 +122,7 @@ def searched_here(path: Path, spec: EvaluatorSpec, tasks: list[Task]) -> Row:
 
 
 def searched_by(path: Path, spec: EvaluatorSpec, tasks: list[Task], workers: int) -> Row:
-    """Returns the figures of some workers."""
+    """Returns the figures of searches by worker processes."""
     began = time.monotonic()
     with WorkerExecutor(path, spec, workers, book=1, run=1) as executor:
         start = time.monotonic() - began
@@ -145,7 +145,7 @@ def searched_by(path: Path, spec: EvaluatorSpec, tasks: list[Task], workers: int
 
 
 def _warm(executor: WorkerExecutor, workers: int, params: tuple[tuple[str, str], ...]) -> None:
-    """Has every worker search once, far from the positions of the tasks."""
+    """Makes every worker search once, far from the positions of the tasks."""
     board = chess.Board(FAR)
     while executor.open_tasks < 4 * workers:
         board.push(next(iter(board.legal_moves)))

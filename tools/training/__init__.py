@@ -1,1 +1,1 @@
-"""Making and judging the networks of the built-in evaluator: `python -m tools.training`."""
+"""Trains and judges the networks of the built-in evaluator: `python -m tools.training`."""

@@ -1,4 +1,4 @@
-"""What a score means in chances to win and to lose: Stockfish 15.1's model."""
+"""Converts scores to chances of winning and losing, by the model of Stockfish 15.1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-SEARCHED = 1.4  # by how much a score of Stockfish at 300,000 nodes exceeds that of a label, in open positions
+SEARCHED = 1.4  # ratio of Stockfish's score at 300,000 nodes to a label's score, in open positions
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": True}
 
 
@@ -19,7 +19,7 @@ def sigmoid(x: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def engine_chances(score: Any, ply: Any) -> Any:
-    """Returns Stockfish 15.1's chances to win and to lose, of a score in 1/361 of a pawn at a ply."""
+    """Returns Stockfish 15.1's chances of winning and losing for a score in 1/361 of a pawn at a ply."""
     m = min(240, ply) / 64.0
     a = ((-0.58270499 * m + 2.68512549) * m + 15.24638015) * m + 344.49745382
     b = ((-2.65734562 * m + 15.96509799) * m - 20.69040836) * m + 73.61029937
@@ -28,5 +28,5 @@ def engine_chances(score: Any, ply: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def chances_of_label(score: Any, ply: Any) -> Any:
-    """Returns the chances that a label means: those of SEARCHED times its score."""
+    """Returns the chances of a label: those of SEARCHED times its score."""
     return engine_chances(SEARCHED * score, ply)

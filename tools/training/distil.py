@@ -43,25 +43,25 @@ from tools.training.records import RECORD, Records
 from tools.training.train import State, say, write_arrays
 from tools.training.value_learning import ValueArrays
 
-GROUPS = 1024  # of a step
+GROUPS = 1024  # per step
 BEGINNINGS = 6_000
-HELD, HELD_ROUNDS, HELD_SEED = 500, 8, 990_001  # games that are kept back, and groups of each
-AVERAGED, AVERAGE_STEPS = 10, 500  # steps between two averages, and that an average reaches back
-SEEDS = 10_000_000  # of the steps of one --seed
-REPORT, SAVE = 1_000_000, 10_000_000  # samples between two lines, and two saves
+HELD, HELD_ROUNDS, HELD_SEED = 500, 8, 990_001  # games held out, groups of each, and their seed
+AVERAGED, AVERAGE_STEPS = 10, 500  # steps between two updates of the average, and its span in steps
+SEEDS = 10_000_000  # range of seeds for the steps of one --seed
+REPORT, SAVE = 1_000_000, 10_000_000  # samples between two progress lines, and between two saves
 NUMBERS = ("steps", "samples", "cpu_seconds")
 FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness")
 
 
 class Groups(NamedTuple):
-    """Groups of records; `begins`: int64[G + 1], where each group's members begin."""
+    """Groups of records; `begins`: int64[G + 1], index of each group's first member."""
 
     members: Records
     begins: NDArray[np.int64]
 
 
 class Table:
-    """Games that go on side by side, and what labels their groups."""
+    """Parallel games, and the network that labels their groups."""
 
     def __init__(self, weights: NDArray[np.int64], beginnings: Starts, games: int) -> None:
         self._tables, self._weights, self._starts = load_tables(), weights, beginnings
@@ -70,7 +70,7 @@ class Table:
         self._scratch = np.zeros(scratch_words(int(weights[WIDTH])), np.uint64)
 
     def deal(self, seed: int) -> Groups:
-        """Returns a new group of each game."""
+        """Returns a new group from each game."""
         games = len(self._games.ply)
         members, begins = np.zeros(MOST_MEMBERS * games, RECORD), np.zeros(games + 1, np.int64)
         write_groups(
@@ -80,31 +80,31 @@ class Table:
 
 
 def beginnings_of(count: int, seed: int, openings: Sequence[Line]) -> Starts:
-    """Returns positions that games begin from."""
+    """Returns start positions of games."""
     some = list(islice(starts(np.random.default_rng(seed), openings), count))
     words = np.array([pack(start.board) for start in some], np.uint64)
     return Starts(words, np.array([start.ply for start in some], np.int64))
 
 
 def joined(parts: Sequence[Groups]) -> Groups:
-    """Returns the groups of all parts, in order."""
+    """Returns the concatenated groups of all parts."""
     sizes = np.concatenate([np.diff(part.begins) for part in parts])
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     return Groups(np.concatenate([part.members for part in parts]), begins)
 
 
 def held_out(weights: NDArray[np.int64], openings: Sequence[Line]) -> Groups:
-    """Returns groups that are never learned from."""
+    """Returns the held-out groups, which are never used for learning."""
     table = Table(weights, beginnings_of(HELD, HELD_SEED, openings), HELD)
     return joined([table.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)])
 
 
 class Distilling:
-    """The network while it learns.
+    """The network in training.
 
     Attributes:
-      learner: with the weights. average: of the last weights, of the same form.
-      samples, cpu_seconds: of all that was learned.
+      learner: with the weights. average: moving average of the weights, of the same form.
+      samples, cpu_seconds: totals of all runs.
     """
 
     def __init__(self, network: ValueArrays, options: argparse.Namespace) -> None:
@@ -115,7 +115,7 @@ class Distilling:
 
     @classmethod
     def read(cls, path: Path, options: argparse.Namespace) -> Distilling:
-        """Returns what `write` wrote."""
+        """Returns the state of a file written by `write`."""
         with np.load(path) as arrays:
             parts = [
                 ValueArrays(*(arrays[f"{name}.{field}"] for field in ValueArrays._fields))
@@ -129,7 +129,7 @@ class Distilling:
         return found
 
     def write(self, path: Path) -> None:
-        """Keeps all that learning goes on from."""
+        """Writes the complete state of learning, for resumption; replaces the file atomically."""
         learner = self.learner
         parts = {
             "weights": learner.weights,
@@ -150,12 +150,12 @@ class Distilling:
         return self.learner.run(partial(self._pass, groups), every, False, network)
 
     def judged(self, groups: Groups) -> str:
-        """Returns the figures of some groups, of the weights and of their average."""
+        """Returns a text with the figures of some groups, for the weights and for their average."""
         both = (self.judge(network, groups) for network in (self.learner.weights, self.average))
         return " | ".join(" ".join(f"{x:.4f}" for x in found) for found in both)
 
     def step(self, tables: Sequence[Table], seed: int, rate: float, old: deque[list[Groups]]) -> None:
-        """Deals groups, learns them and those that come up again from `old`, which may be empty."""
+        """Deals groups and learns them; also learns the oldest groups of `old` again once that is full."""
         again = old.popleft() if old and len(old) == old.maxlen else None
 
         def work(at: int) -> Groups:
@@ -177,7 +177,7 @@ class Distilling:
 
 
 class Limits:
-    """How far learning is: a share of the samples or of the time; nothing is left once it is told to end."""
+    """The limits of a run, in samples and time; `told`: whether SIGINT or SIGTERM asked it to end."""
 
     def __init__(self, options: argparse.Namespace, begin: int) -> None:
         self._options, self._begin = options, begin
@@ -189,18 +189,18 @@ class Limits:
         self.told = True
 
     def done(self, samples: int) -> float:
-        """Returns the share that is done, 1 at the end."""
+        """Returns the completed share of the run, 1 at the end."""
         by_time = (time.monotonic() - self._since) / float(self._options.seconds)
         return min(1.0, max((samples - self._begin) / float(self._options.samples), by_time))
 
     def cooled(self, samples: int) -> float:
-        """Returns how much of the end is done, in which the rate falls; negative before it."""
+        """Returns the completed share of the cooling phase, in which the rate falls; negative before it."""
         share: float = self._options.cool
         return (self.done(samples) - (1 - share)) / share if share else -1.0
 
 
 def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: argparse.Namespace) -> bool:
-    """Learns, and keeps it before the rate falls; returns whether the end was reached."""
+    """Learns; writes the state before cooling; returns whether cooling was completed."""
     limits, old = Limits(options, learning.samples), deque[list[Groups]](maxlen=options.again)
     reported = saved = learning.samples
     spent, cools = time.process_time(), False
@@ -262,7 +262,7 @@ def distil(options: argparse.Namespace) -> None:
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
-    """Adds what the command takes."""
+    """Adds the command's arguments."""
     out.add_argument("state", type=Path)
     out.add_argument("learning", type=Path)
     out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")

@@ -1,4 +1,4 @@
-"""Games that a network plays against itself, and walks off them, with scores: the compiled part."""
+"""Plays games of a network against itself, and walks off them, with scores: the compiled part."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tools.training.chances import engine_chances
 from tools.training.records import IN_CHECK, MATED, MOST_SCORE, PAWN, PLAYED, UNKNOWN
 
 WORDS = 9  # of a position without its key
-PRUNED = 2500  # thousandths of a pawn below the best move, where values become bounds
-LEVEL, OPEN, DECIDED = 0.1, 0.9, 0.97  # |win - loss|; where it is decided a game may end at any ply
+PRUNED = 2500  # thousandths of a pawn below the best move; values beyond are bounds
+LEVEL, OPEN, DECIDED = 0.1, 0.9, 0.97  # |win - loss|; a decided game may end at any ply
 KEPT_LEVEL, KEPT_DECIDED, ENDED_DECIDED = 0.5, 0.6, 0.06
-OPENING_PLIES, KEPT_OPENING = 16, 0.35  # of the positions in the opening that share are looked at
+OPENING_PLIES, KEPT_OPENING = 16, 0.35  # length of the opening, and the share of its positions to look at
 FEW_MEN, ENDED_FEW = 5, 0.05
-WALKED, WALK_ON, LONGEST_WALK = 0.3, 0.62, 5  # of the positions of a game; of those of a walk
-KEPT_BEST, KEPT_ANY, NEAR = 0.6, 0.03, 300.0  # of the positions behind moves; NEAR: thousandths of a pawn
+WALKED, WALK_ON, LONGEST_WALK = 0.3, 0.62, 5  # probabilities of a walk, and of its next step; most steps
+KEPT_BEST, KEPT_ANY, NEAR = 0.6, 0.03, 300.0  # shares of child positions; NEAR: thousandths of a pawn
 WALK_TEMPERATURE = 220.0  # thousandths of a pawn
 WALK_EVENLY = 0.2
-GROWS = 1.6  # a label by a later search, to tell what is decided
+GROWS = 1.6  # factor on a label for the score of a later search, used to find decided positions
 FAR_BELOW = -1_000_000.0
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
@@ -43,7 +43,7 @@ OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def label_of(score: Any) -> Any:
-    """Returns a score in thousandths of a pawn as a label."""
+    """Returns the label of a score in thousandths of a pawn."""
     if score >= LEAST_MATE:
         return MATED + (MATE - score)
     if score <= -LEAST_MATE:
@@ -74,7 +74,7 @@ def decidedness(label: Any, ply: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def wanted(decided: Any) -> Any:
-    """Returns whether to keep a position of some |win - loss|, which flattens their distribution."""
+    """Returns whether to keep a position by its |win - loss|; random, to flatten the distribution."""
     if LEVEL <= decided < OPEN:
         return True
     return np.random.random() < (KEPT_LEVEL if decided < LEVEL else KEPT_DECIDED)
@@ -82,7 +82,7 @@ def wanted(decided: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def draw_move(values: Any, n: Any, temperature: Any) -> Any:
-    """Returns the index of a move, drawn by the softmax of the values at a temperature of their unit."""
+    """Returns the index of a random move, by the softmax of the values at a temperature in their unit."""
     best = values[:n].max()
     total = 0.0
     for i in range(n):
@@ -97,7 +97,7 @@ def draw_move(values: Any, n: Any, temperature: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def seen_values(scratch: Any, n: Any, values: Any) -> None:
-    """Fills the scores of the moves that `search_moves` has seen; the others are far below."""
+    """Fills the scores of the moves seen by `search_moves`, FAR_BELOW for the others."""
     for i in range(n):
         word = scratch[SCORES + i]
         values[i] = FAR_BELOW if word == UNSEEN else float(int64(word & DROP_MASK) - BIAS)
@@ -107,7 +107,7 @@ def seen_values(scratch: Any, n: Any, values: Any) -> None:
 def walk(
     table: Any, net: Any, s: Any, values: Any, moves: Any, n: Any, ply: Any, work: Any, scratch: Any, out: Any
 ) -> Any:
-    """Writes the positions of a walk off a position, as a search might make it; returns how many.
+    """Writes the positions of a walk off a position, as a search might make it; returns their number.
 
     Args:
       s: the position, uint64[10]; changed.
@@ -138,10 +138,10 @@ def walk(
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def score_all(table: Any, net: Any, moves: Any, n: Any, stack: Any, scores: Any) -> None:
-    """Fills scores of all moves of the position in the stack; bounds PRUNED below the best.
+    """Fills the scores of all moves of the position in the stack; from PRUNED below the best on, bounds.
 
-    A move's score is that of quiescence behind it, less what it lost by its replies in the last
-    `search_moves`, which tried those of the best moves.
+    A move's score is the quiescence score after it, minus its drop by replies in the last `search_moves`,
+    which tried the replies to the best moves.
     """
     best = -FAR
     for i in range(n):
@@ -154,7 +154,7 @@ def score_all(table: Any, net: Any, moves: Any, n: Any, stack: Any, scores: Any)
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def keep_children(table: Any, s: Any, scores: Any, moves: Any, n: Any, ply: Any, work: Any, out: Any) -> Any:
-    """Writes some of the positions behind the moves of a position, good moves first of all; returns how many.
+    """Writes some child positions of a position, mostly after good moves; returns their number.
 
     Args:
       s: the position, uint64[10]. scores: of its n moves. ply: of it. work: uint64[10]. out: records.
@@ -188,16 +188,16 @@ def play(
     records: Any,
     values: Any,
 ) -> Any:
-    """Plays a game; returns how many records and values it filled.
+    """Plays a game; returns the numbers of records and values filled.
 
     A position of the game gets the score of the network's search and the values of all moves, by `score_all`;
-    positions behind its moves get these values; those of a walk off it get the scores of their own searches.
+    its child positions get these values; positions of a walk off it get the scores of their own searches.
 
     Args:
       scratch: working memory of the network's search, uint64.
-      start: uint64[10]. ply: of it in its game. plies: the most to play.
-      temperature: of the moves' values, thousandths of a pawn. blunders: share of moves drawn evenly.
-      looked: share of the positions that are written, and their moves valued.
+      start: uint64[10]. ply: of `start` in its game. plies: maximum to play.
+      temperature: of the moves' values, thousandths of a pawn. blunders: share of uniformly drawn moves.
+      looked: share of the positions to write, with values of their moves.
       records: `RECORD[...]` out. values: int16 out.
     """
     np.random.seed(seed)

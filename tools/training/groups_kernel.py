@@ -1,8 +1,8 @@
-"""Groups of moves of one position, from games that are played as they are needed: the compiled part.
+"""Makes groups of moves of one position, from games that are played on demand: the compiled part.
 
-Many games go on side by side. Their moves are drawn by the priors of a network, without a search, so that a
-position costs little. Each time a game has gone on by some plies, it gives one group: moves of its position
-or of one a few plies off, drawn by the priors, each as the quiet position that quiescence behind it ends in,
+Many games run in parallel. Their moves are drawn by the priors of a network, without a search, so a position
+costs little. After every few plies, a game yields one group: moves of its position, or of one a few plies
+off, drawn by the priors. Each member is the quiet position at the end of the quiescence after its move,
 labelled by the network.
 """
 
@@ -36,25 +36,25 @@ from tools.training.records import PAWN
 
 MOST_MEMBERS, LEAST_MEMBERS = 8, 3
 TURNED = 4  # kind of a record: the side to move is the one that made the group's move
-LEAST_STEP, MOST_STEP = 2, 7  # plies that a game goes on by the priors behind a move of its group
-HEATS = (0.3, 0.9)  # temperatures of the priors that moves of a game are drawn by
-RANDOM_MOVES, NO_RANDOM_MOVES = 6, 0.5  # at the beginning: most of them, share of games without
-EVENLY = 30.0  # their temperature
-OFF, MOST_OFF, OFF_HEAT = 0.5, 3, 1.3  # share of groups that are off the game, by how many plies at most
-PICKED_HEAT = 1.0  # of the priors that a group's moves are drawn by
+LEAST_STEP, MOST_STEP = 2, 7  # range of plies of a game between two groups
+HEATS = (0.3, 0.9)  # range of temperatures of the priors in a game
+RANDOM_MOVES, NO_RANDOM_MOVES = 6, 0.5  # at the beginning: maximum, and share of games without
+EVENLY = 30.0  # temperature of random moves
+OFF, MOST_OFF, OFF_HEAT = 0.5, 3, 1.3  # share of groups off the game, their maximum plies, their temperature
+PICKED_HEAT = 1.0  # temperature of the priors for a group's moves
 MOST_PLIES = 240
-DECIDED, ENDED_DECIDED = 4 * PAWN, 0.5  # a game whose best move is worth that much ends
+DECIDED, ENDED_DECIDED = 4 * PAWN, 0.5  # best value above which a game ends, and the probability of that
 FEW_MEN, ENDED_FEW = 5, 0.2
-OVER = -1  # ply of a game that is over
+OVER = -1  # ply of a finished game
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 class Games(NamedTuple):
-    """Games that go on side by side.
+    """Games in parallel.
 
     Attributes:
-      words: uint64[G, PW], where each is. ply: int64[G], or OVER. heat: float64[G], of its moves.
+      words: uint64[G, PW], current positions. ply: int64[G], or OVER. heat: float64[G], temperatures.
     """
 
     words: Any
@@ -63,7 +63,7 @@ class Games(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """Where games begin: positions, uint64[S, PW], and the plies of their games, int64[S]."""
+    """Start positions of games, uint64[S, PW], and their plies, int64[S]."""
 
     words: NDArray[np.uint64]
     ply: NDArray[np.int64]
@@ -71,13 +71,13 @@ class Starts(NamedTuple):
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def logit_in(word: Any) -> Any:
-    """Returns the logit in a word of an order."""
+    """Returns the logit packed in a word of a move order."""
     return (int64(word >> SEEN_AT) - LOGIT_BIAS) / LOGIT_UNIT
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def draw_by_logits(order: Any, n: Any, heat: Any) -> Any:
-    """Returns the index of a move, drawn by the softmax of the logits in an order at a temperature."""
+    """Returns the index of a random move, by the softmax of the logits in a move order at a temperature."""
     logits = np.empty(n)
     for i in range(n):
         logits[i] = logit_in(order[LIST + i])
@@ -86,7 +86,7 @@ def draw_by_logits(order: Any, n: Any, heat: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def go_on(table: Any, net: Any, heat: Any, plies: Any, moves: Any, n: Any, scratch: Any) -> Any:
-    """Makes some moves of the position in the first frame; returns how many the last has, 0 if it is over.
+    """Plays moves from the position in the first frame; returns the last position's move count, 0 if over.
 
     Args:
       moves: uint16[256], the n legal moves; changed. scratch: of `search_moves`, a pointer.
@@ -105,7 +105,7 @@ def go_on(table: Any, net: Any, heat: Any, plies: Any, moves: Any, n: Any, scrat
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def place(table: Any, words: Any, moves: Any, scratch: Any) -> Any:
-    """Puts a position into the first frame; returns how many moves it has."""
+    """Copies a position to the first frame; returns its number of moves."""
     for i in range(PW):
         scratch[i] = words[i]
     return generate_moves(table, scratch, ptr(moves, 0))
@@ -113,7 +113,7 @@ def place(table: Any, words: Any, moves: Any, scratch: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def begin_game(table: Any, net: Any, starts: Any, games: Any, g: Any, moves: Any, scratch: Any) -> Any:
-    """Begins a game, with some random moves; returns how many moves its position has, 0 if it is over."""
+    """Begins a game with some random moves; returns its position's number of moves, 0 if it is over."""
     at = np.random.randint(len(starts.ply))
     games.heat[g] = np.random.uniform(HEATS[0], HEATS[1])
     n = place(table, starts.words[at], moves, scratch)
@@ -124,7 +124,7 @@ def begin_game(table: Any, net: Any, starts: Any, games: Any, g: Any, moves: Any
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def next_parent(table: Any, net: Any, starts: Any, games: Any, g: Any, moves: Any, scratch: Any) -> Any:
-    """Leaves a group's position in the first frame; returns how many moves and which ply it has."""
+    """Writes the next group's position to the first frame; returns its number of moves and its ply."""
     while True:
         if games.ply[g] == OVER:
             n = begin_game(table, net, starts, games, g, moves, scratch)
@@ -148,7 +148,7 @@ def next_parent(table: Any, net: Any, starts: Any, games: Any, g: Any, moves: An
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def pick(table: Any, net: Any, moves: Any, n: Any, scratch: Any) -> None:
-    """Orders the moves of the position in the first frame: the first are drawn by the priors."""
+    """Orders the moves of the position in the first frame randomly by the priors (Gumbel noise)."""
     order = adv(scratch, int64(ORDER))
     order_by_policy(table, net, scratch, ptr(moves, 0), n, order, adv(scratch, int64(POLICY)))
     for i in range(n):
@@ -160,10 +160,10 @@ def pick(table: Any, net: Any, moves: Any, n: Any, scratch: Any) -> None:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def write_group(table: Any, net: Any, ply: Any, moves: Any, n: Any, scratch: Any, out: Any) -> Any:
-    """Writes the group of the position in the first frame; returns how many members it has, 0 if too few.
+    """Writes the group of the position in the first frame; returns its number of members, 0 if too few.
 
     Args:
-      out: `RECORD[MOST_MEMBERS]`, filled. Members are quiet, but a member's score is that of its move.
+      out: `RECORD[MOST_MEMBERS]`, filled. A member is a quiet position, with the score of its move.
     """
     pick(table, net, moves, n, scratch)
     order, child = adv(scratch, int64(ORDER)), adv(scratch, int64(FRAME_WORDS))
@@ -189,13 +189,13 @@ def write_group(table: Any, net: Any, ply: Any, moves: Any, n: Any, scratch: Any
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def worth_of(member: Any) -> Any:
-    """Returns a member's score as the side sees it that makes the moves of its group."""
+    """Returns a member's score, seen by the side that makes the group's moves."""
     return float(member["score"]) if member["kind"] & TURNED else -float(member["score"])
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def end_game(games: Any, g: Any, members: Any) -> None:
-    """Ends a game that is decided, or of few men, with some likelihood."""
+    """Ends a game with some probability if it is decided or has few pieces."""
     best = worth_of(members[0])
     for i in range(1, len(members)):
         best = max(best, worth_of(members[i]))
@@ -209,12 +209,12 @@ def end_game(games: Any, g: Any, members: Any) -> None:
 def write_groups(
     tables: Any, weights: Any, starts: Any, games: Any, seed: Any, scratch: Any, out: Any, begins: Any
 ) -> None:
-    """Makes each game go on and writes a group of it.
+    """Continues each game and writes a group of it.
 
     Args:
-      weights: of the network that labels. games: `Games`, changed.
+      weights: of the labelling network. games: `Games`, changed.
       scratch: uint64[scratch_words(width)].
-      out: `RECORD[MOST_MEMBERS * G]` out. begins: int64[G + 1] out, where each group's members begin.
+      out: `RECORD[MOST_MEMBERS * G]` out. begins: int64[G + 1] out, index of each group's first member.
     """
     np.random.seed(seed)
     table, net, stack = ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0)

@@ -1,16 +1,17 @@
-"""How the value network learns to compare the moves of a position: compiled passes over groups.
+"""Trains the value network to compare the moves of a position: compiled passes over groups.
 
-In a group the error of the score counts once more, without what all members share, because a search compares
-the moves of a position:
+In a group the error of the score counts a second time, minus the mean of all members, because a search
+compares the moves of a position:
 
     loss = sum of the members' losses + share sum w_i (e_i - e)^2,  e_i = sigmoid(score) - sigmoid(label)
          + EVENNESS sum w_i ((a_i - a)^2 + (b_i - b)^2),  logarithms of the draw width and the noise
 
-seen by who moves; e, a and b are means by the weights w_i = exp(-what the move gives away / GIVEN_AWAY). The
-last part is there because widths that differ from move to move disturb the order of Q.
+seen by the side that makes the group's moves; e, a and b are means by the weights w_i = exp(-loss of the move
+against the best / GIVEN_AWAY). The last term is there because widths that differ from move to move disturb
+the order of Q.
 
-Members of a group are much alike. So the sums of a view are those of the first member plus the rows that
-another one has and less those that it lacks, and gradients go the same way back.
+Members of a group are similar. So the sums of a member's view are those of the first member, plus the rows
+that only this member has, minus the rows that it lacks; gradients flow back in the same way.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ from tools.training.value_learning import (
 
 GIVEN_AWAY = 0.6 * PAWN
 EVENNESS = 1.0
-FIGURES = 6  # of a pass
+FIGURES = 6  # returned by a pass
 
 
 class Changes(NamedTuple):
-    """Which rows the views of a group's members have beside those of the first, White's view first.
+    """The differences of the views of a group's members from those of the first member; White's view first.
 
     Attributes:
       features: int64[MOST_MEMBERS, 2, MOST_FEATURES], of each; counts: int64[MOST_MEMBERS, 2].
-      more, less: likewise, those that the first lacks and those that only the first has; more_counts, ...
-      apart: bool[MOST_MEMBERS, 2], whether the view is summed without the first's, as behind a king's move.
+      more, less: likewise, features that the first lacks, and that only the first has; more_counts, ...
+      apart: bool[MOST_MEMBERS, 2], whether the view is summed from scratch, as after a king's move.
       marks: int64[FEATURES], zeros between calls.
     """
 
@@ -67,7 +68,7 @@ class Changes(NamedTuple):
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def new_changes() -> Any:
-    """Returns a `Changes`."""
+    """Returns a zeroed `Changes`."""
     lists, counts = (MOST_MEMBERS, 2, MOST_FEATURES), (MOST_MEMBERS, 2)
     return Changes(
         np.zeros(lists, np.int64),
@@ -83,7 +84,7 @@ def new_changes() -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def compare_views(changes: Any, k: Any, colour: Any) -> None:
-    """Fills what a member's view has more and less than that of the first member."""
+    """Fills the features that a member's view has and lacks in comparison with the first member's."""
     marks, first, mine = changes.marks, changes.features[0, colour], changes.features[k, colour]
     more, less, n, m = 0, 0, changes.counts[0, colour], changes.counts[k, colour]
     for j in range(n):
@@ -105,7 +106,7 @@ def compare_views(changes: Any, k: Any, colour: Any) -> None:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def change_rows(rows: Any, more: Any, n: Any, less: Any, m: Any, base: Any, out: Any) -> None:
-    """Fills sums: those of `base`, some rows more and some less."""
+    """Fills sums: those of `base`, plus the rows `more`, minus the rows `less`."""
     width = out.shape[0]
     for h in range(width):
         out[h] = base[h]
@@ -162,7 +163,7 @@ def group_forward(net: Any, works: Any, changes: Any, turns: Any, stacks: Any, n
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def group_backward(net: Any, grad: Any, works: Any, changes: Any, turns: Any, stacks: Any, n: Any) -> None:
-    """Adds to the gradients; begins with the slopes of the members' outputs."""
+    """Adds to the gradients, from the slopes of the members' outputs."""
     for k in range(n):
         backward_to_sums(net, grad, works[k], stacks[k])
     for colour in range(2):
@@ -186,7 +187,7 @@ def group_backward(net: Any, grad: Any, works: Any, changes: Any, turns: Any, st
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def even(works: Any, weights: Any, output: Any, slopes: Any) -> Any:
-    """Returns the loss of an output that differs from member to member; fills its slopes."""
+    """Returns the evenness loss of an output, its weighted variance over the members; fills its slopes."""
     n, mean = len(weights), 0.0
     for i in range(n):
         mean += weights[i] * works[i].first[FIRST + output]
@@ -201,9 +202,9 @@ def even(works: Any, weights: Any, output: Any, slopes: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def compare(members: Any, works: Any, share: Any, slopes: Any, total: Any) -> None:
-    """Adds the comparison's losses and correlation; fills what it adds to the slopes of the outputs.
+    """Adds the comparison's losses and correlation to `total`; fills its part of the slopes of the outputs.
 
-    The correlation is that of sigmoid(score) and sigmoid(label), both by the weights.
+    The correlation is between sigmoid(score) and sigmoid(label), by the weights.
     """
     n = len(members)
     ours, theirs, worths, bends = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
@@ -230,13 +231,13 @@ def compare(members: Any, works: Any, share: Any, slopes: Any, total: Any) -> No
 def pass_groups(
     tables: Any, members: Any, begins: Any, net: Any, grad: Any, chosen: Any, learns: Any, share: Any
 ) -> Any:
-    """Returns the sums of figures of some groups; adds to the gradients if it learns, sums, too.
+    """Returns the sums of the figures of some groups; if `learns`, adds the gradients, also as sums.
 
-    The figures: loss of the members, in their mean; loss of the comparison; their mean errors of Q and of
-    sigmoid(score); correlation within the group; loss of widths that differ.
+    The figures: mean loss of the members; loss of the comparison; mean errors of Q and of sigmoid(score);
+    correlation within the group; loss of uneven widths.
 
     Args:
-      begins: int64[G + 1], where each group's members begin. chosen: int64[B], which groups.
+      begins: int64[G + 1], index of each group's first member. chosen: int64[B], indices of groups.
       net, grad: `ValueArrays`. share: of the comparison in the loss.
     """
     works = [new_work(net.bias.shape[0]) for _ in range(MOST_MEMBERS)]

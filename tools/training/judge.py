@@ -34,13 +34,13 @@ from graphsearch.query.steps import uci_of
 from tools.evaluation_data import Positions, all_moves, lichess_q, policy_target, read_reference
 
 TEMPERATURES = (0.1, 0.05)
-NEAR_BEST, LEAST_SIBLINGS = 0.25, 4  # Q that a move may give away; moves that are enough to correlate
-SPEED_EVALUATIONS = 10_000  # at least, when timing
+NEAR_BEST, LEAST_SIBLINGS = 0.25, 4  # most Q that a move may give away; least moves for a correlation
+SPEED_EVALUATIONS = 10_000  # minimum for timing
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What the evaluator says: wdl `[B, 3]`; moves and priors `[M]`, position b's from `offsets[b]` on."""
+    """The evaluator's results: wdl `[B, 3]`; moves and priors `[M]`, position b's from `offsets[b]` on."""
 
     wdl: NDArray[np.float32]
     priors: NDArray[np.float32]
@@ -48,7 +48,7 @@ class Evaluated:
     offsets: NDArray[np.int64]
 
     def of(self, b: int) -> slice:
-        """Returns where the moves of a position are."""
+        """Returns the slice of a position's moves."""
         return slice(int(self.offsets[b]), int(self.offsets[b + 1]))
 
     def first_choice(self, b: int) -> str:
@@ -58,20 +58,20 @@ class Evaluated:
 
 
 def batch_of(words: NDArray[np.uint64]) -> PositionBatch:
-    """Returns packed positions as evaluators take them."""
+    """Returns packed positions as a batch for evaluators."""
     offsets, moves = all_moves(words)
     return PositionBatch(words.reshape(-1, POSITION_WORDS), moves, offsets)
 
 
 def evaluate(words: NDArray[np.uint64], evaluator: Evaluator) -> Evaluated:
-    """Returns an evaluator's verdict on packed positions."""
+    """Returns an evaluator's results for packed positions."""
     batch = batch_of(words)
     found = evaluator.evaluate(batch)
     return Evaluated(found.wdl, found.priors, batch.moves, batch.offsets)
 
 
 def measure_value(positions: Positions, evaluator: Evaluator) -> dict[str, float]:
-    """Returns the correlation and the mean absolute error of Q, and that error of the draw chance."""
+    """Returns the correlation and the mean absolute error of Q, and the mean absolute error of the draw."""
     ours, theirs = evaluate(positions.words, evaluator).wdl, positions.wdl
     q, target = ours[:, 0] - ours[:, 2], theirs[:, 0] - theirs[:, 2]
     return {
@@ -82,7 +82,7 @@ def measure_value(positions: Positions, evaluator: Evaluator) -> dict[str, float
 
 
 def measure_siblings(positions: Positions, evaluator: Evaluator) -> dict[str, float]:
-    """Returns the mean correlation of Q behind the good moves of a position with the engine's scores."""
+    """Returns the mean correlation of Q after the good moves of a position with the engine's scores."""
     found = []
     for words, scores in zip(positions.words.reshape(-1, POSITION_WORDS), positions.scores, strict=True):
         board, children, theirs = unpack(words), [], []
@@ -104,7 +104,7 @@ def measure_siblings(positions: Positions, evaluator: Evaluator) -> dict[str, fl
 
 
 def measure_policy(positions: Positions, evaluator: Evaluator, *temperatures: float) -> dict[str, float]:
-    """Returns cross-entropies of the priors and how often the first choice is the engine's."""
+    """Returns cross-entropies of the priors, and the share of positions with the engine's first choice."""
     found = evaluate(positions.words, evaluator)
     out: dict[str, float] = {}
     for temperature in temperatures:
@@ -123,7 +123,7 @@ def measure_policy(positions: Positions, evaluator: Evaluator, *temperatures: fl
 
 
 def measure_best(positions: Positions, best: list[str], evaluator: Evaluator) -> dict[str, float]:
-    """Returns how often the first choice is the engine's best move, and the cross-entropy against it."""
+    """Returns the share of first choices equal to the engine's move, and the cross-entropy against it."""
     found = evaluate(positions.words, evaluator)
     choices = [found.first_choice(b) for b in range(len(best))]
     hits = [
@@ -148,7 +148,7 @@ def measure_speed(positions: Positions, evaluator: Evaluator) -> float:
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
-    """Adds what the command takes."""
+    """Adds the command's arguments."""
     out.add_argument("reference", type=Path, help="gzip'ed JSON lines")
     out.add_argument("--evaluator", default=DEFAULT, help="NAME, as in `graphsearch analyze`")
     out.add_argument("--evaluator-option", action="append", default=[], metavar="NAME=VALUE")

@@ -39,7 +39,7 @@ HASH_MB = 4
 
 
 def shuffled(records: Records, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Returns the order in which records are labelled: all that were played, and half as many others."""
+    """Returns the indices of the records to label, shuffled: all played ones, and half as many others."""
     played = np.flatnonzero(records["kind"] & PLAYED)
     others = np.flatnonzero(~(records["kind"] & PLAYED).astype(bool))
     some = rng.choice(others, min(len(others), len(played) // 2), replace=False)
@@ -48,14 +48,14 @@ def shuffled(records: Records, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def board_of(record: Any) -> chess.Board:
-    """Returns a record's position, with the move number of its ply."""
+    """Returns a record's position, with its move number."""
     board = unpack([*record["words"].tolist(), 0])
     board.fullmove_number = int(record["ply"]) // 2 + 1
     return board
 
 
 def score_of(words: list[str]) -> int:
-    """Returns the score of an `info` line in 1/361 of a pawn, a mate in n beyond MATED.
+    """Returns the score of an `info` line in 1/361 of a pawn; mates are beyond MATED.
 
     >>> score_of("info score cp -100 nodes 4".split()), score_of("info score mate 2".split())
     (-361, 30998)
@@ -68,7 +68,7 @@ def score_of(words: list[str]) -> int:
 
 
 def labelled(records: Records, engine: Engine, nodes: int) -> Iterator[Any]:
-    """Yields the records with an engine's words about them, without values of moves."""
+    """Yields the records with an engine's score, chances and best move, without move values."""
     for record in records:
         board = board_of(record)
         if not any(board.legal_moves):
@@ -84,7 +84,7 @@ def labelled(records: Records, engine: Engine, nodes: int) -> Iterator[Any]:
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
-    """Adds what the command takes."""
+    """Adds the command's arguments."""
     out.add_argument("out", type=Path)
     out.add_argument("sets", type=Path, nargs="+")
     out.add_argument("--engine", default=shutil.which("stockfish") or "/usr/games/stockfish")
@@ -94,7 +94,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Labels; returns the exit code."""
+    """Labels positions until the time is up; returns the exit code."""
     options.out.mkdir(parents=True, exist_ok=True)
     records, _ = read_sets(options.sets)
     order = shuffled(records, np.random.default_rng(options.seed))

@@ -1,4 +1,4 @@
-"""What learning either network shares: Adam, the schedule of steps, threads."""
+"""The common part of training both networks: Adam, learning rates, threads."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 from tools.training.chances import OPTIONS
 
 WARM_UP = 200  # steps
-LAST_RATE = 0.02  # of the learning rate, at the end
-LIMITS = {"rows": 1.98}  # of magnitudes; sums of 64 rows must fit into int16
-LIMIT = 8.0  # of all others
-REPORTS = 40  # while a network learns
+LAST_RATE = 0.02  # final share of the learning rate
+LIMITS = {"rows": 1.98}  # of weight magnitudes; sums of 64 rows must fit into int16
+LIMIT = 8.0  # of all other weights
+REPORTS = 40  # progress lines of a training run
 
-# of weights, gradients, indices of samples and whether to learn: returns sums of the loss and other figures
+# (weights, gradients, indices of samples, whether to learn) -> sums of the loss and other figures
 Pass = Callable[[Any, Any, NDArray[np.int64], bool], NDArray[np.float64]]
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def adam(p: Any, g: Any, m: Any, v: Any, scale: Any, rate: Any, corrections: Any, limit: Any) -> None:
-    """Makes one step of Adam on flat arrays and clears the gradients, which count `scale` times."""
+    """Makes one step of Adam on flat arrays, with gradients multiplied by `scale`; clears the gradients."""
     for i in range(p.size):
         x = g[i] * scale
         g[i] = 0
@@ -46,12 +46,12 @@ def move_sums(source: Any, target: Any) -> None:
 
 
 class Learner:
-    """A network with Adam's moments and the gradients of some threads.
+    """A network with Adam's moments, and gradients for each thread.
 
     Attributes:
       weights: a named tuple of float32 arrays.
-      gradients: one of the same form for each thread.
-      first, second: Adam's moments. steps: made so far.
+      gradients: one tuple of the same form per thread.
+      first, second: Adam's moments. steps: number of steps so far.
     """
 
     def __init__(self, weights: Any, threads: int = 1) -> None:
@@ -67,10 +67,10 @@ class Learner:
     def run(
         self, one_pass: Pass, chosen: NDArray[np.int64], learns: bool, weights: Any = None
     ) -> NDArray[np.float64]:
-        """Returns the means of the figures of some samples; adds to the gradients if it learns.
+        """Returns the mean figures of some samples; if `learns`, adds to the gradients.
 
         Args:
-          weights: of the network; None: those that learn.
+          weights: the network's weights; None: those being trained.
         """
         parts = np.array_split(chosen, len(self.gradients))
         tasks = [
@@ -80,7 +80,7 @@ class Learner:
         return np.asarray(sum(task.result() for task in tasks) / len(chosen))
 
     def step(self, rate: float, samples: int) -> None:
-        """Moves the weights against the mean gradient of some samples."""
+        """Makes one step of Adam with the mean gradient of `samples` samples."""
         self.steps += 1
         corrections = float32(1 - 0.9**self.steps), float32(1 - 0.999**self.steps)
         threads = len(self.gradients)
@@ -112,7 +112,7 @@ def rate_at(step: int, steps: int, rate: float) -> float:
 
 
 def steady_rate(step: int, rate: float) -> float:
-    """Returns the learning rate of a step of learning that may go on at any time.
+    """Returns the learning rate of a step: a warm-up, then constant, so that training can go on at any time.
 
     >>> steady_rate(0, 1.0), steady_rate(1000, 1.0)
     (0.005, 1.0)
@@ -121,7 +121,7 @@ def steady_rate(step: int, rate: float) -> float:
 
 
 def cooling_rate(done: float, rate: float) -> float:
-    """Returns the learning rate behind some share of the steps that end learning.
+    """Returns the learning rate after a share `done` of the cooling phase.
 
     >>> cooling_rate(0, 1.0), cooling_rate(0.25, 1.0), cooling_rate(1, 1.0)
     (1.0, 0.5, 0.0)
@@ -138,9 +138,10 @@ def move_average(kept: Any, new: Any, share: Any) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a network learns. `kept`: the last samples, which it never learns from.
+    """The parameters of a training run. `kept`: number of last samples, held out.
 
-    They are whole games: positions of one game are so alike that drawn ones would be known.
+    The held-out samples are whole games: positions of one game are so similar that random samples would not
+    be independent of the learned ones.
     """
 
     epochs: float
@@ -153,7 +154,7 @@ class Plan:
 def learn(
     learner: Learner, one_pass: Pass, count: int, plan: Plan, say: Callable[[str], None]
 ) -> NDArray[np.float64]:
-    """Learns from `count` samples in random order; returns the mean figures of those kept back."""
+    """Learns from `count` samples in random order; returns the mean figures of the held-out ones."""
     rng = np.random.default_rng(plan.seed)
     order, held = rng.permutation(count - plan.kept), np.arange(count - plan.kept, count)
     batch = min(plan.batch, len(order))

@@ -32,14 +32,14 @@ from tools.training.records import RECORD, SUFFIX, write_shard
 
 SHARD = 500_000  # positions
 ROOM_OF_A_GAME = 5_000
-VALUES = 50  # of the moves of a position, at most in the mean
+VALUES = 50  # room for move values, per position
 ALONG_OPENINGS, BY_RANDOM_MOVES = 0.6, 0.8  # shares of the games, cumulative; the others are endgames
 MOST_RANDOM_MOVES = 8
-BESIDE_OPENINGS = (0, 0, 1, 2)  # random moves behind an opening line
+BESIDE_OPENINGS = (0, 0, 1, 2)  # random moves after an opening line
 TEMPERATURES = (8.0, 150.0)  # thousandths of a pawn, drawn evenly by their logarithm
 BLUNDERS = (0.0, 0.0, 0.0, 0.03)
 LEAST_PLIES, MOST_PLIES = 60, 220
-# of random endgames: kind, most of them on each side, how likely there are any
+# of random endgames: kind, maximum number per side, probability of having any
 ENDGAME_MEN = (
     (chess.PAWN, 7, 0.9),
     (chess.KNIGHT, 2, 0.35),
@@ -47,21 +47,21 @@ ENDGAME_MEN = (
     (chess.ROOK, 2, 0.35),
     (chess.QUEEN, 1, 0.35),
 )
-ENDGAME_PLIES = (60, 120)  # of a game that such an endgame may come from
+ENDGAME_PLIES = (60, 120)  # range of the ply assigned to an endgame
 
 Line = list[chess.Move]
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a game begins: the board, and the ply of its game."""
+    """The start of a game: the board, and its ply."""
 
     board: chess.Board
     ply: int
 
 
 def random_endgame(rng: np.random.Generator) -> chess.Board:
-    """Returns a legal position of few men."""
+    """Returns a random legal position with few pieces."""
     while True:
         board = chess.Board(None)
         squares = [int(square) for square in rng.permutation(64)]
@@ -78,7 +78,7 @@ def random_endgame(rng: np.random.Generator) -> chess.Board:
 
 
 def push_random(board: chess.Board, moves: int, rng: np.random.Generator) -> None:
-    """Makes some random moves, fewer if the game ends."""
+    """Plays `moves` random moves, fewer if the game ends."""
     for _ in range(moves):
         legal = list(board.legal_moves)
         if not legal:
@@ -87,7 +87,7 @@ def push_random(board: chess.Board, moves: int, rng: np.random.Generator) -> Non
 
 
 def starts(rng: np.random.Generator, openings: Sequence[Line]) -> Iterator[Start]:
-    """Yields beginnings of games without end."""
+    """Yields an endless sequence of game starts."""
     while True:
         kind = rng.random()
         board = chess.Board()
@@ -123,7 +123,7 @@ def make_shard(
     openings: Sequence[Line],
     looked: float,
 ) -> int:
-    """Writes one shard of some `count` positions; returns how many they are."""
+    """Writes one shard of at least `count` positions; returns their number."""
     rng = np.random.default_rng(seed)
     records = np.zeros(count + ROOM_OF_A_GAME, RECORD)
     values = np.zeros(VALUES * (count + ROOM_OF_A_GAME), np.int16)
@@ -154,7 +154,7 @@ def make_shard(
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
-    """Adds what the command takes."""
+    """Adds the command's arguments."""
     out.add_argument("out", type=Path)
     out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")
     out.add_argument("--positions", type=int, default=SHARD)
@@ -165,7 +165,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Makes the shards that are not there yet; returns the exit code."""
+    """Makes the missing shards; returns the exit code."""
     options.out.mkdir(parents=True, exist_ok=True)
     weights, openings = create(options.evaluator).weights, read_openings(options.openings)[: options.lines]
     begin = time.process_time()

@@ -16,7 +16,7 @@ from tools.training.train import State
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
-    """Adds what the command takes."""
+    """Adds the command's arguments."""
     out.add_argument("out", type=Path, help="file of networks to write")
     out.add_argument("value", type=Path, help="state of the value network")
     out.add_argument("policy", type=Path, help="state of the policy network")
@@ -24,7 +24,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the file; returns the exit code."""
+    """Writes the file of networks; returns the exit code."""
     card = json.loads(options.card.read_text()) if options.card else {}
     states = {name: State.read(getattr(options, name)) for name in ("value", "policy")}
     card["stages"] = [

@@ -1,6 +1,6 @@
-"""Learning the policy network: what it sees of positions and moves, kept, and compiled passes in float32.
+"""Trains the policy network: cached features of positions and moves, and compiled passes in float32.
 
-    logit = hidden . (row of what the move leaves + row of where it goes + row of its class) + class's bias
+    logit = hidden . (row of piece and origin + row of piece and target + row of the class) + class's bias
     loss = cross-entropy of the softmax against the target
 
 Targets are an engine's best move, or the softmax of the moves' values at a temperature.
@@ -34,14 +34,14 @@ from tools.training.chances import OPTIONS
 from tools.training.records import Records, Values, load_words
 from tools.training.value_learning import F32, add_rows, clip
 
-SEEN = 64  # features kept of a position
-CHUNK = 20_000  # positions that a thread describes at once
-BEND = 540.0  # of values in 1/361 of a pawn: 1.5 pawns, from where on a pawn counts less
-SMALL_GRADIENT = 1e-4  # of a logit, below which a move is passed over
+SEEN = 64  # features stored per position
+CHUNK = 20_000  # positions per task of a thread
+BEND = 540.0  # in 1/361 of a pawn: values beyond 1.5 pawns are compressed
+SMALL_GRADIENT = 1e-4  # of a logit; moves below it are skipped
 
 
 class PolicyArrays(NamedTuple):
-    """The network, or its gradients: `[..., width]`, but for `plain`: `[CLASSES]`."""
+    """The network, or its gradients: arrays `[..., width]`, except `plain`: `[CLASSES]`."""
 
     rows: Any
     bias: Any
@@ -52,11 +52,11 @@ class PolicyArrays(NamedTuple):
 
 
 class Lessons(NamedTuple):
-    """Positions as the policy network sees them, and what it is to say.
+    """Inputs and targets of the policy network.
 
     Attributes:
-      features: uint16[B, SEEN]. seen: uint8[B], how many of them count.
-      offsets: int64[B + 1], where each position's moves begin.
+      features: uint16[B, SEEN]. seen: uint8[B], number of valid features.
+      offsets: int64[B + 1], index of each position's first move.
       places, goals, classes: uint16[M] of the moves. targets: float32[M].
     """
 
@@ -80,7 +80,7 @@ def count_moves(tables: Any, records: Any, counts: Any) -> None:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def describe(tables: Any, records: Any, lessons: Any, best: Any, begin: Any, end: Any) -> None:
-    """Fills what the network sees of some records and their moves; `best`: the index of the engine's move."""
+    """Fills the features of some records and their moves; `best`: index of the engine's move, -1 if none."""
     words, child, gains = np.zeros(10, np.uint64), np.zeros(10, np.uint64), np.zeros(40, np.uint64)
     own = np.zeros(MOST_FEATURES, np.int64)
     table, s, moves = ptr(tables, 0), ptr(words, 0), np.zeros(256, np.uint16)
@@ -110,7 +110,7 @@ def lessons_of(records: Records, values: Values, temperature: float, threads: in
     """Returns the lessons of records that have a best move or values of their moves.
 
     Args:
-      temperature: of the values, in their unit.
+      temperature: of the softmax of the values, in their unit.
     """
     counts = np.zeros(len(records), np.int64)
     tables = load_tables()
@@ -132,7 +132,7 @@ def lessons_of(records: Records, values: Values, temperature: float, threads: in
         return lessons
     if len(values) != offsets[-1]:
         raise ValueError(f"{len(values)} values for {offsets[-1]} legal moves")
-    bent = BEND * np.arcsinh(values.astype(np.float32) / BEND)  # where a game is decided, many moves are good
+    bent = BEND * np.arcsinh(values.astype(np.float32) / BEND)  # in decided games, many moves are good
     return lessons._replace(targets=softmax(bent / temperature, offsets))
 
 
@@ -147,7 +147,7 @@ def softmax(logits: F32, offsets: NDArray[np.int64]) -> F32:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def write_logits(lessons: Any, i: Any, net: Any, hidden: Any, logits: Any) -> Any:
-    """Fills the logits of a lesson's moves; returns the index of the greatest."""
+    """Fills the logits of a lesson's moves; returns the index of the largest."""
     begin, first = lessons.offsets[i], 0
     for j in range(lessons.offsets[i + 1] - begin):
         at, kind = begin + j, lessons.classes[begin + j]
@@ -178,12 +178,12 @@ def move_backward(lessons: Any, at: Any, g: Any, net: Any, grad: Any, hidden: An
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def pass_lessons(lessons: Any, chosen: Any, net: Any, grad: Any, learns: Any) -> Any:
-    """Returns the sums of the cross-entropy and of how often the first choice is the target's.
+    """Returns the sum of the cross-entropy, and the number of lessons with the target's first choice.
 
-    Adds to the gradients if it learns; those are sums, too.
+    If `learns`, adds the gradients, also as sums.
 
     Args:
-      chosen: int64[B], which lessons.
+      chosen: int64[B], indices of lessons.
       net, grad: `PolicyArrays`.
     """
     width = net.bias.shape[0]
@@ -222,7 +222,7 @@ def pass_lessons(lessons: Any, chosen: Any, net: Any, grad: Any, learns: Any) ->
 
 
 def new_network(width: int, rng: np.random.Generator) -> PolicyArrays:
-    """Returns a policy network to begin with."""
+    """Returns a randomly initialised policy network."""
 
     def some(*shape: int) -> F32:
         return rng.uniform(-0.05, 0.05, shape).astype(np.float32)

@@ -1,7 +1,7 @@
-"""Quiet positions of a set with the quiescence score of a network, as the value network learns them.
+"""Selects the quiet positions of a set and labels them with a network's quiescence, for the value network.
 
-The value network is asked at positions where quiescence stands pat. There a label without moves tried is a
-function of the position, and not of what its captures lead to.
+A search evaluates the value network only where quiescence stands pat. There a static label depends on the
+position alone, not on the results of captures.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables
 from tools.training.records import IN_CHECK, MOST_SCORE, PAWN, Records
 
-MOST_GAIN = 30  # thousandths of a pawn that captures bring where it is quiet
-CHUNK = 100_000  # positions asked at once
-STATIC, QUIESCENCE = (0, 0), (-FAR, FAR)  # windows, as `scores` takes them
+MOST_GAIN = 30  # thousandths of a pawn; captures gain less than that in a quiet position
+CHUNK = 100_000  # positions per batch
+STATIC, QUIESCENCE = (0, 0), (-FAR, FAR)  # windows for `scores`
 
 
 def scores_of(
     words: NDArray[np.uint64], weights: NDArray[np.int64], window: tuple[int, int]
 ) -> NDArray[np.int64]:
-    """Returns what a network says of positions, in thousandths of a pawn; `words`: uint64[B, 10]."""
+    """Returns a network's scores of positions, in thousandths of a pawn; `words`: uint64[B, 10]."""
     scratch = np.zeros(STACK_WORDS + area_words(int(weights[WIDTH])), np.uint64)
     out = np.zeros(len(words), np.int64)
     scores(load_tables(), weights, words.reshape(-1), np.array(window, np.int64), out, scratch)
@@ -36,7 +36,7 @@ def scores_of(
 
 
 def quiet_part(records: Records, weights: NDArray[np.int64]) -> Records:
-    """Returns what `quiet_of` does, of records that are asked at once."""
+    """Returns the result of `quiet_of` for one batch of records."""
     words = np.zeros((len(records), POSITION_WORDS), np.uint64)
     words[:, : records["words"].shape[1]] = records["words"]
     found = scores_of(words, weights, QUIESCENCE)
@@ -49,7 +49,7 @@ def quiet_part(records: Records, weights: NDArray[np.int64]) -> Records:
 
 
 def quiet_of(records: Records, weights: NDArray[np.int64], threads: int) -> Records:
-    """Returns the records of quiet positions, not in check, labelled by quiescence over a network."""
+    """Returns the records of quiet positions, not in check, labelled by a network's quiescence."""
     parts = (records[begin : begin + CHUNK] for begin in range(0, len(records), CHUNK))
     with ThreadPoolExecutor(threads) as pool:
         return np.concatenate(list(pool.map(partial(quiet_part, weights=weights), parts)))

@@ -1,10 +1,9 @@
-"""Positions with labels, as the tools that make, label and learn from them exchange them.
+"""The file format of labelled positions, shared by the tools that make, label and learn from them.
 
 A set is a folder of shards. A shard is `NAME.positions`, an array of `RECORD`, and beside it `NAME.moves`,
-int16: the values of the moves of those records that have them, one record's after the other's, in canonical
-order.
+int16: the concatenated move values of the records that have them, for each record in canonical order.
 
-Scores are 1/361 of a pawn, seen by the side to move: the unit of Stockfish's networks. Mates are beyond
+Scores are in 1/361 of a pawn (the unit of Stockfish's networks), seen by the side to move. Mates are beyond
 MATED.
 """
 
@@ -23,17 +22,17 @@ RECORD = np.dtype(
     [
         ("words", "<u8", 9),  # the packed position without its key
         ("score", "<i2"),
-        ("ply", "<u2"),  # of the game, as an engine's chances to win depend on it
+        ("ply", "<u2"),  # of the game; an engine's winning chances depend on it
         ("win", "<u2"),  # per mille, by an engine; UNKNOWN: only the score is known
         ("loss", "<u2"),
         ("best", "<u2"),  # the engine's move, 0 if only values of the moves are known
-        ("moves", "<u2"),  # how many values of moves the record has, 0 or all
+        ("moves", "<u2"),  # number of move values of the record: 0 or all
         ("kind", "<u2"),  # IN_CHECK, PLAYED
         ("spare", "<u2"),
     ]
 )
 UNKNOWN = 0xFFFF
-IN_CHECK, PLAYED = 1, 2  # PLAYED: of the game itself; the others are children of its positions
+IN_CHECK, PLAYED = 1, 2  # PLAYED: a position of the game itself, not a child of one
 MATED, MOST_SCORE = 30_000, 20_000
 PAWN = 361
 SUFFIX, MOVES_SUFFIX = ".positions", ".moves"
@@ -43,7 +42,7 @@ Values = NDArray[np.int16]
 
 
 def write_shard(path: Path, records: Records, values: Values) -> None:
-    """Writes a shard; `path` ends in `.positions`."""
+    """Writes a shard; `path` must end in `.positions`."""
     if int(records["moves"].astype(np.int64).sum()) != len(values):
         raise ValueError(f"{path}: {len(values)} values for {int(records['moves'].sum())} moves")
     values.astype("<i2").tofile(path.with_suffix(MOVES_SUFFIX))
@@ -60,7 +59,7 @@ def shards_of(folders: Sequence[Path]) -> list[Path]:
     """Returns the shards of some folders, in order.
 
     Raises:
-      FileNotFoundError: if a folder has none.
+      FileNotFoundError: if a folder has no shards.
     """
     found = []
     for folder in folders:

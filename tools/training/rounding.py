@@ -1,4 +1,4 @@
-"""Weights in float32 as the integers that the evaluator reads, and back."""
+"""Converts float32 weights to the integers of the evaluator, and back."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from graphsearch.evaluators.builtin.weights import INT32_ROOM, Networks
 from tools.training.policy_learning import PolicyArrays
 from tools.training.value_learning import F32, ValueArrays
 
-FULL_RANGE = 30_000  # of int16 that last layers use at most
-FINEST = 4096.0  # integers that 1 becomes in a layer, at most
+FULL_RANGE = 30_000  # largest int16 magnitude in last layers
+FINEST = 4096.0  # largest unit (the integer of 1.0) of a layer
 
 
 def integers(array: F32, unit: float) -> NDArray[np.int16]:
-    """Returns multiples of 1 / unit as int16."""
+    """Returns an array in units of 1 / unit, rounded to int16."""
     return np.clip(np.round(array * unit), -32767, 32767).astype("<i2")
 
 
 def finest_unit(rows: F32) -> Any:
-    """Returns the integers that 1 becomes in each row: they fit into 16 bits, sums of products into 32."""
+    """Returns each row's unit (the integer of 1.0): weights fit into 16 bits, sums of products into 32."""
     most, largest = np.abs(rows).max(axis=-1), np.abs(rows).sum(axis=-1)
     room = np.minimum(FULL_RANGE / np.maximum(most, 1e-9), 0.98 * INT32_ROOM / np.maximum(largest, 1e-9))
     return np.minimum(FINEST, room)
 
 
 def rounded(value: ValueArrays, policy: PolicyArrays, card: dict[str, Any]) -> Networks:
-    """Returns the networks as the evaluator reads them."""
+    """Returns the networks in the evaluator's format."""
     full, width = float(layout.FULL), len(value.bias)
     units = finest_unit(value.first)
     first = integers(value.first * units[..., None].astype(np.float32), 1.0)
@@ -51,7 +51,7 @@ def rounded(value: ValueArrays, policy: PolicyArrays, card: dict[str, Any]) -> N
 
 
 def unrounded(networks: Networks) -> dict[str, Any]:
-    """Returns both networks in float32, by name, from the integers that `rounded` made."""
+    """Returns both networks in float32, by name: the inverse of `rounded`."""
     arrays = {name: array.astype(np.float32) for name, array in networks.arrays.items()}
     full, width = float(layout.FULL), networks.widths[0]
     first_bias, first_unit = arrays["value_plain"]

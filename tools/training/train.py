@@ -29,7 +29,7 @@ from tools.training.learning import Learner, Pass, Plan, learn
 from tools.training.quiet import quiet_of
 from tools.training.records import PLAYED, hashes, read_sets, thinned
 
-KEPT = 40_000  # last positions that are never learned from, at most a tenth
+KEPT = 40_000  # last positions, held out; at most a tenth
 BATCHES = {"value": 8192, "policy": 4096}
 NETWORKS: dict[str, Any] = {"value": value_learning.ValueArrays, "policy": policy_learning.PolicyArrays}
 STAGES = "stages"  # in the file of a state
@@ -37,11 +37,11 @@ STAGES = "stages"  # in the file of a state
 
 @dataclass
 class State:
-    """Both networks while they learn, and what they were taught.
+    """Both networks in training, and their training history.
 
     Attributes:
       networks: by name, in float32.
-      stages: one after the other: name, sets, epochs, rate, seconds, figures.
+      stages: in order: name, sets, epochs, rate, seconds, figures.
     """
 
     networks: dict[str, Any]
@@ -49,14 +49,14 @@ class State:
 
     @classmethod
     def new(cls, widths: Sequence[int], seed: int) -> State:
-        """Returns networks that know nothing; `widths` of the value and of the policy network."""
+        """Returns randomly initialised networks; `widths`: of the value and of the policy network."""
         rng = np.random.default_rng(seed)
         value = value_learning.new_network(widths[0], rng)
         return cls({"value": value, "policy": policy_learning.new_network(widths[1], rng)})
 
     @classmethod
     def read(cls, path: Path) -> State:
-        """Returns the networks of a file that `write` wrote."""
+        """Returns the state of a file written by `write`."""
         with np.load(path) as arrays:
             networks = {
                 name: form(*(arrays[f"{name}.{part}"] for part in form._fields))
@@ -65,7 +65,7 @@ class State:
             return cls(networks, json.loads(str(arrays[STAGES])))
 
     def write(self, path: Path) -> None:
-        """Keeps the weights."""
+        """Writes the state; replaces the file atomically."""
         named = {
             f"{name}.{part}": array
             for name, network in self.networks.items()
@@ -83,12 +83,12 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
 
 
 def say(text: str) -> None:
-    """Tells how far it is."""
+    """Prints a progress line on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
-    """Returns the number of samples, what passes over some, and the names of its figures."""
+    """Returns the number of samples, the function that passes over some, and the names of its figures."""
     records, _ = read_sets(options.sets)
     if options.quiet:
         records = quiet_of(records, create(options.quiet).weights, options.threads)
@@ -103,7 +103,7 @@ def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ..
 
 
 def policy_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
-    """Returns the number of samples, what passes over some, and the names of its figures."""
+    """Returns the number of samples, the function that passes over some, and the names of its figures."""
     records, values = read_sets(options.sets)
     taught = (records["kind"] & PLAYED != 0) if not records["best"].any() else records["best"] != 0
     lessons = policy_learning.lessons_of(
@@ -117,18 +117,18 @@ def policy_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, .
 
 
 def share_buckets(rows: Any) -> None:
-    """Gives all buckets of the own king's square the rows of the first."""
+    """Copies the rows of the first bucket of the own king's square to all buckets."""
     rows[:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)[1:] = rows[:BOARD_FEATURES]
 
 
 def blend(weights: Any, old: Sequence[Any], share: float) -> None:
-    """Keeps a share of what a stage has changed; the rest is often the games that it learned from."""
+    """Keeps a share of a stage's change of the weights; the rest is often specific to its games."""
     for array, before in zip(weights, old, strict=True):
         array += np.float32(1 - share) * (before - array)
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
-    """Runs a stage; returns what is noted of it."""
+    """Runs a stage; returns its entry in the state's `stages`."""
     known = options.state.exists()
     state = State.read(options.state) if known else State.new(options.widths, options.seed)
     lessons = {"value": value_lessons, "policy": policy_lessons}[options.network]
@@ -161,7 +161,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
-    """Adds what the command takes."""
+    """Adds the command's arguments."""
     out.add_argument("state", type=Path, help="file of the weights to go on from, made if missing")
     out.add_argument("network", choices=list(NETWORKS))
     out.add_argument("sets", type=Path, nargs="+", help="folders of positions")

@@ -1,10 +1,10 @@
-"""Learning the value network: compiled passes in float32; playing uses the evaluator's own code.
+"""Trains the value network with compiled passes in float32; playing uses the evaluator's own code.
 
     score z = output 0, a = exp(output 1), b = exp(output 2)
     win = sigmoid((z - a) / b), loss = sigmoid((-z - a) / b)
     loss = SCORE_SHARE (sigmoid(z) - sigmoid(label))^2 + CHANCES_SHARE ((dQ)^2 + DRAW_SHARE (dD)^2)
 
-The first part tells won positions apart, where Q does not.
+The first term distinguishes between won positions, where Q does not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tools.training.chances import OPTIONS, SEARCHED, chances_of_label, sigmoid
 from tools.training.records import UNKNOWN, load_words
 
 F32 = NDArray[np.float32]
-UNIT = 400.0  # of labels in a score of 1
+UNIT = 400.0  # label of a score of 1
 SCORE_SHARE, CHANCES_SHARE, DRAW_SHARE = 2.0, 0.5, 0.5
 MOST_SCORE = 20.0
 ZERO, ONE_F = float32(0), float32(1)
@@ -47,7 +47,7 @@ class ValueArrays(NamedTuple):
     Attributes:
       rows: `[FEATURES, width]`. bias: `[width]`.
       first: `[STACKS, FIRST + OUTPUTS, 2 width]`, the first layer and the linear part. first_bias: of both.
-      second: `[STACKS, 2 FIRST + 1, SECOND]`, of the clipped, of the squared, biases.
+      second: `[STACKS, 2 FIRST + 1, SECOND]`, weights of clipped inputs, of squared inputs, then biases.
       last: `[STACKS, SECOND, OUTPUTS]`.
     """
 
@@ -60,7 +60,7 @@ class ValueArrays(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What one position needs: features of both views, sums, activations, small layers, slopes of all."""
+    """Buffers for one position: features of both views, sums, activations, small layers, and all slopes."""
 
     own: Any
     other: Any
@@ -74,7 +74,7 @@ class Work(NamedTuple):
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def new_work(width: Any) -> Any:
-    """Returns a `Work`."""
+    """Returns a zeroed `Work`."""
     return Work(
         np.zeros(MOST_FEATURES, np.int64),
         np.zeros(MOST_FEATURES, np.int64),
@@ -89,10 +89,10 @@ def new_work(width: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def see(tables: Any, words: Any, own: Any, other: Any, shared: Any) -> Any:
-    """Writes the features of both views; returns how many each has.
+    """Writes the features of both views; returns their number, the same for both.
 
     Args:
-      shared: whether all kings are in the first bucket.
+      shared: treat all kings as in the first bucket.
     """
     s = ptr(words, 0)
     stm = int(words[META] & ONE)
@@ -108,13 +108,13 @@ def see(tables: Any, words: Any, own: Any, other: Any, shared: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def clip(x: Any) -> Any:
-    """Returns a float32 within 0..1."""
+    """Returns a float32 clipped to [0, 1]."""
     return min(max(x, ZERO), ONE_F)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def add_rows(rows: Any, bias: Any, features: Any, n: Any, out: Any) -> None:
-    """Fills the sums of a view, four rows in one pass."""
+    """Fills the sums of a view; adds four rows per pass."""
     width = bias.shape[0]
     for h in range(width):
         out[h] = bias[h]
@@ -164,7 +164,7 @@ def forward_from_sums(net: Any, work: Any, stack: Any) -> None:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def last_backward(net: Any, grad: Any, work: Any, stack: Any) -> None:
-    """Goes from the slopes of the outputs, `work.first_slopes[FIRST:]`, back to those of the first layer."""
+    """Computes the slopes of the first layer from those of the outputs, `work.first_slopes[FIRST:]`."""
     slopes, rows, g = work.first_slopes, net.second[stack], grad.second[stack]
     for i in range(FIRST):
         slopes[i] = ZERO
@@ -188,7 +188,7 @@ def last_backward(net: Any, grad: Any, work: Any, stack: Any) -> None:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def backward(net: Any, grad: Any, work: Any, n: Any, stack: Any) -> None:
-    """Adds to the gradients; begins with the slopes of the outputs, `work.first_slopes[FIRST:]`."""
+    """Adds to the gradients, from the slopes of the outputs, `work.first_slopes[FIRST:]`."""
     backward_to_sums(net, grad, work, stack)
     for j in range(n):
         add_to(grad.rows[work.own[j]], work.slopes[0])
@@ -228,13 +228,13 @@ def backward_to_sums(net: Any, grad: Any, work: Any, stack: Any) -> None:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def within(x: Any, low: Any, high: Any) -> Any:
-    """Returns a number within a range."""
+    """Returns a number clipped to a range."""
     return min(max(float(x), low), high)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def judge(record: Any, first: Any, slopes: Any) -> Any:
-    """Returns the loss, the error of Q and that of sigmoid(score); fills the slopes of the outputs."""
+    """Returns the loss, the error of Q and the error of sigmoid(score); fills the slopes of the outputs."""
     label = float(record["score"])
     if record["win"] == UNKNOWN:
         won, lost = chances_of_label(label, int(record["ply"]))
@@ -259,13 +259,13 @@ def judge(record: Any, first: Any, slopes: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def pass_batch(tables: Any, records: Any, chosen: Any, net: Any, grad: Any, learns: Any, shared: Any) -> Any:
-    """Returns the sums of the loss, of the error of Q and of that of sigmoid(score).
+    """Returns the sums of the loss, of the error of Q and of the error of sigmoid(score).
 
-    Adds to the gradients if it learns; those are sums, too.
+    If `learns`, adds the gradients, also as sums.
 
     Args:
-      chosen: int64[B], which records.
-      net, grad: `ValueArrays`. shared: whether all kings are in the first bucket.
+      chosen: int64[B], indices of records.
+      net, grad: `ValueArrays`. shared: treat all kings as in the first bucket.
     """
     work, words = new_work(net.bias.shape[0]), np.zeros(10, np.uint64)
     total = np.zeros(3, np.float64)
@@ -284,7 +284,7 @@ def pass_batch(tables: Any, records: Any, chosen: Any, net: Any, grad: Any, lear
 
 
 def new_network(width: int, rng: np.random.Generator) -> ValueArrays:
-    """Returns a value network to begin with."""
+    """Returns a randomly initialised value network."""
 
     def some(most: float, *shape: int) -> F32:
         return rng.uniform(-most, most, shape).astype(np.float32)

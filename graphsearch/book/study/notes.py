@@ -9,7 +9,7 @@ import chess
 
 from ...base.errors import ChangedMeanwhileError
 from ...position.board import check, fen_of, key_text
-from ...store.beside import changing, opened_to_read
+from ...store.plain_tables import changing, opened_to_read
 from ...store.tables import studies as rows
 from ...store.tables.studies import Note
 

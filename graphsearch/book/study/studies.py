@@ -16,7 +16,7 @@ from ...base.errors import ChangedMeanwhileError, InvalidParameterError
 from ...base.limits import STUDIES, STUDY_MOVES
 from ...exchange.sources import GivenFile, opened
 from ...position.board import board_of, check, fen_of
-from ...store.beside import changing, opened_to_read
+from ...store.plain_tables import changing, opened_to_read
 from ...store.tables import studies as rows
 from ...store.tables.studies import Study, StudyMove
 from ...store.upkeep.verify import Problems

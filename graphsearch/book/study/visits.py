@@ -23,7 +23,7 @@ from ...position.board import board_of, check, key_text
 from ...position.values import cp_of
 from ...query.diff import BEST, BOUNDS, Change, Q, Worth, matter
 from ...query.source import Records, mate_step, opened, steps_of
-from ...store.beside import changing, opened_to_read
+from ...store.plain_tables import changing, opened_to_read
 from ...store.record.ranking import node_mean
 from ...store.tables import visits as rows
 from ...store.tables.visits import Seen, Visit

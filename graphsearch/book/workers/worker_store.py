@@ -16,7 +16,7 @@ from ...store.file import sql_errors
 from ...store.index.filters import Index, filter_of, filter_of_any
 from ...store.index.locate_kernel import FilterArrays, no_filter
 from ...store.merging import READ, Rules
-from ...store.reading import OnDamage, Reader
+from ...store.reading import Reader
 from ...store.record.node import RecordBatch
 from ...store.record.provenance import EvaluatorIdentity
 from ...store.sharded.files import open_to_read
@@ -120,7 +120,7 @@ FILE_SHIFT = 48  # the name of a chunk: number of the file in its cluster, numbe
 class SnapshotReader(Reader):
     """A reader of one state of the file, until it is stale."""
 
-    may_read_inside = False  # kernels read the present state
+    kernels_may_read = False  # kernels read the present state
     is_stale = True
 
     @property
@@ -140,7 +140,7 @@ class SnapshotReader(Reader):
             self._connection.execute("ROLLBACK")
 
     @contextmanager
-    def _state(self, on_damage: OnDamage | None = None) -> Iterator[None]:
+    def _state(self) -> Iterator[None]:
         """Takes a new snapshot if this one is stale."""
         if self.closed:
             raise StoreError(f"{self._path}: its reader is closed")
@@ -148,7 +148,7 @@ class SnapshotReader(Reader):
             if self.is_stale:
                 self.drop_snapshot()
                 self._connection.execute("BEGIN")
-                self._refresh(on_damage or self._note)
+                self._refresh()
                 self.is_stale = False
             yield
 
@@ -280,7 +280,7 @@ class RemoteStore(WorkerStore):
 class RemoteReader(Reader):
     """Reads records from the process that has the file."""
 
-    may_read_inside = False
+    kernels_may_read = False
 
     def __init__(self, path: Path, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -306,9 +306,7 @@ class RemoteReader(Reader):
             self.take_snapshot()
         return self._filter
 
-    def find(
-        self, words: NDArray[np.uint64], *, strict: bool = False
-    ) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
         """As `Reader.find`."""
         if self.is_stale:
             self.take_snapshot()

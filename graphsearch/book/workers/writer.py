@@ -22,9 +22,9 @@ from ...store.codec.bulk import take
 from ...store.log import LONGEST_LOG_BYTES
 from ...store.reading import MAX_ASKED, Reader
 from ...store.record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, NodeRecord, RecordBatch
+from ...store.record.ranking import visits_of
 from ...store.store import MAX_BATCH, Store
 from ...store.upkeep.compact import tidy
-from ...store.upkeep.prune import visits_of
 from ..executor import Note
 
 _T = TypeVar("_T")

@@ -1,1 +1,1 @@
-"""`builtin`: this program's own networks, evaluated in kernels; nothing to install or download."""
+"""`builtin`: this program's own networks, evaluated by kernels; nothing to install or download."""

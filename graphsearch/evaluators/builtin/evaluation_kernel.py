@@ -1,4 +1,4 @@
-"""The evaluator `builtin`: V by quiescence over the value network, P by the policy network."""
+"""Kernel of `builtin`: V by quiescence over the value network, P by the policy network."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .value_kernel import VALUE_WORDS, Value, network_value
 
 MOST_STATIC = LEAST_MATE - 1
 
-# words of the work area: sums of the frames, what the value network needs, what the policy network needs, its
-# features
+# offsets in the area, in words: sums of the frames, work area of the value network, that of the policy
+# network, its features
 WORK = SUMS_WORDS
 POLICY = WORK + VALUE_WORDS
 FEATURES = POLICY + WORK_WORDS
@@ -32,7 +32,7 @@ SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
 def value_at(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
 ) -> Value:
-    """Returns the `Value` of the position in a frame, and keeps its sums and score there."""
+    """Returns the `Value` of a frame's position; stores its sums in `area` and its score in the frame."""
     s = adv(stack, ply * FRAME_WORDS)
     stm = side_to_move(s)
     sum_frame(weights, stack, ply, seen, area)
@@ -50,7 +50,7 @@ def plain_score(value: Value) -> int64:
 
 @inner
 def static_score(T: BoardTable, weights: Pointer[int64], s: Position, area: Pointer[uint64]) -> int64:
-    """Returns the value network's score of a position, as `plain_score`."""
+    """Returns `plain_score` of a position outside a search; overwrites the sums of the first frame."""
     stm, seen = side_to_move(s), seen_of(s, attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1)))
     first = int64(0)
     own, other = sums_at(weights, area, first, stm), sums_at(weights, area, first, 1 - stm)
@@ -63,7 +63,7 @@ def static_score(T: BoardTable, weights: Pointer[int64], s: Position, area: Poin
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
-    """Returns `plain_score` of the position in a frame."""
+    """Returns `plain_score` of the position in a frame, computed once per frame."""
     s = adv(stack, ply * FRAME_WORDS)
     if not s[KEPT]:
         seen = seen_of(s, attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1)))
@@ -84,14 +84,14 @@ def evaluate_position(
     priors: Pointer[float32],
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
-    """Returns Q (win - loss, in [-1, 1]) and the chance of a draw (in [0, 1 - |Q|]); writes the priors.
+    """Returns Q (win - loss, in [-1, 1]) and the draw probability (in [0, 1 - |Q|]); writes the priors.
 
     Args:
       s: the position, 10 words.
       moves: its legal moves in the generator's order, uint16[n].
       n: their number, > 0.
       priors: float32[n] out; sums to 1, each above 0.
-      scratch: uint64[SCRATCH_WORDS], holds everything temporary.
+      scratch: uint64[SCRATCH_WORDS], work area.
     """
     stack, area = scratch, adv(scratch, int64(STACK_WORDS))
     white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))

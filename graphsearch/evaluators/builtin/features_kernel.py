@@ -1,13 +1,13 @@
-"""What the networks see of a position: men on squares, where the own king stands, what is attacked or hangs.
+"""Input features of the networks: men on squares, by the own king's square, and attacked or undefended men.
 
-A feature is the index of a row. Each side has a view of the board: Black's mirrors the ranks, and both mirror
-the files so that the own king stands on a to d.
+A feature is the index of a row. Each side has a view of the board: in Black's the ranks are mirrored, in both
+the files are, so that the own king is on a to d.
 
-    man    64 * (kind, 6 more for the other side's) + square
+    man    64 * (kind, plus 6 for the other side's) + square
     every man has the row 768 * (bucket of the own king) + man
     and the row THREATS_AT + 768 * state + man if it has a state
 
-    state  0 undefended; 1, 2 attacked; 3, 4 attacked by what is worth less: undefended, defended
+    state  0 undefended; 1, 2 attacked; 3, 4 attacked by a lesser man: undefended, defended
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ...position.words import (
 )
 from .layout import BOARD_FEATURES, BUCKET_OF_KING, THREATS_AT
 
-MOST_FEATURES = 128  # of a view: two of each of 64 men. Legal positions have 32; what is let in may have more
+MOST_FEATURES = 128  # of a view: two for each of 64 men; legal positions have at most 32 men
 BUCKETS = np.array(BUCKET_OF_KING, np.int64)
 
 
@@ -48,7 +48,7 @@ def pawn_attacks(pawns: uint64, side: int64) -> uint64:
 
 
 class Attacks(NamedTuple):
-    """Squares that a side attacks: with pawns, with minor pieces or pawns, with rooks too, with all men."""
+    """Squares that a side attacks: with pawns; with pawns and minor pieces; with rooks, too; with all men."""
 
     pawns: uint64
     minors: uint64
@@ -85,7 +85,7 @@ def attacks_of(T: BoardTable, s: Position, side: int64) -> Attacks:
 
 @inner
 def threats_to(attacks: Attacks, kind: int64) -> uint64:
-    """Returns where a man of a kind is attacked by something that is worth less; a king by anything."""
+    """Returns the squares where a lesser man attacks a man of a kind; for a king, all attacked squares."""
     if kind == PAWNS:
         return ZERO
     if kind <= BISHOPS:
@@ -97,19 +97,19 @@ def threats_to(attacks: Attacks, kind: int64) -> uint64:
 
 @inlined
 def turn_of(s: Position, side: int64) -> int64:
-    """Returns what a side XORs squares with to see them in its view."""
+    """Returns the XOR mask from squares to a side's view."""
     return 56 * side ^ (7 if ctz(s[KINGS] & s[WHITE + side]) & 4 else 0)
 
 
 @inlined
 def king_rows(s: Position, side: int64, turn: int64) -> int64:
-    """Returns the first row of the bucket of a side's king; `turn`: of its view."""
+    """Returns the first row of the bucket of a side's king; `turn`: `turn_of` the side."""
     square = ctz(s[KINGS] & s[WHITE + side]) ^ turn
     return int64(BOARD_FEATURES * BUCKETS[(square >> 3) * 4 + (square & 3)])
 
 
 class Seen(NamedTuple):
-    """Squares of men, of both sides: attacked, attacked by something that is worth less, defended."""
+    """Squares of both sides' men that are attacked, attacked by a lesser man, defended."""
 
     attacked: uint64
     cheaply: uint64
@@ -118,7 +118,7 @@ class Seen(NamedTuple):
 
 @inner
 def seen_of(s: Position, white: Attacks, black: Attacks) -> Seen:
-    """Returns what is attacked and defended; `white`, `black`: what either side attacks."""
+    """Returns the `Seen` of a position from the attacks of both sides."""
     cheaply = ZERO
     for kind in range(6):
         cheaply |= s[kind] & (s[WHITE] & threats_to(black, kind) | s[BLACK] & threats_to(white, kind))
@@ -131,7 +131,10 @@ def seen_of(s: Position, white: Attacks, black: Attacks) -> Seen:
 
 @inlined
 def state_of(seen: Seen, square: uint64) -> int64:
-    """Returns the state of the man on a square, 1 more than in the rows, and 1 if it has none."""
+    """Returns 2 * (attacked + attacked by a lesser man) + defended, for the man on a square.
+
+    1, defended only, has no row; `list_men` translates the others into the states of rows.
+    """
     attacked = (seen.attacked >> square & ONE) + (seen.cheaply >> square & ONE)
     return int64(attacked << ONE | (seen.defended >> square & ONE))
 
@@ -140,9 +143,10 @@ def state_of(seen: Seen, square: uint64) -> int64:
 def list_men(
     s: Position, seen: Seen, other: Position, other_seen: Seen, every: bool, out: Pointer[int64]
 ) -> int64:
-    """Writes the features of a position that another one lacks, or all, in nobody's view; returns how many.
+    """Writes the features of a position that `other` lacks, independent of the view; returns their number.
 
     Args:
+      every: write all features, also those that `other` has.
       out: int64[MOST_FEATURES] out: square | colour << 6 | kind << 7 | (1 + state, or 0 for the man) << 10.
     """
     changed = seen.attacked ^ other_seen.attacked
@@ -168,7 +172,7 @@ def list_men(
 
 @inner
 def see(s: Position, side: int64, features: Pointer[int64], n: int64, out: Pointer[int64]) -> None:
-    """Writes the rows of n features that `list_men` wrote, as a side sees them; `out` may be the same."""
+    """Writes the rows of n features from `list_men` in a side's view; `out` may be `features`."""
     turn = turn_of(s, side)
     first = king_rows(s, side, turn)
     for i in range(n):
@@ -181,7 +185,7 @@ def see(s: Position, side: int64, features: Pointer[int64], n: int64, out: Point
 
 @inner
 def list_features(s: Position, seen: Seen, side: int64, out: Pointer[int64]) -> int64:
-    """Writes the rows of a side's view, int64[MOST_FEATURES]; returns how many."""
+    """Writes the rows of a side's view, int64[MOST_FEATURES]; returns their number."""
     n = list_men(s, seen, s, seen, True, out)
     see(s, side, out, n, out)
     return n

@@ -1,8 +1,8 @@
 """The policy network: one pass over the position, then one logit for each legal move.
 
-    logit = hidden . (row of what the move leaves + row of where it goes + row of its class) + class's bias
+    logit = hidden . (row of piece and from-square + row of piece and to-square + row of class) + class's bias
 
-The products with rows of what is left and of classes are shared by moves, and computed once.
+Moves share the products with rows of from-squares and of classes, so each is computed once.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from .layout import (
 )
 from .rows_kernel import activate, dot, section, sum_rows
 
-CHECK, CAPTURE, EXCHANGE, PROMOTION, THREAT = 1, 2, 4, 12, 28  # as they are added up in a kind of move
+CHECK, CAPTURE, EXCHANGE, PROMOTION, THREAT = 1, 2, 4, 12, 28  # addends of `kind_of_move`
 
 
 @inner
 def place_of(kind: int64, square: int64, turn: int64) -> int64:
-    """Returns the number of a kind of piece on a square, in the mover's view."""
+    """Returns the index of a kind of piece on a square in PLACES, in the mover's view."""
     return kind * 64 + (square ^ turn)
 
 
@@ -63,7 +63,8 @@ def place_of(kind: int64, square: int64, turn: int64) -> int64:
 def exchange_class(T: BoardTable, s: Position, m: uint16, theirs: uint64, gains: Pointer[uint64]) -> int64:
     """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins.
 
-    `theirs`: the squares that the other side attacks.
+    Args:
+      theirs: the squares that the other side attacks. gains: scratch for an exchange.
     """
     if capture_gain(s, m) == 0 and not (theirs >> U(to_square(m))) & ONE:
         return int64(1)
@@ -73,7 +74,7 @@ def exchange_class(T: BoardTable, s: Position, m: uint16, theirs: uint64, gains:
 
 @inner
 def gives_check(T: BoardTable, s: Position, m: uint16, masks: CheckMasks, child: Position) -> bool:
-    """Returns whether a move gives check; `masks`: `check_masks` of the position, `child`: 10 words."""
+    """Returns whether a move gives check; `masks`: `check_masks` of the position, `child`: scratch."""
     if not may_check(s, masks, m):
         return False
     make_move(T, s, child, m)
@@ -97,10 +98,10 @@ def attacks_from(T: BoardTable, s: Position, kind: int64, square: int64, occupie
 
 @inner
 def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64) -> bool:
-    """Returns whether the man that moves newly attacks what is worth more than it, or an undefended piece.
+    """Returns whether the moving man newly attacks a greater man, or an undefended piece.
 
     Args:
-      kind: of the man. theirs: the squares that the other side attacks.
+      kind: of the moving man. theirs: the squares that the other side attacks.
     """
     worth = s[QUEENS] if kind != QUEENS else ZERO
     if kind < ROOKS:
@@ -126,11 +127,11 @@ def kind_of_move(
     child: Position,
     gains: Pointer[uint64],
 ) -> int64:
-    """Returns what kind a move is: check + 2 capture + (4 exchange class + 28 threat, or 4 promotion + 8).
+    """Returns the kind of a move: check + 2 capture + (4 exchange class + 28 threat, or 4 promotion + 8).
 
     Args:
       theirs: the squares that the other side attacks. masks: `check_masks` of the position.
-      child: room for a position. gains: room for an exchange.
+      child: scratch for a position. gains: scratch for an exchange.
     """
     captures = (s[BLACK - side_to_move(s)] >> U(to_square(m))) & ONE
     out = int64(captures) * CAPTURE + int64(gives_check(T, s, m, masks, child)) * CHECK
@@ -142,19 +143,19 @@ def kind_of_move(
 
 @inner
 def class_of(kind: int64, piece: int64) -> int64:
-    """Returns the class of a kind of move by a piece."""
+    """Returns the class of a kind of move by a kind of piece."""
     return piece * KINDS_OF_MOVES + kind
 
 
 @inner
 def mover_of(s: Position, m: uint16) -> int64:
-    """Returns the kind of the man that moves."""
+    """Returns the kind of the moving man."""
     return man_at(s, from_square(m))
 
 
-UNKNOWN = 1 << 62  # a product that was not needed yet
+UNKNOWN = 1 << 62  # a product that is not computed yet
 
-# words of the work area: a child, an exchange, products of classes, the hidden layer and its sums
+# offsets in the work area, in words: a child, an exchange, products of classes, the hidden layer, its sums
 CHILD, GAINS, PRODUCTS = 0, 16, 48
 HIDDEN = PRODUCTS + CLASSES
 SUMS = HIDDEN + MOST_WIDTH // 4
@@ -169,7 +170,7 @@ def hidden_layer(
     sums: Pointer[int16],
     hidden: Pointer[int16],
 ) -> None:
-    """Writes the network's view of a position, and its sums: int16[width]."""
+    """Writes the hidden layer of a position, and its sums: int16[width] each."""
     width = int64(weights[POLICY_WIDTH])
     rows, bias = section(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
     sum_rows(width, rows, bias, features, n, sums)
@@ -187,7 +188,7 @@ def product(weights: Pointer[int64], name: int64, i: int64, hidden: Pointer[int1
 def class_product(
     weights: Pointer[int64], i: int64, hidden: Pointer[int16], products: Pointer[int64]
 ) -> int64:
-    """Returns the product with the row of a class, computed when it is first asked for."""
+    """Returns the product with the row of class i; computes it on first use."""
     if products[i] == UNKNOWN:
         products[i] = product(weights, int64(CLASS), i, hidden)
     return products[i]
@@ -226,7 +227,7 @@ def write_logits(
     for i in range(n):
         m = moves[i]
         piece = mover_of(s, m)
-        if from_square(m) != start:  # the moves of a piece stand together
+        if from_square(m) != start:  # the moves of one piece are mostly adjacent
             start = from_square(m)
             left = product(weights, int64(FROM), place_of(piece, start, turn), hidden)
         kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))

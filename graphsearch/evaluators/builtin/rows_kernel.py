@@ -10,7 +10,7 @@ from .layout import FULL
 
 @inner
 def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
-    """Returns a section of int16."""
+    """Returns a section of the weights as int16; `name`: its word in the header."""
     return as_i16(adv(weights, int64(weights[name])))
 
 
@@ -23,7 +23,7 @@ def sum_rows(
     n: int64,
     out: Pointer[int16],
 ) -> None:
-    """Writes the bias and the rows of n features, summed: int16[width]; four rows in one pass."""
+    """Writes the sum of the bias and the rows of n features, int16[width]; adds four rows per pass."""
     for i in range(width):
         out[i] = bias[i]
     whole = n & ~3
@@ -40,7 +40,7 @@ def sum_rows(
 
 @inner
 def activate(width: int64, sums: Pointer[int16], out: Pointer[int16]) -> None:
-    """Writes the squares of sums that are clipped to 0..FULL."""
+    """Writes the squares of the sums, clipped to 0..FULL first."""
     for i in range(width):
         x = min(max(sums[i], int16(0)), int16(FULL))
         out[i] = int16(x * x)
@@ -48,7 +48,7 @@ def activate(width: int64, sums: Pointer[int16], out: Pointer[int16]) -> None:
 
 @inner
 def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
-    """Returns the sum of the products of some int16, as int32; `weights.py` sees to it that it fits."""
+    """Returns the dot product of two int16[n] as int32; `weights.py` checks that it cannot overflow."""
     total = int32(0)
     for i in range(n):
         total += int32(a[i]) * int32(b[i])

@@ -1,8 +1,8 @@
-"""Sums of the rows that both sides' views of a position have, kept for each frame of a quiescence search.
+"""Sums of the rows of both sides' views, stored for each frame of a quiescence search.
 
-Behind a capture few rows differ. So the sums of a frame are those of the nearest frame below that has any,
-some rows more and some less; a view is summed anew where its king has moved to another bucket. They are
-exact integers: however they were made, they are the same, bit for bit.
+After a capture few rows differ. So a frame's sums are computed from those of the nearest lower frame that has
+any, by adding and subtracting rows; a view whose king has moved to another bucket is summed from scratch. The
+sums are exact integers: both ways give the same, bit for bit.
 
     area     rows that came, rows that left | a `Seen` for each frame | sums of each frame, White's view first
 """
@@ -22,19 +22,19 @@ CAME, LEFT, VIEW = 0, MOST_FEATURES, 2 * MOST_FEATURES
 SEEN = 3 * MOST_FEATURES
 SUMS = (SEEN + 3 * FRAMES + 7) // 8 * 8
 SUMS_WORDS = SUMS + FRAMES * 2 * MOST_WIDTH // 4
-MOST_CHANGES = 32  # rows; to sum more than these again takes as long as to sum all
+MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
 
 
 @inner
 def seen_at(area: Pointer[uint64], ply: int64) -> Seen:
-    """Returns what the frame at a ply keeps."""
+    """Returns the `Seen` of the frame at a ply."""
     at = adv(area, SEEN + 3 * ply)
     return Seen(at[0], at[1], at[2])
 
 
 @inner
 def keep_seen(area: Pointer[uint64], ply: int64, seen: Seen) -> None:
-    """Keeps what is seen in the frame at a ply."""
+    """Stores the `Seen` of the frame at a ply."""
     at = adv(area, SEEN + 3 * ply)
     at[0], at[1], at[2] = seen.attacked, seen.cheaply, seen.defended
 
@@ -56,7 +56,7 @@ def change_rows(
     m: int64,
     out: Pointer[int16],
 ) -> None:
-    """Writes other sums plus n rows and minus m rows: int16[width]; four rows in one pass."""
+    """Writes `base` plus n rows and minus m rows, int16[width]; takes four rows per pass."""
     both = min(n, m) & ~1
     for j in range(0, both, 2):
         a, b = adv(rows, came[j] * width), adv(rows, came[j + 1] * width)
@@ -84,7 +84,7 @@ def change_rows(
 def sum_view(
     weights: Pointer[int64], s: Position, seen: Seen, side: int64, area: Pointer[uint64], out: Pointer[int16]
 ) -> None:
-    """Writes the sums of a side's view."""
+    """Writes the sums of a side's view from scratch."""
     features = as_i64(adv(area, int64(VIEW)))
     n = list_features(s, seen, side, features)
     rows, bias = section(weights, int64(VALUE_ROWS)), section(weights, int64(VALUE_BIAS))
@@ -95,7 +95,7 @@ def sum_view(
 def sum_frame(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
 ) -> None:
-    """Writes the sums of both views of the frame at a ply, whose word `KEPT` is to be set then."""
+    """Writes the sums of both views of the frame at a ply; the caller then sets the frame's word `KEPT`."""
     s = adv(stack, ply * FRAME_WORDS)
     keep_seen(area, ply, seen)
     below = ply - 1

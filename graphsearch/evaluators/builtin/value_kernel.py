@@ -1,4 +1,4 @@
-"""The value network: a score, and how wide the draw and the noise around it are."""
+"""The value network: computes a score, a draw width and a noise."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .layout import (
 from .rows_kernel import activate, dot, section
 
 FIRST_OUTPUTS = FIRST + OUTPUTS
-# words of the work area: the hidden layer of both views, then the layers of FIRST and SECOND
+# offsets in the work area, in words: the hidden layer of both views, then the layers of FIRST and SECOND
 FIRST_AT = 2 * MOST_WIDTH // 4
 SECOND_AT = FIRST_AT + (FIRST_OUTPUTS + 1) // 2
 VALUE_WORDS = SECOND_AT + SECOND // 2
 
 
 class Value(NamedTuple):
-    """What the network says: all in the unit of `layout.SCORE_UNIT`, seen by the side to move."""
+    """The network's outputs in the unit of `layout.SCORE_UNIT`, seen by the side to move."""
 
     score: float64
     draw_width: float64
@@ -42,13 +42,13 @@ class Value(NamedTuple):
 
 @inlined
 def clipped(x: float32) -> float32:
-    """Returns a float32 within 0..1."""
+    """Returns x limited to 0..1."""
     return min(max(x, float32(0)), float32(1))
 
 
 @inner
 def first_layer(weights: Pointer[int64], stack: int64, hidden: Pointer[int16], out: Pointer[float32]) -> None:
-    """Writes what the first layer of a stack and its linear part say: float32[FIRST + OUTPUTS]."""
+    """Writes the outputs of a stack's first layer and of its linear part: float32[FIRST + OUTPUTS]."""
     width = int64(weights[VALUE_WIDTH])
     rows = adv(section(weights, int64(VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
     plain = as_f32(adv(weights, int64(weights[VALUE_FIRST_PLAIN])))
@@ -62,7 +62,7 @@ def first_layer(weights: Pointer[int64], stack: int64, hidden: Pointer[int16], o
 def last_layers(
     weights: Pointer[int64], stack: int64, first: Pointer[float32], second: Pointer[float32]
 ) -> None:
-    """Adds to the linear part, `first[FIRST:]`, what the layers of FIRST and SECOND say."""
+    """Adds the outputs of the layers of FIRST and SECOND to the linear part, `first[FIRST:]`."""
     rows = as_f32(adv(weights, int64(weights[VALUE_SECOND])))
     rows = adv(rows, stack * (2 * FIRST + 1) * SECOND)
     last = adv(as_f32(adv(weights, int64(weights[VALUE_LAST]))), stack * SECOND * OUTPUTS)
@@ -86,8 +86,8 @@ def network_value(
     """Returns the `Value` of a position.
 
     Args:
-      own, other: sums of the rows of both views, int16[width]. men: on the board.
-      work: uint64[VALUE_WORDS].
+      own, other: sums of the rows of both views, int16[width]. men: their number on the board.
+      work: uint64[VALUE_WORDS], scratch.
     """
     width, hidden = int64(weights[VALUE_WIDTH]), as_i16(work)
     activate(width, own, hidden)

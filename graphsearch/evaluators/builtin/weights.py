@@ -1,8 +1,8 @@
-"""The networks' file, and the one array that the kernels read. Without Numba.
+"""Reads and writes the networks' file, and builds the array that the kernels read. Does not import Numba.
 
     file    "gsnets2\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
 
-All numbers are little-endian. The card says what the networks are: widths, scales, data, training, figures.
+All numbers are little-endian. The card describes the networks: widths, scales, data, training, figures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from . import layout as at
 FILE = "networks.bin"
 MAGIC = b"gsnets2\n"
 MOST_BYTES = 1 << 26
-INT32_ROOM = (1 << 31) // at.FULL**2  # what the magnitudes of a row of last weights may add up to
+INT32_ROOM = (1 << 31) // at.FULL**2  # limit of the sum of magnitudes in a row of weights over activations
 
 # names in the order of the file: (header word of the section, dtype, shape by (value width, policy width))
 ARRAYS: dict[str, tuple[int, str, Any]] = {
@@ -48,12 +48,12 @@ ARRAYS: dict[str, tuple[int, str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Both networks.
+    """The value and the policy network.
 
     Attributes:
       words: the array that the kernels read (`layout`).
-      arrays: by the names of `ARRAYS`; views of it.
-      card: what they are and where they come from.
+      arrays: views of `words`, by the names of `ARRAYS`.
+      card: description and origin of the networks.
     """
 
     words: NDArray[np.int64]
@@ -62,7 +62,7 @@ class Networks:
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]], card: dict[str, Any]) -> Networks:
-        """Returns networks of copies of the arrays; the card has their widths."""
+        """Returns networks with copies of the arrays; the card must have their widths."""
         return _networks(b"".join(arrays[name].tobytes() for name in ARRAYS), card)
 
     @property
@@ -85,10 +85,13 @@ class Networks:
 
 
 def read_networks(data: bytes, where: str) -> Networks:
-    """Returns the networks in a file's bytes.
+    """Parses a file of networks.
+
+    Args:
+      data: the file's content. where: its name, for errors.
 
     Raises:
-      EvaluatorError: if it is not one that `Networks.write` wrote, or its numbers might overflow.
+      EvaluatorError: if the file is not one from `Networks.write`, or its sums might overflow.
     """
     try:
         if data[: len(MAGIC)] != MAGIC:
@@ -114,7 +117,7 @@ def _widths(card: Mapping[str, Any]) -> tuple[int, int]:
 def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
     """Returns the networks of a card and the bytes of their arrays.
 
-    Widths are multiples of 64, so sections begin at multiples of 64 bytes with nothing between them.
+    Widths are multiples of 64, so sections are aligned to 64 bytes without padding.
     """
     widths = _widths(card)
     words = np.zeros(at.HEADER + -(-len(plain) // 64) * 8, np.int64)
@@ -143,5 +146,5 @@ def _check_sums(networks: Networks, where: str) -> None:
 
 @cache
 def load_networks() -> Networks:
-    """Returns the networks that come with the package."""
+    """Returns the networks in the package."""
     return read_networks(files(__package__).joinpath(FILE).read_bytes(), FILE)

@@ -1,1 +1,1 @@
-"""`lc0:FILE`: a network of Leela Chess Zero, run by onnxruntime."""
+"""`lc0:FILE`: a Leela Chess Zero network, run by onnxruntime."""

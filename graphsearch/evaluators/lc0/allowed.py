@@ -1,8 +1,8 @@
-"""What an ONNX model may be before it is loaded: the operators of lc0's networks, and sizes from its shapes.
+"""Checks an ONNX model before it is loaded: its operators, and the layer sizes from its shapes.
 
-An ONNX file is a program: with loops it computes for ever, and a few nodes can ask for any memory. So nothing
-is loaded that has subgraphs, functions, files beside it, operators that make numbers out of sizes, layers
-whose size is unknown or above ACTIVATIONS, or more work for a position than WORK.
+An ONNX file is a program: with loops it can run forever, and a few nodes can request any amount of memory. So
+this module rejects models with subgraphs, functions, external files, operators that turn sizes into numbers,
+layers of unknown size or larger than ACTIVATIONS, and more work for a position than WORK.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ OPERATORS = {
     "Unsqueeze", "Where",
 }  # fmt: skip
 PRODUCTS = ("MatMul", "Gemm", "Conv")
-ELEMENT = 16  # work of an output that is no sum of products: some of them are exponentials
+ELEMENT = 16  # work per output of all other operators: some are exponentials
 MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
-MOST_NUMBERS = 1 << 26  # outputs of one layer in one run, 256 MiB: what a large network has of 512 positions
-MOST_INTEGERS = 4096  # in one list of sizes that is computed inside a model
+MOST_NUMBERS = 1 << 26  # outputs of one layer in one run, 256 MiB: a large network with 512 positions
+MOST_INTEGERS = 4096  # in one list of sizes that a model computes
 LEAST_BITS = 4  # of a number in a constant
 
 
 def widest(model: bytes, label: str, names: Names) -> int:
-    """Returns the numbers that the largest layer of a model has for a position.
+    """Checks a model; returns the number of outputs of its largest layer for one position.
 
     Raises:
-      EvaluatorError: if it is no ONNX model, or is none that is allowed; or the package `onnx` is missing.
+      EvaluatorError: if it is no ONNX model or not an allowed one, or if the package `onnx` is missing.
     """
     try:
         found: onnx.ModelProto = needed("onnx").load_model_from_string(model)
@@ -64,7 +64,7 @@ class _Checked:
         )
 
     def check_parts(self) -> None:
-        """Checks nodes and constants, each by itself."""
+        """Checks each node and each constant by itself."""
         graph, count = self._graph, len(self._graph.node)
         if self._model.functions or self._model.training_info or graph.sparse_initializer:
             raise self._refuse("it has functions, training steps or sparse constants")
@@ -94,7 +94,7 @@ class _Checked:
             raise self._refuse(f"the constant {tensor.name} has the size {list(tensor.dims)}")
 
     def check_integers(self) -> None:
-        """Checks that lists of sizes, which shapes are made from, do not grow without end."""
+        """Checks that lists of sizes, from which shapes are computed, do not grow without limit."""
         lengths = {
             tensor.name: math.prod(tensor.dims)
             for tensor in self._graph.initializer
@@ -113,7 +113,7 @@ class _Checked:
             lengths.update(dict.fromkeys(node.output, length))
 
     def widest(self, names: Names) -> int:
-        """Checks the sizes of all layers and their work, for one position."""
+        """Checks the sizes of all layers and their work; returns the largest size for one position."""
         batch = self._one_position(names)
         shapes = self._shapes()
         most, work = 1, 0
@@ -134,7 +134,7 @@ class _Checked:
         return -(-most // batch)
 
     def _one_position(self, names: Names) -> int:
-        """Gives the input a batch of one position, unless it has a size of its own; returns that size."""
+        """Sets the input's batch size to 1 unless the model fixes it; returns the batch size."""
         for given in self._graph.input:
             if given.name == names.planes and given.type.tensor_type.shape.dim:
                 batch = given.type.tensor_type.shape.dim[0]
@@ -143,9 +143,9 @@ class _Checked:
                 if batch.dim_value > 0:
                     return int(batch.dim_value)
                 batch.dim_value = 1
-        for output in self._graph.output:  # which say `batch` by a name
+        for output in self._graph.output:  # their shapes have a named dimension `batch`
             output.type.tensor_type.ClearField("shape")
-        del self._graph.value_info[:]  # what it says of itself proves nothing
+        del self._graph.value_info[:]  # the model's own shapes are not trusted
         return 1
 
     def _shapes(self) -> dict[str, Sequence[int]]:

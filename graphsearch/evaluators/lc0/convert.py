@@ -1,6 +1,6 @@
-"""A network's weights as an ONNX model, with inputs and outputs named as `lc0 leela2onnx` names them.
+"""Converts a network's weights to an ONNX model, with the input and output names of `lc0 leela2onnx`.
 
-Between the parts that have attention flows `[positions * 64, width]`: a row for each square, a1, b1, ... h8.
+Tensors between attention parts are `[positions * 64, width]`: a row for each square, a1, b1, ... h8.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from .session import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, needed
 if TYPE_CHECKING:
     import onnx
 
-OPSET, IR_VERSION = 17, 8  # of 2022: every onnxruntime that runs with NumPy 2 knows them
+OPSET, IR_VERSION = 17, 8  # of 2022: every onnxruntime for NumPy 2 supports them
 _PLAIN = {
     "relu": "Relu",
     "tanh": "Tanh",
     "sigmoid": "Sigmoid",
     "selu": "Selu",
-}  # activations that are one node
+}  # activations of one node
 
 
 class GraphWriter:
-    """Writes one graph; a node's output has the node's name, which is what every method returns."""
+    """Writes one graph. A node's output has the node's name; methods return that name."""
 
     def __init__(self) -> None:
         self._onnx = needed("onnx")
@@ -57,7 +57,7 @@ class GraphWriter:
     def model(
         self, inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]]
     ) -> onnx.ModelProto:
-        """Returns the model, its inputs and outputs by the shapes that they have for one position."""
+        """Returns the model; `inputs` and `outputs` are names and shapes for one position."""
         helper = self._onnx.helper
         graph = helper.make_graph(
             self._nodes,
@@ -81,12 +81,12 @@ class GraphWriter:
         return self.nodes(kind, [name], *inputs, **attributes)[0]
 
     def nodes(self, kind: str, names: list[str], *inputs: str, **attributes: Any) -> list[str]:
-        """Writes a node with several outputs, of these names."""
+        """Writes a node with several named outputs."""
         self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), names, names[0], **attributes))
         return names
 
     def constant(self, name: str, values: Any) -> str:
-        """Writes numbers; those of a name that was written before are the same ones."""
+        """Writes a constant unless one of that name exists, which must be the same."""
         if name not in self._constants:
             array = np.ascontiguousarray(values)
             self.bytes += array.nbytes
@@ -94,11 +94,11 @@ class GraphWriter:
         return name
 
     def reshape(self, name: str, flow: str, *shape: int) -> str:
-        """Writes a change of shape; one -1 is what is left."""
+        """Writes a reshape; one dimension may be -1, the rest."""
         return self.node("Reshape", name, flow, self.constant(f"{name}/shape", np.array(shape, np.int64)))
 
     def part(self, name: str, flow: str, axis: int, begin: int, end: int) -> str:
-        """Writes the part of one axis from `begin` to before `end`."""
+        """Writes a slice of one axis from `begin` to `end` (exclusive)."""
         numbers = (("begin", begin), ("end", end), ("axis", axis))
         words = [self.constant(f"{name}/{word}", np.array([n], np.int64)) for word, n in numbers]
         return self.node("Slice", name, flow, *words)
@@ -113,7 +113,7 @@ class GraphWriter:
         return self.node("Conv", name, flow, kernel, bias, kernel_shape=[size, size], pads=[size // 2] * 4)
 
     def dense(self, name: str, flow: str, layer: Dense, *, scale: float = 1.0) -> str:
-        """Writes a fully connected layer of rows `[rows, in]`, its outputs times `scale`."""
+        """Writes a fully connected layer over rows `[rows, in]`; multiplies its outputs by `scale`."""
         factor = np.float32(scale)
         weights = self.constant(f"{name}/weights", layer.weights * factor)
         return self.node(
@@ -121,7 +121,7 @@ class GraphWriter:
         )
 
     def norm(self, name: str, flow: str, norm: Norm) -> str:
-        """Writes a layer normalisation of rows."""
+        """Writes a layer normalisation over rows."""
         gammas = self.constant(f"{name}/gammas", norm.gammas)
         betas = self.constant(f"{name}/betas", norm.betas)
         return self.node("LayerNormalization", name, flow, gammas, betas, axis=-1, epsilon=norm.epsilon)
@@ -143,7 +143,7 @@ class GraphWriter:
 
 
 def squares(writer: GraphWriter, name: str, flow: str, width: int) -> str:
-    """Writes planes `[positions, width, 8, 8]` as rows, and returns their name."""
+    """Writes the conversion of planes `[positions, width, 8, 8]` to rows; returns their name."""
     turned = writer.node("Transpose", f"{name}/turned", flow, perm=[0, 2, 3, 1])
     return writer.reshape(name, turned, -1, width)
 
@@ -152,7 +152,7 @@ def squares(writer: GraphWriter, name: str, flow: str, width: int) -> str:
 def write_body(
     writer: GraphWriter, flow: str, body: AttentionBody, activation: Activation, width: int
 ) -> str:
-    """Writes a body over planes of so many numbers a square, and returns what flows out of it."""
+    """Writes an attention body over `width` planes; returns its output's name."""
     rows = squares(writer, "/body/squares", flow, width)
     flow = writer.activation("/body/embedding", _embedded(writer, rows, body), activation)
     if body.norm:
@@ -166,7 +166,7 @@ def write_body(
 
 
 def _embedded(writer: GraphWriter, rows: str, body: AttentionBody) -> str:
-    """Writes the embedding. A map is the same for every position, so what it adds is an offset by square."""
+    """Writes the embedding; the position map is constant, so it becomes an offset by square."""
     layer, name = body.embedding, "/body/dense"
     if body.preprocess:
         each = len(body.preprocess.bias) // SQUARES
@@ -200,7 +200,7 @@ def _by_square(writer: GraphWriter, name: str, kind: str, flow: str, values: Flo
 
 # ------------------------------------------------------------------ encoders
 def write_encoder(writer: GraphWriter, name: str, flow: str, encoder: Encoder) -> str:
-    """Writes an encoder, and returns what flows out of it."""
+    """Writes an encoder; returns its output's name."""
     mixed = _attention(writer, f"{name}/attention", flow, encoder)
     out = writer.dense(f"{name}/out", mixed, encoder.out, scale=encoder.alpha)
     flow = writer.norm(f"{name}/norm", writer.node("Add", f"{name}/sum", flow, out), encoder.norm)
@@ -216,7 +216,7 @@ def _feed(writer: GraphWriter, name: str, flow: str, feed: FeedForward) -> str:
 
 
 def _attention(writer: GraphWriter, name: str, flow: str, encoder: Encoder) -> str:
-    """Writes what every square takes from all squares, all heads beside each other."""
+    """Writes multi-head attention among the squares; the output has all heads concatenated."""
     width = len(encoder.query.bias)
     depth = width // encoder.heads
     query = _heads(writer, f"{name}/query", flow, encoder.query, encoder.heads, scale=depth**-0.5)
@@ -242,7 +242,7 @@ def _heads(
     scale: float = 1.0,
     turned: bool = False,
 ) -> str:
-    """Writes a layer's outputs as `[positions, heads, 64, depth]`, or with the last two axes turned."""
+    """Writes a layer's outputs, `[positions, heads, 64, depth]`; `turned`: with the last two axes swapped."""
     found = writer.dense(f"{name}/dense", flow, layer, scale=scale)
     split = writer.reshape(f"{name}/split", found, -1, SQUARES, heads, len(layer.bias) // heads)
     return writer.node("Transpose", name, split, perm=[0, 2, 3, 1] if turned else [0, 2, 1, 3])
@@ -266,7 +266,7 @@ def _smolgen(writer: GraphWriter, name: str, flow: str, smolgen: Smolgen, heads:
 
 # ------------------------------------------------------------------ the policy
 def write_policy(writer: GraphWriter, name: str, flow: str, policy: AttentionPolicy) -> None:
-    """Writes an attention policy over rows; its logits `[positions, 1858]` are called `name`."""
+    """Writes an attention policy over rows; `name` becomes the name of its logits `[positions, 1858]`."""
     flow = writer.dense("/policy/embedding", flow, policy.embedding)
     flow = writer.activation("/policy/embedded", flow, policy.activation)
     for i, encoder in enumerate(policy.encoders):
@@ -286,9 +286,9 @@ def write_policy(writer: GraphWriter, name: str, flow: str, policy: AttentionPol
 
 
 def _promotions(writer: GraphWriter, pairs: str, key: str, policy: AttentionPolicy) -> str:
-    """Writes logits of promotions `[positions, 8 * 8 * 3]`: from-file, to-file, and q, r or b.
+    """Writes the logits of promotions `[positions, 8 * 8 * 3]`: from-file, to-file, and q, r or b.
 
-    Each is that of the pair of squares, and what the to-square says of the piece and of promoting at all.
+    Each is the logit of the pair of squares plus the to-square's terms for the piece and for any promotion.
     """
     kinds, any_kind = policy.promotions[:3], policy.promotions[3:]
     weights = writer.constant("/policy/promotions/weights", (kinds + any_kind).T)
@@ -302,15 +302,15 @@ def _promotions(writer: GraphWriter, pairs: str, key: str, policy: AttentionPoli
     return writer.reshape("/policy/promotions", summed, -1, 8 * 8 * 3)
 
 
-MOST_BYTES = (1 << 31) - (1 << 24)  # of a protocol buffer, with room for what is no weight
+MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: protobuf's limit, less room for the rest of the model
 
 
 def to_onnx(network: Network, label: str = "the network") -> bytes:
-    """Returns a network as an ONNX model for any batch size.
+    """Converts a network to an ONNX model for any batch size; returns it serialized.
 
     Args:
       network: the weights.
-      label: what errors call it.
+      label: its name, for errors.
 
     Raises:
       EvaluatorError: if the package `onnx` is not installed, or the model would be too large for its format.
@@ -360,7 +360,7 @@ class _Writer(GraphWriter):
         return self._active(name, self.node("Add", f"{name}/sum", inner, flow))
 
     def _squeeze_and_excite(self, name: str, flow: str, squeeze: Dense, excite: Dense) -> str:
-        """Returns the flow times a gate plus an offset for each channel, both computed from its means."""
+        """Writes `flow` times a gate plus an offset for each channel, both computed from channel means."""
         means = self.node("Flatten", f"{name}/means", self.node("GlobalAveragePool", f"{name}/pool", flow))
         hidden = self._active(f"{name}/hidden", self.dense(f"{name}/squeeze", means, squeeze))
         both = self.dense(f"{name}/excite", hidden, excite)

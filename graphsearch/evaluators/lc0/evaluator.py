@@ -1,4 +1,4 @@
-"""The evaluator: a network file, its identity, and batches through it."""
+"""The lc0 evaluator: loads a network file and evaluates batches with it."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from .session import AUTO, CPU, Names, Session
 from .weights import GZIP_MAGIC, POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, read_network
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
-LINE, POSITION = HISTORIES = "line", "position"  # what is shown of the plies before a position
+LINE, POSITION = HISTORIES = "line", "position"  # earlier plies in the input: those of the line, or none
 DEFAULT_HISTORY = LINE
-# CPU time of a position (Maia, two cores): 1.02 ms alone, .86 in batches of 8, .76 to .83 from 16 on; by the
-# clock both cores are busy from 8 on. A GPU, which nobody has measured here, has what lc0 gives it.
+# CPU time of a position (Maia, two cores): 1.02 ms alone, .86 in batches of 8, .76 to .83 from 16 on; in wall
+# time both cores are busy from 8 on. The number for GPUs is lc0's, not measured here.
 CPU_BATCH, DEVICE_BATCH = 8, 256
 ONNX_SUFFIX = ".onnx"
 
 
 class Lc0Evaluator(Evaluator):
-    """V and P of a network of Leela Chess Zero.
+    """Evaluates positions with a Leela Chess Zero network.
 
-    A network with a WDL head says V as it is; of one that knows Q only, V has no draws. P is the softmax of
-    the policy divided by the temperature, over the legal moves. The moves-left head is not used.
-    The planes of earlier plies come from the line by which a position was reached (`history`), as far as
-    that is known, or from the position alone.
+    V is the output of a WDL head; for a network with a Q head only, V has no draws. P is the softmax of the
+    policy divided by the temperature, over the legal moves. The moves-left head is not used.
+    The planes of earlier plies come from the position's line as far as it is known (`history=line`), or from
+    the position alone.
 
     Attributes:
-      identity: the file's hash and what else decides the answers; the device does not, though devices differ
-        in the last digits.
+      identity: the file's hash and the options that change results; it omits the device, although devices
+        differ in the last digits.
       policy_temperature: of the priors.
-      input: how it sees positions, a number of `form.INPUTS`.
-      session: the loaded model; `session.device` says where it runs.
-      notes: what to know about that: lines for a person.
+      input: the input format, a number of `form.INPUTS`.
+      session: the loaded model; `session.device` is its device.
+      notes: remarks about the device for the user, one line each.
       wants_lines: whether it has `history=line`.
     """
 
@@ -63,18 +63,18 @@ class Lc0Evaluator(Evaluator):
         """Loads a network.
 
         Args:
-          path: `.pb.gz` or `.pb` as lc0 uses them, or `.onnx` as `lc0 leela2onnx` writes it. The latter does
-            not say which planes it wants; they must be INPUT_CLASSICAL_112_PLANE.
+          path: a `.pb.gz` or `.pb` file of lc0, or an `.onnx` file from `lc0 leela2onnx`. The latter does not
+            name its input format, which must be INPUT_CLASSICAL_112_PLANE.
           temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
           history: `line` or `position`.
-          device: `auto` takes a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
-          threads: of the CPU, 0 for all cores.
-          policy_head, value_head: of a network that has several: lc0's names, and defaults.
-          most_at_once: positions in one run of a network that takes any number.
+          device: `auto` for a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
+          threads: CPU threads, 0 for all cores.
+          policy_head, value_head: heads to use of a network with several; names and defaults are lc0's.
+          most_at_once: most positions in one run of a network without a fixed batch size.
 
         Raises:
           EvaluatorError: if the file is missing, damaged or not supported, onnxruntime is not installed, or
-            there is no such device or head.
+            the device or head does not exist.
         """
         data = _file_bytes(Path(path).expanduser())
         digest, label = hashlib.sha256(data).hexdigest(), str(path)
@@ -93,7 +93,7 @@ class Lc0Evaluator(Evaluator):
 
     @property
     def calls_kernels(self) -> bool:
-        """Whether kernels make its planes and priors: they do."""
+        """True: kernels compute its planes and priors."""
         return True
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
@@ -129,7 +129,7 @@ def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _identity_options(temperature: float, heads: Heads, *, with_lines: bool) -> dict[str, str | float]:
-    """Returns what decides answers beside the file, without what files of before a choice lack."""
+    """Returns the options that change results; omits some defaults, so that older identities stay equal."""
     options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
     if with_lines:
         options["history"] = LINE
@@ -152,9 +152,9 @@ def _file_bytes(path: Path) -> bytes:
 
 
 def _model(data: bytes, label: str, heads: Heads) -> tuple[bytes, Names, int, int]:
-    """Returns the ONNX model of a file, its names, its input, and how many positions it may take at once.
+    """Returns a file's ONNX model, its names, its input format, and its most positions in one run.
 
-    A file is an ONNX model by its name's end, else one of lc0's.
+    The suffix of the file name decides between an ONNX model and an lc0 network.
     """
     if label.lower().endswith(ONNX_SUFFIX) and data[:2] != GZIP_MAGIC:
         if heads != USUAL_HEADS:
@@ -180,10 +180,10 @@ def _model(data: bytes, label: str, heads: Heads) -> tuple[bytes, Names, int, in
 
 
 def most_positions(network: Network, label: str) -> int:
-    """Returns how many positions a network may take at once, so that no layer's outputs need too much memory.
+    """Returns the most positions in one run, such that no layer's outputs need too much memory.
 
     Raises:
-      EvaluatorError: if one position alone needs more than ACTIVATIONS.
+      EvaluatorError: if a layer has more than ACTIVATIONS outputs for one position.
     """
     numbers = network.widest()
     if numbers > ACTIVATIONS.most:

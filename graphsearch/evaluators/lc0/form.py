@@ -1,6 +1,6 @@
-"""What a network file says of its network's shape: lc0's `Format`, old files completed as lc0 does.
+"""Reads the architecture of a network from lc0's `Format` message; completes old files as lc0 does.
 
-A part that is not read here is refused by its name in lc0's net.proto.
+An error for an unsupported part gives its name in lc0's net.proto.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NETWORKS = {
     7: "NETWORK_ATTENTIONBODY_WITH_MULTIHEADFORMAT",
     134: "NETWORK_AB_LEGACY_WITH_MULTIHEADFORMAT",
 }
-_HEADLESS = (1, 2)  # from before the heads were named
+_HEADLESS = (1, 2)  # older than the fields for head formats
 _SE, _ONNX, _ATTENTION, _MULTIHEAD, _LEGACY_MULTIHEAD = 4, 5, 6, 7, 134
 _POLICIES: dict[int, Policy] = {1: "classical", 2: "convolution", 3: "attention"}
 _POLICY_NAMES = {0: "POLICY_UNKNOWN", 1: "POLICY_CLASSICAL", 2: "POLICY_CONVOLUTION", 3: "POLICY_ATTENTION"}
@@ -57,15 +57,15 @@ _SMOLGEN, _ENCODER, _VALUE_HEADS, _POLICY_HEADS = 35, 27, 44, 45  # fields of `W
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The shape of a network.
+    """The architecture of a network.
 
     Attributes:
-      onnx: whether the file holds an ONNX model; all else but `input` then has no meaning.
-      input: how positions become planes, a number of INPUTS.
-      attention: whether the body has encoders of attention.
-      policy: the kind of policy head. wdl: whether the value head says WDL; else Q.
-      activation: of every layer that has no other one. smolgen, ffn: of these layers of an encoder.
-      embedding: how squares tell encoders where they are.
+      onnx: whether the file holds an ONNX model; then only `input` has a meaning.
+      input: the input format, a number of INPUTS.
+      attention: whether the body has attention encoders.
+      policy: the kind of policy head. wdl: whether the value head gives WDL; else Q.
+      activation: the default of all layers. smolgen, ffn: that of these layers of an encoder.
+      embedding: the position encoding of the squares.
     """
 
     onnx: bool
@@ -80,10 +80,10 @@ class Form:
 
 
 def read_form(form: Message, weights: Message, name: str) -> Form:
-    """Returns the shape that a `Format` message tells of `Weights`.
+    """Returns the architecture that the messages `Format` and `Weights` describe.
 
     Raises:
-      EvaluatorError: if a part of it is not read here.
+      EvaluatorError: if a part of it is not supported.
     """
     encoding = form.number(1, 1)
     if encoding not in (0, 1):
@@ -118,7 +118,7 @@ def read_form(form: Message, weights: Message, name: str) -> Form:
 
 
 def _completed(net: Message, weights: Message) -> tuple[int, int, int, int]:
-    """Returns structure, input embedding, activations of smolgen and FFN, as lc0 completes old files."""
+    """Returns structure, input embedding, and activations of smolgen and FFN, completed for old files."""
     network, embedding = net.number(3, 1), net.number(10)
     smolgen, ffn = net.number(8), net.number(9)
     if network == _SE and _ENCODER in weights:
@@ -135,7 +135,7 @@ def _completed(net: Message, weights: Message) -> tuple[int, int, int, int]:
 
 
 def _expect(name: str, what: str, found: int, known: object, names: dict[int, str] | None = None) -> None:
-    """Raises EvaluatorError unless a part of the format is one of those known here."""
+    """Checks that a part of the format is supported; raises EvaluatorError if not."""
     assert isinstance(known, (dict, tuple))
     if found not in known:
         words = names or known

@@ -1,4 +1,4 @@
-"""The layers of a network file: numbers in one of lc0's encodings, each layer as long as it must be."""
+"""Reads the layers of a network file: decodes lc0's encodings and checks every layer's size."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ EPSILON = 1e-5  # of batch normalisation
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Reads layers and checks their sizes; `name` is what errors call the file.
+    """Reads layers and checks their sizes.
 
-    Every method raises EvaluatorError if a layer is damaged, missing or of another size.
+    Every method raises EvaluatorError if a layer is damaged, missing or has a wrong size.
+
+    Attributes:
+      name: of the file, for errors.
     """
 
     name: str
@@ -50,7 +53,7 @@ class Layers:
         return Block(first, second, squeeze, excite)
 
     def convolution(self, block: Message, inputs: int, size: int, what: str) -> Convolution:
-        """Returns a convolution of `size` x `size` with its batch normalisation folded into it."""
+        """Returns a `size` x `size` convolution with its batch normalisation folded in."""
         weights, bias, means, variances, gammas, betas = (
             self.numbers(block, field, what).astype(np.float64) for field in range(1, 7)
         )
@@ -70,7 +73,7 @@ class Layers:
     def dense(
         self, parent: Message, fields: tuple[int, int], inputs: int, what: str, outputs: int | None = None
     ) -> Dense:
-        """Returns a fully connected layer, its weights and bias being two fields of a message."""
+        """Returns a fully connected layer; `fields` are those of its weights and bias."""
         weights, bias = (self.numbers(parent, field, what) for field in fields)
         self.expect(what, len(weights), len(bias) * inputs)
         if outputs is not None:
@@ -78,20 +81,20 @@ class Layers:
         return Dense(weights.reshape(len(bias), inputs), bias)
 
     def matrix(self, parent: Message, field: int, inputs: int, what: str) -> Floats:
-        """Returns the weights of a layer without bias, `[out, in]`."""
+        """Returns the weights `[out, in]` of a layer without bias."""
         numbers = self.numbers(parent, field, what)
         self.expect(what, len(numbers), max(1, len(numbers) // inputs) * inputs)
         return numbers.reshape(-1, inputs)
 
     def norm(self, parent: Message, fields: tuple[int, int], width: int, epsilon: float, what: str) -> Norm:
-        """Returns a layer normalisation, its scale and offset being two fields of a message."""
+        """Returns a layer normalisation; `fields` are those of its scale and offset."""
         gammas, betas = (self.numbers(parent, field, what) for field in fields)
         for part in (gammas, betas):
             self.expect(what, len(part), width)
         return Norm(gammas, betas, epsilon)
 
     def numbers(self, parent: Message, field: int, what: str) -> Floats:
-        """Returns the numbers of a `Layer` message, none if it is missing."""
+        """Returns the decoded numbers of a `Layer` message, none if it is missing."""
         layer = parent.message(field)
         encoding, raw = layer.number(4, 1), layer.raw(3)
         if encoding not in _DECODERS:
@@ -109,7 +112,7 @@ class Layers:
             return self._finite(_DECODERS[encoding](raw, layer.real(1), layer.real(2)), what)
 
     def _finite(self, values: NDArray[np.floating[Any]], what: str) -> Floats:
-        """Returns numbers as float32, if each of them is one."""
+        """Returns numbers as float32; raises EvaluatorError if one is not finite."""
         with np.errstate(invalid="ignore", over="ignore"):
             floats = values.astype(np.float32, copy=False)
         if not np.isfinite(floats).all():
@@ -119,7 +122,7 @@ class Layers:
         return floats
 
     def expect(self, what: str, found: int, expected: int) -> None:
-        """Raises EvaluatorError unless a layer has as many numbers as it must, and has any."""
+        """Checks a layer's number of values; raises EvaluatorError if it is wrong or 0."""
         if found != expected or not found:
             raise EvaluatorError(
                 f"{self.name} is damaged or of an unknown shape: {what} has {found} numbers, expected"
@@ -137,7 +140,7 @@ def _float16(raw: memoryview, _low: float, _high: float) -> Floats:
 
 
 def _bfloat16(raw: memoryview, _low: float, _high: float) -> Floats:
-    """Returns floats of which only the upper 16 bits are kept."""
+    """Decodes bfloat16, the upper 16 bits of a float32."""
     return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
@@ -149,9 +152,9 @@ _DECODERS = {1: _linear16, 2: _float16, 3: _bfloat16, 4: _float32}
 
 
 SHARED = "the shared smolgen layer"
-MEN_PLANES = 12  # of the latest position, which a dense embedding looks at
+MEN_PLANES = 12  # the latest position's planes, the input of a dense embedding
 SMOLGEN_EPSILON = EMBEDDING_EPSILON = 1e-3
-DENSE_EPSILON, MAP_EPSILON = 1e-3, 1e-6  # of the encoders of a body, by its embedding
+DENSE_EPSILON, MAP_EPSILON = 1e-3, 1e-6  # of a body's encoders, by its embedding
 POLICY_EPSILON = 1e-6
 RELATIVE = {
     10: "rpe_q",
@@ -161,7 +164,7 @@ RELATIVE = {
 
 
 def encoder_alpha(encoders: int) -> float:
-    """Returns what a part of an encoder is multiplied with before it is added to the flow (DeepNorm).
+    """Returns the factor of an encoder's residual branches (DeepNorm).
 
     >>> encoder_alpha(8)
     0.5
@@ -180,17 +183,17 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class AttentionReader(Layers):
-    """Reads what has attention, of a network of a form."""
+    """Reads attention bodies and attention policy heads."""
 
     form: Form
 
     # -------------------------------------------------------------- the body
     def body(self, weights: Message, filters: int | None) -> AttentionBody:
-        """Returns the body of a `Weights` message, over a tower of so many filters or over planes."""
+        """Returns the body of a `Weights` message; `filters`: those of its tower, None over planes."""
         dense = self.form.embedding == "dense"
         preprocess = self._preprocess(weights) if dense and filters is None else None
         inputs = filters or PLANES + (len(preprocess.bias) // SQUARES if preprocess else 0)
-        with_map = filters is None and not dense  # what lc0 makes of INPUT_EMBEDDING_NONE, too
+        with_map = filters is None and not dense  # as in lc0, also for INPUT_EMBEDDING_NONE
         embedding = self.dense(weights, (25, 26), inputs + SQUARES * with_map, "the input embedding")
         width = len(embedding.bias)
         stack = weights.messages(27)
@@ -304,13 +307,14 @@ class AttentionReader(Layers):
 
         Args:
           head: a `PolicyHead` message.
-          shared: whose fields 1 and 2 are the embedding where the head has none, the first that has any.
-          width: of what it looks at. weights: the network's, for the shared smolgen layer.
+          shared: messages to take the embedding from (fields 1 and 2) if the head has none; the first with
+            one counts.
+          width: inputs per square. weights: the network's, for the shared smolgen layer.
         """
         owner = next((one for one in (head, *shared) if 1 in one), head)
         embedding = self.dense(owner, (1, 2), width, "the policy head's embedding")
         inner = len(embedding.bias)
-        # before networks with attention in the body, these two were SELU, whatever the format says
+        # without attention in the body, these two are SELU, whatever the format says
         activation = self.form.activation if self.form.attention else "selu"
         ffn = self.form.ffn if self.form.attention else "selu"
         kind = _Kind(head.number(9), 1.0, POLICY_EPSILON, self.form.smolgen, ffn)

@@ -1,7 +1,7 @@
-"""A network's weights: values of one shape for each kind of layer, body and head that lc0 has.
+"""A network's weights: one class for each kind of layer, body and head of lc0.
 
-Weights are float32. A fully connected layer has `[out, in]`; squares are a1, b1, ... h8, seen by the side to
-move. `convert.py` says what is computed of them.
+Weights are float32. A fully connected layer has `[out, in]`; squares are a1, b1, ... h8, in the view of the
+side to move. `convert.py` defines the computation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A layer normalisation: scale and offset `[width]`, and what is added to the variance."""
+    """A layer normalisation: scale and offset `[width]`, and the epsilon added to the variance."""
 
     gammas: Floats
     betas: Floats
@@ -44,7 +44,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A residual block; `squeeze` and `excite` are of its squeeze-and-excitation unit, if it has one."""
+    """A residual block; `squeeze` and `excite` are its squeeze-and-excitation unit, None without one."""
 
     first: Convolution
     second: Convolution
@@ -54,10 +54,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Smolgen:
-    """What a whole position adds to the attention of each pair of squares.
+    """Smolgen layers: compute an addend to the attention of each pair of squares from the whole position.
 
     Attributes:
-      compress: `[channels, width]`, of each square. dense1, norm1, dense2, norm2: of all squares together.
+      compress: `[channels, width]`, for each square. dense1, norm1, dense2, norm2: over all squares.
       shared: `[64 * 64, inputs of a head]`, the same in all encoders.
       activation: of dense1 and dense2.
     """
@@ -73,7 +73,7 @@ class Smolgen:
 
 @dataclass(frozen=True, slots=True)
 class FeedForward:
-    """Two fully connected layers beside the flow, `activation` between them: `norm(flow + alpha * they)`."""
+    """Two fully connected layers with `activation` between them: `norm(x + alpha * dense2(dense1(x)))`."""
 
     dense1: Dense
     dense2: Dense
@@ -84,7 +84,7 @@ class FeedForward:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Attention of `heads` heads, `norm(flow + alpha * attention)`, then a feed-forward part."""
+    """Attention with `heads` heads, `norm(x + alpha * attention(x))`, then a feed-forward part."""
 
     heads: int
     query: Dense
@@ -99,12 +99,12 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class AttentionBody:
-    """How planes, or what a residual tower makes of them, become what encoders say of each square.
+    """An attention body, over the input planes or the outputs of a residual tower.
 
     Attributes:
-      preprocess: of the 12 planes of the men on all squares; its outputs are added to each square's inputs.
-      position_map: whether a square's inputs end with which squares a queen or knight reaches from it.
-      embedding: of a square's inputs. norm: after it.
+      preprocess: layer over the 12 planes of the men on all squares; its outputs extend each square's inputs.
+      position_map: whether a square's inputs end with its row of `policy.reach_map`.
+      embedding: layer over a square's inputs. norm: after it.
       multiply, add: `[64, width]`, gates by square.
       feed: after the gates.
     """
@@ -137,7 +137,7 @@ class ConvolutionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPolicy:
-    """Logits from the attention of from-squares to to-squares; `promotions` `[4, width]`: q, r, b, any."""
+    """Logits by attention of from-squares to to-squares; `promotions` is `[4, width]`: q, r, b, any."""
 
     embedding: Dense
     activation: Activation
@@ -165,9 +165,9 @@ class Network:
 
     Attributes:
       stem: the convolution of the 112 planes; None without a residual tower.
-      blocks: the residual tower. attention: what follows it, or stands alone.
-      activation: of every layer that has no other one.
-      input: how positions become planes, a number of `form.INPUTS`.
+      blocks: the residual tower. attention: the body after it, or without it.
+      activation: the default of all layers.
+      input: the input format, a number of `form.INPUTS`.
     """
 
     stem: Convolution | None
@@ -179,9 +179,9 @@ class Network:
     input: int
 
     def widest(self) -> int:
-        """Returns how many numbers the layer with the most outputs has for one position."""
+        """Returns the number of outputs of the largest layer for one position."""
         widths = [len(self.stem.bias)] if self.stem else []
-        pairs = []  # of squares, by head
+        pairs = []  # attention scores of a square, over all heads
         body = self.attention
         encoders = body.encoders if body else ()
         if body:
@@ -198,7 +198,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class WrappedModel:
-    """An ONNX model inside an lc0 file, and what the file calls its input and outputs ("": it is silent)."""
+    """An ONNX model inside an lc0 file, and the names of its input and outputs, "" if the file has none."""
 
     model: bytes
     planes: str

@@ -1,7 +1,7 @@
-"""What goes into a network and what comes out of it: planes from positions, priors from logits.
+"""Computes a network's input planes from positions, and priors from its logits.
 
-The single steps of numpy cost a batch of one a third of what a small network does, because the network has
-emptied the cache of them meanwhile. `planes.py` and `policy.py` say what the numbers mean.
+The same in numpy steps would cost a batch of one a third of a small network's time, because each network run
+evicts them from the CPU cache. `planes.py` and `policy.py` define the numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .layout import (
     THEIRS,
 )
 
-KING_HOME, MIRROR = 4, 56  # e1; what mirrors the ranks of a square
+KING_HOME, MIRROR = 4, 56  # e1; XOR mask that mirrors the ranks
 
 
 # ------------------------------------------------------------------ planes
@@ -42,7 +42,7 @@ def _fill(planes: Pointer[float32], plane: int64, value: float32) -> None:
 
 @inner
 def _show_men(s: Position, black: int64, planes: Pointer[float32]) -> None:
-    """Sets the twelve planes of a position's men, which are zeros, seen by Black or by White."""
+    """Sets the twelve planes of a position's men, zeros before, in the view of Black or White."""
     flip = MIRROR * black
     for plane in range(REPETITION):
         left = s[plane % THEIRS] & s[WHITE + (black ^ (plane // THEIRS))]
@@ -53,7 +53,7 @@ def _show_men(s: Position, black: int64, planes: Pointer[float32]) -> None:
 
 @inner
 def _undo_push(s: Position, black: int64, planes: Pointer[float32]) -> None:
-    """Puts back a pawn that may be captured en passant: so it stood before the position."""
+    """Moves a pawn that may be captured en passant back to its start square, as in the previous position."""
     square = en_passant_of(s) - 1
     if square < 0:
         return
@@ -77,7 +77,7 @@ def _is_start(s: Position, start: Position) -> bool:
 def _show_line(
     line: Pointer[uint64], repeated: Pointer[uint8], plies: int64, start: Position, planes: Pointer[float32]
 ) -> None:
-    """Sets the planes of all plies: those that are known, then what the oldest says of the time before."""
+    """Sets the planes of all plies: the known ones, then copies of the oldest (see `planes.py`)."""
     black = side_to_move(line)
     known = int64(1)
     while known < plies and adv(line, known * PW)[KINGS] != ZERO:
@@ -99,7 +99,7 @@ def _show_line(
 
 @inner
 def _show_castling(s: Position, black: int64, rooks: int64, planes: Pointer[float32]) -> None:
-    for i in range(4):  # O-O-O and O-O of ours, then of theirs; META has K Q k q
+    for i in range(4):  # our O-O-O and O-O, then theirs; META has K Q k q
         right = ((i // 2) ^ black) * 2 + (1 - i % 2)
         if not has_right(s, right):
             continue
@@ -112,7 +112,7 @@ def _show_castling(s: Position, black: int64, rooks: int64, planes: Pointer[floa
 
 @inner
 def _show_rest(s: Position, rooks: int64, planes: Pointer[float32]) -> None:
-    """Sets the planes behind those of the plies; `planes` points to the first of these."""
+    """Sets the auxiliary planes; `planes` points to the first of them."""
     black = side_to_move(s)
     _show_castling(s, black, rooks, planes)
     if black:
@@ -133,10 +133,10 @@ def fill_planes(
     """Sets the planes of positions.
 
     Args:
-      words: `[B * plies * 10]` uint64: the position, then those before it, as `Lines` has them.
+      words: `[B * plies * 10]` uint64: each position, then the previous ones, as in `Lines`.
       repeated: `[B * plies]` uint8, 0 or 1. start: `[10]` uint64, the start position.
-      rooks: 1 to show the rooks that may castle, 0 to show whether there are.
-      planes: `[B * 112 * 64]` float32 zeros.
+      rooks: 1 for planes of the rooks that may castle, 0 for constant planes of the rights.
+      planes: `[B * 112 * 64]` float32 in and out, zeros before.
     """
     for i in range(len(repeated) // plies):
         line, at = ptr(words, i * plies * PW), ptr(planes, i * PLANES * SQUARES)
@@ -147,7 +147,7 @@ def fill_planes(
 # ------------------------------------------------------------------ moves
 @inner
 def _part(s: Position) -> int64:
-    """Returns where a position's part of the table begins: by side, and whether its king is at home."""
+    """Returns the offset of a position's part of the table: by side, and by whether its king is at home."""
     black = side_to_move(s)
     home = U(KING_HOME + MIRROR * black)
     at_home = s[KINGS] & s[WHITE + black] & (ONE << home) != ZERO
@@ -162,7 +162,7 @@ def list_outputs(
     table: NDArray[np.int64],
     outputs: NDArray[np.int64],
 ) -> None:
-    """Writes the output of every move of a batch, `[M]` int64; the rest as for `fill_priors`."""
+    """Writes the output index of every move of a batch, `[M]` int64; other arguments as in `fill_priors`."""
     for i in range(len(offsets) - 1):
         part = _part(ptr(words, i * PW))
         for j in range(offsets[i], offsets[i + 1]):
@@ -185,7 +185,7 @@ def fill_priors(
       words: `[B * 10]` uint64. moves, offsets: of the batch.
       table: `[4 * CODES]` int64, outputs by move code (`policy.outputs_of_codes`).
       logits: `[B * 1858]` float32.
-      priors: `[M]` float32.
+      priors: `[M]` float32 out.
     """
     for i in range(len(offsets) - 1):
         begin, end = offsets[i], offsets[i + 1]

@@ -1,26 +1,25 @@
-"""A network's input from packed positions, in each of lc0's forms.
+"""Computes a network's input from packed positions, in each of lc0's formats.
 
-Eight plies are shown, the latest first. Where the line by which a position was reached is not known, or not
-asked for, the plies before it are filled from the oldest position that is, as lc0 does
-(`--history-fill=fen_only`): each repeats that position, before the double pawn push where an en-passant
-square names one; before the start position there is nothing.
+The input has eight plies, the latest first. Plies that are unknown, or that the evaluator does not use, are
+filled from the oldest known position as in lc0 (`--history-fill=fen_only`): each repeats that position, with
+a pawn that may be captured en passant back on its start square; before the start position they are empty.
 
-Everything is seen by the side to move of the latest position: with Black to move the ranks are mirrored,
-files stay. INPUT_CLASSICAL_112_PLANE:
+Everything is in the view of the side to move in the latest position: with Black to move the ranks are
+mirrored, files stay. INPUT_CLASSICAL_112_PLANE:
 0-103 eight plies of 13 (our P N B R Q K, their P N B R Q K, repetition), 104 our O-O-O, 105 our O-O,
 106 their O-O-O, 107 their O-O, 108 ones if Black moves, 109 the halfmove clock, 110 zeros, 111 ones.
 
-    INPUT_112_WITH_CASTLING_PLANE    104 and 105 have the rooks of both sides that may castle on the a-side
-                                     and on the h-side, so that Chess960 is seen; 106 and 107 are zeros
-    INPUT_112_WITH_CANONICALIZATION  besides: 108 has the file of en passant on the 8th rank; only plies that
-                                     may repeat are shown; without rights to castle the board is turned so
-                                     that our king stands on the files e-h, without pawns also on the ranks
-                                     1-4, and there below the diagonal from h1 to e4
-    ..._HECTOPLIES                   besides: 109 is the halfmove clock by 100
-    ..._V2                           besides: of the plies before the position, only repetitions are shown
-    ..._ARMAGEDDON                   besides: 110 has ones if Black moves
+    INPUT_112_WITH_CASTLING_PLANE    104 and 105 have both sides' rooks that may castle on the a-side and on
+                                     the h-side, for Chess960; 106 and 107 are zeros
+    INPUT_112_WITH_CANONICALIZATION  also: 108 has the file of en passant on the 8th rank; plies from before
+                                     an irreversible move are empty; without castling rights the board is
+                                     turned so that our king is on the files e-h, without pawns also on the
+                                     ranks 1-4, and there below the diagonal from h1 to e4
+    ..._HECTOPLIES                   also: 109 is the halfmove clock divided by 100
+    ..._V2                           also: of the plies before the position, only repetitions are included
+    ..._ARMAGEDDON                   also: 110 has ones if Black moves
 
-Where a board was turned, so are the moves of its policy.
+On a turned board the moves of the policy are turned, too.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from .form import CLASSICAL_INPUT
 from .layout import AUXILIARY, PLANES, PLIES, PLY_PLANES, POLICY_SIZE, THEIRS
 from .policy import policy_moves
 
-HISTORY_FILL = "fen_only"  # lc0's name for what these planes say of the past that is not known
+HISTORY_FILL = "fen_only"  # lc0's name for this way to fill unknown plies
 
 _START = pack(chess.Board())
 
@@ -64,8 +63,8 @@ def input_planes(
     Args:
       words: `[B, 10]` uint64 packed positions.
       dtype: the network's own, float32 or float16.
-      lines: by which they were reached, for a network that is to see them.
-      rooks: with castling planes.
+      lines: the previous positions; None to fill the plies from each position alone.
+      rooks: whether planes 104 and 105 have the castling rooks.
     """
     from .network_kernel import fill_planes
 
@@ -96,16 +95,16 @@ Transforms = NDArray[np.int64]
 def planes_and_transforms(
     words: NDArray[np.uint64], kind: int, dtype: Any = np.float32, *, lines: Lines | None = None
 ) -> tuple[Planes, Transforms | None]:
-    """Returns the planes of packed positions as `input_planes` does, and how each board was turned.
+    """Returns the planes of packed positions in an input format, and the transform of each board.
 
     Args:
       words: `[B, 10]` uint64 packed positions.
-      kind: of input, a number of `form.INPUTS`.
+      kind: the input format, a number of `form.INPUTS`.
       dtype: the network's own, float32 or float16.
-      lines: by which they were reached, for a network that is to see them.
+      lines: the previous positions; None to fill the plies from each position alone.
 
     Returns:
-      Planes `[B, 112, 8, 8]`, and `[B]` bits of FLIP, MIRROR and TRANSPOSE, None where no board was turned.
+      Planes `[B, 112, 8, 8]`, and `[B]` bits of FLIP, MIRROR and TRANSPOSE; None for formats without turning.
     """
     if kind == CLASSICAL_INPUT:
         return input_planes(words, dtype, lines=lines), None
@@ -135,10 +134,10 @@ def _show_en_passant(planes: Planes, latest: NDArray[np.int64]) -> None:
 def _mask_plies(
     planes: Planes, history: NDArray[np.uint64], repeated: NDArray[np.bool_], *, repeats_only: bool
 ) -> None:
-    """Clears the plies before the last irreversible move; with `repeats_only`, keeps repetitions alone.
+    """Clears the plies from before an irreversible move; with `repeats_only`, keeps repetitions only.
 
-    A capture, a pawn move, a lost castling right and a chance of en passant are irreversible. Plies before
-    the oldest known one repeat that.
+    Irreversible are captures, pawn moves, lost castling rights and en passant squares. Unknown plies are
+    treated as the oldest known one.
     """
     known = (history[:, :, KINGS] != 0).sum(axis=1)
     at = np.minimum(np.arange(PLIES)[None], known[:, None] - 1)
@@ -155,7 +154,7 @@ def _mask_plies(
         again[:, : repeated.shape[1]] = repeated
         again[:, 0] = True
         shown &= again & (np.arange(PLIES)[None] < known[:, None])
-        order = np.argsort(~shown, axis=1, kind="stable")  # those that are shown come first
+        order = np.argsort(~shown, axis=1, kind="stable")  # moves the kept plies to the front
         plies[:] = np.take_along_axis(plies, order[:, :, None, None, None], axis=1)
         shown = np.take_along_axis(shown, order, axis=1)
     plies *= shown[:, :, None, None, None]
@@ -170,7 +169,7 @@ def _turn(planes: Planes, latest: NDArray[np.int64]) -> Transforms:
         ],
         np.int64,
     )
-    last = AUXILIARY + 5  # the planes from here on are even
+    last = AUXILIARY + 5  # the planes from here on are constant
     for transform in np.unique(transforms[transforms != 0]).tolist():
         rows = transforms == transform
         planes[rows, :last] = _turned(planes[rows, :last], transform)
@@ -178,7 +177,7 @@ def _turn(planes: Planes, latest: NDArray[np.int64]) -> Transforms:
 
 
 def _turned(boards: Planes, transform: int) -> Planes:
-    """Returns boards `[..., 8, 8]` turned: files from right to left, ranks upside down, then across h1-a8."""
+    """Transforms boards `[..., 8, 8]`: mirrors the files, then the ranks, then along the diagonal h1-a8."""
     if transform & FLIP:
         boards = boards[..., ::-1]
     if transform & MIRROR:
@@ -194,14 +193,14 @@ def _transform(men: Planes) -> int:
     if men[0].any() or men[THEIRS].any():
         return transform
     transform |= MIRROR if rank > 3 else 0
-    above = min(rank, 7 - rank) - min(file, 7 - file)  # of the diagonal, once the king is on e1-h4
+    above = min(rank, 7 - rank) - min(file, 7 - file)  # of the diagonal, with the king moved to e1-h4
     if above > 0 or (above == 0 and _is_larger(men, transform)):
         transform |= TRANSPOSE
     return transform
 
 
 def _is_larger(men: Planes, transform: int) -> bool:
-    """Returns whether a board is a larger number than across the diagonal: all men, ours, then by kind."""
+    """Returns whether a board is a larger number than its transpose: all men, then ours, then by kind."""
     kings, queens, rooks, bishops, knights = (men[i] + men[i + THEIRS] for i in (5, 4, 3, 2, 1))
     for board in (men.sum(axis=0), men[:THEIRS].sum(axis=0), kings, queens, rooks, knights, bishops):
         one, other = (_number(_turned(board, t)) for t in (transform, transform | TRANSPOSE))
@@ -211,13 +210,13 @@ def _is_larger(men: Planes, transform: int) -> bool:
 
 
 def _number(board: Planes) -> int:
-    """Returns a board as a number: a1 is its lowest bit."""
+    """Returns the bitboard of a plane; a1 is the lowest bit."""
     return int.from_bytes(np.packbits(board.reshape(-1) > 0, bitorder="little").tobytes(), "little")
 
 
 # ------------------------------------------------------------------ policies
 def turned_back(policy: NDArray[np.float32], transforms: Transforms | None) -> NDArray[np.float32]:
-    """Returns logits `[B, 1858]` of boards as they stand, from those of turned ones."""
+    """Returns the logits `[B, 1858]` of the original boards, from those of the turned ones."""
     if transforms is None or not transforms.any():
         return policy
     found: NDArray[np.float32] = np.take_along_axis(policy, turned_outputs()[transforms], axis=1)
@@ -226,15 +225,15 @@ def turned_back(policy: NDArray[np.float32], transforms: Transforms | None) -> N
 
 @cache
 def turned_outputs() -> NDArray[np.int64]:
-    """Returns by transform which output each of the 1858 moves is on a turned board, `[8, 1858]`.
+    """Returns the output of each of the 1858 moves on a turned board, by transform, `[8, 1858]`.
 
-    A promotion is never turned but by FLIP; where it would be, any output stands for it.
+    Only FLIP applies to boards with promotions; for other transforms a promotion's entry is arbitrary.
     """
     places = {move: output for output, move in enumerate(policy_moves())}
     table = np.zeros((8, POLICY_SIZE), np.int64)
     for transform in range(8):
         squares = _turned(np.arange(64).reshape(8, 8), transform).reshape(-1)
-        to = np.argsort(squares)  # where each square has gone
+        to = np.argsort(squares)  # the new place of each square
         for (a, b, letter), output in places.items():
             table[transform, output] = places.get((int(to[a]), int(to[b]), letter), 0)
     return table

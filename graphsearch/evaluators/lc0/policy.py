@@ -1,8 +1,8 @@
-"""A network's policy: which of its 1858 outputs a move is, and the priors of the legal moves.
+"""A network's policy: the index of a move among its 1858 outputs, and the priors of the legal moves.
 
-The outputs are the moves seen by the side to move: all that a queen or a knight can make, by from-square
-and to-square, then promotions to queen, rook and bishop from the 7th rank. A promotion to knight is the
-plain move; castling is the king taking its own rook.
+The outputs are moves in the view of the side to move: all queen and knight moves by from-square and
+to-square, then promotions to queen, rook and bishop from the 7th rank. A promotion to knight is the plain
+move; castling is king takes own rook.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ..protocol import PositionBatch
 from .layout import CODES
 
-CONVOLUTION_PLANES = 80  # of a convolutional head, 73 of them used
+CONVOLUTION_PLANES = 80  # planes of a convolutional head; 73 are used
 
-_MIRROR = np.uint16(56 | 56 << 6)  # mirrors the ranks of both squares of a code
+_MIRROR = np.uint16(56 | 56 << 6)  # XOR mask that mirrors the ranks of a move code
 _COMPASS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # file, rank; clockwise
 _KNIGHT_STEPS = ((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2))
 _PROMOTIONS = {"q": 4, "r": 3, "b": 2}  # as in a move code, in the order of the outputs
@@ -51,22 +51,22 @@ def _step(a: int, b: int) -> tuple[int, int]:
 
 
 def _reaches(a: int, b: int) -> bool:
-    """Returns whether a queen or a knight gets from one square to the other on an empty board."""
+    """Returns whether a queen or a knight can move between two squares on an empty board."""
     dx, dy = (abs(d) for d in _step(a, b))
     return a != b and (dx == 0 or dy == 0 or dx == dy or {dx, dy} == {1, 2})
 
 
 @cache
 def outputs_of_codes() -> NDArray[np.int64]:
-    """Returns the output of each move code, `[4 * CODES]`, by side and king; -1 where there is none.
+    """Returns the output of each move code, `[4 * CODES]`, by side and king; -1 if there is none.
 
-    The second of White's and of Black's parts is for a king at home, where e1g1 and e1c1 are castling. In
-    Chess960 the first one serves: there a move, too, is the king taking his rook.
+    Each side has two parts. The second is for a king at home, with e1g1 and e1c1 as castling. The first is
+    for all other positions and for Chess960, whose moves also write castling as king takes rook.
     """
     table = np.full((2, CODES), -1, np.int64)
     for output, (a, b, letter) in enumerate(policy_moves()):
         table[:, a | b << 6 | _PROMOTIONS.get(letter, 0) << 12] = output
-        if a // 8 == 6 and b // 8 == 7 and not letter:  # a promotion to knight, too
+        if a // 8 == 6 and b // 8 == 7 and not letter:  # also a promotion to knight
             table[:, a | b << 6 | 1 << 12] = output
     for code, king_takes_rook in _CASTLING.items():
         table[1, code] = table[1, king_takes_rook]
@@ -76,10 +76,10 @@ def outputs_of_codes() -> NDArray[np.int64]:
 
 @cache
 def convolution_outputs() -> NDArray[np.int64]:
-    """Returns where each of the 1858 outputs stands in a flat convolutional head `[80 * 64]`.
+    """Returns the index of each of the 1858 outputs in a flat convolutional head `[80 * 64]`.
 
-    Planes: seven steps of each of eight directions, eight knight's moves, nine promotions (by file step, then
-    rook, bishop, queen); in a plane the from-square.
+    Planes: seven steps in each of eight directions, eight knight moves, nine promotions (by file step, then
+    rook, bishop, queen); within a plane the from-square.
     """
     planes = {(dx * n, dy * n): 7 * i + n - 1 for i, (dx, dy) in enumerate(_COMPASS) for n in range(1, 8)}
     planes |= {step: 56 + i for i, step in enumerate(_KNIGHT_STEPS)}
@@ -92,9 +92,10 @@ def convolution_outputs() -> NDArray[np.int64]:
 
 @cache
 def attention_outputs() -> NDArray[np.int64]:
-    """Returns where each of the 1858 outputs stands in a flat attention head `[64 * 64 + 8 * 8 * 3]`.
+    """Returns the index of each of the 1858 outputs in a flat attention head `[64 * 64 + 8 * 8 * 3]`.
 
-    First pairs of from-square and to-square, then promotions: from-file, to-file, and queen, rook or bishop.
+    The head has pairs of from-square and to-square, then promotions: from-file, to-file, and queen, rook or
+    bishop.
     """
     cells = [
         64 * 64 + 24 * (a % 8) + 3 * (b % 8) + "qrb".index(letter) if letter else 64 * a + b
@@ -105,9 +106,9 @@ def attention_outputs() -> NDArray[np.int64]:
 
 @cache
 def reach_map() -> NDArray[np.float32]:
-    """Returns how lc0 tells squares apart for attention, `[64, 64]`.
+    """Returns lc0's position encoding of the squares, `[64, 64]`.
 
-    In a square's row stands 1 where a queen or a knight gets from it on an empty board, and -1 at itself.
+    A square's row has 1 at squares that a queen or knight reaches from it on an empty board, -1 at itself.
 
     >>> reach_map()[0, :10].astype(int).tolist()
     [-1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -117,7 +118,7 @@ def reach_map() -> NDArray[np.float32]:
 
 
 def output_indices(batch: PositionBatch) -> NDArray[np.int64]:
-    """Returns the output of every move of a batch, `[M]`."""
+    """Returns the output index of every move of a batch, `[M]`."""
     from .network_kernel import list_outputs
 
     outputs = np.empty(len(batch.moves), np.int64)

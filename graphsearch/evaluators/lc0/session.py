@@ -1,4 +1,4 @@
-"""onnxruntime behind one door: a model, the device it runs on, and planes in, logits and values out."""
+"""Wraps onnxruntime: loads a model on a device and runs it, planes in, logits and values out."""
 
 from __future__ import annotations
 
@@ -26,22 +26,18 @@ AUTO_DEVICES = (
     "migraphx",
     "dml",
     "coreml",
-)  # `auto` takes them before the CPU
-PROVIDER = "ExecutionProvider"  # how onnxruntime's names of devices end
-SPINNING = "session.intra_op.allow_spinning"  # while threads wait for work: twice the CPU time
-# bytes of a model that evaluates a lone position in one thread: handing over would cost more than it saves
+)  # `auto` prefers them to the CPU
+PROVIDER = "ExecutionProvider"  # suffix of onnxruntime's device names
+SPINNING = "session.intra_op.allow_spinning"  # busy waiting of threads: would double the CPU time
+# bytes; smaller models evaluate a single position in one thread, as sharing it would cost more than it saves
 SMALL_MODEL = 16_000_000
-FATAL_ONLY = 4  # onnxruntime's log; what goes wrong is an exception, too
+FATAL_ONLY = 4  # log level of onnxruntime; errors are exceptions anyway
 
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 def needed(module: str) -> Any:
-    """Returns a module of the extra `lc0`.
-
-    Raises:
-      EvaluatorError: if it is not installed.
-    """
+    """Imports a module of the extra `lc0`; raises EvaluatorError if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -50,7 +46,7 @@ def needed(module: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a model calls its input and outputs; `wdl` or `value` may be missing from it."""
+    """The names of a model's input and outputs; a model may lack `wdl` or `value`."""
 
     planes: str = PLANES_NAME
     policy: str = POLICY_NAME
@@ -59,15 +55,15 @@ class Names:
 
 
 class Session:
-    """A model that is ready to run. Calls may come from any thread; they release the GIL.
+    """A loaded model. Any thread may call it; calls release the GIL.
 
     Attributes:
-      device: where it runs, such as `cpu` or `cuda`.
+      device: its device, such as `cpu` or `cuda`.
       has_wdl: whether its value is WDL.
       dtype: of its planes.
-      batch: the only batch size that it takes, None for any.
+      batch: its fixed batch size, None for any size.
       runtime: the onnxruntime session itself.
-      notes: what to know about it: that `auto` had to do without a GPU.
+      notes: remarks for the user, if `auto` could not use a GPU.
       planes: the name of its input.
       outputs: the names of its policy and its value.
     """
@@ -79,14 +75,14 @@ class Session:
 
         Args:
           model: an ONNX model.
-          label: what errors call it.
+          label: its name, for errors.
           names: of its input and outputs.
           device: `auto`, `cpu`, or another that this onnxruntime was built for, such as `cuda`.
-          threads: on the CPU, 0 for one on each core; a small network then evaluates a lone position in one.
+          threads: CPU threads, 0 for one per core; with 0, a small network uses one for a single position.
 
         Raises:
-          EvaluatorError: if onnxruntime is missing, has no such device or cannot load the model, or if the
-            model is not what `lc0 leela2onnx` writes.
+          EvaluatorError: if onnxruntime is missing, does not have the device or cannot load the model, or if
+            the inputs or outputs are not those that `lc0 leela2onnx` writes.
         """
         ort = needed("onnxruntime")
         wanted = _providers(ort, device)
@@ -108,7 +104,7 @@ class Session:
         self._run_once(ort, label)
 
     def _run_once(self, ort: Any, label: str) -> None:
-        """Evaluates one position, and ends that after FIRST_RUN: between two nodes of the model."""
+        """Evaluates one batch as a test; stops it after FIRST_RUN, between two nodes of the model."""
         options = ort.RunOptions()
         timer = threading.Timer(FIRST_RUN.most, lambda: setattr(options, "terminate", True))
         timer.daemon = True
@@ -153,12 +149,12 @@ class Session:
         self.outputs = [names.policy, value]
 
     def run(self, planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Returns what the model says of planes `[B, 112, 8, 8]` of its dtype: policy and value.
+        """Runs the model on planes `[B, 112, 8, 8]` of its dtype; returns policy and value.
 
         The policy is `[B, 1858]` logits, the value `[B, 3]` WDL or `[B, 1]` Q.
 
         Raises:
-          EvaluatorError: if onnxruntime fails, such as for want of memory on the device.
+          EvaluatorError: if onnxruntime fails, for example out of device memory.
         """
         count = len(planes)
         if self.batch and count != self.batch:
@@ -178,7 +174,7 @@ class Session:
 def _load_somewhere(
     ort: Any, model: bytes, label: str, providers: list[str], threads: int
 ) -> tuple[Any, str]:
-    """Returns a session on the first provider that can be had, and why that is not the first of all."""
+    """Returns a session on the first provider, or else on the last with the reason for the fallback."""
     try:
         return _load(ort, model, label, providers, threads), ""
     except EvaluatorError as error:
@@ -204,7 +200,7 @@ def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int
 
 
 def _providers(ort: Any, device: str) -> list[str]:
-    """Returns onnxruntime's names of the device to use, and of the CPU for what that cannot run."""
+    """Returns onnxruntime's names of the device to use, and of the CPU as its fallback."""
     installed = {_device_of(name): name for name in ort.get_available_providers()}
     if device == AUTO:
         device = next((name for name in AUTO_DEVICES if name in installed), CPU)
@@ -218,7 +214,7 @@ def _providers(ort: Any, device: str) -> list[str]:
 
 
 def _device_of(provider: str) -> str:
-    """Returns a provider's name as a person writes it.
+    """Returns the device name of an onnxruntime provider.
 
     >>> _device_of("CUDAExecutionProvider")
     'cuda'
@@ -227,7 +223,7 @@ def _device_of(provider: str) -> str:
 
 
 def _flat_size(node: Any) -> int:
-    """Returns how many numbers an output has for each position, 0 if that is not known."""
+    """Returns the number of values that an output has for each position, 0 if unknown."""
     shape = node.shape[1:] if node else []
     return int(np.prod(shape)) if shape and all(isinstance(n, int) for n in shape) else 0
 

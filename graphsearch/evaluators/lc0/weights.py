@@ -1,8 +1,8 @@
-"""Networks as lc0 keeps them: a gzip'ed protocol buffer (`.pb.gz`, lc0's net.proto), read into arrays.
+"""Reads lc0's network files (`.pb.gz`: a gzipped protocol buffer of lc0's net.proto) into arrays.
 
-Supported are residual towers, with squeeze-and-excitation or without, bodies of attention, both together,
-every policy and value head that lc0 runs, and files that wrap an ONNX model. The moves-left head is left out.
-Anything else is refused by its name in the format.
+It supports residual towers with or without squeeze-and-excitation, attention bodies, both together, every
+policy and value head that lc0 runs, and files that wrap an ONNX model. It ignores the moves-left head. An
+error for anything else gives its name in the format.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .policy import CONVOLUTION_PLANES
 from .wire import Message, WireError
 
 MAGIC = 0x1C0
-KNOWN_VERSION = (0, 33)  # of lc0; a file that needs a later one may mean something else
-PLACEHOLDER_VERSION = (97, 98, 99)  # what some old files say instead of a version; lc0 reads them
+KNOWN_VERSION = (0, 33)  # of lc0; the format of a later one may differ
+PLACEHOLDER_VERSION = (97, 98, 99)  # in some old files instead of a version; lc0 reads them
 GZIP_MAGIC = b"\x1f\x8b"
-TEXT_FORMATS = (b"1\n", b"2\n")  # how networks of 2018 begin
+TEXT_FORMATS = (b"1\n", b"2\n")  # first bytes of networks of 2018
 
 POLICY_HEAD, VALUE_HEAD = "vanilla", "winner"  # lc0's defaults
 _POLICY_FIELDS = {"vanilla": 3, "optimistic": 4, "soft": 5, "opponent": 6}  # of PolicyHeads
 _VALUE_FIELDS = {"winner": 1, "q": 2, "st": 3}  # of ValueHeads
-_POLICY_MAP, _VALUE_MAP = 7, 4  # heads of any other name
-# where `Weights` has what a PolicyHead or a ValueHead has: field of the head -> field of the weights
+_POLICY_MAP, _VALUE_MAP = 7, 4  # fields of the heads with any other name
+# fields of a head that stands in `Weights` itself: field of PolicyHead or ValueHead -> field of `Weights`
 _PLAIN_POLICY = {1: 4, 2: 5, 3: 17, 4: 18, 5: 19, 6: 20, 7: 22, 8: 21, 9: 24, 10: 11, 11: 3}
 _PLAIN_VALUE = {1: 29, 2: 30, 3: 7, 4: 8, 5: 9, 6: 10, 11: 6}
 _VALUE_HEADS, _POLICY_HEADS = 44, 45  # of `Weights`
@@ -49,7 +49,7 @@ _VALUE_HEADS, _POLICY_HEADS = 44, 45  # of `Weights`
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Which heads are read, of a network that has several, by lc0's names."""
+    """The heads to read from a network with several, by lc0's names."""
 
     policy: str = POLICY_HEAD
     value: str = VALUE_HEAD
@@ -59,15 +59,15 @@ USUAL_HEADS = Heads()
 
 
 def read_network(data: bytes, name: str, heads: Heads = USUAL_HEADS) -> Network | WrappedModel:
-    """Returns the network of a `.pb.gz` or `.pb` file.
+    """Reads the network of a `.pb.gz` or `.pb` file.
 
     Args:
-      data: the file.
-      name: what errors call it.
-      heads: which ones, where there are several.
+      data: the file's content.
+      name: the file's name, for errors.
+      heads: the heads to read if there are several.
 
     Raises:
-      EvaluatorError: if it is damaged, no network, one that is not supported, or has no such head.
+      EvaluatorError: if the file is damaged, is no supported network, or does not have the head.
     """
     buffer = _decompressed(data, name)
     if buffer[:2] in TEXT_FORMATS:
@@ -158,7 +158,7 @@ class _Reader(AttentionReader):
         )
 
     def tower(self, weights: Message) -> tuple[Convolution | None, tuple[Block, ...]]:
-        """Returns the residual tower; attention may stand without one."""
+        """Returns the residual tower: stem and blocks; None and () if an attention body has none."""
         blocks = weights.messages(2)
         if self.form.attention and not blocks:
             return None, ()
@@ -170,7 +170,7 @@ class _Reader(AttentionReader):
 
     # -------------------------------------------------------------- heads
     def policy(self, weights: Message, width: int) -> Policy:
-        """Returns the policy head that is wanted."""
+        """Returns the selected policy head."""
         several = weights.message(_POLICY_HEADS)
         plain = _renamed(weights, _PLAIN_POLICY)
         head = plain
@@ -186,7 +186,7 @@ class _Reader(AttentionReader):
         return self.convolutional_policy(head, width)
 
     def convolutional_policy(self, head: Message, filters: int) -> ClassicalPolicy | ConvolutionPolicy:
-        """Returns a policy head that begins with a convolution."""
+        """Returns a classical or convolutional policy head."""
         if self.form.policy == "convolution":
             first = self.convolution(head.message(10), filters, 3, "the policy head's first convolution")
             last = self.convolution(
@@ -201,7 +201,7 @@ class _Reader(AttentionReader):
         )
 
     def value(self, weights: Message, width: int, body: AttentionBody | None) -> Value:
-        """Returns the value head that is wanted."""
+        """Returns the selected value head."""
         head = _renamed(weights, _PLAIN_VALUE)
         if _VALUE_HEADS in weights or self.heads.value != VALUE_HEAD:
             several = weights.message(_VALUE_HEADS)
@@ -217,7 +217,7 @@ class _Reader(AttentionReader):
         return Value(first, hidden, output)
 
     def chosen(self, several: Message, fields: dict[str, int], named: int, wanted: str, what: str) -> Message:
-        """Returns one of several heads by its name."""
+        """Returns the head with the name `wanted`; raises EvaluatorError if there is none."""
         found = {name: several.message(field) for name, field in fields.items() if field in several}
         found |= {one.text(1): one.message(2) for one in several.messages(named)}
         if wanted not in found:
@@ -227,5 +227,5 @@ class _Reader(AttentionReader):
 
 
 def _renamed(weights: Message, fields: dict[int, int]) -> Message:
-    """Returns the head that lies among the weights, its fields numbered as in a head of its own."""
+    """Returns the head that stands in `Weights` itself, with the field numbers of a separate head."""
     return weights.renumbered({there: here for here, there in fields.items()})

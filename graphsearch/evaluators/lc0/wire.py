@@ -1,7 +1,7 @@
-"""Protocol buffers as they lie in a file: numbered fields, read without a schema compiler.
+"""Decodes protocol buffers by field numbers, without a schema compiler.
 
-Only what lc0's `net.proto` needs: varints, 32- and 64-bit words, bytes and nested messages; of a field that
-is not repeated the last value counts, as the format demands.
+It supports only the types in lc0's `net.proto`: varints, 32- and 64-bit words, bytes and nested messages. For
+a field that is not repeated the last value counts, as the format requires.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 VARINT, WORD64, BYTES, WORD32 = 0, 1, 2, 5  # wire types; 3 and 4 (groups) are obsolete
-VARINT_BYTES = 10  # 64 bits by 7
+VARINT_BYTES = 10  # 64 bits, 7 per byte
 _TYPE_NAMES = {VARINT: "a number", WORD64: "eight bytes", BYTES: "bytes", WORD32: "four bytes"}
 _WORD_BYTES = {WORD64: 8, WORD32: 4}
 _NOTHING = memoryview(b"")
 
 
 class WireError(ValueError):
-    """Bytes that are no protocol buffer, or not of the message that was expected."""
+    """Raised for bytes that are no protocol buffer, or not the expected message."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One value: `number` of a varint, `data` of anything else."""
+    """One value: in `number` for a varint, else in `data`."""
 
     kind: int
     number: int
@@ -31,20 +31,20 @@ class _Field:
 
 
 class Message:
-    """One message; its fields are found when it is made, nested messages when they are asked for."""
+    """One message; the constructor decodes its fields, each call of `message` decodes a nested one."""
 
     def __init__(self, data: bytes | memoryview) -> None:
         """Reads the fields of a message.
 
         Raises:
-          WireError: if the bytes end within a field, or a field is of no known type.
+          WireError: if the bytes end within a field, or a field has an unknown type.
         """
         self._fields: dict[int, list[_Field]] = {}
         for key, field in _fields(memoryview(data)):
             self._fields.setdefault(key, []).append(field)
 
     def renumbered(self, numbers: Mapping[int, int]) -> Message:
-        """Returns a message of some of the fields, each under the number that is given for its own."""
+        """Returns a message with the fields in `numbers` only, renumbered from its keys to its values."""
         made = Message(b"")
         made._fields = {numbers[key]: found for key, found in self._fields.items() if key in numbers}
         return made
@@ -60,7 +60,7 @@ class Message:
         return found
 
     def number(self, key: int, default: int = 0) -> int:
-        """Returns a varint."""
+        """Returns a varint; `default` if the field is missing."""
         found = self._all(key, VARINT)
         return found[-1].number if found else default
 
@@ -80,7 +80,7 @@ class Message:
         return int(struct.unpack("<I", found[-1].data)[0]) if found else None
 
     def text(self, key: int) -> str:
-        """Returns a text, bytes that are no UTF-8 replaced."""
+        """Returns a text, with invalid UTF-8 replaced; empty if the field is missing."""
         return bytes(self.raw(key)).decode(errors="replace")
 
     def message(self, key: int) -> Message:

@@ -1,1 +1,1 @@
-"""Networks of Stockfish, run by kernels of this program."""
+"""Stockfish networks, evaluated by this program's kernels."""

@@ -1,15 +1,15 @@
-"""Accumulators: the sums of the rows of all features, one for each side's view.
+"""Accumulators: the sums of the rows of a position's features, one sum for each side's view.
 
-The accumulators of a position are two, White's view first, each `row_words` long. They are exact integers:
-what is updated move by move equals what is summed anew, bit for bit.
+A position has two accumulators, White's view first, each `row_words` long. They are exact integers: an
+accumulator updated move by move equals a fresh sum, bit for bit.
 
-Behind a king's move the side's view is another one. `refresh_view` then begins with the board that it saw the
-last time with that king on that square, and its accumulator: boards of one search differ by few men.
+A king's move changes all features of its side's view. `refresh_view` then starts from the last board with
+that king on that square, and its accumulator: the boards of one search differ by few men.
 
-    area     2 lists of men | each ply's accumulators | for each king's square a board, an accumulator
+    area     2 lists of men | each ply's accumulators | a board and an accumulator for each side's king square
 
-A feature is the index of a row (HalfKAv2_hm): every man on its square, by the own king's square. Each side
-has its view: Black's mirrors the ranks, and both mirror the files so that the own king stands on e to h.
+A feature is the index of a row (HalfKAv2_hm): a man on its square, combined with the own king's square. In
+Black's view the ranks are mirrored; in both views the files are, so that the own king stands on e to h.
 
     704 * bucket of the own king (32) + 64 * kind, own and theirs in turn (11; kings are one kind) + square
 """
@@ -32,7 +32,7 @@ def king_of(s: Position, side: int64) -> int64:
 
 @inlined
 def view_of(king: int64, side: int64) -> tuple[int64, int64]:
-    """Returns how a side with its king there sees: what to XOR squares with, and its first feature."""
+    """Returns the view of a side by its king's square: the XOR mask for squares, and the first feature."""
     file = king & 7
     mirror = 7 if file < 4 else 0
     rank = (king >> 3) if side else 7 - (king >> 3)
@@ -41,7 +41,12 @@ def view_of(king: int64, side: int64) -> tuple[int64, int64]:
 
 @inlined
 def feature_of(man: int64, side: int64, turn: int64, first: int64) -> int64:
-    """Returns the feature of a man in a side's view; `man` is square | colour << 6 | kind << 7."""
+    """Returns the feature of a man in a side's view.
+
+    Args:
+      man: square | colour << 6 | kind << 7.
+      turn, first: the side's `view_of`.
+    """
     kind = man >> 7
     theirs = ((man >> 6) & 1) ^ side
     return first + kind * 128 + (0 if kind == KINGS else theirs * 64) + ((man & 63) ^ turn)
@@ -49,10 +54,10 @@ def feature_of(man: int64, side: int64, turn: int64, first: int64) -> int64:
 
 @inner
 def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> int64:
-    """Writes the men of a board that another one has not on the same square; returns how many.
+    """Writes the men of `board` that `other` does not have on the same squares; returns their number.
 
     Args:
-      board, other: positions, of which the first 8 words count.
+      board, other: positions; only the first 8 words are read.
       out: int64[32] out: square | colour << 6 | kind << 7 of each.
     """
     n = int64(0)
@@ -66,11 +71,11 @@ def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> in
     return n
 
 
-BOARD_WORDS = META  # what features depend on
-GONE = 32  # where in a list the men that left begin
+BOARD_WORDS = META  # the words of a position that features depend on
+GONE = 32  # offset in a list of the men that left
 LIST_WORDS = 64
-LISTS_WORDS = 2 * LIST_WORDS  # of `refresh_view` and `accumulate`
-SEEN = U(1)  # of a frame: its accumulators are there
+LISTS_WORDS = 2 * LIST_WORDS  # one for `refresh_view`, one for `accumulate`
+SEEN = U(1)  # KEPT of a frame with valid accumulators
 
 
 @inner
@@ -83,7 +88,7 @@ def row_at(weights: Pointer[int64], feature: int64) -> Pointer[int64]:
 def move_row(
     width: int64, out: Pointer[int64], base: Pointer[int64], more: Pointer[int64], less: Pointer[int64]
 ) -> None:
-    """Writes another accumulator plus a row and minus a row: what most moves are."""
+    """Writes `base` plus one row and minus one row; most moves need just this."""
     o, b, m, n = as_i16(out), as_i16(base), as_i16(more), as_i16(less)
     for i in range(width):
         o[i] = b[i] + m[i] - n[i]
@@ -103,7 +108,7 @@ def start_rows(
     less: Pointer[int64],
     less2: Pointer[int64],
 ) -> None:
-    """Writes another accumulator plus two rows and minus two rows."""
+    """Writes `base` plus two rows and minus two rows."""
     o, b = as_i16(out), as_i16(base)
     m, m2, n, n2 = as_i16(more), as_i16(more2), as_i16(less), as_i16(less2)
     for i in range(width):
@@ -129,9 +134,9 @@ def add_rows(
     less: Pointer[int64],
     less2: Pointer[int64],
 ) -> None:
-    """Adds two rows to an accumulator and takes two away.
+    """Adds two rows to an accumulator and subtracts two.
 
-    Not `start_rows` with `out` for `base`: where the two overlap, the compiler's code uses no vectors.
+    It is separate from `start_rows` because with `out` as `base` the compiler does not vectorize the loop.
     """
     o = as_i16(out)
     m, m2, n, n2 = as_i16(more), as_i16(more2), as_i16(less), as_i16(less2)
@@ -153,7 +158,7 @@ def add_rows(
 def row_of_man(
     weights: Pointer[int64], men: Pointer[int64], i: int64, n: int64, side: int64, turn: int64, first: int64
 ) -> Pointer[int64]:
-    """Returns the row of man i of n in a side's view, and behind the last one the row that adds nothing."""
+    """Returns the row of man i of n in a side's view; for i >= n, the row of zeros."""
     return row_at(weights, feature_of(men[i], side, turn, first) if i < n else int64(NOTHING))
 
 
@@ -168,10 +173,10 @@ def change_view(
     come: int64,
     gone: int64,
 ) -> None:
-    """Writes a side's accumulator of a position: that of another one, the men that came and those that left.
+    """Writes a side's accumulator of a position: `base`, plus the men that came, minus those that left.
 
     Args:
-      out, base: accumulators, not the same one.
+      out, base: two different accumulators.
       men: int64[LIST_WORDS]: `come` men at its beginning, `gone` men at GONE.
     """
     turn, first = view_of(king_of(s, side), side)
@@ -195,7 +200,7 @@ def change_view(
 
 @inner
 def copy_row(weights: Pointer[int64], source: Pointer[int64], target: Pointer[int64]) -> None:
-    """Copies an accumulator."""
+    """Copies an accumulator or a row."""
     for i in range(weights[ROW_WORDS]):
         target[i] = source[i]
 
@@ -204,12 +209,12 @@ def copy_row(weights: Pointer[int64], source: Pointer[int64], target: Pointer[in
 def refresh_view(
     weights: Pointer[int64], out: Pointer[int64], s: Position, side: int64, area: Pointer[uint64]
 ) -> None:
-    """Writes a side's accumulator of a position, from the last one with its king there."""
+    """Writes a side's accumulator of a position, from the last one with its king on that square."""
     words = int64(weights[ROW_WORDS])
     at = LISTS_WORDS + FRAMES * 2 * words + (side * 64 + king_of(s, side)) * (BOARD_WORDS + words)
     board = adv(area, at)
     kept = as_i64(adv(board, int64(BOARD_WORDS)))
-    if board[KINGS] == ZERO:  # the first time: an empty board
+    if board[KINGS] == ZERO:  # first use: start from the empty board
         copy_row(weights, row_at(weights, int64(EMPTY_BOARD)), kept)
     men = as_i64(area)
     come, gone = list_men(s, board, men), list_men(board, s, adv(men, GONE))
@@ -227,7 +232,7 @@ def accumulator_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, s
 
 @inner
 def accumulate(weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]) -> None:
-    """Makes the accumulators of the frame at a ply, if they are missing, from the nearest frame below."""
+    """Computes missing accumulators of the frame at a ply, from the nearest lower frame that has them."""
     below = ply
     while below >= 0 and stack[below * FRAME_WORDS + KEPT] != SEEN:
         below -= 1

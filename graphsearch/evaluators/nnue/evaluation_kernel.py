@@ -1,14 +1,15 @@
-"""Value and priors of a position from a network.
+"""Computes value and priors of a position with a network.
 
-Where nobody may castle, a position whose side to move has its king on the files a to d is seen in a mirror,
-as the network sees it: so ties in the order of moves are broken alike in it and its mirror image.
+If no side may castle and the king of the side to move is on files a to d, the kernel evaluates the mirror
+image of the position, as the network does: so move ordering breaks ties alike in both.
 
-1. Every move gets a logit from a policy network.
-2. The SEEN_MOVES that look best get a score: the quiescence search behind the move, over the network.
-3. To the best of them the SEEN_REPLIES replies that look best are tried, until one stays the best. Its score
-   is the value. On the reference positions the mean error of Q is .069 so, and .078 with the score of step 2.
-4. A prior is the softmax of a fitted sum: the logit, what the move loses against the best, and what its score
-   lost when it was searched deeper.
+1. The policy network gives every move a logit.
+2. The SEEN_MOVES moves with the highest logits get a score: a quiescence search over the network.
+3. The best of them is searched against its SEEN_REPLIES most likely replies, then the next best, until one
+   stays the best. Its score is the value. On the reference positions this gives a mean error of Q of .069,
+   against .078 with the score of step 2.
+4. The priors are the softmax of a fitted sum: the logit, the move's loss against the best move, and the drop
+   of its score in step 3.
 """
 
 from __future__ import annotations
@@ -64,20 +65,20 @@ from .layout import (
 from .quiescence_kernel import area_words, search
 from .value_map_kernel import chances_of
 
-LOSS_LIMIT = 1200  # in priors: larger losses are not told apart
+LOSS_LIMIT = 1200  # priors cut larger losses to this, in thousandths of a pawn
 UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
-LOGIT_UNIT = 1000.0  # of the integers that logits are kept as
-LOGIT_BIAS = 1 << 30  # makes them unsigned; they have 32 bits
+LOGIT_UNIT = 1000.0  # scale of logits stored as integers
+LOGIT_BIAS = 1 << 30  # makes them unsigned, in 32 bits
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
 FLIP_1, FLIP_2, FLIP_4 = U(0x5555555555555555), U(0x3333333333333333), U(0x0F0F0F0F0F0F0F0F)
-SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
+SEEN_AT = U(32)  # shift of the logit in a word; below it the squares, seen by the side to move, and the index
 
-# For the order of moves: features, logits, what the policy network needs
+# Offsets in the policy area: features, logits, the policy network's work area
 OWN, RAW, WORK = 0, MOST_FEATURES, MOST_FEATURES + 128
 POLICY_WORDS = WORK + WORK_WORDS
 
-# The work area: the stack of the search, the order of the moves and what finds it, the order of the replies,
-# the replies, the moves, each move's score with what it dropped, each move's logit; and the search's area,
+# Offsets in the work area: the search's stack, the order of the moves, the policy area, the order of the
+# replies, the replies, the moves, each move's score and drop, each move's logit; last the search's area,
 # whose size depends on the width
 ORDER = STACK_WORDS
 POLICY = ORDER + FRAME_WORDS
@@ -90,7 +91,7 @@ AREA = (LOGITS + 256 + 7) // 8 * 8
 
 
 def scratch_words(width: int) -> int:
-    """Returns the words of the work area for networks of a width."""
+    """Returns the number of words in the work area for networks of a width."""
     return AREA + area_words(width)
 
 
@@ -104,7 +105,7 @@ def order_by_policy(
     order: Pointer[uint64],
     area: Pointer[uint64],
 ) -> None:
-    """Fills a list with the moves of a position: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
+    """Fills the list of `order` with a word per move: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
     stm = side_to_move(s)
     white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
     own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
@@ -121,19 +122,19 @@ def order_by_policy(
 
 @inner
 def score_of(scratch: Pointer[uint64], i: int64) -> int64:
-    """Returns the first score of a move that was seen, for the side to move."""
+    """Returns the score of a searched move before its replies, seen by the side to move."""
     return int64(scratch[SCORES + i] & DROP_MASK) - BIAS
 
 
 @inner
 def drop_of(scratch: Pointer[uint64], i: int64) -> int64:
-    """Returns what the score of a move has lost by its replies."""
+    """Returns the drop of a move's score after the search of its replies, at least 0."""
     return max(int64(scratch[SCORES + i] >> DROP_AT) - 1, int64(0))
 
 
 @inner
 def index_in(word: uint64) -> int64:
-    """Returns the index of the move that a word of the order stands for."""
+    """Returns the index of the move in a word of an order."""
     return int64(word & U(0xFFFF))
 
 
@@ -147,7 +148,7 @@ def score_below(
     alpha: int64,
     beta: int64,
 ) -> int64:
-    """Returns the quiescence score behind a move of the frame at a ply, seen by who makes it."""
+    """Returns the quiescence score after a move of the frame at a ply, seen by the side that makes it."""
     child = adv(stack, (ply + 1) * FRAME_WORDS)
     make_move(T, adv(stack, ply * FRAME_WORDS), child, move)
     child[KEPT] = ZERO
@@ -158,9 +159,9 @@ def score_below(
 def score_moves(
     T: BoardTable, weights: Pointer[int64], moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]
 ) -> int64:
-    """Fills logits and scores of the moves, those that look best first; returns the best score.
+    """Writes the logits of all moves and the scores of the likeliest ones; returns the best score.
 
-    Scores more than LIMIT below the best are only bounds, at most that good.
+    Scores more than LIMIT below the best are upper bounds.
     """
     order = adv(scratch, ORDER)
     order_by_policy(T, weights, scratch, moves, n, order, adv(scratch, POLICY))
@@ -180,7 +181,11 @@ def score_moves(
 def refuted(
     T: BoardTable, weights: Pointer[int64], move: uint16, first: int64, least: int64, scratch: Pointer[uint64]
 ) -> int64:
-    """Returns the score of a move after the replies that look best; a bound if it is `least` or below."""
+    """Returns the score of a move after its likeliest replies; only a bound if it is `least` or below.
+
+    Args:
+      first: the move's score before the replies; the result is at most RISE above it.
+    """
     order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
     child = adv(scratch, FRAME_WORDS)
     make_move(T, scratch, child, move)
@@ -198,9 +203,9 @@ def refuted(
 
 @inner
 def best_unverified(scratch: Pointer[uint64]) -> int64:
-    """Returns the move with the best score among those that were seen but whose replies were not, or -1.
+    """Returns the index of the best-scored move with unsearched replies, -1 if there is none.
 
-    Of equal ones it is the first in the order, so that a position and its mirror image are searched alike.
+    Of equal moves it returns the first in the order, so a position and its mirror image are searched alike.
     """
     order = adv(scratch, ORDER)
     best, at = ZERO, int64(-1)
@@ -216,9 +221,9 @@ def best_unverified(scratch: Pointer[uint64]) -> int64:
 def verify_best(
     T: BoardTable, weights: Pointer[int64], moves: Pointer[uint16], scratch: Pointer[uint64]
 ) -> int64:
-    """Looks at the replies to the best moves until one stays the best; returns its score.
+    """Searches the replies to the best moves until one stays the best; returns its score.
 
-    A score rises by at most RISE; where it drops by more than LIMIT, it is a bound.
+    A score rises by at most RISE; a drop of more than LIMIT is only a bound.
     """
     top = int64(-FAR)
     for _ in range(weights[VERIFIED_MOVES]):
@@ -234,7 +239,7 @@ def verify_best(
 
 @inner
 def flip_files(squares: uint64) -> uint64:
-    """Returns a set of squares with the files mirrored: the bits of each byte in the opposite order."""
+    """Returns a bitboard with the files mirrored: reverses the bits of each byte."""
     out = ((squares >> U(1)) & FLIP_1) | ((squares & FLIP_1) << U(1))
     out = ((out >> U(2)) & FLIP_2) | ((out & FLIP_2) << U(2))
     return ((out >> U(4)) & FLIP_4) | ((out & FLIP_4) << U(4))
@@ -242,16 +247,16 @@ def flip_files(squares: uint64) -> uint64:
 
 @inner
 def is_mirrored(s: Position) -> bool:
-    """Returns whether a position is seen in a mirror."""
+    """Returns whether the kernel evaluates the mirror image of a position instead."""
     king = ctz(s[KINGS] & s[WHITE + side_to_move(s)])
     return king & 7 < 4 and (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS) == ZERO
 
 
 @inner
 def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]) -> Pointer[uint16]:
-    """Writes a position and its moves into the work area, mirrored if it is seen so; returns the moves.
+    """Writes a position and its moves into the work area, mirrored if `is_mirrored`; returns the moves.
 
-    The key word stays, which nothing here reads.
+    It copies the key unchanged; nothing here reads it.
     """
     seen = as_u16(adv(scratch, ROOT_MOVES))
     copy_words(s, scratch, PW)
@@ -278,7 +283,7 @@ def search_moves(
     n: int64,
     scratch: Pointer[uint64],
 ) -> tuple[int64, int64]:
-    """Fills each move's logit and score; returns the position's score, and the best first score."""
+    """Writes each move's logit and score; returns the position's score and the best score before replies."""
     seen = write_root(s, moves, n, scratch)
     scratch[KEPT] = ZERO
     best = score_moves(T, weights, seen, n, scratch)
@@ -287,16 +292,16 @@ def search_moves(
 
 @inner
 def chances(score: int64) -> float64:
-    """Returns a value in [-1, 1] of a score, as gentle as people's results: lichess's curve.
+    """Returns the expected result in [-1, 1] of a score, by lichess's curve, fitted to human games.
 
-    Q of the value map would not tell moves of a won position apart.
+    The value map's Q would hardly distinguish the moves of a won position.
     """
     return math.tanh(score * HALF_LICHESS)
 
 
 @inner
 def logit_of(fitted: Pointer[int64], scratch: Pointer[uint64], i: int64, best: int64) -> float64:
-    """Returns the logit of a move."""
+    """Returns the logit of a move's prior; `best`: the best score before replies."""
     total = fitted[POLICY_LOGITS] * (int64(scratch[LOGITS + i]) - LOGIT_BIAS) / LOGIT_UNIT
     if scratch[SCORES + i] == UNSEEN:
         return SCALAR_UNIT * (total - fitted[POLICY_UNSEEN])
@@ -326,16 +331,16 @@ def evaluate_position(
     priors: Pointer[float32],
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
-    """Returns Q and the chance of a draw, as `value_of_score`; writes the priors.
+    """Returns Q and the draw probability, as `value_of_score` does; writes the priors.
 
     Args:
       T: the board's table.
-      weights: int64, a network packed as `layout` says.
+      weights: int64, a network packed as in `layout`.
       s: the position, 10 words.
       moves: its legal moves in the generator's order, uint16[n].
       n: their number, > 0.
       priors: float32[n] out; sums to 1, each above 0.
-      scratch: uint64[scratch_words(width)], zeros at first, then always used with the same weights.
+      scratch: uint64[scratch_words(width)], zeros before the first call; always used with the same weights.
     """
     fitted = adv(weights, weights[FITTED_AT])
     score, best = search_moves(T, weights, s, moves, n, scratch)

@@ -1,4 +1,4 @@
-"""`nnue:FILE|PROGRAM`: a network of Stockfish, searched by this program's kernels; no engine runs."""
+"""`nnue:FILE|PROGRAM`: a Stockfish network that this program's kernels evaluate; no engine runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from . import layout
 from .file import Network
 from .program import network_of
 
-REVISION = 3  # raise when the code changes what it answers with the same network and numbers
+REVISION = 3  # raise when the code's results change for the same network and numbers
 MAPPING = "nnue-wdl"
 FITTED = Path(__file__).with_name("fitted.json")
 
 
 class NnueEvaluator(KernelEvaluator):
-    """V and P of a network of Stockfish, by quiescence and a look at the best moves and replies.
+    """Computes V and P with a Stockfish network: quiescence search plus the best moves and replies.
 
     Attributes:
-      identity: the network's hash, and that of what turns its scores into V and P.
+      identity: the network's hash, and a hash of the numbers and code that turn scores into V and P.
       network: the network.
       temperature: of the policy.
     """
@@ -36,12 +36,12 @@ class NnueEvaluator(KernelEvaluator):
         """Reads a network.
 
         Args:
-          source: a `.nnue` file, or a program that has a network and knows `export_net`.
+          source: a `.nnue` file, or a program with a network and the command `export_net`.
           temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
-          threads: how many evaluate at once, 0 for as many as there are cores.
+          threads: number of evaluating threads, 0 for all cores.
 
         Raises:
-          EvaluatorError: if there is no such file or program, it has no network, or not one of a known form.
+          EvaluatorError: if the file or program does not exist, or has no network of a known architecture.
         """
         self.network = network_of(source)
         self.weights = prepared(self.network)
@@ -57,14 +57,14 @@ class NnueEvaluator(KernelEvaluator):
 
     @property
     def batch_kernel(self) -> BatchKernel:
-        """The kernel of the network, with working memory for its width."""
+        """The network's kernel, with the size of its work area."""
         from .evaluation_kernel import evaluate_batch, scratch_words
 
         return BatchKernel(evaluate_batch, scratch_words(self.network.architecture.width))
 
 
 def prepared(network: Network) -> NDArray[np.int64]:
-    """Returns a network's weights with the numbers of `fitted.json`."""
+    """Writes the numbers of `fitted.json` into a network's weights; returns the weights."""
     weights = network.weights
     fitted = json.loads(FITTED.read_text(encoding="utf-8"))
     weights[layout.EFFORT_AT : layout.EFFORT_AT + len(fitted["effort"])] = fitted["effort"]

@@ -1,13 +1,13 @@
 """Reads networks of Stockfish 15.1 to 17.1 (`.nnue`).
 
     version   u32 0x7AF32F20
-    hash      u32, of the architecture: it says the width, and so all that follows
-    text      u32 length, and so many bytes
+    hash      u32, of the architecture: determines the width, and so the layout of the rest
+    text      u32 length, then that many bytes
     features  u32 hash | biases int16[width] | weights int16[22528][width] | material int32[22528][8]
     8 stacks  u32 hash | int32[16], int8[16][width] | int32[32], int8[32][32] | int32[1], int8[32]
 
 All numbers are little-endian. From Stockfish 16 on, each of the three arrays of the features is packed: the
-text COMPRESSED_LEB128, a u32 number of bytes, and so many bytes of LEB128.
+text COMPRESSED_LEB128, a u32 number of bytes, then that many bytes of LEB128.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_BYTES = 5  # of a number of 32 bits
 
 
 def decode(data: bytes) -> tuple[NDArray[np.int64], bytes]:
-    """Returns the signed numbers of some bytes, and the bytes of one that does not end there.
+    """Decodes signed LEB128; returns the numbers, and the bytes of an incomplete last one.
 
     Raises:
       ValueError: if a number has more than MOST_BYTES.
@@ -62,14 +62,20 @@ def decode(data: bytes) -> tuple[NDArray[np.int64], bytes]:
 POLICY_FILE = "policy.bin"
 VERSION = 0x7AF32F20
 PACKED = b"COMPRESSED_LEB128"
-TEXT_MOST = 1 << 16  # of the description; those known have 75
+TEXT_MOST = 1 << 16  # bytes of the description; the known ones have 75
 ALIGNMENT = 64  # in memory, in bytes
 WORD_MASK = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A network's form. `pawn`: what the engine calls 100 centipawns with all men on the board."""
+    """A network's architecture.
+
+    Attributes:
+      engines: the Stockfish versions that use it.
+      width: numbers in an accumulator.
+      pawn: network output that the engine shows as 100 centipawns with all men on the board.
+    """
 
     engines: str
     width: int
@@ -77,12 +83,12 @@ class Architecture:
 
     @property
     def features_hash(self) -> int:
-        """The hash of the features."""
+        """The hash at the start of the features."""
         return 0x7F234CB8 ^ (2 * self.width)
 
     @property
     def stack_hash(self) -> int:
-        """The hash of a stack, folded layer by layer."""
+        """The hash at the start of each stack, folded layer by layer."""
         found = 0xEC42E90D ^ (2 * self.width)
         for outputs, is_last in ((FIRST, False), (SECOND, False), (1, True)):
             found = ((0xCC03DAE4 + outputs) & WORD_MASK) ^ (found >> 1) ^ (found << 31 & WORD_MASK)
@@ -91,7 +97,7 @@ class Architecture:
 
     @property
     def hash(self) -> int:
-        """The hash of the whole.
+        """The hash of the whole network.
 
         >>> hex(ARCHITECTURES[0].hash), hex(ARCHITECTURES[3].hash)
         ('0x1c102ef2', '0x1c1020f2')
@@ -111,11 +117,11 @@ KNOWN = ", ".join(f"{one.hash:#010x} ({one.engines})" for one in ARCHITECTURES)
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network, packed as `layout` says.
+    """A network, packed as in `layout`.
 
     Attributes:
-      architecture: its form. description: what its makers wrote into it.
-      sha256: of its file, hex.
+      architecture: its architecture. description: the text in its file.
+      sha256: hash of its file, in hex.
       weights: int64, the header first.
     """
 
@@ -126,10 +132,10 @@ class Network:
 
 
 def read_network(path: str | os.PathLike[str]) -> Network:
-    """Returns the network of a file.
+    """Reads a network from a file.
 
     Raises:
-      EvaluatorError: if it cannot be read, is damaged, or is no network of a known form.
+      EvaluatorError: if the file cannot be read, is damaged, or holds no network of a known architecture.
     """
     try:
         with open_file(Path(path).expanduser()) as file:
@@ -144,7 +150,7 @@ def read_network(path: str | os.PathLike[str]) -> Network:
 
 
 def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
-    """Returns an array of words that begins at a multiple of 64 bytes, for speed: 5 % of an evaluation."""
+    """Returns an array of 8-byte words, aligned to 64 bytes; the alignment saves 5 % of an evaluation."""
     room: NDArray[Any] = np.zeros(count + ALIGNMENT // 8, dtype)
     begin = -room.ctypes.data % ALIGNMENT // 8
     return room[begin : begin + count]
@@ -152,12 +158,12 @@ def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
 
 @cache
 def _order_of_moves() -> NDArray[np.int64]:
-    """Returns the policy network with which `fitted.json` was fitted: `builtin` may have a newer one."""
+    """Returns the policy network that `fitted.json` was fitted with; `builtin` may have a newer one."""
     return read_networks(files(__package__).joinpath(POLICY_FILE).read_bytes(), POLICY_FILE).words
 
 
 def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
-    """Returns an array for a network: the header, zeros, and behind them the network that orders moves."""
+    """Returns the array of a network without its weights: header, zeros, then the policy network."""
     width, policy = architecture.width, _order_of_moves()
     stacks_at = HEADER_WORDS + ROWS * layout.row_words(width)
     fitted_at = stacks_at + STACKS * layout.stack_words(width)
@@ -172,7 +178,7 @@ def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
 
 
 def rows_of(weights: NDArray[np.int64]) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
-    """Returns what all rows add, `[ROWS, width]`, and of material, `[ROWS, 8]`: views."""
+    """Returns views of all rows: the accumulator part `[ROWS, width]`, and the material part `[ROWS, 8]`."""
     width, words, at = (int(weights[i]) for i in (layout.WIDTH, layout.ROW_WORDS, layout.ROWS_AT))
     rows = weights[at : at + ROWS * words].reshape(ROWS, words)
     material = rows.view(np.int32)[:, width // 2 : width // 2 + STACKS]
@@ -180,9 +186,9 @@ def rows_of(weights: NDArray[np.int64]) -> tuple[NDArray[np.int16], NDArray[np.i
 
 
 def stack_of(weights: NDArray[np.int64], i: int) -> dict[str, NDArray[Any]]:
-    """Returns the layers of one stack by name, biases by output, weights by output and input: views.
+    """Returns views of the layers of one stack by name: biases by output, weights by output and input.
 
-    Inputs are cut into pairs, `[outputs, pairs, 2]`, outputs of the second layer into sixteens.
+    Inputs are in pairs, `[outputs, pairs, 2]`; outputs of the second layer are in groups of sixteen.
     """
     width, words = int(weights[layout.WIDTH]), int(weights[layout.STACK_WORDS])
     stack = weights[int(weights[layout.STACKS_AT]) + i * words :][:words]
@@ -206,14 +212,10 @@ class _Reader:
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
         self._digest = hashlib.sha256()
-        self._ahead = b""  # read, but not taken yet
+        self._ahead = b""  # bytes read ahead of the current position
 
     def network(self) -> Network:
-        """Returns the network.
-
-        Raises:
-          EvaluatorError: if it is damaged or unknown.
-        """
+        """Reads the whole network; raises EvaluatorError if it is damaged or its architecture unknown."""
         architecture, description = self._header()
         weights = empty_weights(architecture)
         self._features(architecture, weights)

@@ -1,4 +1,4 @@
-"""The layers behind the accumulators: from two sums of rows to what the network says."""
+"""The layers after the accumulators: from the two accumulators to the network's output."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .layout import (
     WIDTH,
 )
 
-MOST = 127  # the most that a clipped value is
+MOST = 127  # the largest clipped value
 MOST_BITS = 7
 WEIGHT_BITS = 6
-SQUARE_MOST = 1 << 13  # more than what is clipped when it is squared, and its square has 32 bits
+SQUARE_MOST = 1 << 13  # its square fits in 32 bits and is clipped anyway
 OUTPUT_SCALE = 16
-SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # of the first layer's last sum
-# words of the work area; the inputs come last, int16[width + 2], and behind them places for `add_products`
+SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # scale of the first layer's last sum
+# offsets in the work area, in words; last the inputs, int16[width + 2], and the places for `add_products`
 SUMS = 0  # int32[FIRST]
 SECOND_INPUT = SUMS + FIRST // 2  # int16[SECOND_INPUTS + 2]
 SECOND_SUMS = SECOND_INPUT + SECOND_INPUTS // 4 + 8  # int32[SECOND]
@@ -34,7 +34,7 @@ INPUTS = SECOND_SUMS + SECOND // 2
 
 
 def work_words(width: int) -> int:
-    """Returns the words of the work area."""
+    """Returns the number of words in the work area."""
     return INPUTS + width // 4 + 1 + width // 8 + 2
 
 
@@ -49,13 +49,13 @@ def activate(half: int64, accumulator: Pointer[int16], out: Pointer[int16]) -> N
 
 @inlined
 def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
-    """Returns the room for `add_products` in the work area."""
+    """Returns the places for `add_products` in the work area."""
     return as_u16(adv(work, INPUTS + (width >> 2) + 1))
 
 
 @inner
 def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> None:
-    """Writes the first layer's sums, and what the second one makes of them: squared, then plain, clipped."""
+    """Writes the first layer's sums, and the second one's inputs: sums squared, then plain, all clipped."""
     bias, weights = as_i32(adv(stack, int64(FIRST_BIAS))), as_i16(adv(stack, int64(FIRST_WEIGHTS)))
     inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
     out = as_i16(adv(work, int64(SECOND_INPUT)))
@@ -72,13 +72,13 @@ def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> No
 
 @inner
 def clipped(total: int32) -> int16:
-    """Returns a layer's sum as the next one takes it."""
+    """Returns the next layer's input for a layer's sum: scaled and clipped to 0..127."""
     return int16(min(max(int32(total >> int32(WEIGHT_BITS)), int32(0)), int32(MOST)))
 
 
 @inner
 def other_layers(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> int64:
-    """Returns the last layer's sum."""
+    """Runs the second and last layer; returns the last layer's sum."""
     bias, weights = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
     last, inputs = as_i16(adv(stack, int64(LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
     sums, places = as_i32(adv(work, int64(SECOND_SUMS))), places_at(work, width)
@@ -94,7 +94,7 @@ def other_layers(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> i
 
 @inner
 def whole(a: int64, b: int64) -> int64:
-    """Returns a / b without its fraction, as C divides; b > 0."""
+    """Returns a / b rounded towards 0, as in C; b > 0."""
     return a // b if a >= 0 else -(-a // b)
 
 
@@ -102,11 +102,12 @@ def whole(a: int64, b: int64) -> int64:
 def output(
     weights: Pointer[int64], ours: Pointer[int64], theirs: Pointer[int64], i: int64, work: Pointer[int64]
 ) -> int64:
-    """Returns what the network says of two accumulators, the side to move's first.
+    """Returns the network's output for two accumulators, in the network's unit, seen by the side to move.
 
     Args:
-      i: of the stack.
-      work: int64[work_words(width)], zeros at first.
+      ours, theirs: accumulators of the side to move and of the other side.
+      i: index of the stack.
+      work: int64[work_words(width)], zeros before the first call.
     """
     width = int64(weights[WIDTH])
     stack = adv(weights, int64(weights[STACKS_AT]) + i * int64(weights[STACK_WORDS]))

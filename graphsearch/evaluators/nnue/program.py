@@ -1,7 +1,7 @@
-"""The network of an engine: asked for once (`export_net`), then kept among the caches.
+"""Gets the network of an engine once (`export_net`), then from the cache folder.
 
-networks/HASH.nnue       a network, by its SHA-256
-networks/PROGRAM.txt     by the SHA-256 of the program: the HASH of its network
+networks/HASH.nnue       a network; HASH is its SHA-256
+networks/PROGRAM.txt     the HASH of a program's network; PROGRAM is a SHA-256 of program and arguments
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .layout import NNUE_SUFFIX
 
 EXPORT_SECONDS = 60.0
 LARGE, SMALL = f"large{NNUE_SUFFIX}", f"small{NNUE_SUFFIX}"
-# From 16.1 on Stockfish has a second, small network, and wants a name for it. It judges lopsided positions
-# faster, not better, and is not used here.
+# From 16.1 on Stockfish has a second, small network, and requires a file name for it. It evaluates lopsided
+# positions faster, not better; we do not use it.
 REQUEST = f"export_net {LARGE} {SMALL}\nquit\n"
 
 
@@ -30,7 +30,7 @@ def network_of(text: str) -> Network:
     """Returns the network of a `.nnue` file, or of a program such as `stockfish`.
 
     Raises:
-      EvaluatorError: if there is no such file or program, it has no network, or not one of a known form.
+      EvaluatorError: if the file or program does not exist, or has no network of a known architecture.
     """
     path = Path(text).expanduser()
     if path.suffix == NNUE_SUFFIX or (path.is_file() and "/" in text and not _is_executable(path)):
@@ -53,7 +53,7 @@ def _hash_file(program: Program, folder: Path) -> Path:
 
 
 def _cached(program: Program, folder: Path) -> Network | None:
-    """Returns the network that a program gave earlier; None if it did not, or the file is another by now."""
+    """Returns a program's network from the cache; None if it is missing or its hash does not match."""
     try:
         digest = read_regular(_hash_file(program, folder), owned=True).decode("ascii").strip()
         network = read_network(folder / f"{digest}{NNUE_SUFFIX}")
@@ -72,7 +72,7 @@ def _exported(program: Program, folder: Path) -> Network:
                 f" 17.1 do; a network in a file is nnue:FILE{NNUE_SUFFIX}"
             )
         network = read_network(given)
-        with suppress(OSError):  # where that is a folder it is not kept
+        with suppress(OSError):  # if that path is a folder, the network is not cached
             given.replace(folder / f"{network.sha256}{NNUE_SUFFIX}")
     write_whole(_hash_file(program, folder), f"{network.sha256}\n".encode())
     return network

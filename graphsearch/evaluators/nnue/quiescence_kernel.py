@@ -1,4 +1,4 @@
-"""The quiescence search over a network, whose accumulators follow the line."""
+"""Quiescence search over a network; updates the accumulators along the line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_STATIC = LEAST_MATE - 1
 
 
 def area_words(width: int) -> int:
-    """Returns the words that a network's search needs behind its stack."""
+    """Returns the number of words of a network's search area, which follows its stack."""
     accumulators = FRAMES * 2 * row_words(width)
     return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + row_words(width)) + work_words(width)
 
@@ -29,7 +29,7 @@ def area_words(width: int) -> int:
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
-    """Returns what the network says of the position in a frame, in thousandths of a pawn."""
+    """Returns the network's score of a frame's position in thousandths of a pawn, for the side to move."""
     accumulate(weights, stack, ply, area)
     frame = adv(stack, ply * FRAME_WORDS)
     stm = side_to_move(frame)
@@ -62,7 +62,7 @@ def scores(
 
     Args:
       positions: uint64[B * 10].
-      quiet: int64[2]: window of the quiescence search; two equal numbers for the network's word alone.
+      quiet: int64[2]: window of the quiescence search; two equal numbers: the network's score alone.
       out: int64[B] out.
       scratch: uint64[STACK_WORDS + area_words(width)].
     """

@@ -1,6 +1,6 @@
-"""From scores to chances: two logistic curves, whose widths depend on phase and material.
+"""Maps scores to win and loss probabilities by two logistic curves with widths by phase and material.
 
-numbers    int64, millionths: the factor of scores, MAP_TERMS of the draw's width, MAP_TERMS of the noise
+numbers    int64, millionths: factor of scores | MAP_TERMS of the draw width | MAP_TERMS of the noise
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ def opposite_bishops(s: Position) -> bool:
 
 @inner
 def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
-    """Returns the logarithm of one width of the value map: linear in phase, material and its kind.
+    """Returns the logarithm of one width of the value map: a fitted sum over phase and material.
 
-    `numbers` are its MAP_TERMS; the side that the score favours counts as the strong one.
+    Args:
+      numbers: the MAP_TERMS terms of this width.
+      score: its sign selects the strong side, whose pawns are a term.
     """
     stm = side_to_move(s)
     strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
@@ -59,7 +61,7 @@ def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
 
 @inner
 def chances_of(numbers: Pointer[int64], s: Position, score: int64) -> tuple[float64, float64]:
-    """Returns the chances to win and to lose of a score in thousandths of a pawn, as `chances`."""
+    """Returns the win and loss probability of a score in thousandths of a pawn, as `chances` does."""
     a = math.exp(map_exponent(adv(numbers, DRAW_WIDTH), s, score))
     b = math.exp(map_exponent(adv(numbers, NOISE), s, score))
     x = score * 0.001 * SCALAR_UNIT * numbers[0]

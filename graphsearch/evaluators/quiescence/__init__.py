@@ -1,1 +1,1 @@
-"""The quiescence search of evaluators that run in kernels, over any static evaluation."""
+"""Quiescence search for kernel evaluators, over any static evaluation."""

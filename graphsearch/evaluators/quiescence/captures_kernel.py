@@ -1,4 +1,4 @@
-"""Captures of the quiescence search: which are legal and worth it, in which order, and what they exchange."""
+"""Captures of the quiescence search: lists and orders the promising ones, and computes static exchanges."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ from ...position.words import (
 )
 
 BIAS = 1 << 20  # makes scores and keys unsigned
-PLAIN_VALUES = np.array([1000, 3200, 3400, 5000, 9500, 50_000, 0], np.int64)  # of exchanges and move order
+PLAIN_VALUES = np.array([1000, 3200, 3400, 5000, 9500, 50_000, 0], np.int64)  # by kind; thousandths of a pawn
 PROMOTION_GAIN = 8500
-# a word of a list of moves: bit 0 DOUBTFUL | 16-31 the move, seen by its side | 32-63 what it is worth
+# a word of a list of moves: bit 0 DOUBTFUL | 16-31 the move, seen by its side | 32-63 the order key
 ORDER_AT, LISTED_AT, LISTED_MASK = U(32), U(16), U(0xFFFF)
-DOUBTFUL = ONE  # marks a word whose mover is worth more than its gain: only the exchange tells
+DOUBTFUL = ONE  # the mover is worth more than the gain: the capture may lose the exchange
 LAST_RANKS = U(0xFF000000000000FF)
 BYTES_1, BYTES_2 = U(0x00FF00FF00FF00FF), U(0x0000FFFF0000FFFF)  # every second byte, or pair of bytes
 
 
 @inner
 def get(frame: Pointer[uint64], i: int64) -> int64:
-    """Returns a signed word."""
+    """Reads a signed word of a frame."""
     return int64(frame[i]) - BIAS
 
 
 @inner
 def put(frame: Pointer[uint64], i: int64, value: int64) -> None:
-    """Writes a signed word."""
+    """Writes a signed word of a frame."""
     frame[i] = U(int64(value) + BIAS)
 
 
 @inner
 def attackers_of(T: BoardTable, s: Position, sq: int64, occupied: uint64) -> uint64:
-    """Returns the pieces of both sides that attack a square."""
+    """Returns the men of both sides that attack a square, given the occupied squares."""
     out = T[KN + sq] & s[KNIGHTS] | T[KI + sq] & s[KINGS]
     out |= T[PA + 64 + sq] & s[PAWNS] & s[WHITE] | T[PA + sq] & s[PAWNS] & s[BLACK]
     out |= rook_attacks(T, sq, occupied) & (s[ROOKS] | s[QUEENS])
@@ -73,7 +73,7 @@ def attackers_of(T: BoardTable, s: Position, sq: int64, occupied: uint64) -> uin
 
 @inner
 def least_of(s: Position, pieces: uint64) -> int64:
-    """Returns the least kind among some pieces, 6 if there are none."""
+    """Returns the least valuable kind among `pieces`, 6 if there are none."""
     for kind in range(6):
         if s[kind] & pieces:
             return kind
@@ -82,7 +82,7 @@ def least_of(s: Position, pieces: uint64) -> int64:
 
 @inlined
 def flip_ranks(squares: uint64) -> uint64:
-    """Returns a set of squares with the ranks mirrored: its bytes in the opposite order."""
+    """Returns a bitboard with the ranks mirrored: reverses the bytes."""
     out = ((squares >> U(8)) & BYTES_1) | ((squares & BYTES_1) << U(8))
     out = ((out >> U(16)) & BYTES_2) | ((out & BYTES_2) << U(16))
     return (out >> U(32)) | (out << U(32))
@@ -90,10 +90,10 @@ def flip_ranks(squares: uint64) -> uint64:
 
 @inner
 def nearest_of(pieces: uint64, side: int64) -> uint64:
-    """Returns the first of some squares as a side sees them, from its own first rank on.
+    """Returns the first square of a bitboard in a side's order, which starts at its own first rank.
 
-    Which of two equal men takes first can decide an exchange, by what stands behind it: so Black's choice is
-    the mirror image of White's, and a position and its colour flip are worth the same.
+    The choice between two equal men can decide an exchange, because of the sliders behind them. So Black's
+    choice is the mirror image of White's, and a position and its colour flip have the same value.
     """
     if side == 0:
         return pieces & ~(pieces - ONE)
@@ -103,10 +103,14 @@ def nearest_of(pieces: uint64, side: int64) -> uint64:
 
 @inner
 def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint64]) -> int64:
-    """Returns what a move wins by captures on its target square, in thousandths (static exchange)."""
+    """Returns the static exchange value of a move: its gain by captures on the target square.
+
+    Args:
+      gains: scratch, one word for each capture of the exchange.
+    """
     start, target = from_square(m), to_square(m)
     side = side_to_move(s)
-    if (s[WHITE + side] >> U(target)) & ONE:  # castling, the king taking his rook
+    if (s[WHITE + side] >> U(target)) & ONE:  # castling: king takes own rook
         return int64(0)
     mover = piece_at(s, start)
     victim = piece_at(s, target)
@@ -139,9 +143,9 @@ def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint6
 
 @inner
 def capture_loses(T: BoardTable, s: Position, m: int64 | uint16) -> bool:
-    """Returns whether `exchange` of a capture (not en passant, no promotion) is below 0, as soon as it shows.
+    """Returns whether `exchange` of a capture (not en passant, no promotion) is below 0; stops early.
 
-    `debt` is what the side to capture next would stay behind by, if it stopped.
+    `debt` is the amount by which the side that captures next is behind if it stops.
     """
     start, target = from_square(m), to_square(m)
     debt = PLAIN_VALUES[man_at(s, start)] - PLAIN_VALUES[victim_at(s, target)]
@@ -169,7 +173,7 @@ def capture_loses(T: BoardTable, s: Position, m: int64 | uint16) -> bool:
 
 @inner
 def capture_gain(s: Position, m: uint16 | int64) -> int64:
-    """Returns the plain worth of what a move takes or becomes; 0 for a quiet move."""
+    """Returns the value of a move's capture and promotion, for move order; 0 for a quiet move."""
     target = to_square(m)
     gain = int64(0)
     if (s[BLACK - side_to_move(s)] >> U(target)) & ONE:
@@ -183,34 +187,34 @@ def capture_gain(s: Position, m: uint16 | int64) -> int64:
 
 @inner
 def flip_move(m: int64 | uint16, stm: int64) -> uint16:
-    """Returns a move seen by the side to move: Black's ranks are mirrored; its own inverse."""
+    """Returns a move in the view of the side to move: mirrors the ranks for Black; its own inverse."""
     return uint16(m ^ (stm * (56 | 56 << 6)))
 
 
 @inner
 def key_of(m: int64 | uint16, stm: int64, kind: int64, gain: int64) -> uint64:
-    """Returns the word that orders a move: worth of the gain, lesser piece first, then squares.
+    """Returns the word that orders a move: by gain, then by lesser piece, then by squares.
 
-    The squares break ties as the side to move sees them: a position and its colour flip are searched alike.
+    The squares are in the side to move's view, so a position and its colour flip are searched alike.
     """
     return (U(gain * 8 - kind + BIAS) << ORDER_AT) | (U(flip_move(m, stm)) << LISTED_AT)
 
 
 @inner
 def listed_move(word: uint64, stm: int64) -> uint16:
-    """Returns the move of a word that `key_of` made."""
+    """Returns the move in a word of `key_of`."""
     return flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), stm)
 
 
 @inner
 def order_key(s: Position, m: uint16, gain: int64) -> uint64:
-    """Returns `key_of` a move, its piece looked up."""
+    """Returns `key_of` a move; looks up its piece."""
     return key_of(m, side_to_move(s), man_at(s, from_square(m)), gain)
 
 
 @inner
 def worth_taking(s: Position, them: uint64, floor: int64) -> uint64:
-    """Returns the enemies whose plain value is above a floor."""
+    """Returns the men among `them` with a value above `floor`."""
     if floor < PLAIN_VALUES[0]:
         return them
     out = them & ~s[PAWNS]
@@ -222,7 +226,7 @@ def worth_taking(s: Position, them: uint64, floor: int64) -> uint64:
 
 @inner
 def pinned_of(T: BoardTable, s: Position, king: int64, stm: int64) -> uint64:
-    """Returns the men that stand alone between their king, who is not in check, and an enemy slider."""
+    """Returns the men pinned to their king, which is not in check."""
     us, them = s[WHITE + stm], s[BLACK - stm]
     pinned = ZERO
     snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & them
@@ -292,7 +296,7 @@ def _list_pawns(
     floor: int64,
     pinned: uint64,
 ) -> int64:
-    """Appends captures or pushes of pawns that come from `target + back`; on the last rank they queen."""
+    """Appends captures or pushes of pawns from `target + back`; on the last rank only queen promotions."""
     stm = side_to_move(s)
     king = ctz(s[KINGS] & s[WHITE + stm])
     while targets:
@@ -335,10 +339,10 @@ def _list_pawn_moves(
 def list_captures(
     T: BoardTable, s: Position, out: Pointer[uint64], floor: int64, pinned: uint64, king: int64, stm: int64
 ) -> int64:
-    """Writes the words of captures and promotions to queens that gain more than `floor`; returns how many.
+    """Writes the words of captures and queen promotions that gain more than `floor`; returns their number.
 
-    The side to move must not be in check. A word is `key_of` the move, with DOUBTFUL where the exchange has
-    still to tell whether the capture loses.
+    The side to move must not be in check. A word is `key_of` the move, with DOUBTFUL set if the capture may
+    lose the exchange.
     """
     victims = worth_taking(s, s[BLACK - stm], floor)
     n = _list_pieces(T, s, out, int64(0), victims, pinned, king, stm)
@@ -362,7 +366,7 @@ def list_captures(
 
 @inner
 def has_legal_move(T: BoardTable, s: Position, moves: Pointer[uint16], pinned: uint64, stm: int64) -> bool:
-    """Returns whether a side that is not in check can move; `moves` is room for a list of moves."""
+    """Returns whether the side to move, not in check, has a legal move; `moves`: scratch for a move list."""
     us, free = s[WHITE + stm], ~(s[WHITE] | s[BLACK])
     pawns = s[PAWNS] & us & ~pinned
     if (pawns << U(8) if stm == 0 else pawns >> U(8)) & free:

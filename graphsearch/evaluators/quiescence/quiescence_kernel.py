@@ -2,8 +2,8 @@
 
     stack    FRAMES frames, one for each ply | room for a list of moves | NODES
 
-A search may begin at any of the lower frames (`first`); what lies below it are the positions that led there,
-for static evaluations that are cheaper to update than to make.
+A search may begin at a higher frame (`first`). The frames below it hold the positions that led there, for
+static evaluations that are cheaper to update than to compute.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from .captures_kernel import (
 
 DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of alpha
 
-# A frame: the position, the position that its best line ends in, the state of its loop, its list of moves.
+# A frame: the position, the end of its best line, the state of its loop, its list of moves.
 LEAF = PW
-# as arguments, plain numbers would each compile anew
+# int64: as plain ints each value would compile its own version of `get` and `put`
 ALPHA, BETA, BEST = int64(2 * PW), int64(2 * PW + 1), int64(2 * PW + 2)
 NEXT, COUNT = 2 * PW + 3, 2 * PW + 4
-KEPT = 2 * PW + 5  # of the static evaluation, whatever it keeps of the position; 0 when it is new
+KEPT = 2 * PW + 5  # owned by the static evaluation; 0 in a new frame
 LIST = 2 * PW + 6
 FRAME_WORDS = LIST + 256
-MAX_PLY = 16  # from where a search begins
+MAX_PLY = 16  # from the first ply of a search
 FRAMES = MAX_PLY + 3
 MOVES = FRAMES * FRAME_WORDS
-NODES = MOVES + 64  # behind 256 moves of 16 bits: the nodes of the last search, its first included
+NODES = MOVES + 64  # after 256 moves of 16 bits: the node count of the last search, including the first node
 STACK_WORDS = (NODES + 8) // 8 * 8
 
 
 @inner
 def list_all(frame: Pointer[uint64], moves: Pointer[uint16], n: int64) -> None:
-    """Fills the frame's list with the words of all moves."""
+    """Fills the frame's list with the words of `n` moves."""
     for i in range(n):
         frame[LIST + i] = order_key(frame, moves[i], capture_gain(frame, moves[i]))
     frame[COUNT] = U(n)
@@ -56,7 +56,7 @@ def list_all(frame: Pointer[uint64], moves: Pointer[uint16], n: int64) -> None:
 
 @inner
 def take_best(frame: Pointer[uint64]) -> uint64:
-    """Returns the word with the highest key left in the frame's list, which moves on."""
+    """Removes the highest word from the rest of the frame's list and returns it."""
     i = int64(frame[NEXT])
     best = i
     for j in range(i + 1, int64(frame[COUNT])):
@@ -71,14 +71,14 @@ def take_best(frame: Pointer[uint64]) -> uint64:
 
 @inner
 def copy_words(source: Pointer[uint64], target: Pointer[uint64], n: int64) -> None:
-    """Copies words."""
+    """Copies `n` words."""
     for i in range(n):
         target[i] = source[i]
 
 
 @inner
 def expand_all(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], ply: int64) -> None:
-    """Lists every move of a frame; mate and stalemate become its best score."""
+    """Lists every move of a frame; in mate or stalemate sets its best score."""
     n = generate_moves(T, frame, moves)
     best = int64(-FAR)
     if n == 0:
@@ -90,7 +90,7 @@ def expand_all(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], pl
 
 @inner
 def expand_captures(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], best: int64) -> None:
-    """Lists the captures to try in a frame that stands at `best`; stalemate becomes its best score."""
+    """Lists the captures to try in a frame with static score `best`; in stalemate sets its score to 0."""
     stm = side_to_move(frame)
     king = ctz(frame[KINGS] & frame[WHITE + stm])
     pinned = pinned_of(T, frame, king, stm)
@@ -105,7 +105,7 @@ def expand_captures(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16
 
 @inner
 def close_frame(frame: Pointer[uint64], child: Position, keeps_leaf: bool) -> None:
-    """Takes the score of a finished child into the frame above it."""
+    """Updates a frame with the score of its finished child."""
     score = -get(child, BEST)
     if score <= get(frame, BEST):
         return
@@ -123,12 +123,13 @@ def quiescence_over(
 ) -> Callable[
     [BoardTable, Pointer[int64], Pointer[uint64], Pointer[uint64], int64, int64, int64, int64, bool], int64
 ]:
-    """Returns the inner function `search` of a quiescence search over a static evaluation.
+    """Returns the inner function `search`: quiescence search over a static evaluation.
 
     Args:
       static_at: an inner function of (T, weights, stack, ply, area) that returns the score of the position in
-        the frame at `ply`, in thousandths of a pawn, seen by its side to move, which is not in check. The
-        positions of the line lie in the frames below; each has a word `KEPT`, 0 at first, for what it keeps.
+        the frame at `ply`, in thousandths of a pawn, seen by its side to move, which is not in check unless
+        the search has reached MAX_PLY. The frames below hold the line's positions. Each frame has a word
+        `KEPT` for the static evaluation's own use, 0 at first.
     """
 
     @inner
@@ -141,7 +142,7 @@ def quiescence_over(
         above: int64,
         full: bool,
     ) -> None:
-        """Sets a frame's best score to what it is before any move, and lists the moves to try."""
+        """Sets a frame's best score before any move, and lists the moves to try."""
         frame = adv(stack, ply * FRAME_WORDS)
         moves = as_u16(adv(stack, MOVES))
         frame[NEXT] = ZERO
@@ -170,9 +171,9 @@ def quiescence_over(
     ) -> int64:
         """Returns the score of the position in the frame `first` (0 to 2), seen by the side to move there.
 
-        Tries every move on the first `depth` plies and in check, else captures and promotions that the
-        exchange does not lose. `stack[NODES]` becomes the number of positions entered. If `keeps_leaf`, the
-        position that the score comes from is left at `LEAF` of that frame.
+        Tries every move on the first `depth` plies and in check, otherwise captures and promotions that do
+        not lose the exchange. Sets `stack[NODES]` to the number of positions visited. With `keeps_leaf`,
+        writes the position at the end of the best line to `LEAF` of that frame.
         """
         root = adv(stack, first * FRAME_WORDS)
         put(root, ALPHA, alpha)

@@ -1,1 +1,1 @@
-"""`uci:PROGRAM`: any engine that speaks UCI, as an evaluator."""
+"""`uci:PROGRAM`: any UCI engine as an evaluator."""

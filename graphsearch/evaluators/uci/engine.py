@@ -1,11 +1,11 @@
-"""One engine process: started, asked, and ended, by python-chess's `chess.engine` on an event loop.
+"""Starts, queries and ends one engine process with python-chess's `chess.engine`, on an event loop.
 
     UciEngine.start -> uci, uciok, setoption ..., isready, readyok
     UciEngine.search -> [ucinewgame, isready, readyok,] position, go -> the lines with a score, and the move
 
-python-chess parses every `info` line into moves and objects, which for 30 lines a depth takes as long as the
-engine thinks. So it is told to parse none; `Channel` keeps the lines as text, and `scores.py` reads those few
-that count.
+python-chess parses every `info` line into moves and objects; with 30 lines per depth this takes as long as
+the engine's search. So we turn its parsing off: `Channel` keeps the lines as text, and `scores.py` parses
+only the few that count.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ...base.errors import EvaluatorError
 from .program import Program
 
 HANDSHAKE_SECONDS = 10.0
-READY_SECONDS = 60.0  # for the first isready: an engine may load a network then
+READY_SECONDS = 60.0  # for the first isready: an engine may load a network here
 QUIT_SECONDS = 1.0
 KILL_SECONDS = 5.0
-KEPT_LINES = 20_000  # with a score, of one search: 90 depths of the position with the most moves
-MOST_BYTES = 1 << 20  # of a line; no engine's is a hundredth of it
+KEPT_LINES = 20_000  # lines with a score of one search: 90 depths of the position with the most moves
+MOST_BYTES = 1 << 20  # of a line; engines print less than a hundredth of this
 LAST_WORDS = 3  # lines of stderr that an error shows
 
-# Run between fork and the engine, on Linux: the kernel then kills an engine whose parent was killed, also one
-# that does not mind the end of its input. Between fork and exec itself (`preexec_fn`) nothing is safe while
-# other threads run. Python ignores some signals, and that would be inherited.
+# Runs before the engine in its process, on Linux: it makes the kernel kill the engine if the parent is
+# killed, even an engine that ignores the end of its input. `preexec_fn` is not safe while other threads run.
+# The script also restores the signals that Python ignores, which the engine would inherit.
 GUARD = """
 import os, signal, sys
 for name in ("SIGPIPE", "SIGXFSZ"):
@@ -51,16 +51,16 @@ except OSError as error:
     sys.exit(error.strerror)
 """
 
-# what an engine prints besides the protocol is of no interest to the user of this program
+# output of an engine outside the protocol does not concern the user
 logging.getLogger("chess.engine").addHandler(logging.NullHandler())
 
 
 class EngineFailureError(Exception):
-    """What an engine did wrong, as the end of a sentence that begins with its name."""
+    """An engine's failure; the message completes a sentence that begins with the engine's name."""
 
 
 class Channel(chess.engine.UciProtocol):
-    """python-chess's protocol, which keeps what the engine says about its search as text."""
+    """python-chess's protocol, extended to keep the engine's `info` lines as text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,13 +70,13 @@ class Channel(chess.engine.UciProtocol):
         self.exited = asyncio.Event()
 
     def listen(self) -> asyncio.Future[tuple[list[str], str]]:
-        """Returns the future answer to the next `go`: the lines with a score, and the best move as text."""
+        """Returns the future result of the next `go`: the lines with a score, and the best move as text."""
         self.lines.clear()
         self.found = self.loop.create_future()
         return self.found
 
     def line_received(self, line: str) -> None:
-        """Keeps a line if it says a score; the line with the best move completes the answer."""
+        """Keeps a line with a score; a `bestmove` line completes the result."""
         if " score " in line:
             self.lines.append(line.strip())
         elif line.lstrip().startswith("bestmove") and self.found and not self.found.done():
@@ -89,20 +89,20 @@ class Channel(chess.engine.UciProtocol):
             self.last_words.append(line.strip()[:200])
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        """Reads on; an engine that prints without end and without lines is cut off."""
+        """Reads output; fails the search if the engine prints more than MOST_BYTES without a newline."""
         super().pipe_data_received(fd, data)
         if len(self.buffer[fd]) > MOST_BYTES:
             self.buffer[fd].clear()
             self._fail("printed a line of more than a megabyte")
 
     def process_exited(self) -> None:
-        """Notes the end of the process, and ends what it had started, which may hold its pipes open."""
+        """Records the end of the process, and kills its child processes, which may keep its pipes open."""
         self.exited.set()
         assert self.transport is not None
         _kill_group(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the answer that will not come."""
+        """Fails the pending result."""
         super().connection_lost(exc)
         self._fail(self.ending())
 
@@ -111,7 +111,7 @@ class Channel(chess.engine.UciProtocol):
             self.found.set_exception(EngineFailureError(what))
 
     def ending(self) -> str:
-        """Returns how the process ended, with its last words."""
+        """Describes how the process ended, with its last lines on stderr."""
         code = self.returncode.result() if self.returncode.done() else None
         how = (
             "ended" if code is None else f"ended with code {code}" if code >= 0 else f"died of {_name(-code)}"
@@ -128,7 +128,7 @@ def _name(number: int) -> str:
 
 
 class UciEngine:
-    """A running engine; all of it belongs to one event loop."""
+    """A running engine; use it on one event loop only."""
 
     def __init__(self, program: Program, transport: asyncio.SubprocessTransport, channel: Channel) -> None:
         self._program = program
@@ -138,7 +138,7 @@ class UciEngine:
 
     @property
     def name(self) -> str:
-        """What the engine calls itself, with its version."""
+        """The engine's name for itself, with its version."""
         return self._channel.id.get("name", self._program.path.name)
 
     @property
@@ -148,7 +148,7 @@ class UciEngine:
 
     @property
     def most_lines(self) -> int:
-        """The most lines that it searches at once (MultiPV)."""
+        """The largest number of lines of one search (MultiPV)."""
         option = self._channel.options.get("MultiPV")
         return 1 if option is None else option.max or 1
 
@@ -160,10 +160,10 @@ class UciEngine:
     # ---------------------------------------------------------- start
     @classmethod
     async def start(cls, program: Program) -> UciEngine:
-        """Returns the engine of a program, after its handshake.
+        """Starts a program and completes the UCI handshake.
 
         Raises:
-          EngineFailureError: if it cannot be started, or is no UCI engine.
+          EngineFailureError: if the program cannot be started, or is no UCI engine.
         """
         try:
             transport, channel = await Channel.popen(_guarded(program.command), start_new_session=True)
@@ -209,27 +209,27 @@ class UciEngine:
             raise EngineFailureError(f"did not accept its options: {error}") from None
 
     def _forget_defaults(self, options: chess.engine.ConfigMapping) -> None:
-        """Spares python-chess the comparison of all options with what is set, before every search."""
+        """Removes unset options from python-chess's target, which it compares before every search."""
         target = self._channel.target_config
         for name in [name for name in target if name not in options]:
             del target[name]
 
     # ---------------------------------------------------------- search
     def new_game(self) -> None:
-        """Has the engine forget, before the next search, all that it knows."""
+        """Makes the next search send `ucinewgame` first, so that the engine clears its state."""
         self._game = object()
 
     async def search(
         self, board: chess.Board, limit: chess.engine.Limit, *, seconds: float, lines: int = 1
     ) -> list[str]:
-        """Returns the `info` lines with a score, in order; after a failure the engine can only be killed.
+        """Searches a position; returns the `info` lines with a score, in order.
 
         Args:
-          board: the position, alone: its moves so far are not sent.
-          limit: when it ends. seconds: to wait for it. lines: MultiPV.
+          board: the position, without a move stack.
+          limit: of the search. seconds: timeout. lines: MultiPV.
 
         Raises:
-          EngineFailureError: if it hangs, ends, or answers a move that is not legal.
+          EngineFailureError: if the engine hangs, ends, or returns an illegal move; the caller must kill it.
         """
         channel = self._channel
         answer = channel.listen()
@@ -246,25 +246,25 @@ class UciEngine:
             raise EngineFailureError(f"failed: {error}") from None
         finally:
             if answer.done() and not answer.cancelled():
-                answer.exception()  # seen, also if something else failed first
+                answer.exception()  # retrieve it, or asyncio warns if something else failed first
         _check_move(board, best)
         return found
 
     # ---------------------------------------------------------- end
     async def quit(self) -> None:
-        """Asks the engine to end, and ends it if it does not."""
+        """Sends `quit`, then kills the engine if it does not end."""
         with contextlib.suppress(TimeoutError, OSError, chess.engine.EngineError):
             async with asyncio.timeout(QUIT_SECONDS):
                 await self._channel.quit()
         await self.kill()
 
     async def kill(self) -> None:
-        """Ends the engine and whatever it started."""
-        if not self._channel.exited.is_set():  # its number may be another's by now
+        """Kills the engine and its child processes."""
+        if not self._channel.exited.is_set():  # after the exit its process id may be reused
             _kill_group(self._transport)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
-                await self._channel.exited.wait()  # `close` before would reap it: asyncio warns of that
+                await self._channel.exited.wait()  # an earlier `close` would reap it, and asyncio would warn
         self._transport.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
@@ -272,7 +272,7 @@ class UciEngine:
 
 
 def _kill_group(transport: asyncio.SubprocessTransport) -> None:
-    """Kills a process and what it started; where there are no process groups, the process alone."""
+    """Kills a process and its child processes; on systems without process groups, the process alone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(transport.get_pid(), signal.SIGKILL)
@@ -281,7 +281,7 @@ def _kill_group(transport: asyncio.SubprocessTransport) -> None:
 
 
 def _guarded(command: list[str]) -> list[str]:
-    """Returns the command line that ends with this process, where that can be had."""
+    """Returns the command line, on Linux with GUARD before it, so that the engine dies with this process."""
     if sys.platform == "linux" and sys.executable and not getattr(sys, "frozen", False):
         return [sys.executable, "-I", "-S", "-c", GUARD, *command]
     return command
@@ -301,5 +301,5 @@ def _check_move(board: chess.Board, text: str) -> None:
 
 
 def failure(program: Program, what: str) -> EvaluatorError:
-    """Returns the error that says what an engine did."""
+    """Returns an error about an engine; `what` completes a sentence that begins with its name."""
     return EvaluatorError(f"the engine {program.label} {what}")

@@ -1,4 +1,4 @@
-"""The evaluator: an engine's program, its identity, and batches through its processes."""
+"""The UCI evaluator: finds an engine's program and evaluates batches with its processes."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 Part = Literal["both", "value", "policy"]
 PARTS = ("both", "value", "policy")
-NETWORK_OPTIONS = ("evalfile", "evalfilesmall", "weightsfile")  # name a file that decides the answers
-SHOWN_HEX = 16  # digits of a further file's hash in the identity
+NETWORK_OPTIONS = ("evalfile", "evalfilesmall", "weightsfile")  # options that name a network file
+SHOWN_HEX = 16  # digits of the hash of such a file in the identity
 SHOW_WDL, CHESS960 = "uci_showwdl", "uci_chess960"
-MOVE_NUMBER = 32  # in the FEN that an engine gets: a record has none
+MOVE_NUMBER = 32  # in the FEN for an engine, as a record has no move number
 
-# names of the maps from scores to V and to P; a map that changes needs another name
+# names of the maps from scores to V and to P; rename a map when it changes
 OWN_WDL = f"engine-wdl-at-move-{MOVE_NUMBER}"
 CP_WDL = f"cp-logistic-{WIN_CP:g}-{WIN_SCALE:g}"
 POLICY = "policy-lichess-cp"
 
 
 class UciEvaluator(Evaluator):
-    """V and P of any engine that speaks UCI.
+    """Evaluates positions with any UCI engine.
 
     V is the last exact score of a search with one line, as WDL: the engine's own if it has the option
     UCI_ShowWDL, else by `scores.cp_wdl`. P is the softmax of the Q of all moves. Engines run in `workers`
     processes, until `close` or the end of the program.
 
     Attributes:
-      identity: the program's hash, the name that the engine gives itself, and what else decides the answers.
-      settings: how the engine is asked.
-      program: what is run.
+      identity: the program's hash, the engine's name, and the options and files that change results.
+      settings: of the searches.
+      program: the engine's program.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class UciEvaluator(Evaluator):
 
         Args:
           program: a name on PATH, a path, or a command line.
-          part: `value`: priors are uniform and no search is made for them; `policy`: V is a draw.
+          part: `value`: uniform priors without a search; `policy`: V is a draw.
           settings: default: `UciSettings()`.
-          options: of the engine, by its names in any case.
+          options: those of the engine; case of the names is ignored.
 
         Raises:
           EvaluatorError: if the program is missing, cannot be started, or is no UCI engine.
-          InvalidParameterError: for an option that the engine does not have, or a value that is none of it.
+          InvalidParameterError: if the engine does not have an option, or does not allow its value.
         """
         from .pool import EnginePool, Question
 
@@ -76,7 +76,7 @@ class UciEvaluator(Evaluator):
         self.settings = settings or UciSettings()
         self.program = find_program(program)
         self._part = part
-        # one position for each engine; with several, a second one for those that answer first
+        # one position for each engine; with several, a second one, so that fast engines do not idle
         self.batch_size = self.settings.workers * (2 if self.settings.workers > 1 else 1)
         question = Question(self.settings, value=part != "policy", policy=part != "value")
         configure = partial(_engine_options, given=dict(options or {}), label=self.program.label)
@@ -92,13 +92,13 @@ class UciEvaluator(Evaluator):
 
     @classmethod
     def from_options(cls, program: str, options: Mapping[str, str], part: Part = "both") -> UciEvaluator:
-        """Returns an evaluator with options given as texts, its own and the engine's.
+        """Returns an evaluator with options as texts, its own and the engine's.
 
-        Options of the part that is not asked for are read, checked, and without effect.
+        It checks the options of an unused part, but they have no effect.
 
         Raises:
           EvaluatorError: as the constructor does.
-          InvalidParameterError: for a name that neither has, or a value that does not fit.
+          InvalidParameterError: if neither has an option, or a value is invalid.
         """
         settings, others = read_options(options)
         return cls(program, part=part, settings=settings, options=others)
@@ -107,8 +107,8 @@ class UciEvaluator(Evaluator):
         """Returns WDL and priors of every position.
 
         Raises:
-          EvaluatorError: if an engine fails at a position and, restarted, fails again; for a position of
-            Chess960 if it does not play that.
+          EvaluatorError: if an engine fails at a position and, after a restart, fails again; or if a position
+            is Chess960 and the engine does not support it.
         """
         from .engine import failure
 
@@ -124,11 +124,11 @@ class UciEvaluator(Evaluator):
         return Evaluation(wdl, np.concatenate(priors).astype(np.float32))
 
     def processes(self) -> list[int]:
-        """Returns the process ids of the engines that run."""
+        """Returns the process ids of the running engines."""
         return self._pool.processes
 
     def close(self) -> None:
-        """Ends the engines; the evaluator cannot be used any more."""
+        """Ends the engines; the evaluator cannot be used afterwards."""
         self._finalizer()
 
     # ---------------------------------------------------------- identity
@@ -142,7 +142,7 @@ class UciEvaluator(Evaluator):
         return EvaluatorIdentity("uci", file_digest(self.program.path), options, mapping)
 
     def _own_options(self) -> dict[str, str | int | float | bool]:
-        """Returns how the engine is asked, as far as that decides what is asked of it."""
+        """Returns the settings of the searches that this evaluator's part uses."""
         found: dict[str, str | int | float | bool] = {"reproducible": self.settings.reproducible}
         if self._part != "both":
             found["part"] = self._part
@@ -157,7 +157,7 @@ class UciEvaluator(Evaluator):
     def _program_options(
         self, engine: UciEngine, set_options: chess.engine.ConfigMapping
     ) -> dict[str, str | int | float | bool]:
-        """Returns what the program's hash does not cover: its arguments, what runs a script, its network."""
+        """Returns identity options beyond the program's hash: arguments, a script's interpreter, files."""
         program, found = self.program, dict[str, str | int | float | bool]()
         if program.arguments:
             found["arguments"] = shlex.join(program.arguments)

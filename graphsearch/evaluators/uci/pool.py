@@ -1,16 +1,15 @@
-"""Engine processes side by side: one event loop in a thread of its own, a batch split over them.
+"""A pool of engine processes on one event loop, which has its own thread; splits a batch among the engines.
 
     evaluate() ---- the positions ---> supervisor ---> a task of the loop <-> engine
     (any thread) <-- the answers ------    ^---------- a task of the loop <-> engine
 
-Who does what, and what becomes of a position whose engine failed, is decided by `workers/supervisor.py`: an
-engine is replaced, and asked once more. It hands out on the loop's thread, so no position waits for another
-thread.
+`workers/supervisor.py` assigns positions to engines. If an engine fails, it replaces the engine and tries the
+position once more. It assigns on the loop's thread, so no position waits for another thread.
 
     V   one search with one line; its last exact score
     P   softmax(Q of every move / temperature); the Q of all moves from one search of all lines (MultiPV)
 
-An engine that cannot show as many lines as there are moves is asked about the position after each move.
+An engine with fewer lines than there are moves searches the position after each move instead.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from .program import Program
 from .scores import Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
 from .settings import UciSettings
 
-NEUTRAL = WDL(0.0, 1.0, 0.0)  # the value of a part that is not asked for one
+NEUTRAL = WDL(0.0, 1.0, 0.0)  # the value if only P is used
 MATES, DRAWS = Score(0, mate=1), Score(0, wdl=(0, 1000, 0))  # moves that end the game
 
 
 @dataclass(frozen=True, slots=True)
 class EngineAnswer:
-    """One position's answer: WDL, and priors `[moves]` in the order of its moves."""
+    """The evaluation of one position: WDL, and priors `[moves]` in the order of its moves."""
 
     wdl: WDL
     priors: NDArray[np.float64]
@@ -53,17 +52,17 @@ class EngineAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What positions are asked for: V, P or both, and how."""
+    """The request for a position: V, P or both, and the settings of the searches."""
 
     settings: UciSettings
     value: bool = True
     policy: bool = True
 
     async def ask(self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]) -> EngineAnswer:
-        """Returns one engine's answer about one position.
+        """Evaluates one position with one engine.
 
         Raises:
-          EngineFailureError: if the engine fails; then it can only be killed.
+          EngineFailureError: if the engine fails; the caller must then kill it.
         """
         if self.settings.reproducible:
             engine.new_game()
@@ -72,7 +71,7 @@ class Question:
 
     async def _value(self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]) -> WDL:
         score = await self._score(engine, board, self.value_limit)
-        if score is None and len(moves) == 1:  # some answer a forced move without a search
+        if score is None and len(moves) == 1:  # some engines play a forced move without a search
             score = await self._after(engine, board, moves[0], self.value_limit)
         if score is None:
             raise EngineFailureError("gave no score")
@@ -80,7 +79,7 @@ class Question:
 
     @property
     def value_limit(self) -> chess.engine.Limit:
-        """What ends the search for V."""
+        """The limit of the search for V."""
         if self.settings.depth:
             return chess.engine.Limit(depth=self.settings.depth)
         return chess.engine.Limit(nodes=self.settings.nodes)
@@ -92,7 +91,7 @@ class Question:
     async def _after(
         self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: chess.engine.Limit
     ) -> Score:
-        """Returns the score of a move, from the rules or a search of the position after it."""
+        """Returns the score of a move: by the rules if it ends the game, else by a search after it."""
         child = board.copy(stack=False)
         child.push(move)
         child.clear_stack()
@@ -116,7 +115,7 @@ class Question:
     async def by_lines(
         self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]
     ) -> list[Score]:
-        """Returns the score of every move from one search of all lines; of those left out, from their own."""
+        """Returns the score of every move from one search of all lines; searches missing moves alone."""
         limit = chess.engine.Limit(depth=self.settings.policy_depth)
         found = await engine.search(board, limit, seconds=self.settings.timeout, lines=len(moves))
         scores = scores_by_move(found, len(moves))
@@ -133,7 +132,7 @@ class Question:
 
     @property
     def _limit_after(self) -> chess.engine.Limit:
-        """What ends the search of the position after a move: one ply less than for the moves together."""
+        """The limit of the search after a move: one ply less than that of the search of all lines."""
         return chess.engine.Limit(depth=max(1, self.settings.policy_depth - 1))
 
 
@@ -151,7 +150,7 @@ CLOSE_SECONDS = 10.0
 
 Position = tuple[chess.Board, Sequence[chess.Move]]
 
-Configure = Callable[[UciEngine], chess.engine.ConfigMapping]  # the options to set, of those it declares
+Configure = Callable[[UciEngine], chess.engine.ConfigMapping]  # returns the options to set in an engine
 
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
@@ -165,7 +164,7 @@ class _Positions(Batch):
 
 @dataclass(eq=False)
 class _Row(Part):
-    """A position of a batch; `did` is what engines did over it."""
+    """A position of a batch; `did` describes the failures of engines that evaluated it."""
 
     batch: _Positions
     row: int
@@ -173,7 +172,7 @@ class _Row(Part):
     did: list[str] = field(default_factory=list)
 
     def failure(self, program: Program) -> EvaluatorError:
-        """Returns the error that says what the engines did."""
+        """Returns the error with the engines' failures."""
         first, *rest = self.did
         again = "".join(
             ", and so it did once restarted" if did == first else f", and, restarted, {did}" for did in rest
@@ -182,10 +181,11 @@ class _Row(Part):
 
 
 class EngineTask:
-    """An engine as a worker: a task of the loop starts it, asks it, and ends it.
+    """An engine as a worker: a task on the loop starts it, sends it positions, and ends it.
 
     Attributes:
-      pid: of its process, 0 until it is started. alive_since: never, as the handshake has its own limits.
+      pid: process id, 0 until the engine is started. alive_since: always inf; the handshake has its own
+        timeouts.
       engine: None until it is ready.
     """
 
@@ -207,11 +207,11 @@ class EngineTask:
         self._life = asyncio.run_coroutine_threadsafe(self._live(), loop)
 
     def send(self, message: object) -> None:
-        """Asks about a position."""
+        """Sends a position, or `Leave`."""
         self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
 
     def kill(self) -> None:
-        """Ends the engine at once, whatever it does."""
+        """Kills the engine at once."""
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
@@ -230,7 +230,7 @@ class EngineTask:
             self._lost(how)
 
     async def _serve(self) -> str:
-        """Answers until it is told to leave; returns what the engine did wrong."""
+        """Evaluates positions until `Leave`; returns the engine's failure, empty for none."""
         try:
             self.engine = await self._started()
             self.pid = self.engine.process
@@ -240,15 +240,15 @@ class EngineTask:
                 self._heard(await self._question.ask(self.engine, *row.position))
         except EngineFailureError as error:
             return str(error)
-        except Exception as error:  # such as an option that the engine does not have
+        except Exception as error:  # for example an option that the engine does not have
             self._heard(failure_of(error))
         return ""
 
 
 class EnginePool(BatchSupervisor[_Row]):
-    """Engines on a loop; all methods may be called from any thread."""
+    """Engines on an event loop. Any thread may call the public methods."""
 
-    most_lost = 2  # engines over one position
+    most_lost = 2  # engines that may fail at one position
     is_eager = False
 
     def __init__(self, program: Program, configure: Configure, question: Question, workers: int) -> None:
@@ -263,11 +263,7 @@ class EnginePool(BatchSupervisor[_Row]):
         self._thread.start()
 
     def first_engine(self) -> UciEngine:
-        """Returns the first worker's engine, started.
-
-        Raises:
-          EvaluatorError: if it cannot be.
-        """
+        """Starts the first worker's engine and returns it; raises EvaluatorError if it cannot start."""
         self.start(1)
         worker = self.seats[0].worker
         assert isinstance(worker, EngineTask)
@@ -275,17 +271,17 @@ class EnginePool(BatchSupervisor[_Row]):
         return worker.engine
 
     def answers(self, positions: Sequence[Position]) -> list[EngineAnswer]:
-        """Returns the answers to all positions, in their order.
+        """Returns the evaluations of all positions, in their order.
 
         Raises:
-          EvaluatorError: if an engine fails at a position and, restarted, fails again.
+          EvaluatorError: if an engine fails at a position and, after a restart, fails again.
         """
         batch = _Positions(positions)
         self.do(batch, [_Row(batch, row, position) for row, position in enumerate(positions)])
         return [answer for answer in batch.answers if answer is not None]
 
     def leave(self) -> None:
-        """Ends all engines and the thread, whatever they are at."""
+        """Ends all engines and the thread, also during a batch."""
         self.end(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
@@ -298,11 +294,11 @@ class EnginePool(BatchSupervisor[_Row]):
         return EngineTask(self._loop, self._started, self._question, heard=heard, lost=lost)
 
     async def _started(self) -> UciEngine:
-        """Returns an engine that is ready.
+        """Starts and configures an engine.
 
         Raises:
-          EngineFailureError: if it cannot be started, or is not what the others were: its answers must not be
-            mixed with theirs.
+          EngineFailureError: if the engine cannot be started, or has another name than the others: results of
+            different engines must not be mixed.
         """
         engine = await UciEngine.start(self._program)
         try:
@@ -316,10 +312,10 @@ class EnginePool(BatchSupervisor[_Row]):
         return engine
 
     def _next(self, seat: Seat[_Row]) -> _Row | None:
-        """Returns the next position if answers do not depend on the order, else the seat's own next one."""
+        """Returns the next waiting position; if results depend on the order, only one of the seat's own."""
         if self._any_order:
             starting = sum(other.worker is not None and not other.is_ready for other in self.seats)
-            return super()._next(seat) if len(self.waiting) > starting else None  # each of them gets one
+            return super()._next(seat) if len(self.waiting) > starting else None  # leave one for each of them
         own = (row for row in self.waiting if row.row % len(self.seats) == seat.number)
         row = next(own, None)
         if row is not None:
@@ -344,8 +340,11 @@ class EnginePool(BatchSupervisor[_Row]):
         self._fail(assignment.batch, assignment.failure(self._program))
 
     def _lost_at_start(self, seat: Seat[_Row], how: str) -> None:
-        """An engine that does not start is not started again; what it was restarted for is told with it."""
-        if seat.error is not None or not how:  # it has said what failed
+        """Sets the seat's error: an engine that fails to start is not started again.
+
+        The error includes the failures at the position that the engine was restarted for.
+        """
+        if seat.error is not None or not how:  # the error is already known
             return
         given_back = next((row for row in self.waiting if row.did), None)
         if given_back is None:

@@ -1,4 +1,4 @@
-"""Which program is meant: its file, its arguments, and what makes it the same program as another."""
+"""Finds an engine's program: its file, its arguments, and the files that belong to its identity."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from ...base.errors import EvaluatorError, EvaluatorFileError
 from ...base.limits import open_file
 
-GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # where distributions put engines; not on every PATH
+GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # distributions install engines here; not on every PATH
 SHEBANG = b"#!"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to start: what the user wrote, its file, and the arguments behind it."""
+    """A program to start: the user's text, its file, and its arguments."""
 
     label: str
     path: Path
@@ -33,11 +33,11 @@ class Program:
 def find_program(text: str) -> Program:
     """Returns the program of a command line such as `stockfish` or `"./lc0 --weights=x"`.
 
-    A name without a slash is looked for on PATH, then where distributions put games. Words are split as in
-    a shell, unless all of the text is the path of a file.
+    It searches for a name without a slash on PATH, then in GAME_FOLDERS. It splits words as a shell does,
+    unless the whole text is the path of a file.
 
     Raises:
-      EvaluatorError: if there is no such file, or it is not executable.
+      EvaluatorError: if the file does not exist or is not executable.
     """
     whole = Path(text).expanduser()
     words = [text] if os.sep in text and whole.is_file() else _split(text)
@@ -84,17 +84,17 @@ def file_digest(path: Path) -> str:
 
 
 def interpreter_of(path: Path) -> str:
-    """Returns what runs a script, from its first line; empty for any other program."""
+    """Returns the interpreter line of a script; empty for any other program."""
     with open_file(path) as handle:
         first = handle.readline(256)
     return first[2:].decode(errors="replace").strip() if first.startswith(SHEBANG) else ""
 
 
 def named_file(value: str, program: Program, *, given: bool) -> Path | None:
-    """Returns the file that a value names; None for none.
+    """Returns the file that an option or argument names; None if there is none.
 
-    A value that the user gave is seen from here or from the program's folder; a default from there alone, or
-    the identity would depend on where the user stands.
+    A value from the user (`given`) may be relative to the current folder or to the program's folder; a
+    default only to the latter, or the identity would depend on the current folder.
     """
     if not value:
         return None

@@ -1,11 +1,11 @@
-"""What an engine's `info` lines say: one score a move, and what it is worth as Q and as WDL.
+"""Parses the scores in an engine's `info` lines, and converts them to Q and WDL.
 
     info depth 7 multipv 2 score cp 31 lowerbound wdl 60 935 5 nodes 812 pv e2e4 e7e5
                                  |  |             |                          |
-                                 centipawns,      UCI_ShowWDL, per mille     the move that it is of
-                                 exact without a word behind it
+                                 centipawns,      UCI_ShowWDL, per mille     the scored move
+                                 exact unless a bound follows
 
-All of it is seen by the side to move.
+All values are seen by the side to move.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from dataclasses import dataclass
 
 from ...position.values import WDL, wdl_from_q
 
-# V of engines without WDL: a win is sigmoid((cp - WIN_CP) / WIN_SCALE), a loss the same of -cp. Fitted by
-# hand, once, to reference WDL, from the cp of Toga II 3.0, Glaurung 2.2 and Ethereal 12.00; its
-# cross-entropy is 0.233, that of Stockfish 14's model at move 32 0.246, of lc0's cp with 70 % draws 0.325.
+# V of engines without WDL: win is sigmoid((cp - WIN_CP) / WIN_SCALE), loss the same of -cp. Fitted by hand
+# once, to reference WDL, from the cp of Toga II 3.0, Glaurung 2.2 and Ethereal 12.00. Its cross-entropy is
+# 0.233, that of Stockfish 14's model at move 32 is 0.246, that of lc0's cp with 70 % draws 0.325.
 WIN_CP = 110.0
 WIN_SCALE = 40.0
 
-# P: Q = 2 sigmoid(POLICY_SLOPE * cp) - 1, lichess's formula. WDL is flat where most moves are, near equality:
-# priors from it are further from the reference, whatever the temperature (docs/contributing/benchmarks.md).
+# P: Q = 2 sigmoid(POLICY_SLOPE * cp) - 1, lichess's formula. WDL is flat near equality, where most moves are:
+# priors from it are further from the reference at any temperature (docs/contributing/benchmarks.md).
 POLICY_SLOPE = 0.00368208
 
-MOST_CERTAIN = 0.99  # |Q| of what is not proven; mates lie beyond
+MOST_CERTAIN = 0.99  # largest |Q| without a mate
 MATE_STEP = 1e-4  # of Q for each move to the mate
-MATE_MOVES = 99  # those further away are worth as much as this one
+MATE_MOVES = 99  # longer mates have the same Q
 
-EXACT, LOWER, UPPER = 0, 1, 2  # what a score is
+EXACT, LOWER, UPPER = 0, 1, 2  # kinds of a score
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Score:
     """One score of one line, seen by the side to move.
 
     Attributes:
-      cp: centipawns; of a mate without meaning.
-      mate: moves to the mate, negative if it is suffered; None for none.
+      cp: centipawns; meaningless for a mate.
+      mate: moves to the mate, negative if the side to move is mated; None for no mate.
       wdl: per mille, None if the line has none.
       kind: EXACT, or LOWER or UPPER for a bound.
-      depth: plies, as the engine counts them; 0 if it does not say.
+      depth: plies, as the engine counts them; 0 if the line has none.
       move: UCI; empty if the line has no pv.
     """
 
@@ -55,7 +55,7 @@ class Score:
 
 
 def parse_score(line: str) -> Score | None:
-    """Returns the score of an `info` line; None if it has none, or one that cannot be read.
+    """Parses the score of an `info` line; returns None if it has none, or an invalid one.
 
     >>> parse_score("info depth 5 score cp -7 upperbound nodes 100 pv e2e4 e7e5")
     Score(cp=-7, mate=None, wdl=None, kind=2, depth=5, move='e2e4')
@@ -95,10 +95,10 @@ def _wdl(head: list[str]) -> tuple[int, int, int] | None:
 
 
 def best_known(scores: Iterable[Score]) -> Score | None:
-    """Returns which of one line's scores counts: the last exact one of the greatest depth.
+    """Returns the final score of a line: the last exact one of the greatest depth.
 
-    If there are bounds only, the last of the greatest depth: the value is there or beyond it, and nothing
-    nearer to it is known. None if there is no score at all.
+    Without an exact score it returns the last bound of the greatest depth, the best information there is.
+    Without any score it returns None.
 
     >>> best_known([Score(5, depth=1), Score(9, depth=2), Score(-80, kind=UPPER, depth=3)]).cp
     9
@@ -117,15 +117,15 @@ def _weight(score: Score) -> tuple[bool, int]:
 
 
 def last_score(lines: Sequence[str]) -> Score | None:
-    """Returns the score that counts of a search with one line; None if there is none."""
+    """Returns the final score of a search with one line; None if there is none."""
     return best_known(score for line in lines if (score := parse_score(line)) is not None)
 
 
 def scores_by_move(lines: Sequence[str], count: int) -> dict[str, Score]:
-    """Returns the score that counts of every move that begins a line's pv.
+    """Returns the final score of every move, by the first move of each pv.
 
-    Reads from the end, and no further than to where `count` moves have an exact score of the last depth: an
-    engine's search of 30 lines says some 200 scores, and the last 30 count.
+    It reads from the end and stops once `count` moves have an exact score of the last depth: a search of 30
+    lines prints some 200 scores, and the last 30 count.
 
     >>> scores_by_move(["info depth 1 score cp 5 pv e2e4", "info depth 2 score cp 7 pv e2e4 e7e5"], 1)
     {'e2e4': Score(cp=7, mate=None, wdl=None, kind=0, depth=2, move='e2e4')}
@@ -143,11 +143,11 @@ def scores_by_move(lines: Sequence[str], count: int) -> dict[str, Score]:
     return found
 
 
-# ------------------------------------------------------------------ what a score is worth
+# ------------------------------------------------------------------ scores as Q and WDL
 def wdl_of(score: Score) -> WDL:
-    """Returns the WDL of a score: the engine's own if it says one, else that of its centipawns.
+    """Returns the WDL of a score: the engine's own if the score has one, else that of its centipawns.
 
-    A mate has no draw, and its Q says how near it is. Without a mate |Q| is at most MOST_CERTAIN.
+    A mate has draw probability 0 and a Q by its distance. Without a mate |Q| is at most MOST_CERTAIN.
 
     >>> wdl_of(Score(0, wdl=(100, 800, 100)))
     WDL(win=0.1, draw=0.8, loss=0.1)
@@ -165,7 +165,7 @@ def wdl_of(score: Score) -> WDL:
 
 
 def mate_q(moves: int) -> float:
-    """Returns the Q of a mate in so many moves, of being mated if negative; 0 is being mated already.
+    """Returns the Q of a mate in `moves` moves; negative: the side to move is mated; 0: it is mated now.
 
     >>> mate_q(1) > mate_q(2) > mate_q(500) > MOST_CERTAIN > -MOST_CERTAIN > mate_q(-3) > mate_q(0)
     True
@@ -175,7 +175,7 @@ def mate_q(moves: int) -> float:
 
 
 def cp_wdl(cp: float) -> tuple[float, float, float]:
-    """Returns win, draw and loss of centipawns of an engine that has no WDL of its own.
+    """Returns win, draw and loss of centipawns, for an engine without WDL.
 
     >>> cp_wdl(0)[0] == cp_wdl(0)[2], round(sum(cp_wdl(70)), 6)
     (True, 1.0)
@@ -185,7 +185,7 @@ def cp_wdl(cp: float) -> tuple[float, float, float]:
 
 
 def policy_q(score: Score) -> float:
-    """Returns the Q of a move for comparing it with others.
+    """Returns the Q of a move for its prior.
 
     >>> round(policy_q(Score(100)), 3), policy_q(Score(0, mate=1)) > policy_q(Score(9000))
     (0.182, True)
@@ -197,14 +197,14 @@ def policy_q(score: Score) -> float:
 
 
 def a_move_earlier(score: Score) -> Score:
-    """Returns a score of the position after a move as a score of that move.
+    """Converts a score of the position after a move to a score of that move.
 
     >>> a_move_earlier(Score(30)).cp, [a_move_earlier(Score(0, mate=n)).mate for n in (0, -1, 3)]
     (-30, [1, 2, -3])
     """
     mate = score.mate
     if mate is not None:
-        mate = 1 - mate if mate <= 0 else -mate  # who mates has made one move more
+        mate = 1 - mate if mate <= 0 else -mate  # the mating side's move counts
     wdl = None if score.wdl is None else (score.wdl[2], score.wdl[1], score.wdl[0])
     kind = {EXACT: EXACT, LOWER: UPPER, UPPER: LOWER}[score.kind]
     return Score(-score.cp, mate, wdl, kind, score.depth + 1)

@@ -1,4 +1,4 @@
-"""The options of `uci:PROGRAM`: its own, from texts, and the engine's, checked against what it declares."""
+"""Parses the options of `uci:PROGRAM`: its own, and the engine's, checked against its declarations."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ MOST_DEPTH = 200
 MOST_WORKERS = 256
 MOST_SECONDS = 86400.0
 
-# set unless asked otherwise, where an engine has them: a large hash makes `ucinewgame` slow, and a book move
-# has no score
+# defaults of engine options, for engines that have them: a large hash makes `ucinewgame` slow, and a book
+# move has no score
 DEFAULTS: Mapping[str, str] = {"Hash": "16", "Threads": "1", "OwnBook": "false", "UCI_ShowWDL": "true"}
 CHECKS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UciSettings:
-    """How an engine is asked.
+    """The settings of the engine's searches.
 
     Attributes:
-      nodes: of the search for V.
-      depth: of the search for V instead of `nodes`; 0 for none.
-      policy_depth: of the search for P.
-      policy_temperature: P is the softmax of the moves' Q over it.
-      timeout: seconds for one position.
-      workers: engine processes.
-      reproducible: each position is a new game for the engine, so that its answer does not depend on what it
-        was asked before.
+      nodes: limit of the search for V.
+      depth: limit of the search for V instead of `nodes`; 0 for none.
+      policy_depth: depth of the search for P.
+      policy_temperature: P is the softmax of the moves' Q divided by it.
+      timeout: seconds for one search.
+      workers: number of engine processes.
+      reproducible: start a new game for each position, so that results do not depend on earlier positions.
     """
 
     nodes: int = 1000
@@ -82,7 +81,7 @@ def _truth(name: str, text: str) -> bool:
     return CHECKS[text.lower()]
 
 
-# name of each option -> field of UciSettings, and how its text is read
+# name of each option -> field of UciSettings, and the parser of its text
 OWN: dict[str, tuple[str, Callable[[str, str], int | float | bool]]] = {
     "nodes": ("nodes", _whole),
     "depth": ("depth", _whole),
@@ -96,12 +95,10 @@ assert {field for field, _ in OWN.values()} == {field.name for field in fields(U
 
 
 def read_options(options: Mapping[str, str]) -> tuple[UciSettings, dict[str, str]]:
-    """Returns the settings of some options, and the options that must be the engine's.
-
-    Names count in any case.
+    """Splits options into settings and the engine's options; ignores the case of names.
 
     Raises:
-      InvalidParameterError: for a value that does not fit, a name given twice, or both `nodes` and `depth`.
+      InvalidParameterError: if a value is invalid, a name occurs twice, or both `nodes` and `depth` are set.
 
     >>> read_options({"Nodes": "500", "Hash": "64"})[1]
     {'Hash': '64'}
@@ -131,10 +128,10 @@ def _once(name: str, before: Iterable[str]) -> None:
 def engine_options(
     declared: Mapping[str, chess.engine.Option], given: Mapping[str, str], label: str
 ) -> dict[str, ConfigValue]:
-    """Returns what to set in an engine: the given options and DEFAULTS, under its own names, checked.
+    """Returns the options to set in an engine: the given ones and DEFAULTS, under its own names, checked.
 
     Raises:
-      InvalidParameterError: for an option that it does not have, or a value that is none of it.
+      InvalidParameterError: if the engine does not have an option, or does not allow its value.
     """
     names = {name.lower(): name for name in declared}
     found: dict[str, ConfigValue] = {}

@@ -1,17 +1,17 @@
-"""`export --format site`: the walk over the export, and the folder of page and data that is written from it.
+"""`export --format site`: walks over a selection and writes a folder with a page and its data.
 
-The page has one classic script, because a page in a folder may load no modules. The data are positions in
-parts, each a script, because a page in a folder may not fetch files.
+The page has one classic script, because a page opened from a folder cannot load modules. The data are parts
+of positions, each a script, because such a page cannot fetch files.
 
-`data/N.js` calls `graphsearchPart(N, rows)`. Rows are positions in the order in which the walk met them, each
+`data/N.js` calls `graphsearchPart(N, rows)`. Rows are positions in the order of the walk, each
 
     [fen, n, q, mate, note, level, state, moves, ways]
     move: [uci, san, child, n, p, q, cp], of a book also value and rule
-    way:  [number of the position before, san, n], the shortest way from a root first
+    way:  [number of the parent position, san, n], the shortest way from a root first
 
 `child` is the number of a position, -1 if it is not in the site. q, p and value are in units of 1e-4, seen by
-the side to move; `mate` is in plies, negative if that side is mated; null is unknown. `data/site.js` has what
-holds for all of them.
+the side to move; `mate` is in plies, negative if that side is mated; null is unknown. `data/site.js` has the
+data of the whole site.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from ..tree import Tree
 from ..walk import NOTES, OnProgress, Visits, Walk
 
 SCALE = 10_000
-MOST_WAYS = 50  # that are listed of one position
-MOVES = 7  # place of the moves in a row
+MOST_WAYS = 50  # listed per position
+MOVES = 7  # index of the moves in a row
 
 _POSITIONS = {"n": np.int64, "q": np.int32, "mate": np.int32, "note": np.uint8}
 _MOVES = {
@@ -59,7 +59,7 @@ _MOVES = {
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What holds for all positions of a site: `roots` are numbers, each with its FEN; `black`: its view."""
+    """The data of a whole site. `roots`: (number, FEN) pairs; `black`: show the board from Black's side."""
 
     title: str
     book: str | None
@@ -85,7 +85,7 @@ def part_text(number: int, rows: Sequence[list[Any]]) -> str:
 
 
 def site_text(site: Site) -> str:
-    """Returns the script of what holds for all positions, in ASCII."""
+    """Returns the script with the data of the whole site, in ASCII."""
     data = {
         "title": site.title,
         "book": site.book,
@@ -98,17 +98,17 @@ def site_text(site: Site) -> str:
 
 
 class Pages(Tree):
-    """The positions that a walk has visited, in the order in which it met them."""
+    """The visited positions of a walk, in the order in which it met them."""
 
     def __init__(self, folder: Path, store: Store, chosen: ExportPlan, walk: Walk) -> None:
-        """Takes where temporary files go, and an open walk."""
+        """Makes an empty tree for an open walk; `folder`: for temporary files."""
         super().__init__(folder, _POSITIONS, _MOVES)
         self._store, self._book, self._walk = store, chosen.book, walk
         self._limit, self._roots = chosen.selection.depth, len(chosen.roots)
         self._adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
 
     def visit(self, visits: Visits) -> None:
-        """Keeps what a batch of the walk has found."""
+        """Adds the positions and moves of a batch of the walk."""
         moves, worth = visits.moves, visits.worth(proven=True)
         edges = visits.move_worth(moves)
         positions: dict[str, NDArray[Any]] = {
@@ -129,7 +129,7 @@ class Pages(Tree):
         self.add(visits, positions, columns, adopted=self._adopted)
 
     def sort(self) -> None:
-        """Numbers the positions, and finds the ways to each; when the walk has ended."""
+        """Numbers the positions and finds the ways to each; call it after the walk."""
         visited, count = self.positions["visited"] > 0, self.positions["size"]
         self._ids = np.flatnonzero(visited)
         self._numbers = np.where(visited, np.cumsum(visited) - 1, -1)
@@ -140,12 +140,12 @@ class Pages(Tree):
         self._ways_begin = np.searchsorted(child[self._ways], np.arange(len(count) + 1) + 1)
 
     def roots(self) -> Iterator[tuple[int, str]]:
-        """Yields the number and the FEN of each root that is in the site."""
+        """Yields the number and the FEN of each root in the site."""
         ids = self._ids[self._ids < self._roots]
         yield from zip(self._numbers[ids].tolist(), self._fens(ids, self._walk.words(ids)), strict=True)
 
     def parts(self, size: int) -> Iterator[list[list[Any]]]:
-        """Yields all positions, so many at a time, each as the page reads it."""
+        """Yields the rows of all positions, in parts of `size`."""
         for first in range(0, len(self._ids), size):
             ids = self._ids[first : first + size]
             words = self._walk.words(ids)
@@ -192,7 +192,7 @@ class Pages(Tree):
         ]
 
     def _ways_to(self, i: int) -> list[list[Any]]:
-        """Returns the moves that lead to a position; that of the shortest way first, then by visits."""
+        """Returns the moves that lead to a position: the one of the shortest way first, then by visits."""
         begin, end = self._ways_begin[i], min(self._ways_begin[i + 1], self._ways_begin[i] + MOST_WAYS)
         moves = self._ways[begin:end]
         before, sans = self._numbers[self._owner[moves]].tolist(), letters_of(self.moves["san"][moves])
@@ -212,7 +212,7 @@ _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
 
 
 def page_files(site: Site) -> dict[str, str]:
-    """Returns the files of the page itself, by name."""
+    """Returns the files of the page, by name, without the data."""
     return {
         "index.html": _page(site),
         "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
@@ -222,7 +222,7 @@ def page_files(site: Site) -> dict[str, str]:
 
 @cache
 def script() -> str:
-    """Returns the script of all sites: the modules of the board, then what is ours."""
+    """Returns the script of all sites: the explorer's board modules, then the site's own scripts."""
     board = "\n".join(plain(_shared(name)) for name in SHARED)
     own = "\n".join(_own(name) for name in OWN)
     return (
@@ -232,7 +232,7 @@ def script() -> str:
 
 
 def plain(module: str) -> str:
-    r"""Returns a module as part of a classic script: without imports, and its names exported to nobody.
+    r"""Returns a module as part of a classic script, without imports and `export` keywords.
 
     >>> plain('import { a } from "./a.js";\nexport class B {}\n')
     'class B {}\n'
@@ -249,7 +249,7 @@ def _own(name: str) -> str:
 
 
 def _page(site: Site) -> str:
-    """Returns the page; whatever comes from the file is escaped."""
+    """Returns the page; text from the file is escaped."""
     values = {
         "title": escape(site.title),
         "about": escape(_about(site)),
@@ -267,7 +267,7 @@ def _about(site: Site) -> str:
 
 MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
 PART = 400  # positions in a script: some 300 kB
-MIN_VISITS = 10  # of a graph, unless told otherwise
+MIN_VISITS = 10  # default without a book
 
 
 def export_site(
@@ -280,20 +280,20 @@ def export_site(
     min_visits: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes a folder with a page that shows a book, or what follows a position; it needs no server.
+    """Writes a folder with a page that shows a book, or the graph below a position; it needs no server.
 
     Args:
-      path: the graph file; it is only read.
-      target: the folder; it is made, or replaced if it is a site that was exported before.
-      board: where it begins; None: the roots of the book, or all roots of searches.
-      book: name of the book whose positions and moves alone are taken; None: those of the graph.
-      depth: plies below a root; None: all.
-      min_visits: only positions and moves with so many visits; None: 10, of a book 0.
+      path: the graph file, opened read-only.
+      target: the folder; made, or replaced if it is an earlier site export.
+      board: the root; None: the roots of the book, or all roots of searches.
+      book: name of a book, to show its positions and moves only; None: those of the graph.
+      depth: maximum plies below a root; None: all.
+      min_visits: minimum visits of positions and moves; None: 10, with a book 0.
       on_progress: called with the positions visited, and met.
 
     Raises:
       InvalidParameterError: if a number is out of range, or there is no such book.
-      ExportError: if there is nothing to export, or no place for it.
+      ExportError: if there is nothing to export, or the folder cannot be written.
       StoreError: if the graph file cannot be read.
     """
     least = min_visits if min_visits is not None else 0 if book is not None else MIN_VISITS
@@ -320,7 +320,6 @@ def export_site(
 
 
 def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport) -> None:
-    """Writes the page and its data."""
     data = folder / "data"
     data.mkdir()
     for number, part in enumerate(pages.parts(PART)):

@@ -30,8 +30,9 @@ from ...base.errors import (
     UnfinishedError,
 )
 from ...position.board import board_of
-from ...store.file import file_bytes, real_path
+from ...store.file import real_path
 from ...store.record.provenance import UNBOUND, EvaluatorIdentity
+from ...store.side_files import file_bytes
 from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
 from ...store.tables.unfinished import Unfinished
@@ -45,7 +46,7 @@ from ...store.union.preparing import (
     rescue,
     sources,
 )
-from ...store.union.tables import Input, opened
+from ...store.union.tables import Input, open_input
 from ...store.upkeep.backup import new_file
 from ...store.upkeep.compact import shrink
 from ...store.upkeep.rewrite import Advance, merge_all
@@ -169,7 +170,7 @@ class _Merge:
             report.add(problem)
         with ExitStack() as stack:
             inputs = [
-                stack.enter_context(opened(one.readable, one.name, sizes=self._sizes))
+                stack.enter_context(open_input(one.readable, one.name, sizes=self._sizes))
                 for one in self._sources
             ]
             if not self._wanted.force and not self._wanted.dry_run:
@@ -223,7 +224,7 @@ class _Merge:
 
     def _plan(self, stack: ExitStack, inputs: Sequence[Input], report: MergeReport) -> None:
         """Counts the changes, with a temporary file that has only tables."""
-        base = None if self._is_new else stack.enter_context(opened(self._target, str(self._target)))
+        base = None if self._is_new else stack.enter_context(open_input(self._target, str(self._target)))
         stores = ({self._target: base.store} if base else {}) | self._stores(inputs)
         identity = identity_of(stores, self._kept)
         with (

@@ -33,10 +33,10 @@ from ...store.log import shorten_log
 from ...store.record.bounds import share_of
 from ...store.record.node import RecordBatch
 from ...store.record.provenance import BY_RULE
+from ...store.record.ranking import visits_of
 from ...store.store import Store
 from ...store.tables import opinions as table
 from ...store.tables.opinions import Opinion
-from ...store.upkeep.prune import visits_of
 from .evaluating import EvaluatingProgress, Reevaluation, answers, positions_of
 
 SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these

@@ -247,7 +247,7 @@ class _Reevaluation:
 
     def _without_known(self, records: RecordBatch) -> RecordBatch:
         """Returns the records without this evaluator's opinion; gives the others the values of theirs."""
-        found = opinions.said_of(self._store, self._number, records.words)
+        found = opinions.find(self._store, self._number, records.words)
         has = np.array([opinion is not None for opinion in found])
         if has.any():
             known = [opinion for opinion in found if opinion is not None]

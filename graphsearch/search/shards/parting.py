@@ -22,7 +22,7 @@ import numpy as np
 from ...base.errors import InvalidParameterError, MissingStoreError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...store.codec.bulk import take
-from ...store.file import file_bytes, real_path, sql_errors
+from ...store.file import real_path, sql_errors
 from ...store.lock import WriteLock
 from ...store.log import shorten_log
 from ...store.record.node import RecordBatch
@@ -40,6 +40,7 @@ from ...store.sharded.files import (
 from ...store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
 from ...store.sharded.ownership import MAX_SHARDS, owners_of
 from ...store.sharded.saved_waves import Save, note_save, saves_of
+from ...store.side_files import file_bytes
 from ...store.store import Store
 from ...store.tables import provenance
 from ...store.tables.columns import TABLES

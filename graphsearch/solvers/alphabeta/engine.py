@@ -35,7 +35,7 @@ SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a 
 CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
 UNLIMITED = 1 << 62
 _BY_KIND = {"pv": layout.BY_KIND + PV, "cut": layout.BY_KIND + CUT, "all": layout.BY_KIND + ALL}
-COUNTED: dict[str, int] = {  # where each of `Counts` is among the counters
+COUNTED: dict[str, int] = {  # index in the counters of each field of `Counts`
     one.name: _BY_KIND[one.name] if one.name in _BY_KIND else getattr(layout, one.name.upper())
     for one in fields(Counts)
 }
@@ -49,7 +49,7 @@ class AlphaBeta:
 
         Args:
           table: transposition entries; the engine reads them and adds its own.
-          arena: a graph in memory, whose visits and priors order moves and whose proven draws count.
+          arena: a graph in memory; its visits and priors order moves, and its proofs end nodes.
         """
         self.table = table
         self.arena = arena
@@ -75,8 +75,8 @@ class AlphaBeta:
           board: the position, with its game as move stack: positions that stood twice in it count as draws.
           depth: plies of full width, 0 (quiescence only) to 126.
           alpha, beta: the window, thousandths of a pawn for the side to move, alpha < beta.
-          stop: asked every `SLICE_NODES` nodes or less; True ends the search early.
-          node_limit: ends the search early after so many nodes (a quiescence that has begun is finished).
+          stop: called every `SLICE_NODES` nodes or less; True ends the search early.
+          node_limit: ends the search early after so many nodes (it finishes a quiescence that has begun).
           on_slice: called with the counts so far as often as `stop`.
 
         Raises:
@@ -187,13 +187,14 @@ def limits_alone(limits: DepthLimits, result: AlphaBetaResult) -> DepthLimits:
     """Returns the limits with which a search without file and graph repeats a result.
 
     Args:
-      limits: those of the result, which has a depth. A mate needs only the depth of its plies, although the
-        result claims it for every depth.
+      limits: of the result.
+      result: has a depth. A mate needs only the depth of its plies, although the result claims it for every
+        depth.
     """
     depth = result.depth
     if result.value is not None and abs(result.value) >= LEAST_MATE:
         depth = max(1, min(depth, MATE - abs(result.value)))
-    # the window belongs to the last iteration asked for
+    # the window belongs to the iteration of the requested depth
     return replace(limits, depth=depth, window=limits.window if depth == limits.depth else None)
 
 

@@ -1,9 +1,9 @@
 """Layout of a fixed-depth search: words of a frame, counters, slots of the leaf cache. Without Numba.
 
     frame     FRAME int64, one for the root and one for each ply below it: its window, its results so far,
-              the moves left to try, the repetitions its value rests on
+              the moves left to try, the repetitions that its value depends on
     counters  COUNTERS int64: those of `results.Counts`, and the state of the search
-    cache     two words for each place: key ^ data | data, whose fields are below
+    cache     two words for each slot: key ^ data | data; the fields of data are below
 
 Kernels and Python read them by name: `frame[layout.DEPTH]`, `counters[layout.HITS]`.
 """
@@ -19,10 +19,10 @@ QUIET_FRAMES = QUIET_PLIES + 2
 
 # A frame. ALPHA and BETA are its window, alpha as it is now, LOW as it was; KIND is the type expected of it.
 ALPHA, BETA, LOW, BEST, BEST_MOVE, DEPTH, KIND = 0, 1, 2, 3, 4, 5, 6
-# COUNT moves, of which NEXT were taken; SCORED: whether they have scores; MOVE: the one in flight, AGAIN:
-# with the full window; TABLE_MOVE: the entry's; CUT_BY: which move in order ended it, from 1
+# COUNT: moves. NEXT: moves tried. SCORED: whether they have scores. MOVE: the move in flight. AGAIN: whether
+# it has the full window. TABLE_MOVE: the entry's. CUT_BY: number of the move that ended the node, from 1
 COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY = 7, 8, 9, 10, 11, 12, 13
-# A taint is the lowest ply that a repetition led back to; -1: into the game. RECORD: the graph's, 0 none
+# A taint is the lowest ply that a repetition leads back to; -1: into the game. RECORD: the graph's, 0 none
 TAINT, BEST_TAINT, RECORD = 14, 15, 16
 FRAME = 18
 CLEARED = (BEST_MOVE, COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY, RECORD)  # in a new frame
@@ -36,9 +36,9 @@ BY_KIND = 12  # + PV, CUT or ALL
 STATIC, EXPANDED, MOVES, CACHED = 16, 17, 18, 19
 PLY, MODE, WITH_GRAPH = 24, 25, 26
 COUNTERS = 32
-ENTER, GO_ON, LEAVE = 0, 1, 2  # modes: a position is new, is searched, is done
+ENTER, GO_ON, LEAVE = 0, 1, 2  # modes: the position is new, is being searched, is finished
 
-# The data word of a place in the leaf cache: static value + CACHE_BIAS | whether it is known
+# The data word of a slot in the leaf cache: static value + CACHE_BIAS | whether it is known
 # | value + CACHE_BIAS | its bound, 0 if there is none
 CACHE_BITS = 18
 CACHE_BIAS, CACHE_MASK = 1 << (CACHE_BITS - 1), (1 << CACHE_BITS) - 1

@@ -6,8 +6,8 @@
     A  pointers to the arena of a graph (`graph/arena_kernel.py`)
     s  a position, `[10]` uint64; frame, state  the words of one ply (`frame_layout.py`), of quiescence
 
-The search runs on an explicit stack, so that it can stop between any two positions and go on later. Scores
-are root-relative while it runs: MATE - p mates at ply p; entries and the leaf cache count from their node.
+The search runs on an explicit stack, so it can stop between any two positions and resume later. Scores are
+root-relative while it runs: MATE - p mates at ply p; entries and the leaf cache count from their node.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class SearchArrays(NamedTuple):
 
     Attributes:
       positions: uint64[PLIES * PW]. keys: uint64[PLIES * 2], key and check hash of interior positions.
-      frames: int64[PLIES * FRAME]. moves: uint16[PLIES * MOVE_ROOM], the best ones first as far as they were
-        tried. scores: int64, likewise. lines: uint16[PLIES * PLIES], the best line from each ply.
+      frames: int64[PLIES * FRAME]. moves: uint16[PLIES * MOVE_ROOM], the tried ones first, in order of trial.
+      scores: int64, likewise. lines: uint16[PLIES * PLIES], the best line from each ply.
       lengths: int64[PLIES], of the lines. counters: int64[COUNTERS].
       killers: int64[PLIES * 2]. history: int64[2 * FROM_TO], by side. replies: int64[2 * FROM_TO], the move
         that refuted a move. follow: int16[PIECE_TO * PIECE_TO], history by the move before.
@@ -68,7 +68,7 @@ class Search(NamedTuple):
     """Pointers to the search arrays, the table `T` and the evaluator's weights, and two sizes.
 
     Attributes:
-      game_size: int64, of `game`. cache_mask: uint64, of a place in the cache.
+      game_size: int64, of `game`. cache_mask: uint64, mask of a slot's index in the cache.
     """
 
     table: Pointer[uint64]

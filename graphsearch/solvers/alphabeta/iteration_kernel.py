@@ -1,8 +1,8 @@
 """One iteration of principal variation search, on an explicit stack: null windows, re-search, node types.
 
-Plain alpha-beta: nothing is reduced or left out, so the value is that of negamax with the same depth and
-leaves (`alphabeta_leaves`). Expected types after Onno Garms: the root is PV; the first child of a PV node is
-PV, the others Cut, searched again as PV; the first child of a Cut node is All, the others Cut; children of
+Plain alpha-beta: the search reduces and prunes nothing, so the value is that of negamax with the same depth
+and leaves (`leaves_kernel.py`). Expected types after Onno Garms: the root is PV; the first child of a PV node
+is PV, the others Cut, searched again as PV; the first child of a Cut node is All, the others Cut; children of
 All are Cut.
 """
 
@@ -48,7 +48,7 @@ from .table_kernel import NO_BOUND, ends, entry_value, graph_proof, is_stored, p
 
 @inner
 def repeated_at(S: Search, s: Position, ply: int64) -> int64:
-    """Returns the ply where a position stood before on the path; -1: twice in the game; NO_TAINT: nowhere."""
+    """Returns the ply of an earlier occurrence on the path; -1: twice in the game; NO_TAINT: none."""
     clock = clock_of(s)
     key = s[KEY]
     for back in range(4, min(clock, ply) + 1, 2):
@@ -83,7 +83,7 @@ def ends_by_rule(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> b
 
 @inner
 def may_return(S: Search, s: Position, ply: int64) -> bool:
-    """Returns whether a position that stood twice in the game may return: then no entry ends a node."""
+    """Returns whether a position that stood twice in the game may recur: then no entry ends a node."""
     return S.game_size > 0 and clock_of(s) >= ply
 
 
@@ -133,7 +133,7 @@ def ends_by_graph(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64
 
 @inner
 def begin_frame(frame: Pointer[int64]) -> None:
-    """Empties a frame whose window, depth and type are set."""
+    """Clears a frame, except for its window, depth and type, which the caller has set."""
     frame[layout.LOW] = frame[layout.ALPHA]
     frame[layout.BEST] = -FAR
     for i in layout.CLEARED:
@@ -144,7 +144,7 @@ def begin_frame(frame: Pointer[int64]) -> None:
 
 @inner
 def enter_node(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64) -> bool:
-    """Counts a new position and tries rules, entry and graph; returns whether one of them ends it."""
+    """Counts a new position; returns whether it is a leaf or rules, entry, graph or lack of moves end it."""
     s = adv(S.positions, ply * PW)
     frame = adv(S.frames, ply * layout.FRAME)
     counters = S.counters
@@ -168,7 +168,7 @@ def enter_node(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64) -> boo
 
 @inner
 def list_moves(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
-    """Generates the moves of a node; returns whether there are none."""
+    """Generates the moves of a node; returns whether it has none."""
     n = int64(generate_moves(S.table, s, adv(S.moves, ply * layout.MOVE_ROOM)))
     frame[layout.COUNT] = n
     if n == 0:
@@ -183,7 +183,7 @@ def list_moves(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], 
 
 @inner
 def type_of_child(kind: int64, first: bool) -> int64:
-    """Returns the type expected of a child."""
+    """Returns the expected type of a child."""
     if not first or kind == ALL:
         return CUT
     return PV if kind == PV else ALL
@@ -191,7 +191,7 @@ def type_of_child(kind: int64, first: bool) -> int64:
 
 @inner
 def descend(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
-    """Makes a move: the frame below gets its position, depth, type and window."""
+    """Makes a move; sets position, depth, type and window of the frame below."""
     below = adv(frame, layout.FRAME)
     child = adv(s, PW)
     make_move(S.table, s, child, m)
@@ -222,7 +222,7 @@ def take_line(S: Search, ply: int64, m: int64) -> None:
 
 @inner
 def search_again(S: Search, frame: Pointer[int64], value: int64) -> bool:
-    """Returns whether a null window failed inside the window; then the frame below gets the full one."""
+    """Returns whether a null window failed inside the window; then gives the frame below the full one."""
     if (
         frame[layout.NEXT] == 1
         or frame[layout.AGAIN]
@@ -268,13 +268,13 @@ def finish_node(S: Search, E: EntryPointers, ply: int64, cut: bool) -> None:
     write_entry(E, S.keys[2 * ply], S.keys[2 * ply + 1], frame, ply, clock_of(s))
     if cut:
         frame[layout.TAINT] = frame[layout.BEST_TAINT]
-    if frame[layout.TAINT] >= ply:  # the repetition stands at or below this node: it would on every path
+    if frame[layout.TAINT] >= ply:  # the repetition is at or below this node, so it occurs on every path
         frame[layout.TAINT] = layout.NO_TAINT
 
 
 @inner
 def step(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64, mode: int64) -> tuple[int64, int64]:
-    """Does one step of the search at a ply; returns where and how to go on, ply -1 when all is done."""
+    """Does one step of the search at a ply; returns the next ply and mode, ply -1 at the end."""
     frame = adv(S.frames, ply * layout.FRAME)
     if mode == layout.ENTER:
         return ply, layout.LEAVE if enter_node(S, E, A, ply) else layout.GO_ON
@@ -300,7 +300,7 @@ def step(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64, mode: int64)
 
 @inner
 def nodes_in(counters: Pointer[int64]) -> int64:
-    """Returns how many positions were entered."""
+    """Returns the number of positions entered."""
     return counters[layout.INTERIOR] + counters[layout.LEAVES] + counters[layout.QUIESCENCE]
 
 
@@ -313,11 +313,11 @@ def search_slice(
     arena: ArenaArrays,
     limit: int64,
 ) -> bool:
-    """Searches on until all is done or `limit` nodes are counted; returns whether all is done.
+    """Continues the search until it is finished or has counted `limit` nodes; returns whether it is finished.
 
     Args:
       T: the board's table. weights: int64[WEIGHT_COUNT].
-      arrays: `SearchArrays`; frame 0 holds window, depth and type, `counters` where the search stands.
+      arrays: `SearchArrays`; frame 0 holds window, depth and type, `counters` the state of the search.
       entries: EntryArrays. arena: ArenaArrays, read only if `counters[WITH_GRAPH]`.
       limit: nodes, all slices of the search together.
     """

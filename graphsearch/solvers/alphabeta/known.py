@@ -1,4 +1,4 @@
-"""Facts about a root from entries and earlier runs: its line, and where a search begins or need not."""
+"""Facts about a root from entries and earlier runs: its line, an answer, and the first depth to search."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .results import DepthLimits, KnownDepth
 
 
 def continued(table: EntryTable, board: chess.Board, most: int) -> list[chess.Move]:
-    """Returns the moves that entries give from a position on, at most `most`.
+    """Returns the line that entries give from a position, at most `most` moves.
 
-    The best moves of exact values; in a proven mate the winner's move and the defence that lasts longest.
+    It has the best moves of exact values; in a proven mate the winner's moves and the longest defence.
     """
     game = board.copy(stack=False)
     line: list[chess.Move] = []
@@ -45,7 +45,7 @@ def _next_move(table: EntryTable, board: chess.Board) -> chess.Move | None:
 
 
 def _longest_defence(table: EntryTable, board: chess.Board) -> chess.Move | None:
-    """Returns the defence that lasts longest by the entries; None if they do not cover every move."""
+    """Returns the longest defence by the entries; None if they do not cover every move."""
     lasts: dict[chess.Move, int] = {}
     for move in list(board.legal_moves):
         board.push(move)
@@ -66,8 +66,8 @@ class RootFact:
     """A value of the root that is known without a search.
 
     Attributes:
-      depth: of its entry or iteration; the one that was asked for, if it holds at every depth.
-      value, bound, pv: as `results.DepthResult` has them.
+      depth: of its entry or iteration; the requested one, if it holds at every depth.
+      value, bound, pv: as in `results.DepthResult`.
     """
 
     depth: int
@@ -101,9 +101,9 @@ def is_shortest_mate(value: int, bound: str, depth: int) -> bool:
 def facts_of(
     entry: Entry | None, table: EntryTable, board: chess.Board, rows: Mapping[int, RunOutcome]
 ) -> list[RootFact]:
-    """Returns all known facts about a root, the deepest last; at one depth a run before an entry.
+    """Returns all known facts about a root, the deepest last; at equal depth runs come after the entry.
 
-    An entry may say less than the run that wrote it, because it must hold for every path to the position.
+    An entry may be weaker than the run that wrote it, because it must hold for every path to the position.
 
     Args:
       entry: that of the root (`usable_entry`). rows: earlier iterations by depth.
@@ -128,7 +128,7 @@ def answer_of(facts: Sequence[RootFact], limits: DepthLimits) -> RootFact | None
 
 
 def _answering(fact: RootFact, limits: DepthLimits) -> RootFact | None:
-    """Returns the fact as the window sees it, None if it is not deep enough or leaves the answer open."""
+    """Returns the fact with its bound for the window, None if it is not deep enough or does not answer."""
     alpha, beta = limits.last_window
     above = fact.bound != "upper" and fact.value >= beta
     below = fact.bound != "lower" and fact.value <= alpha

@@ -1,10 +1,10 @@
 """The value of a leaf: quiescence with the built-in evaluation, cached.
 
 It is a function of the position alone, whatever the window: the mover may stand pat on the static evaluation
-or try captures and promotions that the exchange does not lose; in check it tries every move. No capture is
-left out for being too small to matter, as `quiescence_over` does: that differs from
-window to window, and the search would no longer be that of plain negamax. A mate found here is one: the
-side that is mated tried every move, and the 50-move rule was kept.
+or try captures and promotions that the exchange does not lose; in check it tries every move. It never prunes
+a capture as too small to matter, as `quiescence_over` does: that depends on the window, and the value would
+no longer be that of plain negamax. A mate found here is certain: the mated side tried every move, and the
+search applied the 50-move rule.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ...store.record.transposition_kernel import EXACT, LOWER, UPPER
 from . import frame_layout as layout
 from .frames_kernel import Search
 
-# of the data word of the leaf cache, as kernels take them
+# fields of the data word of the leaf cache, as uint64
 CACHE_MASK, KNOWN_STATIC = U(layout.CACHE_MASK), U(layout.KNOWN_STATIC)
 CACHE_VALUE_AT, CACHE_BOUND_AT = U(layout.CACHE_VALUE_AT), U(layout.CACHE_BOUND_AT)
 
@@ -50,7 +50,7 @@ UNKNOWN = FAR
 
 @inner
 def below_root(value: int64, ply: int64) -> int64:
-    """Returns a node's value as the root counts mates, from `ply` plies above; with -ply the other way."""
+    """Converts a value from node-relative to root-relative mates, `ply` plies above; back with -ply."""
     if value >= LEAST_MATE:
         return value - ply
     if value <= -LEAST_MATE:
@@ -60,7 +60,7 @@ def below_root(value: int64, ply: int64) -> int64:
 
 @inner
 def cached(S: Search, key: uint64) -> uint64:
-    """Returns the data word that the cache holds of a position, 0 if none."""
+    """Returns the cache's data word of a position, 0 if none."""
     i = int64(key & S.cache_mask) * 2
     data = S.cache[i + 1]
     return data if S.cache[i] ^ data == key else ZERO
@@ -68,7 +68,7 @@ def cached(S: Search, key: uint64) -> uint64:
 
 @inner
 def keep(S: Search, key: uint64, data: uint64) -> None:
-    """Enters a data word in the cache."""
+    """Inserts a data word into the cache."""
     i = int64(key & S.cache_mask) * 2
     S.cache[i] = key ^ data
     S.cache[i + 1] = data
@@ -76,7 +76,7 @@ def keep(S: Search, key: uint64, data: uint64) -> None:
 
 @inner
 def known_static(S: Search, s: Position, state: Pointer[int64]) -> int64:
-    """Returns the static evaluation of a frame's position, which the frame keeps."""
+    """Returns the static evaluation of a frame's position; the frame caches it."""
     if state[layout.STANDS] == UNKNOWN:
         S.counters[layout.STATIC] += 1
         state[layout.STANDS] = static_score(S.table, S.weights, s, S.area)
@@ -85,7 +85,7 @@ def known_static(S: Search, s: Position, state: Pointer[int64]) -> int64:
 
 @inner
 def can_move(T: BoardTable, s: Position, out: Pointer[uint16]) -> bool:
-    """Returns whether a side that is not in check has a legal move; a free pawn answers it mostly."""
+    """Returns whether a side that is not in check has a legal move; a free pawn mostly proves it."""
     stm = side_to_move(s)
     us = s[WHITE + stm]
     king = ctz(s[KINGS] & us)
@@ -124,7 +124,7 @@ def value_at_limit(S: Search, s: Position, ply: int64) -> int64:
 
 @inner
 def stand_pat(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], last: bool) -> None:
-    """Gives a frame out of check its static value, and the captures to try unless that ends it."""
+    """Sets the static value of a frame out of check; lists the captures to try unless that value ends it."""
     T = S.table
     stm = side_to_move(s)
     best = known_static(S, s, state)
@@ -145,7 +145,7 @@ def stand_pat(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint
 def enter_quiet(
     S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], level: int64, ply: int64
 ) -> None:
-    """Gives a new quiescence frame its value so far and the moves to try."""
+    """Sets the value so far and the moves to try of a new quiescence frame."""
     state[layout.NEXT] = 0
     state[layout.COUNT] = 0
     state[layout.BEST] = -FAR
@@ -170,7 +170,7 @@ def enter_quiet(
 def quiesce(S: Search, position: Position, ply: int64, alpha: int64, beta: int64, static: int64) -> int64:
     """Returns the fail-soft quiescence value of the position at a ply, root-relative.
 
-    `static` is its static value or UNKNOWN; if it was needed, the first frame holds it then.
+    `static` is its static value or UNKNOWN; afterwards the first frame holds it if it was needed.
     """
     for i in range(PW):
         S.quiet_positions[i] = position[i]
@@ -205,7 +205,7 @@ def quiesce(S: Search, position: Position, ply: int64, alpha: int64, beta: int64
 
 @inner
 def take_quiet(state: Pointer[int64], value: int64) -> None:
-    """Takes the value of a finished move into its quiescence frame."""
+    """Updates a quiescence frame with the value of a finished move."""
     if value > state[layout.BEST]:
         state[layout.BEST] = value
         if value > state[layout.ALPHA]:

@@ -1,7 +1,7 @@
 """The order of moves: the entry's move, much visited edges by N, captures, killers, replies, history and P.
 
-Order changes the cost of a search, never its result. Moves are scored once the first one has not ended the
-node, and taken best first; the exchange of a capture is computed when its turn comes.
+Order changes the cost of a search, never its result. The search scores the moves only after the first one has
+not ended the node, then tries them best first; it computes the exchange of a capture when it picks the move.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KILLER = 1 << 30
 LOSING = -(1 << 32)  # + exchange
 HISTORY_LIMIT = 1 << 14
 MOST_BONUS = 1 << 11
-SORTED_LEAVES = 4  # where one ply is left: by then all moves are likely to be tried
+SORTED_LEAVES = 4  # moves sorted with one ply left: after them all moves are likely to be tried
 
 
 @inner
@@ -58,7 +58,7 @@ def piece_to(s: Position, m: int64) -> int64:
 
 @inner
 def by_side(s: Position, m: int64) -> int64:
-    """Returns the index of a move in `history` and `replies`; `s` tells the side."""
+    """Returns the index of a move of the side to move in `history` and `replies`."""
     return side_to_move(s) * layout.FROM_TO + (m & layout.FROM_TO_MASK)
 
 
@@ -70,7 +70,7 @@ def move_before(S: Search, ply: int64) -> int64:
 
 @inner
 def follow_row(S: Search, ply: int64) -> int64:
-    """Returns where the history of moves after the one before begins, -1 at the root."""
+    """Returns the start of the previous move's row in `follow`, -1 at the root."""
     if ply == 0:
         return int64(-1)
     return piece_to(adv(S.positions, (ply - 1) * PW), move_before(S, ply)) * layout.PIECE_TO
@@ -78,7 +78,7 @@ def follow_row(S: Search, ply: int64) -> int64:
 
 @inner
 def quiet_score(S: Search, s: Position, m: int64, row: int64) -> int64:
-    """Returns the history of a quiet move: its own, and that of its following the move before."""
+    """Returns the history of a quiet move: its own, and that after the previous move."""
     score = S.history[by_side(s, m)]
     if row >= 0:
         score += 2 * int64(S.follow[row + piece_to(s, m)])
@@ -121,7 +121,7 @@ def score_by_graph(
 ) -> None:
     """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
 
-    A few visits say less than the search's own history; there P only weighs quiet moves.
+    Few visits predict less than the search's own history; those moves only get P added to it.
     """
     codes = code_bytes(A, rec)
     for i in range(n):
@@ -198,7 +198,7 @@ def prefetch_children(
 
 @inner
 def next_move(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> int64:
-    """Returns the next move to try, 0 if all were."""
+    """Returns the next move to try, 0 if none is left."""
     moves = adv(S.moves, ply * layout.MOVE_ROOM)
     scores = adv(S.scores, ply * layout.MOVE_ROOM)
     if frame[layout.NEXT] == 0 and frame[layout.TABLE_MOVE]:
@@ -270,7 +270,7 @@ def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None
 
 @inner
 def order_by_graph(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
-    """Scores a frame's moves with the help of its record, if it has as many moves; returns whether it did."""
+    """Scores a frame's moves with its record, if that has as many moves; returns whether it did."""
     rec = frame[layout.RECORD]
     if move_count(A, rec) != frame[layout.COUNT]:
         return False

@@ -25,15 +25,14 @@ class Counts:
       nodes: positions entered, quiescence included; the root counts.
       interior: those searched with depth left. leaves: those where none was left.
       quiescence: those below leaves.
-      hits: entries found in the table. stored_hits: those that the file already held when this run began.
+      hits: entries found in the table. stored_hits: those that were in the table before this run.
       hit_cutoffs: nodes that an entry ended. cutoffs: nodes that a move's value >= beta ended.
       first_cutoffs: those ended by the first move. researches: null windows that failed and were searched
-        again. proofs: nodes that a proven result of the graph ended. ordered: nodes whose moves the graph's
-        N and P ordered. path_draws: repetitions on the path and clocks of 100.
-      pv, cut, all: interior nodes by the type that was expected of them.
-      static: static evaluations. cached: leaves whose value the leaf cache held.
-      expanded: nodes whose moves were generated. moves: legal moves of those; their ratio is the branching
-        factor.
+        again. proofs: nodes that a proven result of the graph ended. ordered: nodes with moves ordered by
+        the graph's N and P. path_draws: repetitions on the path and clocks of 100.
+      pv, cut, all: interior nodes by expected type.
+      static: static evaluations. cached: leaves with a value in the leaf cache.
+      expanded: nodes with generated moves. moves: legal moves of those; their ratio is the branching factor.
     """
 
     nodes: int = 0
@@ -72,8 +71,8 @@ class DepthResult(Answer):
       bound: `exact`, `lower` (value >= beta) or `upper` (value <= alpha).
       move: best move; None if the game is over, or none is known.
       pv: the principal variation, legal, `move` first; may be shorter than the depth.
-      counts: of this iteration. seconds: it took. complete: False if it was stopped; then `value`, `bound`,
-        `move` and `pv` are those of the moves that were finished.
+      counts: of this iteration. seconds: wall time. complete: False if it was stopped; then `value`, `bound`,
+        `move` and `pv` are those of the finished moves.
     """
 
     json_keys = "depth window value bound move pv seconds complete counts"
@@ -101,7 +100,7 @@ MOST_NODES = WHOLE.most
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthLimits:
-    """How deep a search goes, and the limits that end it earlier.
+    """The depth of a search, and the limits that end it earlier.
 
     Attributes:
       depth: plies of full width, 1 to 126.
@@ -143,8 +142,8 @@ class KnownDepth:
     """Facts that the file held about the root when the search began.
 
     Attributes:
-      depth: plies; 0: nothing usable. nodes, seconds: cost of the iterations up to it, as far as the file has
-      them on record.
+      depth: plies; 0: nothing usable.
+      nodes, seconds: cost of the iterations up to it, as far as the file has them.
     """
 
     depth: int = 0
@@ -164,7 +163,7 @@ class AlphaBetaProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaBetaResult:
-    """A search of one position to a depth.
+    """The result of a search of one position to a depth.
 
     Attributes:
       board: the position. asked: requested depth. window: of the last iteration, thousandths.
@@ -172,12 +171,12 @@ class AlphaBetaResult:
       value: thousandths of a pawn for the side to move, MATE - n mates in n plies; None if nothing is known.
       bound: `exact`, `lower` (at least), `upper` (at most), empty if nothing is known.
       move: best move; None if the game is over or none is known. pv: legal, `move` first.
-      iterations: those of this run, the one that was stopped included. counts: of all of them.
+      iterations: of this run, including a stopped one. counts: of all of them.
       known: facts from the file. report: outcome of loading the file's entries.
       entries: in memory at the end. graph_nodes: positions of the graph that could order moves.
       stop_reason: `depth`, `known` (the file had the answer), `mate` (deeper searches find the same), `time`,
         `nodes`, `stop`, `reader`, `finished` (the game is over).
-      alone: nodes of the same search without file and graph; None if it was not made.
+      alone: nodes of the same search without file and graph; None if that search was not run.
       store: the file, None if there is none.
     """
 
@@ -206,11 +205,11 @@ class AlphaBetaResult:
 
     @property
     def nodes_saved(self) -> int | None:
-        """Nodes that the search without file and graph takes more than this one; None if it was not made."""
+        """Nodes that file and graph saved, against `alone`; None if that search was not run."""
         return None if self.alone is None else self.alone - self.counts.nodes
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the result as JSON takes it."""
+        """Returns the JSON object of the result."""
         return {
             "position": fen_of(self.board),
             "key": key_text(self.board),

@@ -2,7 +2,7 @@
 
 entry of the root known? --yes--> the answer
   | no
-depth 1 (or the first that is not known) | 2 | ... | D, or D - 2 | D if the graph knows the root well
+depth 1 (or the first unknown one) | 2 | ... | D, or D - 2 | D if the root has many visits in the graph
 saved in the background:   entries + rows .. entries + rows .. all of it
 """
 
@@ -41,7 +41,7 @@ from .known import RootFact, answer_of, facts_of, is_shortest_mate, known_of, us
 from .results import AlphaBetaProgress, AlphaBetaResult, Counts, DepthLimits, DepthResult, KnownDepth
 
 TABLE_BYTES = 256 << 20
-SAVE_SECONDS = 3.0  # between two saves while an iteration goes on
+SAVE_SECONDS = 3.0  # between two saves during an iteration
 WELL_VISITED = 1000  # visits of a root that spare the first iterations
 
 OnDepth = Callable[[DepthResult], None]
@@ -62,11 +62,11 @@ def search_to_depth(
 ) -> AlphaBetaResult:
     """Searches a position to a depth, saves everything, and returns the result.
 
-    It begins with the first depth that the graph's entries do not know exactly. File and graph order moves
-    and save work; they do not change values, except for proofs of the graph.
+    It begins with the first depth that has no exact entry in the graph. File and graph order moves and save
+    work; they do not change values, except for proofs of the graph.
 
     Args:
-      graph: its entries are used and saved (`Graph.use_entries`); its evaluator is not asked.
+      graph: the search uses and saves its entries (`Graph.use_entries`); it does not call its evaluator.
       board: the position, with its game as move stack: positions that stood twice in it count as draws.
       limits: depth, and the limits that end the search earlier.
       table_bytes: most memory of the entries, if the graph uses none yet.
@@ -172,7 +172,7 @@ class _AlphaBetaSession:
         self.stop_reason = "depth"
 
     def _depths(self) -> Sequence[int]:
-        """Returns the depths to search: all unknown ones, but few if the graph knows the root well.
+        """Returns the depths to search: all unknown ones, but few if the root has many visits in the graph.
 
         Visits order moves as early iterations would: with 30,000 of them six positions took 0.78 and 0.86
         of the nodes to depths 6 and 7 that all iterations take alone.
@@ -211,7 +211,7 @@ class _AlphaBetaSession:
         return bool(self.stop_reason)
 
     def _between(self, counts: Counts) -> None:
-        """Saves and reports in the middle of an iteration, when it is due."""
+        """Saves and reports during an iteration, at intervals."""
         now = time.monotonic()
         if now - self.saved_at >= SAVE_SECONDS:
             self._save()
@@ -237,7 +237,7 @@ class _AlphaBetaSession:
         self.run_id = runs.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
 
     def _note_iteration(self, found: DepthResult) -> None:
-        """Adds an iteration to the next save: now, if no save is running."""
+        """Adds an iteration to the next save, which begins now if no save is running."""
         outcome, total = _outcome(found, found.counts, found.seconds), self._total()
 
         def write(store: Store) -> None:
@@ -302,7 +302,7 @@ class _AlphaBetaSession:
 
 
 def _answer(found: DepthResult | None) -> RootFact | None:
-    """Returns an iteration's answer; without a finished move it is empty."""
+    """Returns the answer of an iteration; None if it finished no move."""
     if found is None or not found.bound:
         return None
     return RootFact(found.depth if found.complete else 0, found.value, found.bound, found.pv)
@@ -332,14 +332,14 @@ def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> RunOu
 
 
 MOST_NODES = 20_000  # read from a large file: some seconds
-LEAST_VISITS = 2  # of an edge that is followed
-BATCH = 1024  # positions that are read at once
+LEAST_VISITS = 2  # of an edge to follow
+BATCH = 1024  # positions read at once
 
 
 def bring_visited(graph: Graph, board: chess.Board, most: int = MOST_NODES) -> int:
-    """Reads the most visited positions below one into memory; returns how many nodes memory holds then.
+    """Reads the most visited positions below one into memory; returns the number of nodes in memory then.
 
-    A small file is in memory as a whole already.
+    A small file is already in memory as a whole.
 
     Raises:
       StoreError: if the file cannot be read.

@@ -1,15 +1,15 @@
 """Reading transposition entries and graph proofs in a fixed-depth search, and writing entries.
 
 An entry's value ends a node only if its depth is exactly the one needed, so that values do not depend on the
-content of the table; a forced mate holds at every depth on the side that it proves, for paths whose clock
-leaves the plies to it. No bound is written that belongs to one path:
+content of the table; a forced mate holds at every depth on the side that it proves, for paths with a clock
+that leaves enough plies. The search writes no bound that holds for one path only:
 
 - a value that depends on a repetition is tainted: a cut rests on the move that cut, an upper bound on all
   moves, an exact value on all as an upper and on the best one as a lower bound;
 - a key holds for all clocks up to 75, so a bound is written and used there only if the clock cannot reach 100
   below: clock + depth + the plies of quiescence < 100. Above 75 the key holds the clock itself.
 
-Mates are excepted on the side that they prove: every defence was answered, so no draw had a part in them.
+Mates are exempt on the side that they prove: every defence was refuted, so they depend on no draw.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
 def entry_value(
     data: uint64, depth: int64, alpha: int64, beta: int64, ply: int64, clock: int64
 ) -> tuple[bool, int64]:
-    """Returns whether an entry ends a node, and with which root-relative value."""
+    """Returns whether an entry ends a node, and its root-relative value."""
     bound = bound_in(data)
     value = value_in(data)
     found = depth_in(data)
@@ -77,7 +77,7 @@ def entry_value(
         if clock + plies > CLOCK_DRAW:
             return False, at_root
         if bound == EXACT and found != depth and found != PROOF and plies > found:
-            bound = LOWER if value > 0 else UPPER  # a shorter one may stand beyond the depth
+            bound = LOWER if value > 0 else UPPER  # a shorter mate may exist beyond the depth
         return ends(at_root, bound, alpha, beta), at_root
     if found != PROOF and (found != depth or not clock_is_far(clock, depth)):
         return False, at_root
@@ -89,7 +89,7 @@ def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64
     """Returns the proof in a record as (bound, value counted from the node).
 
     A proven win mates in at most the plies that the record holds; a proof without a length is not used.
-    NO_BOUND if nothing is proven for a path that stands there with the clock of `s`.
+    NO_BOUND if nothing is proven for a path that arrives with the clock of `s`.
     """
     if not is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
@@ -107,7 +107,7 @@ def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64
 
 @inner
 def prefetch_entry(E: EntryPointers, key: uint64) -> None:
-    """Asks the processor for the bucket of a key."""
+    """Prefetches the bucket of a key."""
     at = bucket_of(E, key)
     prefetch(E.keys, at)
     prefetch(E.data, at)
@@ -115,7 +115,7 @@ def prefetch_entry(E: EntryPointers, key: uint64) -> None:
 
 @inner
 def is_stored(E: EntryPointers, place: int64) -> bool:
-    """Returns whether an entry is of an earlier run."""
+    """Returns whether an entry was written by an earlier run."""
     return int64(E.ages[place]) & AGE != E.counters[GENERATION]
 
 
@@ -138,8 +138,8 @@ def bound_found(frame: Pointer[int64], ply: int64, clock: int64) -> int64:
 def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int64) -> bool:
     """Returns whether to overwrite an entry of the same position.
 
-    Of two mates the shorter stays, an exact value before another bound of its depth; one that an earlier
-    run has left gives way to deeper ones only.
+    The shorter of two mates stays, and an exact value against another bound of its depth; only a deeper
+    value overwrites an exact value of an earlier run.
     """
     if depth_in(data) == PROOF:
         known, new = abs(value_in(data)), abs(value)
@@ -155,14 +155,14 @@ def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int
 def write_entry(
     E: EntryPointers, key: uint64, check: uint64, frame: Pointer[int64], ply: int64, clock: int64
 ) -> None:
-    """Writes the result of a finished frame, unless the present entry says more."""
+    """Writes the result of a finished frame, unless the present entry is better (`gives_way`)."""
     bound = bound_found(frame, ply, clock)
     move = frame[layout.BEST_MOVE] if frame[layout.BEST_MOVE] else frame[layout.TABLE_MOVE]
     if bound == NO_BOUND and move == 0:
         return
     value = below_root(frame[layout.BEST], -ply) if bound else int64(0)
     depth = int64(frame[layout.DEPTH])
-    if proves_mate(value, bound):  # holds at every depth; that it is the shortest, if the depth covers it
+    if proves_mate(value, bound):  # holds at every depth; it is the shortest if the depth covers it
         if bound == EXACT and MATE - abs(value) > depth:
             bound = LOWER if value > 0 else UPPER
         depth = int64(PROOF)

@@ -3,7 +3,7 @@ shorter one once its root is proven.
 
 A search follows its evaluator; of two mates it proves the one that it finds first. The prover takes a slice
 whenever it has used less than its share of the search so far. The share is a twentieth in the long run, and
-as much as the search itself in its first moments, since short mates take the prover some milliseconds.
+more at first (`allowance`), because short mates take the prover some milliseconds.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ LEAST_SECONDS = 0.05  # of a search; with less the prover would take a large par
 DECIDED = 0.5  # |Q| from which longer mates are likely
 UNLIKELY = 0.1  # weight of the mates of a side that is so much worse off
 DECIDED_SHARE, OPEN_SHARE = 0.05, 0.03  # of the search's time, for longer ones
-LEAD_SECONDS, LEAD_VISITS = 0.05, 5_000  # of the search, that the prover may take as soon as the search has
-HASTE = 3  # times as much as the search, in its first moments
-VISIT = 2  # visits of the prover take as long as one of a search with `builtin`
+LEAD_SECONDS, LEAD_VISITS = 0.05, 5_000  # of the search, that the prover may use before its share allows it
+HASTE = 3  # limit of the lead, as a multiple of the search so far
+VISIT = 2  # visits of the prover that take as long as one of a search with `builtin`
 SLICE_SECONDS = 0.005  # of a slice
 LINE_VISITS = 20_000  # of the prover, at most, to be sure of the longest defence
 VISITS_AFTER = 250_000  # of the prover, at most, for a shorter mate: about a second
 FIRST_PAUSE, LONGEST_PAUSE = 256, 8_192  # visits of a search of limited visits between two looks at its share
 TABLE_BYTES = 1 << 26  # of the prover's table
-OVER = object()  # instead of a slice, once there is none
+OVER = object()  # sentinel: no slice is left
 TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it compiles all kernels of a finder
 
 
@@ -54,7 +54,7 @@ def compile_kernels() -> None:
 
 
 def allowance(spent: float, *, share: float, lead: float, whole: float = math.inf) -> float:
-    """Returns how much the prover may have used beside a search that has used `spent`, in the same unit.
+    """Returns the most that the prover may have used beside a search that has used `spent`, in its unit.
 
     Args:
       share: of the search, in the long run.
@@ -91,7 +91,7 @@ class MateFinder:
         return self._search.prover.visits if self._search else 0
 
     def pause(self, visits: int) -> int | None:
-        """Returns how many visits a search makes before its next call of `beside`; None: any number."""
+        """Returns the number of visits before the search calls `beside` again; None: any number."""
         return None if self._visits is None else min(max(FIRST_PAUSE, visits // 8), LONGEST_PAUSE)
 
     def before(self, board: chess.Board, stop: threading.Event) -> tuple[chess.Move, ...]:
@@ -126,8 +126,9 @@ class MateFinder:
         return _line(search)
 
     def after(self, board: chess.Board, mate: int | None, stop: threading.Event) -> tuple[chess.Move, ...]:
-        """Returns the line of a shorter mate than the proven one; where the side to move is mated, of its
-        longest defence.
+        """Returns the line of a shorter mate than the proven one, empty without one.
+
+        If the side to move is mated, the line is its longest defence.
 
         Args:
           mate: moves of the proven mate, negative if the side to move is mated; None: unknown.
@@ -145,7 +146,7 @@ class MateFinder:
 
     # -------------------------------------------------------------- the share
     def _has_share(self, visits: int, share: float) -> bool:
-        """Returns whether the prover may take one more slice of a search of so many visits."""
+        """Returns whether the prover's share allows one more slice after so many visits of the search."""
         if self._visits is not None:
             own = (self.visits - self._settled + SLICE) / VISIT
             return own <= allowance(visits, share=share, lead=LEAD_VISITS, whole=self._visits)
@@ -187,7 +188,7 @@ def _now() -> tuple[float, float]:
 
 
 def _weight(q: float) -> float:
-    """Returns the share of the prover's visits for the mates of a side whose position is worth `q`.
+    """Returns the share of the prover's visits for the mates of a side with the value `q`.
 
     >>> _weight(0.9), _weight(0.2), _weight(-0.9)
     (1.0, 1.0, 0.1)

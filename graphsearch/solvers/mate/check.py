@@ -1,6 +1,6 @@
-"""An independent check of a claimed mate: every defence is played out, with the rules of python-chess alone.
+"""Checks a claimed mate independently: plays out every defence by the rules of python-chess alone.
 
-It shares nothing with the search but the attacker's moves, which are only proposals: it refutes wrong ones.
+The search supplies only the attacker's moves, which are proposals: the check refutes wrong ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MateCheck(Answer):
 
 @dataclass(frozen=True, slots=True)
 class _Mated:
-    """A position that is lost: plies to the mate, the move of the line, and the clock it was checked at."""
+    """A position with a checked mate: plies to it, the move of the line, and the clock at the check."""
 
     plies: int
     move: chess.Move | None
@@ -128,7 +128,7 @@ class _Checker:
         return plies
 
     def _refute_draws(self, left: int) -> None:
-        """Refutes the claim if the game is over and no mate."""
+        """Refutes the claim if the game is over without a mate of the attacker."""
         if not any(self.board.generate_legal_moves()):
             self._refute("stalemate" if not self.board.is_check() else "the attacker is mated")
         if self.board.is_insufficient_material():
@@ -142,7 +142,7 @@ class _Checker:
         raise MateRefutedError(reason, self.root, tuple(self.path))
 
     def line(self) -> tuple[chess.Move, ...]:
-        """Returns the longest defence from the root, which was checked."""
+        """Returns the longest defence from the root, after `mated` has checked it."""
         board, moves = self.root.copy(stack=False), list[chess.Move]()
         while (move := self.known[board._transposition_key()].move) is not None:
             moves.append(move)

@@ -2,16 +2,17 @@
 
 The question at a node: does the attacker mate within its plies? Where the attacker moves, one move with a
 proof is enough (proof number = the least of the children's, disproof number = their sum); where the defender
-moves, all are needed (the other way round). What leaves the defender few replies is tried first: an untried
-position has their number as its proof number, and the number of the attacker's moves as its disproof number.
+moves, all are needed (the other way round). Moves that leave the defender few replies come first: an untried
+position has the number of replies as its proof number, or the number of the attacker's moves as its disproof
+number.
 
-A child is searched while it stays the best one, up to a quarter more than the second best has (1 + epsilon).
-Sums count the largest number and one for each other open child: in a graph, plain sums count the same
-position many times (weak proof-number search).
+The search stays in the best child until its number exceeds the second best by a quarter (1 + epsilon). Sums
+count the largest number and one for each other open child: in a graph, plain sums count the same position
+many times (weak proof-number search).
 
-Proofs and disproofs hold for halfmove clocks as `table_kernel.py` says, so a table serves every path. A
-question of bounded length has no cycles. One of any length (ANY_LENGTH) passes over positions that stand on
-its path; its disproofs may be wrong elsewhere, and only its own kind reads them.
+Proofs and disproofs hold for the halfmove clocks in `table_kernel.py`, so one table serves every path. A
+question of bounded length has no cycles. A question of any length (ANY_LENGTH) counts a position that is
+already on its path as disproved; its disproofs may be wrong on other paths, so only such questions read them.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ NO_CLOCK, ANY_CLOCK = 0, 100  # bounds of results at every clock: of a disproof,
 
 # a child: its numbers, and the plies and the clock bound of its proof or disproof
 PN, DN, LENGTH, BOUND, CHILD_WORDS = 0, 1, 2, 3, 4
-# a frame: thresholds of the least number and of the sum here, children, the present child,
-# plies, visits when it was entered, the last move that decided at this ply
+# a frame: thresholds of the least number and of the sum here, number of children, the present child,
+# plies, visits at its entry, the last move that decided a node at this ply
 LEAST_LIMIT, SUM_LIMIT, COUNT, CHOSEN, PLIES, BEFORE, KILLER, FRAME_WORDS = 0, 1, 2, 3, 4, 5, 6, 8
 # counters
 VISITS, VISIT_LIMIT, COUNTERS = 0, 1, 8
@@ -89,7 +90,8 @@ class Summary(NamedTuple):
 
     Attributes:
       least, total: the least of the children's own numbers, and the sum of the others.
-      chosen, second: which child has the least; the second least. others: the sum without its largest part.
+      chosen: index of the child with the least. second: the second least number.
+      others: the sum without its largest part.
       plies, clock: of a proof, or the clock of a disproof.
     """
 
@@ -128,7 +130,7 @@ def _is_drawn(P: ProverPointers, c: Position) -> bool:
 
 @inner
 def _stands_on_path(P: ProverPointers, ply: int64) -> bool:
-    """Returns whether the position at a ply stands before it on the path."""
+    """Returns whether the position at a ply occurred earlier on the path."""
     c = adv(P.words, ply * PW)
     clock = clock_of(c)
     back = int64(4)
@@ -202,9 +204,9 @@ def _to_front(moves: Pointer[uint16], n: int64, move: int64) -> None:
 
 @inner
 def _expand(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, to_the_end: bool) -> None:
-    """Lists the children of the node at a ply and their numbers, up to the first that decides it.
+    """Lists the children of the node at a ply and their numbers, up to the first that decides the node.
 
-    `to_the_end`: all of them.
+    `to_the_end`: lists all children.
     """
     s = adv(P.words, ply * PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
@@ -305,7 +307,7 @@ def _keep(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> Number
 
 @inner
 def _descend(T: BoardTable, P: ProverPointers, ply: int64, node: Summary) -> None:
-    """Makes the chosen child the next frame, with its thresholds."""
+    """Fills the next frame with the chosen child and its thresholds."""
     frame = adv(P.frames, ply * FRAME_WORDS)
     below = adv(frame, FRAME_WORDS)
     move = P.moves[ply * ROOM + node.chosen]
@@ -385,9 +387,9 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) 
 
 @kernel
 def look(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> int64:
-    """Returns the number of children of a position; lists all of them, with their numbers.
+    """Lists all children of a position, with their numbers; returns their count.
 
-    They stand in `A.moves` and `A.children`. Their summary is stored and in `A.result`.
+    Writes them to `A.moves` and `A.children`, and their summary to the table and to `A.result`.
     """
     board = ptr(T, 0)
     P = pointers(A)

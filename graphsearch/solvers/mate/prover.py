@@ -1,4 +1,4 @@
-"""Questions to the prover: does a side mate within so many plies? All share one table, which has the line."""
+"""The prover: does a side mate within so many plies? All questions share one table, which holds the line."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class ProofNumbers:
 
     @property
     def disproved(self) -> bool:
-        """Whether there is none."""
+        """Whether such a mate is disproved."""
         return self.dn == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A move, the numbers of the position behind it, and the plies of its proof."""
+    """A move, the numbers of the position after it, and the plies of its proof."""
 
     move: chess.Move
     pn: int
@@ -121,7 +121,7 @@ class Prover:
         self.arrays = larger
 
     def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
-        """Returns the moves of a position with the proof numbers behind them, one visit later."""
+        """Returns the moves of a position with the proof numbers of their children, after one more visit."""
         count = int(kernel.look(self._tables, self.arrays, pack(board), attacks, plies))
         moves = self.arrays.moves[:count].tolist()
         rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
@@ -142,28 +142,26 @@ class Prover:
     # -------------------------------------------------------------- sharing
     @property
     def proofs(self) -> int:
-        """Positions in the table that are proven, one way or the other."""
+        """Number of positions in the table with a proven mate, by either side."""
         return int(shared.count_proofs(self.arrays))
 
     def take(self, table: EntryTable) -> int:
-        """Imports the proven mates of a table of entries; returns how many there were."""
+        """Imports the proven mates of a table of entries; returns their number."""
         return int(shared.take_entries(self.arrays, table.arrays))
 
     def give(self, table: EntryTable, *, exact: bool) -> int:
-        """Exports proven mates as entries to be saved, except those that are proven again at once.
+        """Exports proven mates as entries to be saved, except cheap ones; returns their number.
 
         Args:
-          exact: that no shorter mate exists belongs to the position; False in a game with repetitions.
-
-        Returns:
-          How many there were.
+          exact: whether disproofs of shorter mates hold for the position itself; False in a game with
+            repetitions.
         """
         return int(shared.give_entries(self.arrays, table.arrays, exact))
 
 
-REPROOF_VISITS = 100_000  # at a time, to find a lost proof again
-REPROOF_TIMES = 50  # then the table counts as too small
-DOUBT_VISITS = 2_000  # to find that a defence does not last as long as its proof
+REPROOF_VISITS = 100_000  # of one attempt to find a lost proof again
+REPROOF_TIMES = 50  # attempts; after them the table counts as too small
+DOUBT_VISITS = 2_000  # to find that a defence is shorter than its proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +176,12 @@ class LineFinder:
     """Follows proofs from position to position; a shorter mate found on the way counts from then on."""
 
     def __init__(self, prover: Prover, *, stop: Callable[[], bool] | None = None) -> None:
-        """Creates a finder over a prover; `stop` ends doubts about defences, never the line itself."""
+        """Creates a finder over a prover; `stop` ends the checks of defences, never the line itself."""
         self._prover = prover
         self._stop = stop or (lambda: False)
 
     def line(self, board: chess.Board, *, attacks: bool, plies: int) -> list[chess.Move]:
-        """Returns a line to mate of at most `plies` plies, for which a proof is known.
-
-        Its length is that of the proof which the table then has of the position.
-        """
+        """Returns the line of a proven mate within `plies`, as long as the table's proof at the end."""
         while True:
             path, moves = [board.copy(stack=False)], list[chess.Move]()
             left = plies
@@ -203,7 +198,7 @@ class LineFinder:
             plies = self._shortened(path, attacks=attacks, plies=plies)
 
     def _shortened(self, path: list[chess.Board], *, attacks: bool, plies: int) -> int:
-        """Returns the plies of the first position of a path, after its last position became shorter."""
+        """Returns the plies to mate from the start of a path, after its end got a shorter mate."""
         found = plies
         for k in range(len(path) - 1, -1, -1):
             found = self.settle(path[k], attacks=attacks == (k % 2 == 0), plies=plies - k).plies
@@ -228,7 +223,7 @@ class LineFinder:
                 return Settled(longest + 1, lasting.move)
 
     def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
-        """Returns the moves of a proven position with the proofs behind them; searches lost ones again."""
+        """Returns the moves of a proven position with their proofs; searches lost proofs again."""
         for _ in range(REPROOF_TIMES):
             answer, children = self._prover.look(board, attacks=attacks, plies=plies)
             if answer.proven:
@@ -237,7 +232,7 @@ class LineFinder:
         raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
 
     def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:
-        """Returns the defence that surely lasts as long as its proof, or the first; None if one is short."""
+        """Returns a defence that surely lasts as long as its proof, else the first; None if one is short."""
         unsure = None
         for child in defences:
             if child.plies < 3 or self._stop():

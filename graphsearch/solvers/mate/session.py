@@ -1,7 +1,7 @@
 """The mate search of one position: both sides, by length, until the shortest is proven or a limit is reached.
 
-It asks for each side's shortest open length, for some beyond it and for a mate of any length; once a mate is
-found, for the length below it as well. Rounds get longer, so that no question starves.
+It asks for each side's shortest open length, for some longer ones and for a mate of any length; after it has
+found a mate, it also asks for the next shorter one. Rounds get longer, so that no question starves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .table_kernel import ANY_LENGTH
 
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
 SLICE = 1_000  # visits between two looks at the clock: 4 to 6 ms
-Steps = Generator[None, None, str]  # a slice each; at the end, the stop reason
+Steps = Generator[None, None, str]  # yields after each slice; returns the stop reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class MateProgress:
     """Progress of a mate search.
 
     Attributes:
-      seconds, visits: so far. excluded: mates of so many moves and fewer are excluded for both sides.
-      mate: of the shortest mate known, None if there is none.
+      seconds, visits: so far. excluded: moves within which neither side can force mate.
+      mate: moves to the shortest mate known, negative if the side to move is mated; None without one.
     """
 
     seconds: float
@@ -51,12 +51,12 @@ class MateResult:
       position: FEN.
       mate: moves to mate; negative: the side to move is mated; 0: it is mated already; None: none is proven.
       pv: best attack and longest defence, all of it.
-      shortest: no shorter mate exists. excluded: moves within which neither side can force mate.
+      shortest: whether no shorter mate exists. excluded: moves within which neither side can force mate.
       visits: nodes expanded. seconds: wall time. proofs: positions proven.
       stop_reason: `proven`, `excluded` (none within the requested moves), `visits`, `time`, `stop`,
         `finished` (the game is over: checkmate, stalemate, dead position or 50-move rule) or `hopeless`
         (neither side has the pieces).
-      stored: proven positions were written to the table of entries.
+      stored: whether proven positions were written to the table of entries.
     """
 
     position: str
@@ -89,7 +89,7 @@ def find_mate(
 
     Args:
       board: with the moves before it, which count for repetitions.
-      entries: proofs in it are used, and new ones are written to it.
+      entries: the search uses its proofs, and writes new ones to it.
       stop: ends the search when it is set.
 
     Raises:
@@ -172,7 +172,7 @@ class MateSearch:
         return self._result(reason, pv, stored=stored)
 
     def _take(self) -> None:
-        """Imports the proofs of the table of entries; that of the position itself counts at once."""
+        """Imports the proofs of the table of entries, and notes the proof of the root."""
         if self.entries is None or not self._is_free:
             return
         self.prover.take(self.entries)
@@ -235,7 +235,7 @@ class MateSearch:
         return ""
 
     def _look_ahead(self, budget: float) -> Steps:
-        """Asks both sides for longer mates, or for one below the known; returns the stop reason, or empty."""
+        """Asks both sides for longer mates, or for one shorter than the known; returns as `_climb`."""
         for side in self.sides:
             for plies, share in side.questions() if not side.is_done else ():
                 reason = yield from self._pursue(side, plies, int(budget * share * side.weight))
@@ -269,7 +269,7 @@ class MateSearch:
         return moves > side.excluded and (side.found is None or moves < side.found)
 
     def _close_other(self, side: Side) -> None:
-        """Ends the questions about the other side: of two forced mates there is one."""
+        """Ends the questions about the other side: only one side can force mate."""
         for other in self.sides:
             if other is not side and side.found is not None:
                 other.closed = True
@@ -326,7 +326,7 @@ class MateSearch:
         return self._finder.settle(board, attacks=True, plies=plies).move
 
     def line(self) -> tuple[chess.Move, ...]:
-        """Returns the line of the mate found; a shorter one found on the way counts.
+        """Returns the line of the mate found, or of a shorter one found meanwhile.
 
         Raises:
           CapacityError: if the table has lost the proof.

@@ -1,4 +1,4 @@
-"""Limits of a mate search, the state of one side's, and the lengths worth asking for next."""
+"""Limits of a mate search, and the state and the next questions of one side."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class MateLimits:
             raise InvalidParameterError(f"moves must be from 1 to {MOST_MOVES}, not {self.moves}")
 
 
-# moves beyond the shortest open length that are asked for too, while no mate is known
+# further lengths to ask for while no mate is known, in moves beyond the shortest open length
 LENGTHS_AHEAD = (1, 2, 4, 7, 12)
 
 
 @dataclass(slots=True)
 class Side:
-    """One side as the one that mates.
+    """The search for a mate by one side.
 
     Attributes:
-      attacks: the side is to move at the root.
+      attacks: whether the side is to move at the root.
       excluded: moves within which it cannot mate. found: moves of the shortest mate known, None without one.
-      most: the longest mate to look for. closed: no more questions.
-      lost_any: a search without a length limit ended without a mate.
+      most: the longest mate to look for, in moves. closed: whether its questions have ended.
+      lost_any: whether a search without a length limit ended without a mate.
       weight: share of a round's visits that its questions get, in (0, 1].
     """
 
@@ -81,7 +81,7 @@ class Side:
         return (plies + 1) // 2
 
     def questions(self) -> list[tuple[int, float]]:
-        """Returns (plies, share of the round's visits) of questions beyond the shortest open length.
+        """Returns (plies, share of the round's visits) of the questions beyond the shortest open length.
 
         >>> Side(True, excluded=2, found=6).questions()
         [(9, 1.0)]

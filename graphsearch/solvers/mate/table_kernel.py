@@ -8,8 +8,8 @@ An entry is three words:
 
 A question is "does the attacker mate within so many plies?". A proof (proof number 0) holds for its plies and
 more, and for halfmove clocks up to its clock; a disproof (disproof number 0) for its plies and fewer, and for
-clocks from its clock on; anything else is an estimate for exactly its plies. All of one position lies in one
-bucket.
+clocks from its clock on; anything else is an estimate for exactly its plies. All entries of a position lie
+in one bucket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...position.words import KEY, META, Position
 
 INFINITE = 1 << 30  # a proof or disproof number that no search reduces
 ANY_LENGTH = 255  # plies of a question without a limit; its disproofs hold for the path and the moment
-SLOTS = 8  # entries that a position may stand in
+SLOTS = 8  # of a bucket
 DEFENDER = U(0x9E3779B97F4A7C15)  # flips the key of positions with the defender to move
 PROOF_AT = U(32)
 MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
@@ -41,7 +41,7 @@ class TablePointers(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """The table's entry for a position: proof and disproof number (-1: nothing), plies, clock, move."""
+    """The table's entry for a question: proof and disproof number (-1: none), plies, clock, move."""
 
     pn: int64
     dn: int64
@@ -62,7 +62,7 @@ def key_and_check(s: Position, attacks: bool) -> tuple[uint64, uint64]:
 
 @inner
 def first_of(table: TablePointers, key: uint64) -> int64:
-    """Returns the first place of the bucket of a key."""
+    """Returns the index of the first slot of a key's bucket."""
     return int64((key ^ (key >> U(32))) & U(table.mask)) & ~int64(SLOTS - 1)
 
 
@@ -119,7 +119,7 @@ def is_disproof_for(data: uint64, plies: int64, clock: int64) -> bool:
 
 @inner
 def probe(table: TablePointers, key: uint64, check: uint64, plies: int64, clock: int64) -> Probe:
-    """Returns the Probe of a question; of proofs the shortest."""
+    """Returns the Probe of a question; of several proofs the shortest."""
     at = first_of(table, key)
     pn, dn, length, bound, move = int64(-1), int64(-1), int64(0), int64(0), int64(0)
     for i in range(at, at + SLOTS):
@@ -195,7 +195,7 @@ def store(
                 return
             if order > 0:
                 if target >= 0 and least == -2:
-                    table.keys[i] = ZERO  # a second one that it makes needless
+                    table.keys[i] = ZERO  # a second superseded entry
                     continue
                 target, least = int64(i), int64(-2)
                 continue

@@ -1,4 +1,4 @@
-"""Proofs of the mate search as transposition entries, and entries as its proofs."""
+"""Converts proofs of the mate search to transposition entries, and entries to proofs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_proof(table: TablePointers, i: int64) -> bool:
 
 @kernel
 def count_proofs(A: ProverArrays) -> int64:
-    """Returns how many places of a prover's table hold a proof."""
+    """Returns the number of slots of a prover's table that hold a proof."""
     table = pointers(A).table
     count = int64(0)
     for i in range(A.keys.size):
@@ -100,7 +100,7 @@ def _is_shortest(table: TablePointers, i: int64) -> bool:
 
 @inner
 def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
-    """Returns whether a proven mate says more than the existing entry of its position."""
+    """Returns whether a proven mate is better than the existing entry of its position."""
     at = find_entry(E, key, check)
     if at < 0 or depth_in(E.data[at]) != PROOF:
         return True
@@ -112,9 +112,9 @@ def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound
 
 @kernel
 def give_entries(A: ProverArrays, entries: EntryArrays, exact: bool) -> int64:
-    """Writes proofs to a table of entries, to be saved; returns how many.
+    """Writes proofs to a table of entries, to be saved; returns their number.
 
-    `exact`: disproofs belong to the positions, so that a proof and a disproof together are exact.
+    `exact`: disproofs hold for the positions themselves, so a proof and a disproof together are exact.
     """
     table = pointers(A).table
     E = entry_pointers(entries)
@@ -140,7 +140,7 @@ def give_entries(A: ProverArrays, entries: EntryArrays, exact: bool) -> int64:
 
 @kernel
 def take_entries(A: ProverArrays, entries: EntryArrays) -> int64:
-    """Imports the proven mates of a table of entries; returns how many there are."""
+    """Imports the proven mates of a table of entries; returns their number."""
     table = pointers(A).table
     E = entry_pointers(entries)
     count = int64(0)

@@ -96,20 +96,21 @@ def columns_of(batch: RecordBatch) -> Columns:
 
 
 def encode_plain(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns the uncompressed blocks of some records, with 8 bytes of padding, and where each ends.
+    """Returns the uncompressed blocks of some records, with `PADDING` bytes behind them, and where each ends.
 
     Raises:
       UnfitRecordError: if the format cannot represent a record.
     """
     from .encoding_kernel import encode
+    from .packing_kernel import PADDING
 
     blocks = -(-len(batch) // BLOCK)
     room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
-    out, ends = np.empty(room + 8, np.uint8), np.zeros(blocks, np.int64)
+    out, ends = np.empty(room + PADDING, np.uint8), np.zeros(blocks, np.int64)
     problem, at = encode(columns_of(batch), start_position(), out, ends)
     if problem:
         raise UnfitRecordError(int(at), _WHY[problem])
-    return out[: int(at) + 8], ends
+    return out[: int(at) + PADDING], ends
 
 
 def encode_chunk(batch: RecordBatch, dictionary: bytes = b"", *, threads: int | None = None) -> EncodedChunk:
@@ -240,8 +241,10 @@ def joined(blocks: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64
 
 
 def padded(data: bytes) -> NDArray[np.uint8]:
-    """Returns bytes with 8 bytes of padding, since kernels may read beyond the end."""
-    return np.frombuffer(bytearray().join((data, bytes(8))), np.uint8)
+    """Returns bytes with `PADDING` bytes behind them, since kernels may read beyond the end."""
+    from .packing_kernel import PADDING
+
+    return np.frombuffer(bytearray().join((data, bytes(PADDING))), np.uint8)
 
 
 def decode_stored(

@@ -105,10 +105,10 @@ class Dictionaries:
         """
         if not data:
             return cls()
-        end = 2 + int.from_bytes(data[:2], "little")
-        if not 2 < end < len(data):
+        parts = stored_parts(data)
+        if not all(parts):
             raise CorruptRecordError("dictionaries are too short")
-        found = cls(data[2:end], data[end:])
+        found = cls(*parts)
         found._decompressors()
         return found
 
@@ -184,6 +184,12 @@ class Opener:
             raise CorruptRecordError(f"{len(codes)} prior codes instead of {header.codes}")
         columns = _expand(self._columns, data[second:], header.column_bytes)
         return b"".join((data[:HEADER], data[HEADER + LENGTH : first], codes, columns))
+
+
+def stored_parts(data: bytes) -> tuple[bytes, bytes]:
+    """Returns the two parts of stored dictionaries; one is empty if the bytes are too short."""
+    end = 2 + int.from_bytes(data[:2], "little")
+    return data[2:end], data[end:]
 
 
 def sampled(blocks: int) -> range:

@@ -100,7 +100,7 @@ def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
     Raises:
       CorruptRecordError: if the bytes read are not records.
     """
-    return _kept(plain).find(identity)
+    return _cached_reader(plain).find(identity)
 
 
 def _identity(words: Words) -> Words:
@@ -136,7 +136,7 @@ class _BlockReader:
         self._records: dict[int, NodeRecord] = {}
         self._runs = 0  # listed so far
         self._error: CorruptRecordError | None = None
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def _split(self) -> list[bytes]:
         """Returns the columns up to the men, then the varints of runs, n and r as one column."""
@@ -157,24 +157,24 @@ class _BlockReader:
         return [*columns, self._bytes[ends[-1] :]]
 
     def records(self) -> list[NodeRecord]:
-        with self._turn:
+        with self._lock:
             while self._has_more():
-                self._go_on()
-            return [self._filled(i) for i in range(len(self._places))]
+                self._read_next()
+            return [self._record_at(i) for i in range(len(self._places))]
 
     def find(self, wanted: Words) -> NodeRecord | None:
         """Returns the record of a position, given by its row of `order.identities`, or None."""
-        with self._turn:
+        with self._lock:
             while wanted not in self._found and self._has_more():
-                self._go_on()
-            return self._filled(self._found[wanted]) if wanted in self._found else None
+                self._read_next()
+            return self._record_at(self._found[wanted]) if wanted in self._found else None
 
     def _has_more(self) -> bool:
         if self._error is not None:
             raise self._error
         return len(self._places) < self._header.records
 
-    def _go_on(self) -> None:
+    def _read_next(self) -> None:
         """Reads the position of the next record."""
         try:
             place = self._next_place()
@@ -214,7 +214,7 @@ class _BlockReader:
         n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
         return [0, *found[:runs]], list(zip(n, r or [0] * len(n), strict=True))
 
-    def _filled(self, i: int) -> NodeRecord:
+    def _record_at(self, i: int) -> NodeRecord:
         """Returns a record whose place is known."""
         if i not in self._records:
             self._records[i] = self._read(i)
@@ -283,7 +283,7 @@ class _BlockReader:
         return column[first : self._at[name]]
 
 
-_kept = lru_cache(maxsize=KEPT_BLOCKS)(_BlockReader)
+_cached_reader = lru_cache(maxsize=KEPT_BLOCKS)(_BlockReader)
 
 
 def _squares(gaps: bytes) -> list[int]:

@@ -91,7 +91,7 @@ def sound_places(
     """
     bad = _unsound_of(batch, places)
     for i, what in bad:
-        refuse(CorruptRecordError(f"{name}: {said_of(batch, i, what)}"))
+        refuse(CorruptRecordError(f"{name}: {fault_message(batch, i, what)}"))
     return places[~np.isin(places, [i for i, _ in bad])] if bad else places
 
 
@@ -101,6 +101,6 @@ def sound_part(batch: RecordBatch, refuse: Callable[[CorruptRecordError], Any], 
     return batch if len(good) == len(batch) else take(batch, good)
 
 
-def said_of(batch: RecordBatch, i: int, what: str) -> str:
+def fault_message(batch: RecordBatch, i: int, what: str) -> str:
     """Returns the message about the fault `what` of record `i`."""
     return f"record {key_of_words(batch.words[i]):016x}: {what}"

@@ -17,7 +17,7 @@ from ...jit.libzstd import Owned, libzstd
 from ...jit.pointers import ptr
 from ...position.board import POSITION_WORDS
 from .batch_kernel import READER
-from .compression import Dictionaries, Opener
+from .compression import Dictionaries, Opener, stored_parts
 from .extracting_kernel import Bench
 from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
 from .packing_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
@@ -82,9 +82,7 @@ class Unpacker:
     def _load(self, dictionary: bytes) -> tuple[Owned, Owned] | None:
         if self._library is None:
             return None
-        middle = 2 + int.from_bytes(dictionary[:2], "little")
-        codes = self._library.load_dictionary(dictionary[2:middle])
-        columns = self._library.load_dictionary(dictionary[middle:])
+        codes, columns = map(self._library.load_dictionary, stored_parts(dictionary))
         return (codes, columns) if codes and columns else None
 
     def unpack(
@@ -101,7 +99,7 @@ class Unpacker:
         """
         sums = np.zeros(4, np.int64)
         room(data, ends, sums)
-        out = np.empty(int(sums[0]) + 8, np.uint8)
+        out = np.empty(int(sums[0]) + PADDING, np.uint8)
         sizes = np.zeros(len(ends), np.int64)
         end = unpack(self.workshop, data, ends, slots, out, sizes)
         opened: dict[int, bytes] = {}
@@ -115,7 +113,8 @@ class Unpacker:
                 opened[i] = openers[dictionary].open(block)
             except CorruptRecordError as error:
                 on_damage(i, str(error))
-        return _with(out[: end + 8], sizes, opened) if opened else (out[: end + 8], sizes)
+        plain = out[: end + PADDING]
+        return _with_opened(plain, sizes, opened) if opened else (plain, sizes)
 
 
 def _new_bench() -> Bench:
@@ -126,14 +125,14 @@ def _new_bench() -> Bench:
     return Bench(ptr(plain, 0), ptr(reader, 0), ptr(words, 0), ptr(runs, 0))
 
 
-def _with(plain: Bytes, sizes: Places, opened: dict[int, bytes]) -> tuple[Bytes, Places]:
+def _with_opened(plain: Bytes, sizes: Places, opened: dict[int, bytes]) -> tuple[Bytes, Places]:
     """Returns unpacked blocks with those of `opened` inserted at their places."""
     parts: list[bytes] = []
     at = 0
     for i, size in enumerate(sizes.tolist()):
         parts.append(opened.get(i, plain[at : at + size].tobytes()))
         at += size
-    whole = np.frombuffer(bytearray().join((*parts, bytes(8))), np.uint8)
+    whole = np.frombuffer(bytearray().join((*parts, bytes(PADDING))), np.uint8)
     return whole, np.array([len(part) for part in parts], np.int64)
 
 

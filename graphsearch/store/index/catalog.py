@@ -128,7 +128,7 @@ def _with_chunks(
     return segments
 
 
-def _left_of(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
+def _remaining_chunks(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
     """Returns the chunks that a segment still has: its first blocks may have moved into another."""
     for i, chunk in enumerate(chunks):
         row = next(rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
@@ -252,7 +252,7 @@ class Catalog:
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget` drops the indexes of a rolled back transaction."""
         self.segments = read_segments(self._connection, self.path)
-        self._loaded(set() if forget else self._ids())
+        self._drop_stale(set() if forget else self._ids())
         if forget:
             self.indexes.forget()
 
@@ -266,11 +266,11 @@ class Catalog:
         newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
         segments = _segments(self._connection)
         for segment in segments:
-            segment.chunks.extend(_left_of(self._connection, before.get(segment.id, [])))
+            segment.chunks.extend(_remaining_chunks(self._connection, before.get(segment.id, [])))
         self.segments = _with_chunks(self._connection, self.path, segments, after=newest)
-        self._loaded(self._ids())
+        self._drop_stale(self._ids())
 
-    def _loaded(self, ids: set[int]) -> None:
+    def _drop_stale(self, ids: set[int]) -> None:
         self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
         self._sound &= ids
         self.generation += 1

@@ -16,7 +16,7 @@ from ...position.board import key_of_words, pack
 from .. import order
 from ..codec.records import find_in_block
 from ..codec.soundness import fault_of
-from ..opened import OpenStore
+from ..protocol import OpenStore
 from ..record.node import NodeRecord
 from ..segments import fetch, keys_of
 from .bloom import may_hold_each, may_hold_one

@@ -77,7 +77,8 @@ def differences(there: EvaluatorIdentity, here: EvaluatorIdentity) -> str:
     ours, theirs = there.fields(), here.fields()
     names = [name for name in dict.fromkeys([*ours, *theirs]) if _text(name, ours) != _text(name, theirs)]
     return "; ".join(
-        f"{name} {_told(name, ours, theirs)} there, {_told(name, theirs, ours)} here" for name in names
+        f"{name} {_distinct_text(name, ours, theirs)} there, {_distinct_text(name, theirs, ours)} here"
+        for name in names
     )
 
 
@@ -86,7 +87,7 @@ def _text(name: str, fields: Mapping[str, object]) -> str:
     return json.dumps(fields[name]) if name in fields else "not set"
 
 
-def _told(name: str, fields: Mapping[str, object], others: Mapping[str, object]) -> str:
+def _distinct_text(name: str, fields: Mapping[str, object], others: Mapping[str, object]) -> str:
     """Returns the value of a field, shortened unless it then equals the shortened other one."""
     brief = _brief(name, fields)
     return brief if brief != _brief(name, others) else _text(name, fields)

@@ -1,4 +1,4 @@
-"""Ranks the moves of a record, and computes its mean value."""
+"""Ranks the moves of a record; computes its mean value and visits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from itertools import chain, repeat
 from operator import add
 
 import chess
+import numpy as np
+from numpy.typing import NDArray
 
-from ...position.board import CLOCK_DRAW, legal_moves
+from ...position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ...position.values import negate
 from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
-from .node import Edge, NodeRecord, node_value
+from .node import Edge, NodeRecord, RecordBatch, node_value
 
 LOST = 3  # the class of the moves ranked last
 
@@ -40,7 +42,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     if not may_be_proven(record):
         ranked = sorted(range(len(edges)), key=lambda k: (-edges[k].n, negate(edges[k].value), k))
         return [*ranked, *range(len(edges), len(record.codes))]
-    at = record.words[8] >> 12 & 255 if clock is None else clock
+    at = clock_of_words(record.words) if clock is None else clock
     zeroing = chain(resets, repeat(False))
     proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
     open_edges = [edge for edge, proof in zip(edges, proofs, strict=True) if proof is None]
@@ -107,6 +109,12 @@ def node_mean(record: NodeRecord) -> tuple[float, float]:
     drawn = reduce(add, (e.n * e.draws for e in record.edges), 0.0)  # `sum` compensates from Python 3.12 on
     draws = record.v_draw + drawn
     return q, draws / record.visits
+
+
+def visits_of(batch: RecordBatch) -> NDArray[np.int64]:
+    """Returns node N of every record, `[R]`: 1 + the sum of its edges' n."""
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(batch.n, dtype=np.int64)])
+    return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]], np.int64)
 
 
 def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorMismatchError, InputFileError, StoreError
 from ..codec.bulk import take
-from ..file import file_bytes, real_path, sql_errors
+from ..file import real_path, sql_errors
 from ..index.catalog import Catalog
 from ..index.filters import filter_of_any
 from ..index.locate_kernel import FilterArrays
@@ -26,6 +26,7 @@ from ..record.node import NodeRecord, RecordBatch
 from ..record.provenance import RootInfo, differences
 from ..scanning import Portion
 from ..segments import OnCorrupt, keys_of
+from ..side_files import file_bytes
 from ..store import Store
 from ..tables.columns import TABLES, tables_sql
 from .manifest import FACT, Manifest, is_sharded, read_manifest
@@ -38,7 +39,7 @@ _Answer = TypeVar("_Answer")
 class ShardedReader(Reader):
     """Finds the newest records of positions in the files of a cluster; see `Reader`."""
 
-    may_read_inside = False
+    kernels_may_read = False
 
     def __init__(self, readers: Sequence[Reader], owners: Owners) -> None:
         """Takes ownership of the readers of all files; `owners` is the table of the manifest."""
@@ -62,11 +63,11 @@ class ShardedReader(Reader):
         """Returns the filter of the last committed states, for positions in any file."""
         return filter_of_any([reader.filter() for reader in self._readers])
 
-    def find(self, words: Words, *, strict: bool = False) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, words: Words) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, and these records in order; see `Reader.find`."""
         have = np.zeros(len(words), np.bool_)
         places, batches = [], []
-        for mine, (found, batch) in self._ask(words, lambda reader, some: reader.find(some, strict=strict)):
+        for mine, (found, batch) in self._ask(words, lambda reader, some: reader.find(some)):
             have[mine[found]] = True
             places.append(mine[found])
             batches.append(batch)
@@ -88,8 +89,8 @@ class ShardedReader(Reader):
             mine = np.flatnonzero(owners == number)
             if len(mine):
                 answers.append((mine, ask(reader, words[mine])))
-        said = [line for reader in self._readers for line in reader.problems]
-        self.problems = said[:MAX_PROBLEMS]
+        lines = [line for reader in self._readers for line in reader.problems]
+        self.problems = lines[:MAX_PROBLEMS]
         return answers
 
 

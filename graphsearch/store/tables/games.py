@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import chess
 
+from ...base.answer import Answer
 from ..store import Store
 from .provenance import now
 from .rows import checked, insert, listed, rows
@@ -89,7 +90,7 @@ class GameSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Answer):
     """The imports of a file: its sources, oldest first, and row counts of the other tables.
 
     Attributes:
@@ -103,10 +104,6 @@ class Imported:
     moves: int = 0
     entries: int = 0
     epd_positions: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the facts as a JSON object."""
-        return asdict(self)
 
 
 # -------------------------------------------------------------- reading

@@ -120,7 +120,7 @@ def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:
     moments = [Moment(run, n, saved, best) for run, _, n, saved, best in found]
     store.connection.executemany(
         f"DELETE FROM {table} {where} AND run = ? AND {last} = ?",  # noqa: S608 (constants)
-        [(*values, *found[i][:2]) for i in gone(moments, ROWS_LEFT)],
+        [(*values, *found[i][:2]) for i in rows_to_delete(moments, ROWS_LEFT)],
     )
 
 
@@ -161,7 +161,7 @@ class Moment:
     best_move: str | None
 
 
-def gone(moments: Sequence[Moment], left: int) -> list[int]:
+def rows_to_delete(moments: Sequence[Moment], left: int) -> list[int]:
     """Returns the indexes of the rows to delete, so that `left` (at least 2) stay.
 
     It deletes one row at a time: the one with the closest neighbours, by the logarithm of their ratio in size
@@ -176,8 +176,8 @@ def gone(moments: Sequence[Moment], left: int) -> list[int]:
     same = [i for i in inner if moments[i].best_move == moments[i - 1].best_move]
     plain = [i for i in same if moments[i].run == moments[i + 1].run]
     for some in (plain, same, inner):
-        chain.take(some, left)
-    return sorted(chain.gone)
+        chain.delete(some, left)
+    return sorted(chain.deleted)
 
 
 class _Chain:
@@ -188,18 +188,18 @@ class _Chain:
         self._ages = _ages(moments)
         self._before = list(range(-1, len(moments) - 1))
         self._after = list(range(1, len(moments) + 1))
-        self.gone: set[int] = set()
+        self.deleted: set[int] = set()
 
-    def take(self, some: Collection[int], left: int) -> None:
+    def delete(self, some: Collection[int], left: int) -> None:
         """Deletes rows of `some`, those with the closest neighbours first, until `left` rows remain."""
-        heap = [(self._gap(i), i) for i in some if i not in self.gone]
+        heap = [(self._gap(i), i) for i in some if i not in self.deleted]
         heapq.heapify(heap)
         among = set(some)
-        while heap and len(self._moments) - len(self.gone) > left:
+        while heap and len(self._moments) - len(self.deleted) > left:
             gap, i = heapq.heappop(heap)
-            if i in self.gone or gap != self._gap(i):
+            if i in self.deleted or gap != self._gap(i):
                 continue  # a neighbour was deleted since: a newer entry has the present gap
-            self.gone.add(i)
+            self.deleted.add(i)
             before, after = self._before[i], self._after[i]
             self._after[before], self._before[after] = after, before
             for near in among.intersection((before, after)):

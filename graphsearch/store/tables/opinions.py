@@ -60,7 +60,7 @@ def known(store: Store, evaluator: int, keys: Sequence[str]) -> dict[str, Opinio
     return {row[0]: Opinion(*row) for row in listed(store, "opinion", where, values)}
 
 
-def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opinion | None]:
+def find(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opinion | None]:
     """Returns an evaluator's opinion on each packed position (`[K, 10]`), None where there is none.
 
     An opinion at another halfmove clock does not count.

@@ -16,13 +16,13 @@ from typing import Any
 
 from ...base.errors import CorruptRecordError, EvaluatorMismatchError, StoreError
 from ...base.version import __version__
-from ..opened import OpenStore
+from ..protocol import OpenStore
 from ..record.node import MAX_EVALUATOR, MAX_RUN
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
-from .column import MOST_COUNT, json_object
+from .column import json_object
 from .columns import TABLES
+from .facts import fact_number, set_fact
 from .rows import insert, listed, rows, shown
-from .unfinished import fact, set_fact
 
 FIRST_EVALUATOR = 1  # id of the evaluator of a new file
 
@@ -36,11 +36,11 @@ def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) 
     """Binds an unbound file to an evaluator and records its creation, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     write_evaluator(connection, evaluator_number(connection), identity)
-    _write_birth(connection)
+    _write_creation(connection)
     connection.execute("COMMIT")
 
 
-def _write_birth(connection: sqlite3.Connection) -> None:
+def _write_creation(connection: sqlite3.Connection) -> None:
     """Records the time and the program of the file's creation, unless they are recorded."""
     facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
     connection.executemany("INSERT OR IGNORE INTO store_info VALUES (?, ?)", facts)
@@ -59,7 +59,7 @@ def evaluator_number(connection: sqlite3.Connection) -> int:
     Raises:
       CorruptRecordError: if the stored value is not a number.
     """
-    return _fact_number(connection, "evaluator", FIRST_EVALUATOR, range(1, MAX_EVALUATOR + 1))
+    return fact_number(connection, "evaluator", FIRST_EVALUATOR, range(1, MAX_EVALUATOR + 1))
 
 
 def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
@@ -165,7 +165,7 @@ def bind(
     if identity is not None or not is_blank(connection) or (create and not unbound):
         raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
     if write:
-        _write_birth(connection)
+        _write_creation(connection)
     return UNBOUND
 
 
@@ -191,17 +191,7 @@ def node_count(connection: sqlite3.Connection) -> int:
     Raises:
       CorruptRecordError: if the stored value is not a number.
     """
-    return _fact_number(connection, "nodes", 0, range(MOST_COUNT))
-
-
-def _fact_number(connection: sqlite3.Connection, name: str, without: int, among: range) -> int:
-    """Returns the number in a row of `store_info`, `without` if there is no row."""
-    text = fact(connection, name)
-    if text is None:
-        return without
-    if not (len(text) < 20 and text.isascii() and text.isdecimal() and int(text) in among):
-        raise CorruptRecordError(f"the table store_info has no number {name!r}: {shown(text)}")
-    return int(text)
+    return fact_number(connection, "nodes")
 
 
 def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:

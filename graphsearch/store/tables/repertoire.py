@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
-from .columns import TABLES
-from .rows import insert, rows
-
-_POSITION, _MOVE = (tuple(TABLES[name].columns) for name in ("repertoire_position", "repertoire_move"))
+from .rows import read_rows, rows, write_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +34,13 @@ class RepertoireMove:
 
 def positions_of(connection: sqlite3.Connection, side: str) -> list[RepertoirePosition]:
     """Returns the positions of a side's repertoire."""
-    found = rows(connection, "repertoire_position", _POSITION[1:], "WHERE side = ?", (side,))
-    return [RepertoirePosition(*row) for row in found]
+    return read_rows(connection, "repertoire_position", RepertoirePosition, "WHERE side = ?", (side,))
 
 
 def moves_of(connection: sqlite3.Connection, side: str) -> list[RepertoireMove]:
     """Returns the moves of a side's repertoire; those of one position in the order of their addition."""
     where = "WHERE side = ? ORDER BY key, place, move"
-    return [RepertoireMove(*row) for row in rows(connection, "repertoire_move", _MOVE[1:], where, (side,))]
+    return read_rows(connection, "repertoire_move", RepertoireMove, where, (side,))
 
 
 def moves_at(connection: sqlite3.Connection, key: str) -> dict[str, list[str]]:
@@ -57,12 +53,12 @@ def moves_at(connection: sqlite3.Connection, key: str) -> dict[str, list[str]]:
 
 def put_positions(connection: sqlite3.Connection, side: str, found: Iterable[RepertoirePosition]) -> None:
     """Writes positions, replacing those of the same keys."""
-    insert(connection, "repertoire_position", _POSITION, ((side, *astuple(one)) for one in found))
+    write_rows(connection, "repertoire_position", found, side)
 
 
 def put_moves(connection: sqlite3.Connection, side: str, found: Iterable[RepertoireMove]) -> None:
     """Writes moves, replacing equal ones."""
-    insert(connection, "repertoire_move", _MOVE, ((side, *astuple(one)) for one in found))
+    write_rows(connection, "repertoire_move", found, side)
 
 
 def drop_positions(connection: sqlite3.Connection, side: str, keys: Iterable[str]) -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import astuple, fields
 from functools import cache
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ...base.errors import CorruptRecordError
 from .column import Column
 from .columns import TABLES
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Row = tuple[Any, ...]
+_Value = TypeVar("_Value", bound="DataclassInstance")
 
 
 class Readable(Protocol):
@@ -69,12 +74,12 @@ def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
         if not all(
             one.holds_all(values) for one, values in zip(columns, zip(*some, strict=True), strict=True)
         ):
-            yield from (_held(row, columns, names) for row in some)
+            yield from (_checked_row(row, columns, names) for row in some)
         else:
             yield from some
 
 
-def _held(row: Row, columns: Sequence[Column], names: Sequence[str]) -> Row:
+def _checked_row(row: Row, columns: Sequence[Column], names: Sequence[str]) -> Row:
     """Returns the row unchanged.
 
     Raises:
@@ -144,3 +149,30 @@ def rows(
     """
     statement = f"SELECT {', '.join(names)} FROM {table} {rest}"  # noqa: S608 (constants)
     return checked(connection.execute(statement, values), *(f"{table}.{name}" for name in names))
+
+
+def read_rows(
+    connection: sqlite3.Connection,
+    table: str,
+    kind: type[_Value],
+    rest: str = "",
+    values: Sequence[object] = (),
+) -> list[_Value]:
+    """Returns rows of a table as values of a dataclass, whose fields are the last columns of the table.
+
+    Args:
+      rest, values: as for `rows`.
+    """
+    names = tuple(TABLES[table].columns)[-len(fields(kind)) :]
+    return [kind(*row) for row in rows(connection, table, names, rest, values)]
+
+
+def write_rows(
+    connection: sqlite3.Connection, table: str, found: Iterable[DataclassInstance], *first: object
+) -> None:
+    """Writes values of a dataclass as rows of a table, replacing those of the same keys.
+
+    Args:
+      first: the values of the table's first columns, which the dataclass lacks.
+    """
+    insert(connection, table, tuple(TABLES[table].columns), ((*first, *astuple(one)) for one in found))

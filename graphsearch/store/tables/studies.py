@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 from ...base.errors import InvalidParameterError
 from .columns import TABLES
 from .provenance import now
-from .rows import checked, insert, rows
+from .rows import checked, read_rows, rows, write_rows
 
-_STUDY, _MOVE, _NOTE = (tuple(TABLES[name].columns) for name in ("study", "study_move", "note"))
+_STUDY = tuple(TABLES["study"].columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +142,12 @@ def delete_study(connection: sqlite3.Connection, number: int) -> None:
 def moves_of(connection: sqlite3.Connection, number: int) -> list[StudyMove]:
     """Returns the moves of a study, those of one parent in their order."""
     where = "WHERE study = ? ORDER BY parent, place, id"
-    return [StudyMove(*row) for row in rows(connection, "study_move", _MOVE[1:], where, (number,))]
+    return read_rows(connection, "study_move", StudyMove, where, (number,))
 
 
 def put_moves(connection: sqlite3.Connection, number: int, moves: Iterable[StudyMove]) -> None:
     """Writes moves of a study, replacing those of the same ids."""
-    insert(connection, "study_move", _MOVE, ((number, *astuple(move)) for move in moves))
+    write_rows(connection, "study_move", moves, number)
 
 
 def drop_moves(connection: sqlite3.Connection, number: int, ids: Iterable[int]) -> None:
@@ -169,19 +169,19 @@ def studies_through(connection: sqlite3.Connection, key: str) -> list[tuple[int,
 # ------------------------------------------------------------------ notes
 def all_notes(connection: sqlite3.Connection) -> list[Note]:
     """Returns the notes, the last changed first."""
-    return [Note(*row) for row in rows(connection, "note", _NOTE, "ORDER BY changed DESC, key")]
+    return read_rows(connection, "note", Note, "ORDER BY changed DESC, key")
 
 
 def find_note(connection: sqlite3.Connection, key: str) -> Note | None:
     """Returns the note on a position, None if there is none."""
-    return next((Note(*row) for row in rows(connection, "note", _NOTE, "WHERE key = ?", (key,))), None)
+    return next(iter(read_rows(connection, "note", Note, "WHERE key = ?", (key,))), None)
 
 
 def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> Note:
     """Writes the note on a position, replacing an earlier one; returns it with its revision."""
     known = find_note(connection, key)
     note = Note(key, fen, text, known.revision + 1 if known else 1, now())
-    insert(connection, "note", _NOTE, [astuple(note)])
+    write_rows(connection, "note", [note])
     return note
 
 

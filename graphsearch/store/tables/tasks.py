@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
-from .columns import TABLES
-from .rows import insert, rows
-
-_TASK = tuple(TABLES["task"].columns)
+from .rows import read_rows, write_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +27,12 @@ class TaskRow:
 
 def all_tasks(connection: sqlite3.Connection) -> list[TaskRow]:
     """Returns all tasks in the order in which they were added."""
-    return [TaskRow(*row) for row in rows(connection, "task", _TASK, "ORDER BY id")]
+    return read_rows(connection, "task", TaskRow, "ORDER BY id")
 
 
 def put_tasks(connection: sqlite3.Connection, tasks: Iterable[TaskRow]) -> None:
     """Writes tasks, replacing those of the same numbers."""
-    insert(connection, "task", _TASK, map(astuple, tasks))
+    write_rows(connection, "task", tasks)
 
 
 def drop_tasks(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:

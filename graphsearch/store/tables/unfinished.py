@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import CorruptRecordError, UnfinishedError
-from ..opened import OpenStore
+from ..protocol import OpenStore
 from ..record.provenance import EvaluatorIdentity
 from .column import json_object
-from .rows import rows
+from .facts import fact
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
 IMAGE = "image"  # another: name of the last session's memory image (`graph/image.py`), until a change
@@ -44,32 +44,6 @@ class Unfinished:
         """Returns the state as part of a sentence: the new evaluator and the progress."""
         so_far = f"{self.done:,} of {self.total:,} positions are done"
         return f"is being reevaluated with {identity.describe()}, {so_far}"
-
-
-def fact(connection: sqlite3.Connection, name: str) -> str | None:
-    """Returns the value of a row of `store_info`, None if there is none."""
-    row = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
-    return None if row is None else str(row[0])
-
-
-def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> None:
-    """Sets a row of `store_info`, or removes it if the value is None."""
-    if value is None:
-        connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
-    else:
-        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, value))
-
-
-def read_fact(store: OpenStore, name: str) -> str | None:
-    """Returns the value of a row of the table `store_info`, None if there is none."""
-    with store.reading() as connection:
-        return fact(connection, name)
-
-
-def write_fact(store: OpenStore, name: str, value: str | None) -> None:
-    """Sets a row of the table `store_info`, or removes it if the value is None."""
-    with store.writing() as connection:
-        set_fact(connection, name, value)
 
 
 def read(connection: sqlite3.Connection) -> Unfinished | None:

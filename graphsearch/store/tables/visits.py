@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
-from .columns import TABLES
-from .rows import insert, rows
-
-_VISIT, _SEEN = (tuple(TABLES[name].columns) for name in ("visit", "seen"))
+from .rows import read_rows, rows, write_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Seen:
 
 def visits(connection: sqlite3.Connection) -> list[Visit]:
     """Returns the stored visits, the latest first."""
-    return [Visit(*row) for row in rows(connection, "visit", _VISIT, "ORDER BY id DESC")]
+    return read_rows(connection, "visit", Visit, "ORDER BY id DESC")
 
 
 def begin_visit(connection: sqlite3.Connection, moment: str) -> int:
@@ -61,13 +58,13 @@ def drop_visits(connection: sqlite3.Connection, kept: Iterable[int]) -> None:
 
 def seen_in(connection: sqlite3.Connection, number: int) -> list[Seen]:
     """Returns the values seen in a visit."""
-    return [Seen(*row) for row in rows(connection, "seen", _SEEN[1:], "WHERE visit = ?", (number,))]
+    return read_rows(connection, "seen", Seen, "WHERE visit = ?", (number,))
 
 
 def put_seen(connection: sqlite3.Connection, number: int, found: Iterable[Seen]) -> None:
     """Writes the values seen in a visit, replacing earlier ones."""
     connection.execute("DELETE FROM seen WHERE visit = ?", (number,))
-    insert(connection, "seen", _SEEN, ((number, *astuple(one)) for one in found))
+    write_rows(connection, "seen", found, number)
 
 
 def most_visited(connection: sqlite3.Connection, most: int) -> list[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from ...base.version import __version__
 from ..store import Store
@@ -54,7 +55,7 @@ class RunOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryRun:
+class EntryRun(Answer):
     """A row of `entry_run`; `finished` is None while it runs, or if it was killed."""
 
     id: int
@@ -77,10 +78,6 @@ class EntryRun:
     hits: int
     stored_hits: int
     seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the row as a JSON object."""
-        return asdict(self)
 
 
 _RUN_COLUMNS = tuple(TABLES["entry_run"].columns)

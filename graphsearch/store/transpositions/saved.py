@@ -10,18 +10,18 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from ..file import sql_errors
 from ..record.transposition_layout import checks
 from ..store import Store
+from ..tables.facts import fact_number, set_fact
 from ..tables.rows import checked, fault_of
-from ..tables.unfinished import fact, set_fact
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
 PROOFS = ""  # the evaluation of pieces that are valid under every evaluation
@@ -56,7 +56,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryFacts:
+class EntryFacts(Answer):
     """The numbers of entries in a file; superseded versions count until the next rewrite.
 
     Attributes:
@@ -70,10 +70,6 @@ class EntryFacts:
     pieces: int = 0
     bytes: int = 0
     evaluations: dict[str, int] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the facts as a JSON object."""
-        return asdict(self)
 
 
 # -------------------------------------------------------------- reading
@@ -245,13 +241,15 @@ def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, 
     pieces = [row[1:] for row in listed(connection, lambda _: None)]
     stored = sum(entries for _, entries in pieces)
     own = sum(entries for name, entries in pieces if name in (PROOFS, evaluation))
-    return stored, min(own, _counted(connection)), len(pieces)
+    return stored, min(own, _count_at_rewrite(connection)), len(pieces)
 
 
-def _counted(connection: sqlite3.Connection) -> int:
+def _count_at_rewrite(connection: sqlite3.Connection) -> int:
     """Returns the number of distinct entries after the last rewrite, 0 if unknown."""
-    text = fact(connection, FACT)
-    return int(text) if text is not None and len(text) < 20 and text.isdecimal() else 0
+    try:
+        return fact_number(connection, FACT)
+    except CorruptRecordError:
+        return 0
 
 
 def rewrite(store: Store, evaluation: str | None) -> None:
@@ -284,7 +282,7 @@ def tidy(store: Store) -> list[str]:
       One line for each damaged piece, which stays unchanged.
     """
     held = facts(store)
-    if held.pieces > 1 or held.entries != _counted(store.connection):
+    if held.pieces > 1 or held.entries != _count_at_rewrite(store.connection):
         with store.transaction():
             rewrite(store, None)
     problems: list[str] = []

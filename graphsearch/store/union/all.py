@@ -140,13 +140,13 @@ class Union:
           StoreError: if a file cannot be read or written.
         """
         self._unite_numbers()
-        for one, told in zip(self.inputs, self.report.inputs, strict=True):
-            self._say(RECORDS, one, 0)
-            told.counts = records.unite(
+        for one, report in zip(self.inputs, self.report.inputs, strict=True):
+            self._report_progress(RECORDS, one, 0)
+            report.counts = records.unite(
                 self.store,
                 one,
                 self.report.examples,
-                on_records=partial(self._say, RECORDS, one),
+                on_records=partial(self._report_progress, RECORDS, one),
                 leave_out=self.report.add,
                 begin=begin,
             )
@@ -165,8 +165,8 @@ class Union:
             itself._unite_tables()
             before.append(_present(base))
         self._unite_numbers()
-        for one, told in zip(self.inputs, self.report.inputs, strict=True):
-            self._count(one, told, before)
+        for one, report in zip(self.inputs, self.report.inputs, strict=True):
+            self._count(one, report, before)
             before.append(_present(one))
         self._unite_tables()
 
@@ -175,21 +175,21 @@ class Union:
             self.report.numbered = numbers.unite(self.store, self.inputs, self.report.add)
 
     def _unite_tables(self) -> None:
-        for one, told in zip(self.inputs, self.report.inputs, strict=True):
+        for one, report in zip(self.inputs, self.report.inputs, strict=True):
             self.on_progress(TABLES, one.name, 0, 1)
             with self.store.transaction():
-                told.rows = imports.unite(self.store, one, self.report.add)
-                told.rows |= tables.unite(self.store, one, self.report.add)
-                told.rows |= books.unite(self.store, one, self.report.add)
-                told.rows |= entries.unite(self.store, one, self.report.add)
-                told.rows |= studies.unite(self.store, one)
+                report.rows = imports.unite(self.store, one, self.report.add)
+                report.rows |= tables.unite(self.store, one, self.report.add)
+                report.rows |= books.unite(self.store, one, self.report.add)
+                report.rows |= entries.unite(self.store, one, self.report.add)
+                report.rows |= studies.unite(self.store, one)
 
-    def _say(self, stage: str, one: Input, done: int) -> None:
+    def _report_progress(self, stage: str, one: Input, done: int) -> None:
         self.on_progress(stage, one.name, done, max(done, one.store.node_count))
 
-    def _count(self, one: Input, told: InputReport, before: Sequence[Present]) -> None:
+    def _count(self, one: Input, report: InputReport, before: Sequence[Present]) -> None:
         """Counts an input's records; compares each with the first file in `before` that has its position."""
-        total, examples = told.counts, self.report.examples
+        total, examples = report.counts, self.report.examples
         for batch in records.batches(one, total, self.report.add):
             left = batch
             for present in before:
@@ -205,7 +205,7 @@ class Union:
             total.fresh += len(left)
             if before:
                 examples.note_fresh(left)
-            self._say(RECORDS, one, total.records)
+            self._report_progress(RECORDS, one, total.records)
 
 
 def _present(one: Input) -> Present:

@@ -6,13 +6,13 @@ lead to are in one of the two books, hence in the union. `book build` updates th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..store import Store
 from ..tables.columns import TABLES
 from ..tables.rows import insert
-from .tables import Input, Rule, translate
+from .tables import Input, LeaveOut, Rule, translate
 
 Row = tuple[Any, ...]
 
@@ -22,7 +22,7 @@ _POSITION, _MOVE = "book_position", "book_move"
 _STATES = ("apart", "leaf", "end", "open")
 
 
-def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[str, int]:
+def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     """Merges the positions and moves of an input's books; returns the number of rows written.
 
     It needs an open transaction, and the books themselves must be merged before.
@@ -32,7 +32,7 @@ def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[
     """
     names = one.columns(_POSITION)
     before, strays = store.connection.total_changes, 0
-    for row in one.rows(_POSITION, "ORDER BY book, key") if names else ():
+    for row in one.rows(_POSITION, "ORDER BY book, key"):
         translated = translate(one, names, _RULE, row)
         if translated is not None:
             _enter(store, one, names, row, translated)

@@ -7,7 +7,7 @@ are appended, because the newest counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,11 @@ from ..record.transposition_layout import (
 )
 from ..store import Store
 from ..transpositions import saved
-from .tables import Input
+from .tables import Input, LeaveOut
 
 AT_ONCE = 1 << 19  # entries of a slice: some 60 MB while they are compared
 
 Words = NDArray[np.uint64]
-LeaveOut = Callable[[str], object]
 
 
 def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from ..store import Store
 from ..tables import games
 from ..tables.games import GameSource, MoveRow
-from .tables import Input, portions
+from .tables import Input, LeaveOut, portions
 
 Identity = tuple[str, str, str]  # kind, digest and options of an import
-LeaveOut = Callable[[str], object]
 
 PGN = "pgn"
 _GAME_TABLES = ("game_move", "game_position")

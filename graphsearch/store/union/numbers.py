@@ -7,7 +7,7 @@ files are named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -18,10 +18,9 @@ from ..record.node import MAX_RUN
 from ..store import Store
 from ..tables.columns import TABLES
 from ..tables.rows import insert, rows, shown
-from .tables import NUMBERED, Input, Rule
+from .tables import NUMBERED, Input, LeaveOut, Rule
 
 Values = dict[str, Any]
-LeaveOut = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +80,8 @@ class _Table:
             one.numbers[self._table] = {}
         streams = [self._own(), *map(self._of, range(len(self._inputs)))]
         written = 0
-        for _, equal in groupby(merge(*streams, key=self._place), self._place):
-            for kept in self._told_apart(equal):
+        for _, equal in groupby(merge(*streams, key=self._sort_key), self._sort_key):
+            for kept in self._merge_equal(equal):
                 written += self._enter(kept)
         return written
 
@@ -107,11 +106,11 @@ class _Table:
             if None not in (values[column] for column in self._rule.refs):
                 yield _Row(file, number, values)
 
-    def _place(self, row: _Row) -> tuple[tuple[bool, Any], ...]:
+    def _sort_key(self, row: _Row) -> tuple[tuple[bool, Any], ...]:
         """Returns the sort key of a row; NULL comes first, as in SQLite."""
         return tuple((row.values[name] is not None, row.values[name]) for name in self._rule.identity)
 
-    def _told_apart(self, equal: Iterable[_Row]) -> list[_Kept]:
+    def _merge_equal(self, equal: Iterable[_Row]) -> list[_Kept]:
         """Merges rows with equal sort keys, those of the target file first; returns the merged rows."""
         found: list[_Kept] = []
         for row in equal:

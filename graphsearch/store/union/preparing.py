@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.errors import EvaluatorMismatchError, InvalidParameterError, StoreError
-from ..file import check_is_file, file_bytes, real_path
+from ..file import check_is_file, real_path
 from ..record.provenance import UNBOUND, EvaluatorIdentity, differences
+from ..side_files import file_bytes, remove_side_files
 from ..upkeep.salvage import salvage
 from ..upkeep.verify import verify
 
@@ -121,12 +122,12 @@ def rescue(found: Sequence[Source], target: Path, on_progress: Callable[[str, in
     damaged: list[Source] = []
     for source in found:
 
-        def say(done: int, total: int, name: str = source.name) -> None:
+        def report_progress(done: int, total: int, name: str = source.name) -> None:
             on_progress(name, done, total)
 
-        if source.rescued is None and not verify(source.path, say).ok:
+        if source.rescued is None and not verify(source.path, report_progress).ok:
             place = target.with_name(f"{target.name}.rescued{len(damaged)}")
-            report = salvage(source.path, place, force=True, progress=say)
+            report = salvage(source.path, place, force=True, progress=report_progress)
             source.rescued = place
             source.problems = tuple(f"{source.name}: {line}" for line in report.problems)
             damaged.append(source)
@@ -135,7 +136,7 @@ def rescue(found: Sequence[Source], target: Path, on_progress: Callable[[str, in
 
 def remove_rescued(found: Sequence[Source]) -> None:
     """Removes the salvaged copies; the target now has their contents."""
-    for source in found:
-        for end in ("", "-wal", "-shm", ".lock") if source.rescued else ():
-            with suppress(OSError):
-                source.readable.with_name(source.readable.name + end).unlink(missing_ok=True)
+    for path in filter(None, (source.rescued for source in found)):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+            remove_side_files(path, lock=True)

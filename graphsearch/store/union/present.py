@@ -22,7 +22,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class Overlap:
     """Some records, and the newest versions that the file has around them; both in segment order.
 
     Attributes:
@@ -68,7 +68,7 @@ class Present:
         self._cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
         self._on_unsound = on_unsound
 
-    def meet(self, batch: RecordBatch) -> Iterator[Met]:
+    def overlaps(self, batch: RecordBatch) -> Iterator[Overlap]:
         """Yields records, in segment order, with the file's records around them, in bounded parts.
 
         Raises:
@@ -85,7 +85,7 @@ class Present:
                 for span in _spans(cursor, lows[:count], ends[:count])
             ]
             last = first + count
-            yield Met(batch.part(first, last), keys[first:last], *self._newest(spans))
+            yield Overlap(batch.part(first, last), keys[first:last], *self._newest(spans))
             first = last
 
     def _newest(self, spans: list[Span]) -> tuple[RecordBatch, U64s]:

@@ -21,12 +21,12 @@ from ..log import shorten_log
 from ..merging import CHUNKS_ALIKE
 from ..portions import portions
 from ..record.node import MAX_RUN, RecordBatch
+from ..record.ranking import visits_of
 from ..store import Store
 from ..tables import provenance
-from ..upkeep.prune import visits_of
 from ..writing import NewSegment
-from .present import Met, Present
-from .tables import Input
+from .present import Overlap, Present
+from .tables import Input, LeaveOut
 
 AT_ONCE = 32_768  # records per transaction: a chunk, as in a step of a merge of segments
 EXAMPLES = 5  # most visited positions to keep of each kind
@@ -83,9 +83,9 @@ class Examples:
         """Considers the changed records and the contradictions of a part."""
         known = part.before >= 0
         after = visits_of(part.out)[known]
-        _keep(self.changed, part.out.words[known], visits_of(part.met.old)[part.before[known]], after)
+        _keep(self.changed, part.out.words[known], visits_of(part.overlap.old)[part.before[known]], after)
         for i in np.nonzero(part.clashing)[0][: EXAMPLES - len(self.contradictions)].tolist():
-            self.contradictions.append(tuple(part.met.batch.words[i].tolist()))
+            self.contradictions.append(tuple(part.overlap.batch.words[i].tolist()))
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Returns the positions of a kind, `fresh` or `changed`, with N before and after, largest N first."""
@@ -113,12 +113,12 @@ class Part:
     """A part of the union.
 
     Attributes:
-      met: the records that were merged. out: the records to write, in order.
+      overlap: the records that were merged. out: the records to write, in order.
       before: `[out]` index of the old record that each is a new version of, -1 if it is new.
-      clashing: `[met.batch]` where proofs contradict each other.
+      clashing: `[overlap.batch]` where proofs contradict each other.
     """
 
-    met: Met
+    overlap: Overlap
     out: RecordBatch
     before: Places
     clashing: NDArray[np.bool_]
@@ -150,7 +150,7 @@ def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
     return translated
 
 
-def batches(one: Input, counts: RecordCounts, leave_out: Callable[[str], object]) -> Iterator[RecordBatch]:
+def batches(one: Input, counts: RecordCounts, leave_out: LeaveOut) -> Iterator[RecordBatch]:
     """Yields the records of an input in order, with the target's numbers; leaves out unsound records.
 
     Raises:
@@ -176,15 +176,15 @@ def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts
     from .records_kernel import CHANGED, CONTRADICTIONS, COUNTS, DIFFERENT, FRESH, unite
 
     numbers = np.zeros(COUNTS, np.int64)
-    for met in present.meet(batch):
-        places, size = met.pairs(), len(met.batch)
-        codes = int(met.batch.code_offsets[-1])
+    for overlap in present.overlaps(batch):
+        places, size = overlap.pairs(), len(overlap.batch)
+        codes = int(overlap.batch.code_offsets[-1])
         out = RecordBatch.room(size, codes, codes)
         whence, clashing = np.empty(size, np.int64), np.zeros(size, bool)
         numbers[:] = 0
         found = int(
             unite(
-                columns_of(met.old), columns_of(met.batch), places, bound, columns_of(out),
+                columns_of(overlap.old), columns_of(overlap.batch), places, bound, columns_of(out),
                 whence, clashing, numbers,
             )
         )  # fmt: skip
@@ -192,7 +192,7 @@ def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts
         counts.changed += int(numbers[CHANGED])
         counts.different += int(numbers[DIFFERENT])
         counts.contradictions += int(numbers[CONTRADICTIONS])
-        yield Part(met, out.part(0, found), places[whence[:found]], clashing)
+        yield Part(overlap, out.part(0, found), places[whence[:found]], clashing)
 
 
 def unite(
@@ -201,7 +201,7 @@ def unite(
     examples: Examples,
     *,
     on_records: OnRecords,
-    leave_out: Callable[[str], object],
+    leave_out: LeaveOut,
     begin: Callable[[], object] = lambda: None,
 ) -> RecordCounts:
     """Merges the records of an input into a file that is open for writing; returns their counts.

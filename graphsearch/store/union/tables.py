@@ -101,6 +101,7 @@ LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit
 
 
 Row = tuple[Any, ...]
+LeaveOut = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class Input:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> Iterator[Input]:
+def open_input(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> Iterator[Input]:
     """Yields a file as a snapshot of its current state; others may write to it meanwhile.
 
     Args:
@@ -159,7 +160,7 @@ def opened(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> 
 ROWS_AT_ONCE = 1000
 
 
-def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[str, int]:
+def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     """Merges the rows of an input, in an open transaction; returns the number written to each table.
 
     Args:
@@ -171,13 +172,9 @@ def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[
     return {table: enter(store.connection, one, table, rule, leave_out) for table, rule in KEYED.items()}
 
 
-def enter(
-    connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: Callable[[str], object]
-) -> int:
+def enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: LeaveOut) -> int:
     """Merges the rows of one table; returns the number written."""
     names = one.columns(table)
-    if not names:
-        return 0
     statement = upsert(table, names, rule.by)
     before, strays = connection.total_changes, 0
     found = one.rows(table, f"ORDER BY {', '.join(TABLES[table].key)}")  # writes pages in order

@@ -6,14 +6,15 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ...base.answer import Answer
 from ...base.errors import MissingStoreError, StoreError
 from ..connection import connect
 from ..file import check_is_file, open_reader, real_path, sql_errors
 from ..lock import WriteLock
+from ..side_files import remove_side_files
 from ..tables import provenance
 from .rewrite import Progress
 
@@ -21,16 +22,12 @@ STEP_PAGES = 256  # copied between two checks for a signal: 4 MiB
 
 
 @dataclass(frozen=True, slots=True)
-class BackupReport:
+class BackupReport(Answer):
     """The result of a backup."""
 
     path: str
     nodes: int
     bytes: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        return asdict(self)
 
 
 def backup(
@@ -120,8 +117,7 @@ def _put_in_place(part: Path, target: Path, *, force: bool) -> None:
     """Syncs a finished file and renames it to the target, which is never incomplete."""
     _check_target(target, force=force)
     _sync(part)
-    for end in ("-wal", "-shm"):  # the log of the replaced file must not meet the new one
-        target.with_name(target.name + end).unlink(missing_ok=True)
+    remove_side_files(target)  # the log of the replaced file must not meet the new one
     part.replace(target)
     if os.name != "nt":  # pragma: no branch
         _sync(target.parent)
@@ -136,5 +132,5 @@ def _sync(path: Path) -> None:
 
 
 def _remove(part: Path) -> None:
-    for end in ("", "-wal", "-shm", "-journal", ".lock"):
-        part.with_name(part.name + end).unlink(missing_ok=True)
+    part.unlink(missing_ok=True)
+    remove_side_files(part, lock=True)

@@ -150,7 +150,7 @@ class _Index:
         One wrong bit is accepted: it may be in the checksum itself.
         """
         made = np.zeros(chunk.blocks, np.uint64)
-        if self.stored_keys is not None and len(self.stored_keys) == 8 * chunk.blocks:
+        if self.stored_keys is not None and len(self.stored_keys) == KEY_BYTES * chunk.blocks:
             made = self.keys()
         made[numbers] = keys
         filters = {self.bloom, bloom_of(batch, keys_of(batch.words)).tobytes()}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from .. import merging
-from ..file import file_bytes, sql_errors
+from ..file import sql_errors
 from ..log import shorten_log
+from ..side_files import file_bytes
 from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..transpositions import saved
@@ -20,7 +21,7 @@ MERGED_PER_SECOND = 800_000  # records of CPU time, read and written
 
 
 @dataclass(frozen=True, slots=True)
-class CompactReport:
+class CompactReport(Answer):
     """The result of compacting.
 
     Attributes:
@@ -35,10 +36,6 @@ class CompactReport:
     runs: int
     bytes_before: int
     bytes_after: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        return asdict(self)
 
 
 def compact(

@@ -14,6 +14,7 @@ from typing import Any
 from ...base.errors import StoreError
 from ..connection import connect, keep_out
 from ..format import check_format
+from ..side_files import log_bytes
 from ..tables.columns import LATER, TABLES
 from ..tables.rows import fault_of, insert
 
@@ -36,8 +37,7 @@ def open_damaged(path: Path) -> sqlite3.Connection:
       StoreError: if not even the list of tables can be read.
       SchemaVersionError: if it has another format.
     """
-    wal = path.with_name(path.name + "-wal")
-    mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+    mode = "mode=ro" if log_bytes(path) else "mode=ro&immutable=1"
     connection = connect(path, mode)
     try:
         connection.execute("PRAGMA query_only = 1")
@@ -206,12 +206,12 @@ def _size(damaged: sqlite3.Connection, name: str) -> int:
 
 def _rows(damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns: str) -> Pieces:
     first = key[0]
-    if _is_out_of_reach(damaged, name):
+    if key == ("id",):
+        yield rows_by_id(damaged, name, columns)
+    elif _is_out_of_reach(damaged, name):
         yield [], True
     elif first == "key":
         yield from rows_by_key(damaged, name, columns)
-    elif len(key) == 1:
-        yield rows_by_id(damaged, name, columns)
     else:
         numbers, lost = _numbers(damaged, name, first)
         yield [], lost

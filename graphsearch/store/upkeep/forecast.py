@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import StoreError
 from ..codec.layout import BLOCK
 from ..file import sql_errors
@@ -82,15 +82,11 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Answer):
     """A file's figures and what follows from them."""
 
     file: FileFigures
     predictions: list[Prediction]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the forecast as a JSON object."""
-        return asdict(self)
 
 
 def forecast(path: str | os.PathLike[str], sizes: Sequence[int] = SIZES) -> Forecast:

@@ -7,21 +7,21 @@ from contextlib import closing
 from pathlib import Path
 
 from ..connection import connect
+from ..side_files import remove_side_files
 
 # one of these has a row if a search, an import or a person has put something into the file
 CONTENTS = (
     *("segment", "entry_piece", "game_move", "polyglot_entry", "epd_position", "game", "book_queue"),
     *("opinion", "study", "note", "repertoire_move"),
 )
-PARTS = ("", "-wal", "-shm", "-journal")
 
 
 def delete_if_empty(path: Path) -> bool:
     """Deletes a graph file without contents; returns whether it did. Any other file stays."""
     if not path.is_file() or not _is_empty(path):
         return False
-    for part in PARTS:
-        path.with_name(path.name + part).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    remove_side_files(path)
     return True
 
 

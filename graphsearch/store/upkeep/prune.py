@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import InvalidParameterError
 from ...position.board import key_of_text
 from ..codec.bulk import take
-from ..file import file_bytes
 from ..record.node import RecordBatch
 from ..record.provenance import RootInfo
+from ..record.ranking import visits_of
 from ..segments import keys_of
+from ..side_files import file_bytes
 from ..sizes import SIZES, Sizes
 from ..store import Store
 from .compact import shrink
@@ -24,17 +24,13 @@ from .rewrite import Progress, rewrite
 
 
 @dataclass(frozen=True, slots=True)
-class PruneReport:
+class PruneReport(Answer):
     """The result of pruning; bytes are those of the file with its write-ahead log."""
 
     nodes_before: int
     nodes_after: int
     bytes_before: int
     bytes_after: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        return asdict(self)
 
 
 def prune(
@@ -74,9 +70,3 @@ def prune(
         rewrite(store, kept, progress)
         shrink(store, progress)
         return PruneReport(nodes, store.node_count, size, file_bytes(store.path))
-
-
-def visits_of(batch: RecordBatch) -> NDArray[np.int64]:
-    """Returns node N of every record, `[R]`: 1 + the sum of its edges' n."""
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(batch.n, dtype=np.int64)])
-    return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]], np.int64)

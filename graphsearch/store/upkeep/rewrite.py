@@ -100,7 +100,7 @@ def _step(store: Store, transform: Transform) -> int:
     blocks = store.catalog.sizes.step_blocks
     cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
     end = min(blocks, len(cursor.keys))
-    stored = cursor.read(store.connection, 0, end)
+    stored = cursor.read(store.connection, end)
     batch = sound_part(stored, passed_over, str(store.path))
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch

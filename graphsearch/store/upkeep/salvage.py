@@ -133,7 +133,7 @@ def _save_blocks(
     advance = Advance(progress, report.blocks)
     written = _Written(store)
     for chunk in chunks:
-        written.add(chunk.segment, sources.fitted(_sound_records(damaged, chunk, report)))
+        written.add(chunk.segment, sources.without_lost_runs(_sound_records(damaged, chunk, report)))
         shorten_log(store)
         advance(chunk.blocks - chunk.gone)
 
@@ -244,7 +244,7 @@ class Sources:
         """The evaluator that the file is bound to; None if it is bound to none."""
         return self.evaluators.get(self.bound)
 
-    def fitted(self, batch: RecordBatch) -> RecordBatch:
+    def without_lost_runs(self, batch: RecordBatch) -> RecordBatch:
         """Returns the records without references to lost runs, and counts lost runs and evaluators."""
         stray = (batch.run > 0) & ~np.isin(batch.run, self._run_ids())
         self.forgotten += int(stray.sum())

@@ -13,8 +13,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from ...base.errors import GraphSearchError, StoreError
-from ...store.beside import changing, opened_to_read
 from ...store.lock import lock_of, unlock
+from ...store.plain_tables import changing, opened_to_read
 from ...store.sharded.files import file_of_tables
 from ...store.tables.tasks import TaskRow, all_tasks, drop_tasks, put_tasks
 

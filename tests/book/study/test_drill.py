@@ -15,7 +15,7 @@ from graphsearch.base.errors import InvalidPositionError, StoreError
 from graphsearch.book.study.repertoire.drill import Question, answer, due_cards, next_question
 from graphsearch.book.study.repertoire.moves import add_line, load, remove_move
 from graphsearch.position.board import board_of, key_text
-from graphsearch.store.beside import changing
+from graphsearch.store.plain_tables import changing
 from graphsearch.store.tables import repertoire as rows
 from graphsearch.store.upkeep.verify import verify
 

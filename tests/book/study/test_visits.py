@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch.book.study.visits import PAUSE, changes_since, changes_since_visit, note_visit, snapshot
-from graphsearch.store.beside import changing
+from graphsearch.store.plain_tables import changing
 from graphsearch.store.tables import visits as rows
 from graphsearch.store.upkeep.verify import verify
 

@@ -39,6 +39,7 @@ from graphsearch.store.upkeep.verify import verify
 from ...cli.test_cli_defects import COMMANDS
 from ...cli.test_cli_grammar import commands
 from ...conftest import ROOT, Cli, Outcome
+from ...store.records import lookup
 from ...support.clusters import records_of, search_shards
 
 GAMES = """[White "Adams"]
@@ -416,7 +417,7 @@ def test_what_writes_a_cluster_waits_for_no_search(pair: Pair) -> None:
 def test_a_reader_of_a_cluster_finds_each_record_with_its_owner_in_the_order_asked(pair: Pair) -> None:
     with open_to_read(pair.cluster) as store, open_to_read(pair.merged) as one:
         words = np.concatenate([batch.words for batch in one.scan()])[::-1].copy()
-        have, records = store.lookup(words)
+        have, records = lookup(store, words)
         assert have.all()
         assert (records.words == words).all()
         with store.reader() as reader:

@@ -24,7 +24,8 @@ from graphsearch.store import order, segments
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.soundness import unsound
 from graphsearch.store.record.node import NodeRecord, RecordBatch
-from graphsearch.store.upkeep import forecast, prune
+from graphsearch.store.record.ranking import visits_of
+from graphsearch.store.upkeep import forecast
 
 from ...store.records import plain_blocks, random_board, record_of
 
@@ -56,7 +57,7 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
 }
 
 OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
-    "node N of prune": lambda batch: _of_arrays(prune.visits_of(batch)),
+    "node N": lambda batch: _of_arrays(visits_of(batch)),
     "bounds of filters": lambda batch: _of_arrays(filters.bounds_of(batch)),
     "bytes in memory": lambda batch: _of_arrays(forecast.arena_bytes(batch)),
 }

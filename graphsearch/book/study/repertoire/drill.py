@@ -19,7 +19,7 @@ from ....base.errors import InvalidPositionError
 from ....position.board import board_of, fen_of, key_text
 from ....position.notation import read_uci
 from ....query.source import opened
-from ....store.beside import changing
+from ....store.plain_tables import changing
 from ....store.tables import repertoire as rows
 from ....store.tables.columns import MOST_BOX
 from ....store.tables.repertoire import RepertoirePosition

@@ -21,7 +21,7 @@ from ....base.errors import InvalidParameterError, InvalidPositionError
 from ....base.limits import REPERTOIRE, STUDY_MOVES
 from ....exchange.sources import GivenFile, opened
 from ....position.board import board_of, check, fen_of, key_text
-from ....store.beside import changing, opened_to_read
+from ....store.plain_tables import changing, opened_to_read
 from ....store.tables import repertoire as rows
 from ....store.tables.repertoire import RepertoireMove, RepertoirePosition
 from ....store.upkeep.verify import Problems

@@ -1,1 +1,1 @@
-"""Node types of alpha-beta: which are expected, which a search found, and how many a minimal tree has."""
+"""Node types of alpha-beta: expected types, types that a search found, and counts in a minimal tree."""

@@ -33,7 +33,7 @@ from .walk import (
     walk,
 )
 
-HYATT = 0.9  # of the Cut nodes, and more, are cut by the first move (Hyatt)
+HYATT = 0.9  # least share of the Cut nodes that the first move cuts (Hyatt)
 MAKE_ENTRIES = "graphsearch alphabeta POSITION --depth D --store FILE"
 
 Counts = dict[str, int]
@@ -46,9 +46,9 @@ class Ply(Answer):
     """The stored positions at one distance from the start.
 
     Attributes:
-      nodes, leaves: how many by actual type, and `unknown` where no bound is stored; a leaf is a stored
-        position from which no move leads to another one.
-      moves: mean legal moves; None if all games are over here.
+      nodes, leaves: numbers by actual type, `unknown` without a stored bound; a leaf is a stored position
+        without a move to another one.
+      moves: mean legal moves; None if all games are over at this ply.
       uniform: a minimal tree below a start of this type at this ply, with the mean moves everywhere.
       measured: the same with the mean number of moves of each ply above.
     """
@@ -74,15 +74,16 @@ class Classification:
 
     Attributes:
       position: FEN of the start. start: expected type of the start: by its bound, PV where it has none.
-      entries: those of the file that hold under the present evaluation. reached: those that were found.
-        ignored: those of another evaluation. problems: one line for each damaged entry or record.
-      complete: False if the limit was met. records: positions known by a proven record alone. proven:
-        positions with a proof, of a mate or of a result.
+      entries: number of the file's entries of the present evaluation. reached: number of those found.
+        ignored: number of entries of another evaluation.
+      problems: one line for each damaged entry or record. complete: False if the walk reached its limit.
+      records: number of positions with a proven record and no entry.
+      proven: number of positions with a proof, of a mate or of a result.
       branching: mean legal moves of a position that has any.
       actual, leaves: positions by stored bound.
       agreement: of the actual types with those expected by `garms`, `kannan` and the `search` itself.
-      became_all: Cut nodes by Kannan's rules whose candidates did not cut. became_rightly: those found All.
-      cuts: Cut nodes of which it is known which move cut. first_cuts: those that the first move cut.
+      became_all: Cut nodes by Kannan's rules without a cut by a candidate. became_rightly: those found All.
+      cuts: Cut nodes with a known cutting move. first_cuts: those that the first move cut.
       cut_odd, cut_placed: Cut nodes at an odd distance of their PV ancestor, and all of them that have one.
       all_even, all_placed: All nodes at an even distance, likewise.
     """
@@ -112,7 +113,7 @@ class Classification:
 
     @property
     def nodes(self) -> int:
-        """All positions that were found."""
+        """Number of positions found."""
         return sum(self.actual.values())
 
     @property
@@ -143,7 +144,7 @@ def classify_file(
 ) -> Classification:
     """Classifies the positions that a graph file holds below one; a search may write the file meanwhile.
 
-    `on_problem` gets each problem: damaged entries before the walk begins, damaged records after it.
+    `on_problem` receives each problem: damaged entries before the walk begins, damaged records after it.
 
     Raises:
       InvalidPositionError: if the position is not legal.
@@ -169,7 +170,7 @@ def _tell(problems: Iterable[str], on_problem: OnProblem | None) -> None:
 
 
 def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) -> str:
-    """Returns the error that says why there is nothing to classify, and how to change that."""
+    """Returns the error message if there is nothing to classify: the reason and the remedy."""
     if problems:
         return f"{os.fspath(path)} has no entries that can be read: {problems[0]}"
     others = f" of this evaluation ({ignored:,} of another one)" if ignored else ""
@@ -218,9 +219,9 @@ def classify(
 
 
 def _became_all(nodes: Nodes) -> Mask:
-    """Returns the Cut nodes by Kannan's rules whose first move and all captures and checks failed.
+    """Returns a mask of Kannan's Cut nodes at which the first move and all captures and checks failed.
 
-    A Cut node counts if a later move cut that is neither a capture nor a check.
+    It includes a Cut node that a later move cut which is neither a capture nor a check.
     """
     quiet = nodes.best_marks & (CAPTURE | CHECK) == 0
     failed = (nodes.actual == ALL_CODE) | ((nodes.actual == CUT_CODE) & (nodes.cut > 1) & quiet)

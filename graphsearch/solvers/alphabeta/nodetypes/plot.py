@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .classify import Classification
     from .synthetic import Synthetic
 
-STYLES = {  # colours of Okabe and Ito, told apart without seeing all colours
+STYLES = {  # colours of Okabe and Ito, distinct for colour-blind readers
     PV: ("#D55E00", "o", "PV"),
     CUT: ("#0072B2", "s", "Cut"),
     ALL: ("#009E73", "^", "All"),
@@ -30,11 +30,11 @@ STYLES = {  # colours of Okabe and Ito, told apart without seeing all colours
 SIZE_INCHES = (10.4, 4.4)
 DPI = 130
 GRID = "#dddddd"
-LOWEST, ROOM = 0.7, 4  # the scale goes from here to so many times the largest count
+LOWEST, ROOM = 0.7, 4  # lower end of the scale; its upper end as a multiple of the largest count
 APART = {PV: 0.0, CUT: -0.1, ALL: 0.1}  # plies: markers of equal numbers stand side by side
 WIDEST = 0.015  # of the width at most
 MARGIN = 0.5  # plies
-FORMULA: dict[str, Any] = {  # drawn around the counts, so that both show where they are the same
+FORMULA: dict[str, Any] = {  # drawn around the counts, so that equal values of both stay visible
     "linestyle": "--",
     "linewidth": 1.0,
     "markersize": 10.0,
@@ -53,8 +53,8 @@ class _Picture:
     """The data of one plot.
 
     Attributes:
-      counted, formulas: by type, a number for each ply. title: over the counts. caption: below all.
-      agreement: matrix on the right. rules: the rules that expected its types.
+      counted, formulas: by type, a number for each ply. title: above the counts. caption: below the plot.
+      agreement: matrix on the right. rules: the rules of its expected types.
     """
 
     counted: dict[str, Line]
@@ -165,7 +165,7 @@ def _positive(values: Sequence[float]) -> tuple[Points, Points]:
 
 
 def _exits(plies: Points, values: Points, top: float) -> Line:
-    """Returns where a line crosses the upper edge of a logarithmic scale on its way up.
+    """Returns the plies at which a line crosses the upper edge of a logarithmic scale on its way up.
 
     >>> _exits(np.array([0.0, 1.0, 2.0]), np.array([1.0, 10.0, 1000.0]), 100.0)
     [1.5]
@@ -179,7 +179,7 @@ def _exits(plies: Points, values: Points, top: float) -> Line:
 
 
 def _draw_exit(axes: Axes, place: float, colour: str) -> None:
-    """Draws an arrow on the upper edge: the line goes on above it."""
+    """Draws an arrow on the upper edge: the line continues above it."""
     axes.annotate(
         "",
         (place, 1.005),

@@ -1,4 +1,4 @@
-"""Lists moves to positions that a file knows: one step of a walk through its entries."""
+"""Lists moves to positions that a file may hold: one step of a walk through its entries."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ....store.index.locate_kernel import FilterArrays, filter_pointers, may_be_
 from ....store.record.transposition_kernel import is_of
 
 BEST, CAPTURE, CHECK = 1, 2, 4  # marks of a move
-INDEX_BITS = 1  # entries of a part of the index, about, as a power of two
+INDEX_BITS = 1  # about 2^INDEX_BITS entries in each part of the index
 
 
 class EntryIndex(NamedTuple):
-    """Entries sorted by key, and where the keys with each first bits begin.
+    """Entries sorted by key, and the start of each part: the keys with the same first bits.
 
     Attributes:
-      keys, data: `[K]` uint64. firsts: `[2^bits + 1]` int64.
+      keys, data: `[K]` uint64. firsts: `[2^bits + 1]` int64, index of the first key of each part.
     """
 
     keys: NDArray[np.uint64]
@@ -33,7 +33,7 @@ class EntryIndex(NamedTuple):
 
 
 def index_entries(keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> EntryIndex:
-    """Returns the index of entries in any order, one or more of a key."""
+    """Returns the index of entries, which may be in any order and may share keys."""
     order = np.argsort(keys, kind="stable")
     keys, data = np.ascontiguousarray(keys[order]), np.ascontiguousarray(data[order])
     bits = max(1, len(keys).bit_length() - INDEX_BITS)
@@ -72,9 +72,10 @@ class Steps(NamedTuple):
     """Moves to known positions, row by row, in canonical order; arrays with room for `K` of them.
 
     Attributes:
-      of: `[K]` int64, which position a move is played in. at: `[K]` int64, the entry of the position behind
-        it; -1: it may have a record instead. marks: `[K]` uint8, BEST | CAPTURE | CHECK.
-      words: `[K * 10]` uint64 and keys: `[K]` uint64 of the position behind it.
+      of: `[K]` int64, index of the position before the move.
+      at: `[K]` int64, entry of the position after it; -1: it may have a record instead.
+      marks: `[K]` uint8, BEST | CAPTURE | CHECK.
+      words: `[K * 10]` uint64 and keys: `[K]` uint64 of the position after it.
     """
 
     of: NDArray[np.int64]
@@ -85,7 +86,7 @@ class Steps(NamedTuple):
 
 
 def new_steps(room: int) -> Steps:
-    """Returns room for so many steps."""
+    """Returns empty arrays for `room` steps."""
     return Steps(
         np.zeros(room, np.int64),
         np.zeros(room, np.int64),
@@ -109,14 +110,14 @@ def list_steps(
 ) -> tuple[int64, int64]:
     """Lists the moves of positions that lead to known ones; returns (positions done, moves listed).
 
-    It stops early when there may be no room for the moves of a position.
+    It stops before a position if there may be no room for its moves.
 
     Args:
       T: the table of `position/tables.py`. E: `EntryIndex`. F: `FilterArrays` of the records.
       words: `[R * 10]` uint64, positions. best: `[R]` int64, the best move of each, 0 if none is known.
-      first: the position to begin with.
+      first: index of the position to begin with.
       counts: `[R]` int16, filled with the number of legal moves.
-      marks: `[R]` uint8, filled with the marks of the best move; 0 if it is none of the legal moves.
+      marks: `[R]` uint8, filled with the marks of the best move; 0 if that is not a legal move.
       steps: `Steps`, filled.
     """
     out = np.zeros(ROOM, np.uint16)

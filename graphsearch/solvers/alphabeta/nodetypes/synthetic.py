@@ -21,12 +21,12 @@ from .theory import KINDS, Agreement, Minimal, Rules, minimal, random_branching
 
 PERFECT, RANDOM = "perfect", "random"
 MOST_BRANCHING, MOST_DEPTH = 1000, 100
-MOST_LEAVES = 10**9  # least leaves of a search at most
+MOST_LEAVES = 10**9  # limit of `SyntheticTree.least_leaves`
 MOST_NODES = 10**10  # a search ends after so many: some minutes
-SLICE = 1 << 22  # nodes between two signs of progress
+SLICE = 1 << 22  # nodes between two calls of `on_progress`
 SEARCHES = ("alphabeta", "pvs")
 
-OnProgress = Callable[[int, float], None]  # nodes so far, and about how many there will be
+OnProgress = Callable[[int, float], None]  # nodes so far, and an estimate of all nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class SyntheticTree:
 
     @property
     def least_leaves(self) -> float:
-        """About how many leaves a search has at least: the minimal tree's, or those of theory at random."""
+        """Estimate of the least leaves of a search: of the minimal tree, or by theory for random order."""
         logarithm = self.depth * math.log(random_branching(self.branching))
         if self.order is None:
             return math.exp(min(logarithm, 700.0))
@@ -90,17 +90,17 @@ class SyntheticTree:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A tree that was searched.
+    """The result of a search of a tree.
 
     Attributes:
-      tree: the tree. search: `alphabeta` or `pvs`. candidates: moves of a Cut node that Kannan's rules take
-        for candidates. value: of the root.
+      tree: the tree. search: `alphabeta` or `pvs`. candidates: number of moves of a Cut node that count as
+        candidates in Kannan's rules. value: of the root.
       nodes: visited; a re-searched node counts again. cutoffs: nodes that a move ended.
       first_cutoffs: those that the first move ended. researches: scouts that failed high inside the window.
-      became_all: expected Cut nodes whose candidates all failed. became_rightly: those that ended as All.
+      became_all: expected Cut nodes at which all candidates failed. became_rightly: those that ended as All.
       types: `[2, 3, 3, depth + 1]` nodes by rules (Garms, Kannan), expected type, actual type (PV, Cut, All)
-        and ply; those of the last ply are the leaves.
-      seconds: it took.
+        and ply; the last ply has the leaves.
+      seconds: wall time.
     """
 
     tree: SyntheticTree
@@ -117,12 +117,12 @@ class Searched:
     seconds: float
 
     def actual(self, ply: int) -> tuple[int, int, int]:
-        """Returns the nodes at a ply that turned out PV, Cut and All."""
+        """Returns the numbers of nodes at a ply with the actual types PV, Cut and All."""
         pv, cut, all_ = self.types[0, :, :, ply].sum(axis=0).tolist()
         return pv, cut, all_
 
     def expected(self, rules: Rules, ply: int) -> tuple[int, int, int]:
-        """Returns the nodes at a ply that were expected PV, Cut and All."""
+        """Returns the numbers of nodes at a ply with the expected types PV, Cut and All."""
         pv, cut, all_ = self.types[_ROWS[rules], :, :, ply].sum(axis=1).tolist()
         return pv, cut, all_
 
@@ -142,7 +142,7 @@ class Searched:
         return self.leaves / minimal(self.tree.branching, self.tree.depth).total
 
     def agreement(self, rules: Rules) -> Agreement:
-        """Returns how the expected types of a set of rules agree with the actual ones, over all nodes."""
+        """Returns the agreement of a set of rules' expected types with the actual ones, over all nodes."""
         return Agreement.of(self.types[_ROWS[rules]].sum(axis=2))
 
     def as_dict(self) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def search_uniform(
     """Searches a tree and returns its counts.
 
     Args:
-      candidates: how many moves of a Cut node, from the first on, Kannan's rules take for candidates.
+      candidates: number of moves of a Cut node, from the first, that count as candidates in Kannan's rules.
       most_nodes: most nodes to visit.
       slice_nodes: nodes between two calls of `on_progress`.
 

@@ -1,6 +1,6 @@
-"""Node types in theory: as two published sets of rules expect them, in minimal trees, and how both agree.
+"""Node types in theory: two published sets of rules, counts in minimal trees, and measures of agreement.
 
-Both sets stand in the chess programming wiki under "Node Types". Knuth and Moore numbered the types 1, 2, 3;
+Both sets are in the chess programming wiki under "Node Types". Knuth and Moore numbered the types 1, 2, 3;
 the names PV, Cut and All are Marsland's and Popowich's. The leaves of a minimal tree: Knuth and Moore
 (1975), after Levin.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PV, CUT, ALL = "pv", "cut", "all"
-KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, which is that of `entries.TYPES`
+KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.record.transposition.TYPES`
 
 
 class Arrival(Enum):
@@ -65,12 +65,12 @@ class Agreement:
 
     @property
     def nodes(self) -> int:
-        """Nodes whose both types are known."""
+        """Number of nodes with both types known."""
         return sum(map(sum, self.matrix))
 
     @property
     def share(self) -> float | None:
-        """Share of the nodes whose types agree; None if there are none."""
+        """Share of the nodes with equal expected and actual type; None without nodes."""
         return sum(row[i] for i, row in enumerate(self.matrix)) / self.nodes if self.nodes else None
 
     @property
@@ -104,7 +104,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Minimal:
-    """The leaves of a minimal alpha-beta tree; integers, exact, where the branching factor is one.
+    """The leaves of a minimal alpha-beta tree; exact integers if the branching factor is an integer.
 
     Attributes:
       pv, cut, all: leaves by type. worst: leaves without any cut, b^n.
@@ -129,8 +129,8 @@ class Minimal:
 def minimal(branching: float, depth: int, root: str = PV) -> Minimal:
     """Returns the leaves at depth n >= 0 with b moves at every node: 1, b^ceil(n/2) - 1, b^floor(n/2) - 1.
 
-    The nodes at ply d of a deeper minimal tree are as many as the leaves of one of depth d. Below a root that
-    is Cut or All they are as in `minimal_of`.
+    A deeper minimal tree has as many nodes at ply d as a tree of depth d has leaves. For a Cut or All root
+    see `minimal_of`.
 
     >>> minimal(40, 3)
     Minimal(pv=1, cut=1599, all=39, worst=64000)
@@ -150,7 +150,7 @@ def _of_bound(root: str, depth: int, leaves: float, worst: float) -> Minimal:
 
 
 def _power(branching: float, depth: int) -> float:
-    """Returns b^n; infinity where that is beyond all floating-point numbers, as products are."""
+    """Returns b^n; infinity, like a product, if it exceeds all floating-point numbers."""
     try:
         return branching**depth
     except OverflowError:
@@ -158,11 +158,11 @@ def _power(branching: float, depth: int) -> float:
 
 
 def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
-    """Returns the leaves where the number of moves differs from ply to ply: `branchings[d]` at ply d.
+    """Returns the leaves of a tree with `branchings[d]` moves at ply d.
 
-    Every way from the PV to another leaf chooses freely at every second ply and has the first move between:
-    the leaf is Cut if its parent chose, All if that had no choice (Knuth and Moore's critical positions).
-    Below a root that is Cut or All there is no PV: only the All nodes choose, at every second ply.
+    Every line from the PV to another leaf has a free choice of move at every second ply, and the first move
+    at the plies between: the leaf is Cut if its parent had the choice, else All (Knuth and Moore's critical
+    positions). Below a Cut or All root there is no PV: only All nodes have a choice, at every second ply.
 
     >>> minimal_of([40, 40, 40]) == minimal(40, 3)
     True
@@ -179,7 +179,7 @@ def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
 
 
 def random_branching(branching: float) -> float:
-    """Returns the branching factor of alpha-beta where leaves have independent random values.
+    """Returns the branching factor of alpha-beta for leaves with independent random values.
 
     Pearl (1982): x / (1 - x), where x is the positive root of x^b + x = 1; the leaves of depth n grow like
     its n-th power. It is of the order of b / ln b, as Knuth and Moore found without deep cuts.

@@ -1,13 +1,14 @@
 """Alpha-beta on a tree of b moves at every node and n plies, made of hashes, to count node types.
 
-Two kinds of trees, both the same for a seed wherever the search goes:
+Two kinds of trees; the seed fixes all values, whatever the order of the search:
 
 - ordered: a node's value v is known before the search. Its best child has the value -v, every other one is
   better for the opponent by 1..SPREAD. The best one is the first with a given probability, else any other.
-- random: leaves have independent values; nobody knows where the best is.
+- random: leaves have independent values; the best child is not known before the search.
 
-Plain alpha-beta hands the window down; principal variation search (PVS) asks all moves but the first with a
-null window and searches again, as a PV node, what fails high inside an open one. Values are fail-soft.
+Plain alpha-beta passes the window down; principal variation search (PVS) searches all moves but the first
+with a null window. If one fails high inside an open window, PVS searches it again as a PV node. Values are
+fail-soft.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ....jit.types import Pointer, int64, uint64
 from ....store.record.transposition_kernel import ALL, CUT, PV
 
 BEYOND = 1 << 60  # outside every value
-SPREAD = 1000  # a move that is not the best loses 1 to so much
+SPREAD = 1000  # a move that is not the best loses 1..SPREAD
 RANDOM_BITS = 48  # of a leaf's value
 ORDER_BITS = 53  # of the probability that the best move is first
 
@@ -33,13 +34,13 @@ ORDERING = U(0xD1B54A32D192ED03)
 B, N, PVS, RANDOM, CANDIDATES, FIRST_BEST = 0, 1, 2, 3, 4, 5
 SHAPE = 6
 
-# a frame of the stack, one for each ply: the node's value where it is known and the place of its best child;
-# its window as it was entered, and alpha as it is; best value; moves begun; whether the one in flight is a
-# scout; the types that Garms and Kannan expect of it
+# a frame of the stack, one for each ply: the node's value if it is known and the index of its best child;
+# alpha at its entry, alpha now and beta; best value; moves begun; whether the move in flight is a scout; the
+# types expected by Garms and Kannan
 VALUE, BEST_PLACE, LEAST, ALPHA, BETA, BEST, BEGUN, SCOUTING, GARMS, KANNAN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 FRAME = 10
 
-# counters, then by rules (Garms, Kannan), expected and actual type, and ply: how many nodes
+# counters; `types` counts nodes by rules (Garms, Kannan), expected and actual type, and ply
 PLY, FOUND, NODES, CUTS, FIRST_CUTS, RESEARCHES, BECAME_ALL, BECAME_RIGHTLY = 0, 1, 2, 3, 4, 5, 6, 7
 COUNTERS = 8
 KINDS = 4  # PV, CUT and ALL are 1 to 3
@@ -69,7 +70,7 @@ def mixed(x: uint64) -> uint64:
 
 @inner
 def best_place(shape: Pointer[int64], name: uint64) -> int64:
-    """Returns which child of an ordered tree's node is the best, from 0."""
+    """Returns the index of the best child of an ordered tree's node."""
     draw = mixed(name ^ ORDERING)
     if shape[B] == 1 or int64(draw >> U(64 - ORDER_BITS)) < shape[FIRST_BEST]:
         return int64(0)
@@ -78,7 +79,7 @@ def best_place(shape: Pointer[int64], name: uint64) -> int64:
 
 @inner
 def child_value(f: Pointer[int64], place: int64, name: uint64) -> int64:
-    """Returns the value of a child of an ordered tree's node, seen from there."""
+    """Returns the value of a child of an ordered tree's node, for the side to move at the child."""
     if place == f[BEST_PLACE]:
         return -f[VALUE]
     return -f[VALUE] + int64(1) + int64((name >> U(32)) % U(SPREAD))
@@ -94,7 +95,7 @@ def open_node(
     garms: int64,
     kannan: int64,
 ) -> None:
-    """Begins a node, whose value has been set."""
+    """Fills the frame of a new node; the caller has set its value."""
     f[BEST_PLACE] = best_place(shape, name)
     f[LEAST] = alpha
     f[ALPHA] = alpha
@@ -108,7 +109,7 @@ def open_node(
 
 @inner
 def expected_below(parent: int64, place: int64, candidates: int64) -> int64:
-    """Returns the type expected of the child at a place, from 0, if so many are candidates (Garms: one)."""
+    """Returns the expected type of the child at an index, with so many candidate children (Garms: 1)."""
     if parent == PV and place == 0:
         return PV
     if parent == CUT and place < candidates:
@@ -125,7 +126,7 @@ def open_child(
     place: int64,
     again: bool,
 ) -> None:
-    """Goes one ply deeper, to the child at a place; `again`: its scout failed high."""
+    """Descends to the child at an index; `again`: its scout failed high."""
     ply = counters[PLY]
     f = adv(frames, FRAME * ply)
     child = adv(frames, FRAME * (ply + 1))
@@ -203,7 +204,7 @@ def begin(
     """Begins the search of a tree at its root, with an open window.
 
     Args:
-      shape: `[SHAPE]` int64. seed: uint64. The others are of `new_search`.
+      shape: `[SHAPE]` int64. seed: uint64. frames, names, counters: from `new_search`.
     """
     root = ptr(frames, 0)
     names[0] = mixed(seed ^ ONE)
@@ -221,9 +222,9 @@ def go_on(
     types: NDArray[np.int64],
     most: int64,
 ) -> bool:
-    """Searches on until `most` nodes have been begun in all, or to the end; returns whether it is finished.
+    """Continues the search until it is finished or has begun `most` nodes; returns whether it is finished.
 
-    The value of the root is then `counters[FOUND]`.
+    The value of the root is then in `counters[FOUND]`.
     """
     s, fs, ns, cs, ts = ptr(shape, 0), ptr(frames, 0), ptr(names, 0), ptr(counters, 0), ptr(types, 0)
     while cs[NODES] < most:

@@ -1,9 +1,9 @@
 """Breadth-first walk over all stored positions below one: their actual and their expected types.
 
-It works level by level and in bulk, so the shortest line to a position decides its expected type; of several
-shortest lines PV goes before Cut, and Cut before All. The best move of a position counts as its first move;
-where none is known, the first move in canonical order that leads to a stored position does. The start is
-expected to have the type of its bound, and PV without one.
+It works level by level and in bulk, so the shortest line to a position decides its expected type; among
+several shortest lines PV takes precedence over Cut, and Cut over All. The first move of a position is its
+best move, or without one the first move in canonical order that leads to a stored position. The expected type
+of the start is the type of its bound, PV without one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ NO_DISTANCE = (1 << 15) - 1  # of a node without a PV node above it
 
 
 class RecordProofs:
-    """Proven results of a file's records; of none without a reader."""
+    """Proven results of a file's records; without a reader nothing is proven."""
 
     def __init__(self, reader: Reader | None = None) -> None:
         self._reader = reader
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of the positions that may have a record."""
+        """Returns the filter for positions that may have a record."""
         return self._reader.filter() if self._reader else no_filter()
 
     def bounds(self, words: Words) -> Bounds:
@@ -75,7 +75,7 @@ def _clocks(words: Words) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Stored positions as columns, `[N]`, in the order in which they were found.
+    """Stored positions as columns, `[N]`, in the order of the walk.
 
     Types are 1 PV, 2 Cut, 3 All, 0 unknown.
 
@@ -83,11 +83,11 @@ class Nodes:
       ply: plies from the start. actual: type by the stored bound (exact PV, lower Cut, upper All).
       garms, kannan: types expected by the topology. searched: type that the search itself expected.
       proven: whether it is a proof: a mate, or a result that a record proves.
-      depth: of the entry, plies; 0 without one. cut: which move in order made the cut, from 1; 0 none.
-      is_record: whether a record, and no entry, holds it.
+      depth: of the entry, plies; 0 without one. cut: number of the move that made the cut, from 1; 0 none.
+      is_record: whether it has a record and no entry.
       distance: plies to the nearest PV node (by its bound) on the deciding line; a start without a
-        bound counts as one; NO_DISTANCE where there is none.
-      moves: legal moves. stored: those that lead to stored positions.
+        bound counts as one; NO_DISTANCE if there is none.
+      moves: number of legal moves. stored: number of those that lead to stored positions.
       best_marks: marks of its best move.
     """
 
@@ -119,8 +119,8 @@ class Walked:
     """The result of a walk.
 
     Attributes:
-      nodes: the stored positions. entries: how many there are in all. reached: how many of them were found.
-      complete: False if the limit was met.
+      nodes: the stored positions. entries: number of all entries. reached: number of those found.
+      complete: False if the walk reached its limit.
     """
 
     nodes: Nodes
@@ -156,7 +156,7 @@ def walk(
     on_progress: OnProgress | None = None,
     step_room: int = STEP_ROOM,
 ) -> Walked:
-    """Returns all stored positions that can be reached by legal moves over stored positions.
+    """Returns all stored positions that are reachable by legal moves through stored positions.
 
     A position is stored if it has an entry, or a record that proves a result.
 
@@ -164,7 +164,7 @@ def walk(
       step_room: moves listed at once, 110 bytes each.
 
     Raises:
-      UnknownPositionError: if the position itself is not stored.
+      UnknownPositionError: if the start is not stored.
       InvalidPositionError: if it is not legal.
     """
     walking = _EntryWalk(entries, proofs or RecordProofs(), max_nodes, step_room)
@@ -184,7 +184,7 @@ class _Level:
     """The stored positions at one distance from the start.
 
     Attributes:
-      at: `[R]` their identities: the index of the entry, or after those a number for each proven record.
+      at: `[R]`, identities: the index of the entry; proven records have numbers after those of all entries.
       words: `[R, 10]`. garms, kannan, distance: as in `Nodes`.
     """
 
@@ -302,7 +302,7 @@ class _EntryWalk:
         return self._nodes(level, moves, stored, marks), self._below(level.ply + 1, fresh)
 
     def _take(self, level: _Level, listed: int, marks: Codes, stored: Numbers) -> tuple[Numbers, Words]:
-        """Returns the new identities among listed moves, with their words; adds counts and types of all."""
+        """Updates counts and types with listed moves; returns the new identities, with their words."""
         steps = self._steps
         of, at, keys = steps.of[:listed], steps.at[:listed].copy(), steps.keys[:listed]
         words = steps.words[: POSITION_WORDS * listed].reshape(-1, POSITION_WORDS)
@@ -319,7 +319,7 @@ class _EntryWalk:
     def _meet(
         self, level: _Level, of: Numbers, at: Numbers, arrival: Numbers, words: Words
     ) -> tuple[Numbers, Words]:
-        """Types positions met for the first time, or at the same ply; returns the new ones' words."""
+        """Types positions that are new or of the same ply; returns the new identities, with their words."""
         new = self._ply[at] == UNSEEN
         identities, index = np.unique(at[new], return_index=True)
         room = max(0, self._max_nodes - self.found)

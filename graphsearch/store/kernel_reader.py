@@ -22,19 +22,19 @@ from .tables.columns import MAX_BLOCK_BYTES
 INDEX_ATTEMPTS = 3  # to read index and records of one state while another connection commits
 _BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
 
-Inside = tuple[FilterArrays, ReaderArrays]
+FileArrays = tuple[FilterArrays, ReaderArrays]
 
 
-def open_inside(path: Path) -> InsideReader | None:
+def open_kernel_reader(path: Path) -> KernelReader | None:
     """Returns a reader for kernels, of a file that was opened and checked; None if kernels cannot read it."""
     library = libsqlite()
     try:
-        return InsideReader(library, path) if library else None
+        return KernelReader(library, path) if library else None
     except sqlite3.Error:
         return None
 
 
-class InsideReader:
+class KernelReader:
     """The connection and arrays with which kernels read a file, for one thread.
 
     Attributes:
@@ -98,7 +98,7 @@ class InsideReader:
             if version is None or version == self.version:
                 self.version = version
                 return version is not None
-            self._take(present_index())  # belongs to `version` if the next attempt begins the same version
+            self._set_index(present_index())  # of `version` if the next attempt begins the same version
             self.version = version
             self.end()
         return False
@@ -119,7 +119,7 @@ class InsideReader:
         """Closes the connection."""
         self._connection.close()
 
-    def _take(self, index: Index) -> None:
+    def _set_index(self, index: Index) -> None:
         """Replaces the arrays and the filter by those of another state's index."""
         self.filter, self._dictionaries = index.filter, index.dictionaries
         self.arrays = self.arrays._replace(

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..base.errors import StoreError, StoreMovedError
 from .connection import connect
 from .file import sql_errors
+from .side_files import log_of
 
 
 class Place:
@@ -34,7 +35,7 @@ class Place:
             found = self._path.stat()
             if not os.path.samestat(found, self._opened):
                 raise StoreMovedError(f"{self._path} was replaced by another file while it was open")
-            self._path.with_name(self._path.name + "-wal").stat()
+            log_of(self._path).stat()
         except FileNotFoundError as error:
             raise StoreMovedError(f"{error.filename} was moved or deleted while it was open") from None
         except OSError as error:

@@ -97,7 +97,7 @@ def test_every_file_of_a_user_is_opened_by_the_one_door() -> None:
 def test_lines_are_those_of_the_text_however_many_are_taken(most: int) -> None:
     for data in (b"", b"\n", b"a", b"a\n", b"a\r\n\n\x0bb\x85\nc", b"a\n\n"):
         lines, found = TextLines(io.BytesIO(data), "text"), list[bytes]()
-        while (some := lines.take(most))[1]:
+        while (some := lines.read(most))[1]:
             assert some[0] == len(found) + 1
             assert len(some[1]) <= most
             found += some[1]
@@ -109,9 +109,9 @@ def test_a_line_that_is_too_long_is_refused_after_those_before_it(monkeypatch: p
     monkeypatch.setenv(LINE.variable, "10")
     for rest in (b"\nmore\n", b"\n", b""):
         lines = TextLines(io.BytesIO(b"one\n" + b"x" * 10 + b"\n" + b"y" * 11 + rest), "text")
-        assert lines.take(10) == (1, [b"one", b"x" * 10])
+        assert lines.read(10) == (1, [b"one", b"x" * 10])
         with pytest.raises(InputFileError, match="text, line 3: it is too long"):
-            lines.take(10)
+            lines.read(10)
 
 
 def test_lines_of_a_pipe_are_taken_as_they_come_and_it_says_when_it_waits() -> None:
@@ -121,12 +121,12 @@ def test_lines_of_a_pipe_are_taken_as_they_come_and_it_says_when_it_waits() -> N
         assert lines.is_waiting()
         os.write(begin, b"one\ntwo\nthr")
         assert not lines.is_waiting()
-        assert lines.take(1) == (1, [b"one"])
+        assert lines.read(1) == (1, [b"one"])
         assert not lines.is_waiting()
-        assert lines.take(9) == (2, [b"two"])
+        assert lines.read(9) == (2, [b"two"])
         assert lines.is_waiting()
         os.write(begin, b"ee")
         os.close(begin)
         assert not lines.is_waiting()
-        assert lines.take(9) == (3, [b"three"])
-        assert lines.take(9) == (4, [])
+        assert lines.read(9) == (3, [b"three"])
+        assert lines.read(9) == (4, [])

@@ -49,11 +49,11 @@ class Positions:
 class Source(Protocol):
     """A sequence of positions."""
 
-    def take(self, most: int) -> Positions | None:
+    def read(self, most: int) -> Positions | None:
         """Returns the next positions, from none to `most`; None at the end."""
 
     def is_waiting(self) -> bool:
-        """Returns whether `take` may block."""
+        """Returns whether `read` may block."""
 
 
 class BoardSource(Source):
@@ -63,7 +63,7 @@ class BoardSource(Source):
         """Reads from `boards` only as needed."""
         self._boards: Iterator[chess.Board] = iter(boards)
 
-    def take(self, most: int) -> Positions | None:
+    def read(self, most: int) -> Positions | None:
         """Returns the positions of the next Boards; None at the end."""
         boards = list(islice(self._boards, most))
         words = np.array([pack_checked(board) for board in boards], np.uint64).reshape(-1, POSITION_WORDS)
@@ -86,13 +86,13 @@ class LineSource(Source):
         """
         self._lines, self._on_bad = lines, on_bad
 
-    def take(self, most: int) -> Positions | None:
+    def read(self, most: int) -> Positions | None:
         """Returns the positions of at most `most` further lines; None at the end.
 
         Raises:
           InputFileError: if a line is too long to be text.
         """
-        first, lines = self._lines.take(most)
+        first, lines = self._lines.read(most)
         return Positions(*read_lines(lines, first, self._on_bad)) if lines else None
 
     def is_waiting(self) -> bool:
@@ -162,15 +162,15 @@ def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
     """
     size, ended = FIRST_CHUNK, False
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
-        asked: Future[tuple[Answers, float]] | None = None
-        while asked or not ended:
-            taken = None
-            if not (ended or (asked and source.is_waiting())):
-                taken = source.take(size)
-                ended = taken is None
-            chunk = _Chunk.of(taken, with_lines=evaluator.wants_lines) if taken else None
-            answered = asked and asked.result()
-            asked = thread.submit(_ask, evaluator, chunk) if chunk else None
+        pending: Future[tuple[Answers, float]] | None = None
+        while pending or not ended:
+            positions = None
+            if not (ended or (pending and source.is_waiting())):
+                positions = source.read(size)
+                ended = positions is None
+            chunk = _Chunk.of(positions, with_lines=evaluator.wants_lines) if positions else None
+            answered = pending and pending.result()
+            pending = thread.submit(_evaluate, evaluator, chunk) if chunk else None
             if answered:
                 yield answered[0]
                 size = _next_size(size, answered[1])
@@ -201,7 +201,7 @@ class _Chunk:
         return cls(positions, kinds, batch.rows(kinds == NOT_TERMINAL))
 
 
-def _ask(evaluator: Evaluator, chunk: _Chunk) -> tuple[Answers, float]:
+def _evaluate(evaluator: Evaluator, chunk: _Chunk) -> tuple[Answers, float]:
     """Returns the evaluations of a chunk, and the time they took in seconds."""
     begin, batch, going = time.monotonic(), chunk.batch, chunk.kinds == NOT_TERMINAL
     found = checked(batch, evaluator.evaluate(batch) if len(batch) else _nothing())

@@ -32,11 +32,11 @@ from .protocol import EXTERNAL, NO_WEIGHTS, Evaluation, Evaluator, PositionBatch
 Work = Callable[[int, int], None]  # called with the numbers of a portion and of the thread
 
 
-class Job:
+class BatchTask:
     """The portions of one batch in progress."""
 
     def __init__(self, work: Work, portions: int) -> None:
-        """Makes a job without working on it yet."""
+        """Makes a task without working on it yet."""
         self._work = work
         self._portions = iter(range(portions))  # shared: each portion goes to one thread
         self._open = portions  # not yet done
@@ -104,7 +104,7 @@ class Job:
 
 
 class EvaluationThreads:
-    """A team of threads, including the caller's. The first job starts them, `close` ends them.
+    """A team of threads, including the caller's. The first task starts them, `close` ends them.
 
     In a process forked after the start, the caller does all work itself.
 
@@ -115,24 +115,24 @@ class EvaluationThreads:
     def __init__(self, count: int) -> None:
         """Makes a team of `count` threads, at least 1, including the caller's; starts none yet."""
         self.count = count
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._tasks: SimpleQueue[BatchTask | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._finalizer = weakref.finalize(self, _end, self._jobs, self._threads)
+        self._finalizer = weakref.finalize(self, _end, self._tasks, self._threads)
 
-    def begin(self, work: Work, portions: int) -> Job:
-        """Starts a job on the threads and returns it; `Job.result` works on it, too.
+    def begin(self, work: Work, portions: int) -> BatchTask:
+        """Starts a task on the threads and returns it; `BatchTask.result` works on it, too.
 
         Args:
           work: called on any thread with the number of a portion and of the thread, which is below `count`
             and 0 for the caller's. Concurrent calls have different thread numbers.
           portions: number of portions.
         """
-        job = Job(work, portions)
+        task = BatchTask(work, portions)
         if not self._threads and self._finalizer.alive:
             self._start()
         for _ in self._threads[:portions]:
-            self._jobs.put(job)
-        return job
+            self._tasks.put(task)
+        return task
 
     def close(self) -> None:
         """Ends the threads after their current portions. A second call does nothing."""
@@ -141,21 +141,21 @@ class EvaluationThreads:
     def _start(self) -> None:
         for number in range(1, self.count):
             name = f"graphsearch-evaluation-{number}"
-            thread = threading.Thread(target=_serve, args=(self._jobs, number), name=name, daemon=True)
+            thread = threading.Thread(target=_serve, args=(self._tasks, number), name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
 
-def _serve(jobs: SimpleQueue[Job | None], number: int) -> None:
+def _serve(tasks: SimpleQueue[BatchTask | None], number: int) -> None:
     np.seterr(over="ignore")  # for kernels that run as plain Python: hashes wrap around
-    while (job := jobs.get()) is not None:
-        job.help(number)
-        del job  # it refers to the evaluator
+    while (task := tasks.get()) is not None:
+        task.help(number)
+        del task  # it refers to the evaluator
 
 
-def _end(jobs: SimpleQueue[Job | None], threads: list[threading.Thread]) -> None:
+def _end(tasks: SimpleQueue[BatchTask | None], threads: list[threading.Thread]) -> None:
     for _ in threads:
-        jobs.put(None)
+        tasks.put(None)
     for thread in threads:
         if thread is not threading.current_thread():
             thread.join()
@@ -261,8 +261,8 @@ class Filler:
         self._calls: dict[int, Call] = {0: self.call}  # by thread
         self._count = 0
 
-    def begin(self, count: int) -> Job:
-        """Starts a job that evaluates the first `count` positions, and returns it; one job at a time."""
+    def begin(self, count: int) -> BatchTask:
+        """Starts a task that evaluates the first `count` positions, and returns it; one task at a time."""
         self._count = count
         return self._evaluator.team.begin(self._fill, -(-count // PORTION))
 

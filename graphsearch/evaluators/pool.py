@@ -21,9 +21,8 @@ from ..workers.launcher import LOCAL, Launcher, launcher_for
 from ..workers.messages import Failure, Leave, Ready, failure_of, own_place
 from ..workers.process import Handlers, Pipe, WorkerProcess
 from ..workers.supervisor import Batch, BatchSupervisor, Part, Seat
+from .option_values import MAX_WORKERS
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
-
-MOST_WORKERS = 1024
 
 
 class PooledEvaluator(Evaluator):
@@ -97,8 +96,8 @@ def pooled(make: Make, workers: int, pool: str = LOCAL) -> PooledEvaluator:
 
 
 def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
-    if not 1 <= workers <= MOST_WORKERS:
-        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+    if not 1 <= workers <= MAX_WORKERS:
+        raise InvalidParameterError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
     if timeout is not None and not timeout > 0:
         raise InvalidParameterError(f"timeout must be above 0 seconds, not {timeout}")
     if cpus < 1:

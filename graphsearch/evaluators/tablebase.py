@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorError, EvaluatorFileError
 from ..position.board import unpack
+from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META, WHITE
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
@@ -195,8 +196,9 @@ class TablebaseEvaluator(Evaluator):
     def _results(self, words: NDArray[np.uint64]) -> NDArray[np.int8]:
         """Returns the result of every position; UNKNOWN if no table has it or its clock may change it."""
         results = np.full(len(words), UNKNOWN, np.int8)
-        men = np.bitwise_count(words[:, 6] | words[:, 7])
-        castling, clock = words[:, 8] >> np.uint64(1) & np.uint64(15), words[:, 8] >> np.uint64(12)
+        men = np.bitwise_count(words[:, WHITE] | words[:, BLACK])
+        meta = words[:, META].astype(np.int64)
+        castling, clock = (meta >> CASTLING_SHIFT & CASTLING_BITS), (meta >> CLOCK_SHIFT & CLOCK_BITS)
         for row in np.nonzero((men <= self.tables.most_men) & (castling == 0))[0].tolist():
             result = self.tables.result(unpack(words[row].tolist()))
             if result == 0 or (result is not None and not clock[row]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import chess
 import numpy as np
 from numpy.typing import NDArray
 
@@ -125,7 +124,7 @@ class BlockPlayer:
 
 def _packed_start(game: PgnGame, fen: str) -> tuple[Words, int] | None:
     try:
-        board: chess.Board = start_board(game, fen)
-    except (BrokenGameError, VariantError):
+        board = start_board(game, fen)
+    except BrokenGameError:
         return None
     return None if board.chess960 else (pack_checked(board), board.ply())

@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 KEYS_AT_ONCE = 500  # of one statement
-UNTOLD = -1  # no count in the tables: the edge's visits are used instead
+NO_COUNT = -1  # no count in the tables: the edge's visits are used instead
 
 
 class Weight(NamedTuple):
@@ -44,7 +44,7 @@ class Weight(NamedTuple):
 
     weight: int = 0
     learn: int = 0
-    times: int = UNTOLD
+    times: int = NO_COUNT
 
 
 class BookMove(NamedTuple):
@@ -70,7 +70,7 @@ class BookEntry(NamedTuple):
     moves: Sequence[BookMove]
 
 
-class Chosen(NamedTuple):
+class TableMoves(NamedTuple):
     """Columns of moves from the tables: P and value (NaN if unknown), weight, and learn field."""
 
     p: Floats
@@ -86,7 +86,7 @@ class Moves:
     Attributes:
       of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.
       code: the move. chosen: True if the move is part of the export, False if it is listed without visits.
-      told: the moves' columns from the tables; None if the moves come from a search.
+      in_tables: the moves' columns from the tables; None if the moves come from a search.
     """
 
     of: Ints
@@ -94,15 +94,14 @@ class Moves:
     index: NDArray[np.int16]
     code: NDArray[np.uint16]
     chosen: Mask
-    told: Chosen | None = None
+    in_tables: TableMoves | None = None
 
     def some(self, rows: Mask) -> Moves:
         """Returns the moves of a mask."""
-        told = self.told
-        if told:
-            told = Chosen(told.p[rows], told.value[rows], told.weight[rows], told.learn[rows])
+        old = self.in_tables
+        in_tables = old and TableMoves(old.p[rows], old.value[rows], old.weight[rows], old.learn[rows])
         return Moves(
-            self.of[rows], self.edge[rows], self.index[rows], self.code[rows], self.chosen[rows], told
+            self.of[rows], self.edge[rows], self.index[rows], self.code[rows], self.chosen[rows], in_tables
         )
 
     def by_edge(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -111,7 +110,7 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TableRows:
     """The table rows of some positions.
 
     Attributes:
@@ -128,14 +127,14 @@ class Told:
     least: int
     by_value: bool
 
-    def some(self, rows: Ints) -> Told:
+    def some(self, rows: Ints) -> TableRows:
         """Returns the rows of some of the positions."""
         place = np.full(len(self.held), -1.0)
         place[rows] = np.arange(len(rows))
         moves = self.moves[place[self.moves[:, 0].astype(np.int64)] >= 0]
         moves[:, 0] = place[moves[:, 0].astype(np.int64)]
         entries = [self.entries[i] for i in rows.tolist()] if self.entries else ()
-        return Told(self.held[rows], self.values[rows], moves, entries, self.least, self.by_value)
+        return TableRows(self.held[rows], self.values[rows], moves, entries, self.least, self.by_value)
 
     def chosen(
         self, batch: RecordBatch, known: Mask, own: Mask, limits: Selection, report: ExportReport
@@ -158,7 +157,7 @@ class Told:
             order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
         else:
             order = np.lexsort((code, -weight, of))
-        met = np.where(count == UNTOLD, n, count)[order]
+        met = np.where(count == NO_COUNT, n, count)[order]
         enough = met >= max(limits.min_visits, self.least)
         report.left_out["moves_few_visits"] += int((~enough).sum())
         order = order[enough]
@@ -168,9 +167,11 @@ class Told:
             kept = ~own[of[order]] | (rank < limits.max_moves)
             report.left_out["moves_beyond"] += int((~kept).sum())
             order = order[kept]
-        told = Chosen(p[order], value[order], weight[order].astype(np.int64), learn[order].astype(np.int64))
+        in_tables = TableMoves(
+            p[order], value[order], weight[order].astype(np.int64), learn[order].astype(np.int64)
+        )
         places = index[order].astype(np.int16)
-        return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), told)
+        return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), in_tables)
 
 
 Weigh = Callable[[Words], list[dict[int, Weight]]]  # of each position: move code -> weight
@@ -187,7 +188,7 @@ class Tables:
         """Whether the tables hold games or imported entries; their lines end at positions without rows."""
         return self._book is None
 
-    def ask(self, words: Words) -> Told:
+    def look_up(self, words: Words) -> TableRows:
         """Returns the table rows of positions, `[R, 10]`.
 
         Raises:
@@ -201,27 +202,27 @@ class Tables:
                 for code, weight in found.items()
             ]
             held = np.array([bool(found) for found in weights], bool)
-            return Told(held, np.full(len(words), np.nan), _table(rows), (), 1, by_value=False)
+            return TableRows(held, np.full(len(words), np.nan), _table(rows), (), 1, by_value=False)
         keys = key_texts(words)
         there = book_entries(self._store, self._book, keys)
         entries = [there.get(key, BookEntry({}, ())) for key in keys]
         nothing = Weight(times=0) if self._weigh else Weight()
         rows = [
-            (i, code, move.p, _behind(move), move.value, *weights[i].get(code, nothing))
+            (i, code, move.p, _value_from_child(move), move.value, *weights[i].get(code, nothing))
             for i, entry in enumerate(entries)
             for move in entry.moves
             for code in [code_of(move.move)]
         ]
         values = np.array([entry.position.get("value") for entry in entries], np.float64)
         held = np.array([bool(entry.position) for entry in entries], bool)
-        return Told(held, values, _table(rows), entries, 0, by_value=True)
+        return TableRows(held, values, _table(rows), entries, 0, by_value=True)
 
 
 def _table(rows: list[tuple[Any, ...]]) -> Floats:
     return np.array(rows, np.float64).reshape(-1, 8)  # None becomes NaN
 
 
-def _behind(move: BookMove) -> float | None:
+def _value_from_child(move: BookMove) -> float | None:
     """Returns the value of a move from the value of its child position."""
     return None if move.child_value is None else negate(move.child_value)
 

@@ -165,7 +165,7 @@ class Lines:
         if not len(new):
             return
         links["state"][new] = ENDS
-        batch = self._pool.taken(new)
+        batch = self._pool.records_of(new)
         best, codes = np.empty(len(new), np.int64), np.empty(len(new), np.uint16)
         best_moves(board_tables(), columns_of(batch), best, codes)
         some = np.flatnonzero(best >= 0)

@@ -15,6 +15,7 @@ from ..base.errors import InvalidPositionError
 from ..base.limits import shortened
 from ..position.board import MAX_MOVE_NUMBER, board_of, check, fen_of, key_text
 from ..position.notation import check_length
+from ..position.pgn_text import as_text
 from ..store.tables import games as tables
 from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files, open_for_import
 from .sources import GivenFile, Input
@@ -54,23 +55,23 @@ def import_epd(
       StoreError: if the graph file cannot be written; earlier transactions stay.
     """
     with open_for_import(path) as store:
-        job = ImportKind(kind=KIND, take=_take, options={}, again=again)
+        job = ImportKind(kind=KIND, read=_read_lines, options={}, again=again)
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
 
-def _take(importing: Importing, given: Input) -> None:
+def _read_lines(importing: Importing, given: Input) -> None:
     """Imports the lines of a file that are not imported yet."""
     report, rows, passed = importing.report, list[tables.EpdRow](), 0
     finished = False
     try:
         for number, line in enumerate(given.lines(), start=1):
-            text = _decoded(line, first=number == 1).strip()
+            text = as_text(line).strip()
             passed += bool(text)
             if text and passed > importing.before:
-                _take_line(importing, number, text, rows)
+                _add_line(importing, number, text, rows)
             if len(rows) >= LINES_AT_ONCE:
                 _save(importing, rows)
-            importing.say()
+            importing.show_progress()
             if importing.stopped:
                 return
         finished = True
@@ -80,7 +81,7 @@ def _take(importing: Importing, given: Input) -> None:
             report.notes.append("it has no positions")
 
 
-def _take_line(importing: Importing, number: int, text: str, rows: list[tables.EpdRow]) -> None:
+def _add_line(importing: Importing, number: int, text: str, rows: list[tables.EpdRow]) -> None:
     try:
         board, operations = read_epd(text)
     except InvalidPositionError as error:
@@ -95,18 +96,6 @@ def _take_line(importing: Importing, number: int, text: str, rows: list[tables.E
 def _save(importing: Importing, rows: list[tables.EpdRow], *, finished: bool = False) -> None:
     importing.save(lambda store: tables.add_epd(store, rows), finished=finished)
     rows.clear()
-
-
-def _decoded(line: str, *, first: bool) -> str:
-    """Returns a line that was read as Latin-1, decoded as UTF-8 if valid."""
-    if first:
-        line = line.removeprefix("\xef\xbb\xbf")
-    if line.isascii():
-        return line
-    try:
-        return line.encode("latin-1").decode("utf-8")
-    except UnicodeError:
-        return line
 
 
 def read_epd(text: str) -> tuple[chess.Board, Operations]:

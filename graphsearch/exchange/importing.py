@@ -58,7 +58,7 @@ class Importing:
         self.players, self.before = job.players, report.done
         self._given, self._say_seconds = given, job.say_seconds
         self._stop, self._on_progress = stop, on_progress
-        self._started = self._said_at = time.monotonic()
+        self._started = self._shown_at = time.monotonic()
 
     @property
     def complete(self) -> bool:
@@ -90,19 +90,19 @@ class Importing:
             )
         self.store.checkpoint(over=LOG_BYTES)
 
-    def say(self, stage: str = "Importing", count: int | None = None) -> None:
+    def show_progress(self, stage: str = "Importing", count: int | None = None) -> None:
         """Reports progress, at most every `say_seconds`; `count` replaces the number of processed items."""
         now = time.monotonic()
-        if self._on_progress is None or now - self._said_at < self._say_seconds:
+        if self._on_progress is None or now - self._shown_at < self._say_seconds:
             return
-        self._said_at = now
+        self._shown_at = now
         passed = max(self.report.done - self.before, self.report.players)
         done = passed if count is None else count
         rate, given = done / max(now - self._started, 1e-9), self._given
         self._on_progress(ImportProgress(stage, given.name, given.position, given.size, done, rate))
 
 
-Take = Callable[[Importing, Input], None]
+ReadFile = Callable[[Importing, Input], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class ImportKind:
     """How to import files of one kind: the function, and the options that change its result."""
 
     kind: str
-    take: Take  # imports one file; skips items that are already imported, and ends with `Importing.save`
+    read: ReadFile  # imports one file; skips items that are already imported, and ends with `Importing.save`
     options: Mapping[str, Any]
     again: bool = False
     players: bool = False  # store players, also of a file that was imported without them
@@ -166,7 +166,7 @@ def _import_one(
             source = _begin(store, file, job, report)
             if report.state != "known":
                 importing = Importing(store, source, report, file, job, stop, on_progress)
-                job.take(importing, file)
+                job.read(importing, file)
                 report.state = "stopped" if stop.is_set() and not importing.complete else report.state
     except _StoppedError:
         report.state = "stopped"

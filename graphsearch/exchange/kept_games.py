@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 
 from ..base.errors import ImportFileError
 from ..position.board import POSITION_WORDS, encode_move, fen_of, key_of_words, pack
-from ..position.pgn_text import PgnGame
+from ..position.pgn_text import PgnGame, as_text
 from ..query.players import kept_game
 from ..query.replay import start_of
 from ..query.steps import legal_codes, positions_after
@@ -116,8 +115,7 @@ def text_of(text: str) -> str | None:
     >>> text_of("Pelé".encode().decode("latin-1")), text_of("Pel\\xe9"), text_of(" ? "), text_of("a\\0\\tb")
     ('Pelé', 'Pelé', None, 'a b')
     """
-    with suppress(UnicodeError):
-        text = text.encode("latin-1").decode("utf-8")
+    text = as_text(text)
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
     plain = " ".join(text.split())[:LONGEST_TEXT]
@@ -207,8 +205,4 @@ def game_text(
 
 
 def _decoded(data: bytes) -> str:
-    """Returns text decoded as UTF-8 if valid, else as Latin-1."""
-    try:
-        return data.decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        return data.decode("latin-1").strip()
+    return as_text(data.decode("latin-1")).strip()

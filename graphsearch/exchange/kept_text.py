@@ -32,7 +32,7 @@ class TextKeeper:
         while len(self._open) >= PIECE:
             self._pack(PIECE)
 
-    def take(self) -> list[TextRow]:
+    def pop_rows(self) -> list[TextRow]:
         """Returns the rows of the text added since the last call."""
         if self._open:
             self._pack(len(self._open))
@@ -51,7 +51,7 @@ def text_of_rows(rows: list[TextRow], place: int, size: int) -> bytes | None:
 
     >>> keeper = TextKeeper(0)
     >>> keeper.add(0, b"1. e4 e5 *")
-    >>> rows = keeper.take()
+    >>> rows = keeper.pop_rows()
     >>> text_of_rows(rows, 3, 5), text_of_rows(rows, 3, 50)
     (b'e4 e5', None)
     """

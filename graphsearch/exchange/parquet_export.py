@@ -7,11 +7,10 @@ groups, so memory does not depend on the size of the file.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,10 @@ from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK
 from ..query.steps import uci_of
 from ..store.codec.bulk import take
 from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK, RecordBatch
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
-from .choices import tables_of
 from .columns import MoveColumns, NodeColumns, columns_of, draws_of
-from .output import ExportReport, new_folder
+from .output import ExportReport, new_folder, open_export
 from .selection import Selection, plan
 from .text_rows import letters_of, names_of
 from .walk import TERMINALS, OnProgress, Visits, Walk
@@ -127,14 +124,10 @@ def export_parquet(
       ExportError: if there is nothing to write, the folder cannot be written, or pyarrow is not installed.
       StoreError: if the graph file cannot be read.
     """
-    started = time.monotonic()
     arrow = needed_arrow()
     chosen = selection or Selection()
     report = ExportReport("parquet", str(target))
-    with (
-        open_to_read(path) as store,
-        new_folder(target, store=store.path, is_own=_is_export) as folder,
-    ):
+    with open_export(path, partial(new_folder, target, is_own=_is_export), report) as (store, folder):
         whole = chosen == Selection(min_visits=chosen.min_visits)
         parts = _scanned if whole else _walked
         with _Tables(arrow, store, folder) as tables:
@@ -142,7 +135,6 @@ def export_parquet(
                 tables.add(part, chosen.min_visits, report)
         if not report.positions:
             raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
-    report.seconds = time.monotonic() - started
     return report
 
 
@@ -170,10 +162,7 @@ def _walked(
 ) -> Iterator[_Part]:
     """Yields the positions of a selection, from a walk."""
     wanted = plan(store, chosen)
-    tables = tables_of(store, wanted.book)
-    with Walk(
-        store, wanted, folder.parent, report, leaves=True, rest=True, tables=tables, on_progress=on_progress
-    ) as walk:
+    with Walk(store, wanted, folder.parent, report, leaves=True, rest=True, on_progress=on_progress) as walk:
         for visits in walk.visits():
             rows = np.flatnonzero(visits.own)
             report.left_out["other_side"] += len(visits) - len(rows)
@@ -191,16 +180,11 @@ def _part_of_visits(visits: Visits, rows: NDArray[np.int64]) -> _Part:
     return _Part(
         batch=batch,
         known=visits.known[rows],
-        fens=_numbered(batch.words, visits.ply[rows].tolist()),
+        fens=fens(batch.words, visits.ply[rows].tolist()),
         ply=visits.ply[rows],
         depth=visits.depth[rows],
         taken=taken[of_rows],
     )
-
-
-def _numbered(words: NDArray[np.uint64], plies: list[int]) -> list[str]:
-    """Returns the FENs of positions, with their move numbers."""
-    return [f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)]
 
 
 # ------------------------------------------------------------------ writing
@@ -238,13 +222,13 @@ class _Tables:
             taken = rows[moves.of] & enough
             report.left_out["few_visits"] += int((~rows).sum())
             report.left_out["moves_few_visits"] += int((rows[moves.of] & ~enough & (moves.n > 0)).sum())
-        sans = self._numbered(names_of(part.batch.words, moves.of, moves.code).san)
+        sans = self._san_indices(names_of(part.batch.words, moves.of, moves.code).san)
         self._nodes.add(chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
         self._edges.add(chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
         report.positions += int(rows.sum())
         report.moves += int(taken.sum())
 
-    def _numbered(self, names: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _san_indices(self, names: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Returns the index of each move's SAN in `_texts`; adds new ones."""
         words, which = np.unique(names, return_inverse=True)
         for word, letters in zip(words.tolist(), letters_of(words), strict=True):

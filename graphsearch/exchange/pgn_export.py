@@ -7,9 +7,9 @@ temporary files, so a large or deep tree need not fit in memory.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,12 +22,10 @@ from ..jit.pointers import ptr
 from ..position.board import fen_of, is_chess960, pack
 from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
-from ..position.values import scores_by, shown_score_type
-from ..store.sharded.files import open_to_read
+from ..position.values import shown_score_type
 from . import pgn_kernel as kernel
-from .centipawns import cps_from_q, cps_of
-from .choices import tables_of
-from .output import ExportReport, Target, new_output, scratch_folder, target_name
+from .centipawns import cps_from_q
+from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
 from .text_rows import bytes_of, fixed, names_of
@@ -75,39 +73,29 @@ def export_pgn(
       ExportError: if there is nothing to write, or the output cannot be written.
       StoreError: if the graph file cannot be read.
     """
-    started = time.monotonic()
     report = ExportReport("pgn", target_name(target))
-    folder = scratch_folder(target)
+    folder, selection = scratch_folder(target), selection or Selection()
     with (
-        scores_by((selection or Selection()).score_type),
-        open_to_read(path) as store,
-        new_output(target, store=store.path) as out,
+        open_export(path, partial(new_output, target), report, selection.score_type) as (store, out),
         Tree(folder, POSITIONS, MOVES) as tree,
     ):
-        chosen = plan(store, with_one_move(selection or Selection()))
+        chosen = plan(store, with_one_move(selection))
         adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
-        tables = tables_of(store, chosen.book)
-        with Walk(
-            store, chosen, folder, report, leaves=False, tables=tables, on_progress=on_progress
-        ) as walk:
+        with Walk(store, chosen, folder, report, leaves=False, on_progress=on_progress) as walk:
             for visits in walk.visits():
                 _add(tree, visits, adopted, of_book=chosen.book is not None)
         claim_main_lines(tree, len(chosen.roots))
         _Writer(tree, out, report, chosen).write(store.path.name)
         if not report.games:
             raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
-    report.seconds = time.monotonic() - started
     return report
 
 
 def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
-    moves, worth, edges = visits.moves, visits.worth(proven=True), visits.edge_worth()
+    moves, worth = visits.moves, visits.worth(proven=True)
+    edges = visits.move_worth(moves)
     names = names_of(visits.batch.words, moves.of, moves.code)
-    n, q, draw = (moves.by_edge(values) for values in (visits.batch.n, edges.q, edges.draw))
-    value = q if moves.told is None else moves.told.value
-    known = n > 0
-    cp = np.full(len(n), kernel.UNKNOWN, np.int64)
-    cp[known] = cps_of(q[known], draw[known])
+    n, cp, value = edges.n, edges.cp, edges.value
     if of_book:  # its values have no WDL chances
         cp[~np.isnan(value)] = cps_from_q(value[~np.isnan(value)])
     counts = np.bincount(moves.of, minlength=len(visits))

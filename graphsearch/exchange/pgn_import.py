@@ -77,11 +77,11 @@ def import_pgn(
         raise InvalidParameterError(f"max_ply is {max_ply}; it must be at least 1")
     options: dict[str, Any] = {"variations": variations, "max_ply": max_ply}
 
-    def take(importing: Importing, given: Input) -> None:
-        _PgnImport(importing, given, variations, max_ply, games_at_once).take()
+    def read(importing: Importing, given: Input) -> None:
+        _PgnImport(importing, given, variations, max_ply, games_at_once).read()
 
     job = ImportKind(
-        kind=KIND, take=take, options=options, again=again, players=players, say_seconds=say_seconds
+        kind=KIND, read=read, options=options, again=again, players=players, say_seconds=say_seconds
     )
     with open_for_import(path) as store:
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
@@ -111,19 +111,19 @@ class _PgnImport:
         self._passed = 0
         self._strays = self._at_odds = 0
 
-    def take(self) -> None:
+    def read(self) -> None:
         """Imports the games that are not imported yet; saves the counts even after an error."""
         finished = False
         try:
             for one in self._reader:
                 if isinstance(one, GameBlock):
-                    self._take_block(one)
+                    self._add_block(one)
                 else:
-                    self._take(self._passed + 1, one)
+                    self._add_game(self._passed + 1, one)
                     self._passed += 1
                 if self._tally.is_full or len(self._kept) + len(self._rows) >= self._games_at_once:
                     self._save()
-                self._importing.say()
+                self._importing.show_progress()
                 if self._importing.stopped:
                     return
             if self._reader.strays and not self._passed:
@@ -140,7 +140,7 @@ class _PgnImport:
         before = self._importing.before
         return min(before, self._kept_before) if self._importing.players else before
 
-    def _take_block(self, block: GameBlock) -> None:
+    def _add_block(self, block: GameBlock) -> None:
         """Counts and stores the games of a block, except those already counted or stored."""
         first = self._passed + 1
         played, others = self._block_player.play(block, max(0, self._least - self._passed))
@@ -150,13 +150,13 @@ class _PgnImport:
         self._report.taken += len(counted)
         self._at_odds += sum(results[i][1] for i in counted)
         if self._importing.players:
-            self._keep(played, first, [RESULT_TEXTS[result] for result, _ in results])
+            self._store_players(played, first, [RESULT_TEXTS[result] for result, _ in results])
         for place in others:
             row = block.games[place].tolist()
-            self._take(first + place, block.add_moves(block.game(row), row))
+            self._add_game(first + place, block.add_moves(block.game(row), row))
         self._passed += len(block.games)
 
-    def _keep(self, played: PlayedBlock, first: int, results: Sequence[str]) -> None:
+    def _store_players(self, played: PlayedBlock, first: int, results: Sequence[str]) -> None:
         """Stores the players of a block's games; first: the number of its first game."""
         numbers = [
             (i, first + place) for i, place in enumerate(played.places) if first + place > self._kept_before
@@ -166,7 +166,7 @@ class _PgnImport:
         self._index += index_of_block(played, numbers)
         self._report.players += len(numbers)
 
-    def _take(self, number: int, game: PgnGame) -> None:
+    def _add_game(self, number: int, game: PgnGame) -> None:
         """Counts and stores a game, unless it is already counted or stored."""
         if number <= self._least:
             return
@@ -205,7 +205,7 @@ class _PgnImport:
     def _write(self, store: Store) -> None:
         self._tally.write(store)
         source = self._importing.source.id
-        game_list.add_texts(store.connection, source, self._texts.take())
+        game_list.add_texts(store.connection, source, self._texts.pop_rows())
         if self._kept or self._rows:
             rows, index = kept_games(self._kept)
             player_tables.add(store, source, [*self._rows, *rows])

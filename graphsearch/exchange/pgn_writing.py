@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import BinaryIO
 
-COLUMNS = 80
+from .pgn_kernel import COLUMNS
+
 WORDS = 1 << 12  # buffered before a write
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
 MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))

@@ -15,7 +15,7 @@ from pathlib import Path
 import chess
 
 from ..query.neighbourhood import DrawnEdge, DrawnNode, Neighbourhood, neighbourhood
-from .output import ExportReport, Target, new_output
+from .output import ExportReport, Target, new_output, target_name
 
 WHITE, BLACK = (0xC8, 0x5A, 0x00), (0x1F, 0x55, 0xA5)  # of a won position
 NODE_EVEN, EDGE_EVEN = (0xF3, 0xF1, 0xEC), (0x9A, 0x9A, 0x9A)
@@ -291,8 +291,7 @@ def export_picture(
     picture = neighbourhood(path, board, depth=depth, min_visits=min_visits, most=most, book=book)
     with new_output(target, store=Path(path)) as out:
         out.write(FORMS[form](picture).encode())
-    name = str(target) if isinstance(target, str | Path) else "-"
-    report = ExportReport(form, name, positions=len(picture.nodes), moves=len(picture.edges))
+    report = ExportReport(form, target_name(target), positions=len(picture.nodes), moves=len(picture.edges))
     report.left_out["moves_outside"] = picture.hidden
     report.seconds = time.monotonic() - began
     return report

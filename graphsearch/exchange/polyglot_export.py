@@ -17,9 +17,9 @@ but never the best one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
@@ -30,13 +30,12 @@ from numpy.typing import NDArray
 from ..base.errors import ExportError, InvalidParameterError
 from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.players import game_starts
 from .centipawns import cps_from_q
-from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows, tables_of
+from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
 from .columns import Floats
-from .output import ExportReport, new_output, scratch_folder
+from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted
 from .pool import Ints, Words
 from .selection import Selection, plan
@@ -81,17 +80,15 @@ def export_polyglot(
             f"weights must be {', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}, not {weights!r}"
         )
     chosen = selection or Selection()
-    started = time.monotonic()
-    with open_to_read(path) as store, new_output(target, store=store.path) as out:
+    report = ExportReport("polyglot", str(target))
+    with open_export(path, partial(new_output, target), report) as (store, out):
         _check_imported(store, weights)
-        report = ExportReport("polyglot", str(target))
-        if weights == "imported" and _takes_everything(chosen):
+        if weights == "imported" and _is_unlimited(chosen):
             _write_imported(store, chosen, out, report)
         else:
             _write_walked(store, chosen, weights, scratch_folder(target), out, report, on_progress)
         if not report.moves:
             raise ExportError(f"{store.path}: nothing to export{_why(report)}")
-        report.seconds = time.monotonic() - started
     return report
 
 
@@ -107,7 +104,7 @@ def _why(report: ExportReport) -> str:
     return f"; {', '.join(lines)}" if lines else ""
 
 
-def _takes_everything(selection: Selection) -> bool:
+def _is_unlimited(selection: Selection) -> bool:
     """Returns whether nothing but a side is selected, so that entries need no walk."""
     free = (selection.depth, selection.max_moves) == (None, None) and selection.min_visits == 0
     return free and not selection.roots and selection.book is None
@@ -125,9 +122,8 @@ def _write_walked(
 ) -> None:
     """Writes the positions of a walk; `folder`: for temporary files."""
     chosen = plan(store, selection, game_starts(store) if weights == "games" else ())
-    tables = tables_of(store, chosen.book, weights)
     with (
-        Walk(store, chosen, folder, report, leaves=False, tables=tables, on_progress=on_progress) as walk,
+        Walk(store, chosen, folder, report, leaves=False, weights=weights, on_progress=on_progress) as walk,
         GraphBook(folder) as book,
     ):
         for visits in walk.visits():
@@ -160,17 +156,17 @@ class GraphBook(Tree):
 
     def visit(self, visits: Visits) -> None:
         """Adds the positions and moves of a batch of a walk."""
-        moves, told = visits.moves, visits.moves.told
+        moves, in_tables = visits.moves, visits.moves.in_tables
         nothing = np.zeros(len(moves.of), np.int64)
         self.add(
             visits,
             {"key": visits.batch.words[:, KEY], "value": visits.worth().q},
             {
                 "n": moves.by_edge(visits.batch.n),
-                "value": told.value if told else moves.by_edge(visits.edge_worth().q),
+                "value": in_tables.value if in_tables else moves.by_edge(visits.edge_worth().q),
                 "raw": _raw_moves(visits.batch.words, moves),
-                "weight": told.weight if told else nothing,
-                "learn": told.learn if told else nothing,
+                "weight": in_tables.weight if in_tables else nothing,
+                "learn": in_tables.learn if in_tables else nothing,
             },
         )
 
@@ -235,7 +231,6 @@ class GraphBook(Tree):
         largest = np.maximum.reduceat(numbers, begins)
         too_large = largest > MAX_WEIGHT
         scaled = fitted(numbers, largest[of], fill=fill)
-        scaled = np.maximum(scaled, (numbers == largest[of]) & (numbers > 0))
         kept = np.flatnonzero(scaled)
         kept = kept[np.lexsort((-scaled[kept], of[kept]))]
         nothing = int((numbers == 0).sum()) if weights in _IMPORTED else 0
@@ -297,23 +292,6 @@ def weight_of_loss(cp: int) -> float:
     return float(2.0 ** max(-cp / HALVING_CP, -1000.0))
 
 
-def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
-    """Returns the weights of one position in 16 bits; the largest is never 0 unless all are.
-
-    Args:
-      fill: always scale the largest to 65,535.
-
-    >>> scaled([3, 1, 0], fill=False), scaled([131070, 2, 1, 0.1], fill=False)
-    ([3, 1, 0], [65535, 1, 0, 0])
-    """
-    largest = max(weights, default=0)
-    if largest <= 0:
-        return [0] * len(weights)
-    numbers = np.array(weights, np.float64)
-    found = np.maximum(fitted(numbers, np.full(len(weights), largest), fill=fill), numbers == largest)
-    return [int(number) for number in found]
-
-
 # ------------------------------------------------------------------ of imported entries
 
 
@@ -351,9 +329,10 @@ def _write_entries(out: BinaryIO, key: int, rows: Sequence[PolyglotRow], report:
         merged = list(_merged(lines))
         report.merged += len(lines) - len(merged)
         lines = sorted(merged, key=lambda line: -line.weight)
-    numbers = scaled([line.weight for line in lines], fill=False)
-    report.scaled += len(lines) if max(line.weight for line in lines) > MAX_WEIGHT else 0
-    for number, line in zip(numbers, lines, strict=True):
+    weights = np.array([line.weight for line in lines], np.float64)
+    largest = np.full(len(lines), weights.max())
+    report.scaled += len(lines) if largest[0] > MAX_WEIGHT else 0
+    for number, line in zip(fitted(weights, largest).tolist(), lines, strict=True):
         out.write(ENTRY.pack(key, line.raw, number, line.learn))
     report.positions += 1
     report.moves += len(lines)

@@ -58,11 +58,11 @@ def import_polyglot(
       StoreError: if the graph file cannot be written; earlier transactions stay.
     """
 
-    def take(importing: Importing, given: Input) -> None:
-        _PolyglotImport(importing, given, entries_at_once).take()
+    def read(importing: Importing, given: Input) -> None:
+        _PolyglotImport(importing, given, entries_at_once).read()
 
     with open_for_import(path) as store:
-        job = ImportKind(kind=KIND, take=take, options={}, again=again)
+        job = ImportKind(kind=KIND, read=read, options={}, again=again)
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
 
@@ -76,16 +76,16 @@ class _PolyglotImport:
         self._zero = 0
         self._names: list[Row] = []
 
-    def take(self) -> None:
+    def read(self) -> None:
         """Imports the entries that are not imported yet, then names the positions and moves it can find."""
-        if self._take_all():
+        if self._read_entries():
             finder = Finder(self._importing.store, self._keys)
             if self._name_all(finder):
                 self._add_notes(finder)
                 self._importing.save(self._write_names(), finished=True)
 
     # -------------------------------------------------------------- entries
-    def _take_all(self) -> bool:
+    def _read_entries(self) -> bool:
         """Imports the remaining entries; returns False if stopped before the end."""
         place, rest = 0, b""
         for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
@@ -94,9 +94,9 @@ class _PolyglotImport:
             check_size(place * ENTRY_BYTES, BOOK, self._given.name)
             whole = len(piece) // ENTRY_BYTES * ENTRY_BYTES
             entries, rest = list(unpack(piece[:whole])), piece[whole:]
-            self._take(place, entries)
+            self._save_entries(place, entries)
             place += len(entries)
-            self._importing.say()
+            self._importing.show_progress()
             if self._importing.stopped:
                 return False
         if rest:
@@ -112,7 +112,7 @@ class _PolyglotImport:
         ):
             raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
 
-    def _take(self, place: int, entries: list[PolyglotEntry]) -> None:
+    def _save_entries(self, place: int, entries: list[PolyglotEntry]) -> None:
         self._keys.add(entry.key for entry in entries)
         self._zero += sum(not entry.weight for entry in entries)
         rows = [
@@ -129,7 +129,7 @@ class _PolyglotImport:
         """Names the entries of every position found; returns False if stopped before the end."""
         for known in finder:
             self._name(known, finder)
-            self._importing.say("Naming the positions of", finder.found)
+            self._importing.show_progress("Naming the positions of", finder.found)
             if len(self._names) >= NAMES_AT_ONCE:
                 self._importing.save(self._write_names())
             if self._importing.stopped:
@@ -262,8 +262,7 @@ class Finder:
     def _drained(self) -> Iterator[NamedPosition]:
         while self._ready:
             words, ply = self._ready.popleft()
-            fen = fens_of(words.reshape(1, -1))[0]
-            yield NamedPosition(words, ply, f"{fen.rpartition(' ')[0]} {ply // 2 + 1}")
+            yield NamedPosition(words, ply, fens_of(words.reshape(1, -1), [ply])[0])
 
     def follow(self, known: NamedPosition, moves: Sequence[chess.Move]) -> None:
         """Follows the book's legal moves in a position."""

@@ -91,7 +91,7 @@ class RecordPool:
         found: NDArray[np.bool_] = empty & (flags[numbers] & TERMINAL_MASK == 0)
         return found
 
-    def taken(self, numbers: Ints) -> RecordBatch:
+    def records_of(self, numbers: Ints) -> RecordBatch:
         """Returns a copy of some records."""
         batch = take(self.records, numbers)
         return batch.copied() if batch.words.base is not None else batch
@@ -145,7 +145,7 @@ class RecordPool:
         """Reads the whole file in file order, from one snapshot."""
         self._has_all = True
         done = 0
-        for batch in self._store.scan(on_corrupt=lambda error: self._note(str(error))):
+        for batch in self._store.scan(on_corrupt=lambda error: self._add_problem(str(error))):
             numbers = np.empty(len(batch), np.int64)
             flat = owned(batch.words, np.uint64).reshape(-1)
             find(board_tables(), self._table.values, flat, numbers)
@@ -155,7 +155,7 @@ class RecordPool:
                 self._on_read(done, max(done, self._store.node_count))
             self.release()
 
-    def _note(self, line: str) -> None:
+    def _add_problem(self, line: str) -> None:
         if line not in self.problems:
             self.problems.append(line)
 

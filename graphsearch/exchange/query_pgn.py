@@ -62,17 +62,17 @@ def _write(
     """Writes the newer line, with the older one as a variation on its first move."""
     if new:
         _moves(text, board, new[:1])
-        text.comment(_said("now", now, board))
+        text.comment(_comment_words("now", now, board))
     if old and old[:1] != new[:1]:
         if new:
             text.open()
         _moves(text, board, old[:1])
-        text.comment(_said("before", then, board))
+        text.comment(_comment_words("before", then, board))
         _moves(text, board, old[1:], skip=1)
         if new:
             text.close()
     elif old:
-        text.comment(_said("before", then, board))
+        text.comment(_comment_words("before", then, board))
     _moves(text, board, new[1:], skip=1)
 
 
@@ -85,7 +85,7 @@ def _moves(text: MoveText, board: chess.Board, sans: Sequence[str], *, skip: int
         text.word(san)
 
 
-def _said(when: str, worth: Worth, board: chess.Board) -> list[str]:
+def _comment_words(when: str, worth: Worth, board: chess.Board) -> list[str]:
     us, them = ("White", "Black") if board.turn else ("Black", "White")
     bounds = {(1, 1): [us, "wins"], (0, 0): ["draw"], (-1, -1): [them, "wins"]}.get(worth.bounds, [])
     cp = worth.cp if board.turn else -worth.cp

@@ -20,7 +20,6 @@ from ..position.values import shown_score_type
 from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from ..store.tables import games
-from .centipawns import cps_of
 from .choices import has_rows
 from .columns import draws_of
 from .output import ExportReport, Target
@@ -189,21 +188,17 @@ def _node_columns(part: Part) -> Columns:
 def _move_columns(part: Part) -> Columns:
     visits, moves = part.visits, part.moves
     names = names_of(visits.batch.words, moves.of, moves.code)
-    n, r, q, draw, mate, mated = (
-        moves.by_edge(values) for values in (visits.batch.n, visits.batch.r, *visits.edge_worth())
-    )
-    visited, mates = n > 0, names.mark & MATE > 0
-    p, cp = visits.priors(moves), np.zeros(len(n), np.int64)
-    cp[visited] = cps_of(q[visited], draw[visited])
+    worth, p = visits.move_worth(moves), visits.priors(moves)
+    visited, mates = worth.n > 0, names.mark & MATE > 0
     return {
         "move": Field("", NAME, names.uci),
         "san": Field("", NAME, names.san),
-        "n": Field("", INTEGER, n),
-        "r": Field("", INTEGER, r),
+        "n": Field("", INTEGER, worth.n),
+        "r": Field("", INTEGER, moves.by_edge(visits.batch.r)),
         "p": Field("", FLOAT, p, ~np.isnan(p)),
-        "q": Field("", FLOAT, q, visited),
-        "draw": Field("", FLOAT, draw, visited),
-        "cp": Field("", INTEGER, cp, visited),
-        "mate": Field("", INTEGER, np.where(mates, 1, mate), mates | (mated > 0)),
+        "q": Field("", FLOAT, worth.q, visited),
+        "draw": Field("", FLOAT, worth.draw, visited),
+        "cp": Field("", INTEGER, worth.cp, visited),
+        "mate": Field("", INTEGER, np.where(mates, 1, worth.mates), mates | worth.mated),
         "child": key_field("", names.key, names.meta),
     }

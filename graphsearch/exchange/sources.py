@@ -19,6 +19,7 @@ import zstandard
 
 from ..base import limits
 from ..base.errors import ImportFileError, InputFileError
+from ..position.pgn_position import SQLITE
 
 PIECE = 1 << 20
 ZSTD_STEP = 1 << 10  # packed bytes per decompression step: at most 32 MiB unpacked, 128 KiB from each 4 bytes
@@ -26,7 +27,6 @@ STDIN = "-"
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_SQLITE = b"SQLite format 3\0"
 
 OnBytes = Callable[[int, int], object]  # done, total
 OnRead = Callable[[], object]
@@ -150,7 +150,7 @@ class Input:
             yield line
 
     def _refuse_other_files(self, head: bytes) -> None:
-        if head.startswith(_SQLITE):
+        if head.startswith(SQLITE):
             raise ImportFileError(
                 f"{self.name} is a database, not a text file; give a graph file with --store"
             )

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import ExportError
-from ..position.values import scores_by
 from ..position.words import KEY, META
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from .choices import BookEntry, Moves, tables_of
+from .choices import BookEntry, Moves
 from .columns import Mask, clock_terms, clocks_of
-from .output import ExportReport, Target, new_output, scratch_folder, target_name
+from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pool import Ints, RecordPool, Words
 from .selection import Selection, plan
 from .walk import OnProgress, Visits, Walk
@@ -104,20 +102,12 @@ def export_stream(
       ExportError: if there is nothing to write, or the output cannot be written.
       StoreError: if the graph file cannot be read.
     """
-    started = time.monotonic()
     report = ExportReport(form, target_name(target))
-    chosen = selection or Selection()
-    with (
-        scores_by(chosen.score_type),
-        open_to_read(path) as store,
-        new_output(target, store=store.path) as out,
-    ):
-        wanted = plan(store, chosen)
-        folder, tables = scratch_folder(target), tables_of(store, wanted.book)
+    folder, selection = scratch_folder(target), selection or Selection()
+    with open_export(path, partial(new_output, target), report, selection.score_type) as (store, out):
+        chosen = plan(store, selection)
         with (
-            Walk(
-                store, wanted, folder, report, leaves=True, rest=rest, tables=tables, on_progress=on_progress
-            ) as walk,
+            Walk(store, chosen, folder, report, leaves=True, rest=rest, on_progress=on_progress) as walk,
             texts(store, walk.pool, folder) as text_of,
         ):
             for visits in walk.visits():
@@ -132,5 +122,4 @@ def export_stream(
                 report.moves += len(part.of)
         if not report.positions:
             raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
-    report.seconds = time.monotonic() - started
     return report

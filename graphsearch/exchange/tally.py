@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..position.fens import key_texts
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import MoveRow, PositionRow
@@ -23,7 +24,6 @@ ROWS_AT_ONCE = 400_000  # positions of blocks: some 50 MB
 
 WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
 RESULTS = 4  # columns of games
-_KEY_DIGITS = 16
 
 
 class Tally:
@@ -127,7 +127,7 @@ def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterato
     of[order] = np.cumsum(first) - 1
     chosen = order[first]
     words, plies = rows.words[chosen], rows.plies[chosen]
-    texts = _key_texts(rows.keys[chosen])
+    texts = key_texts(words)
     positions = zip(texts, _fens(words, plies // 2 + 1), plies.tolist(), strict=True)
     places, codes, counts = _count_moves(rows, of)
     names = names_of(words, places, codes)
@@ -160,16 +160,6 @@ def _count_moves(
     counts = np.bincount(group[once] * RESULTS + results[once], minlength=size * RESULTS)
     found = steps[new]
     return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, RESULTS)
-
-
-def _key_texts(keys: NDArray[np.uint64]) -> list[str]:
-    """Returns keys as texts; all positions have standard castling.
-
-    >>> _key_texts(np.array([10], np.uint64))
-    ['000000000000000a']
-    """
-    digits = keys.astype(">u8").tobytes().hex()
-    return [digits[i : i + _KEY_DIGITS] for i in range(0, len(digits), _KEY_DIGITS)]
 
 
 def _fens(words: NDArray[np.uint64], numbers: NDArray[np.int64]) -> list[str]:

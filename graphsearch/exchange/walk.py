@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,12 @@ from ..store.codec.bulk import board_tables, columns_of, take
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
-from .choices import BookEntry, Floats, Ints, Mask, Moves, Tables, Told, Words, with_moves
+from .centipawns import cps_of
+from .choices import BookEntry, Floats, Ints, Mask, Moves, TableRows, Weights, Words, tables_of, with_moves
 from .columns import EdgeWorth, Worth, clocks_of, worth_of, worth_of_edges
 from .mapped import Column
 from .output import ExportReport
+from .pgn_kernel import UNKNOWN
 from .pool import RecordPool
 from .pool_kernel import meet
 from .selection import ExportPlan
@@ -84,6 +87,15 @@ class Visits:
         """Returns the positions' values from their records; with `proven`, mates and notes too."""
         return worth_of(self.batch, self.clocks, proven=proven)
 
+    def move_worth(self, moves: Moves) -> MoveWorth:
+        """Returns what moves are worth."""
+        columns = (self.batch.n, *self.edge_worth())
+        n, q, draw, mates, mated = (moves.by_edge(values) for values in columns)
+        visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
+        cp[visited] = cps_of(q[visited], draw[visited])
+        value = q if moves.in_tables is None else moves.in_tables.value
+        return MoveWorth(n, q, draw, mates, mated > 0, cp, value)
+
     def edge_worth(self) -> EdgeWorth:
         """Returns the values of the records' edges."""
         return worth_of_edges(self.batch)
@@ -114,7 +126,24 @@ class Visits:
     def any_priors(self, moves: Moves) -> Floats:
         """Returns P of moves from the records, else from the tables."""
         p = self.priors(moves)
-        return p if moves.told is None else np.where(np.isnan(p), moves.told.p, p)
+        return p if moves.in_tables is None else np.where(np.isnan(p), moves.in_tables.p, p)
+
+
+class MoveWorth(NamedTuple):
+    """What moves are worth for the side that plays them, `[M]` each.
+
+    Attributes:
+      n: visits. q, draw: of the edge, 0 without visits. mates: plies to the mate, where `mated`.
+      cp: of q and draw, UNKNOWN without visits. value: q; of moves that tables name, their value there.
+    """
+
+    n: NDArray[np.uint32]
+    q: Floats
+    draw: Floats
+    mates: Ints
+    mated: Mask
+    cp: Ints
+    value: Floats
 
 
 class Walk:
@@ -126,7 +155,7 @@ class Walk:
     Args:
       leaves: visit positions at the depth limit, without following their moves.
       rest: list moves without visits, if the selection allows them.
-      tables: the tables that provide the moves; None: the moves visited by a search.
+      weights: how moves are weighted; "games" and "imported" take the moves from the tables.
     """
 
     def __init__(
@@ -138,14 +167,15 @@ class Walk:
         *,
         leaves: bool,
         rest: bool = False,
-        tables: Tables | None = None,
+        weights: Weights = "n",
         on_progress: OnProgress | None = None,
     ) -> None:
         self._plan, self._limits, self._report = plan, plan.selection, report
-        self._leaves, self._tables, self._on_progress = leaves, tables, on_progress
+        self._leaves, self._on_progress = leaves, on_progress
+        self._tables = tables_of(store, plan.book, weights)
         limits = plan.selection
         free = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
-        self.pool = RecordPool(store, folder, whole=free and tables is None, on_read=on_progress)
+        self.pool = RecordPool(store, folder, whole=free and self._tables is None, on_read=on_progress)
         self._rest = UNLIMITED_REST if rest and limits.min_visits == 0 else NO_REST
         self._number, self._depth, self._ply, self._meta = (
             Column(folder, kind) for kind in (np.int64, np.int32, np.int32, np.uint64)
@@ -217,14 +247,14 @@ class Walk:
         numbers = self.pool.numbers_of(words)
         new = self._meet(numbers, np.ones(len(numbers), np.uint8))
         plies = np.array([board.ply() for board in self._plan.roots], np.int32)
-        self._note(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
+        self._append(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
 
     def _meet(self, numbers: Ints, follow: NDArray[np.uint8]) -> Ints:
         """Assigns ids to positions met for the first time; returns their indices."""
         new = np.empty(len(numbers), np.int64)
         return new[: meet(numbers, follow, self.ids, self.met + 1, new)]
 
-    def _note(self, numbers: Ints, depth: NDArray[np.int32], ply: NDArray[np.int32], meta: Words) -> None:
+    def _append(self, numbers: Ints, depth: NDArray[np.int32], ply: NDArray[np.int32], meta: Words) -> None:
         self._number.add(numbers)
         self._depth.add(depth)
         self._ply.add(ply)
@@ -234,12 +264,12 @@ class Walk:
     def _visit(self, rows: Ints) -> Visits | None:
         """Visits a batch of positions, and meets the positions after their moves."""
         rows = self._within(rows)
-        batch = self.pool.taken(self._number.values[rows])
+        batch = self.pool.records_of(self._number.values[rows])
         clocks = clocks_of(batch.words)
         batch.words[:, META] = self._meta.values[rows]
         known = ~self.pool.is_missing(self._number.values[rows])
-        told = self._tables.ask(batch.words) if self._tables else None
-        held = known if told is None else told.held
+        table_rows = self._tables.look_up(batch.words) if self._tables else None
+        held = known if table_rows is None else table_rows.held
         roots = int((~held & (self._depth.values[rows] == 0)).sum())
         self._report.left_out["roots"] += roots
         if not (self._tables and self._tables.are_lines):
@@ -252,8 +282,8 @@ class Walk:
             return None
         if len(kept) < len(rows):
             rows, n, clocks, known = rows[kept], n[kept], clocks[kept], known[kept]
-            batch, told = take(batch, kept), told and told.some(kept)
-        return self._visited(rows, with_moves(batch, known), clocks, known, n, told)
+            batch, table_rows = take(batch, kept), table_rows and table_rows.some(kept)
+        return self._visited(rows, with_moves(batch, known), clocks, known, n, table_rows)
 
     def _within(self, rows: Ints) -> Ints:
         """Returns the positions above the depth limit, or all if leaves are visited."""
@@ -265,16 +295,16 @@ class Walk:
         return inside
 
     def _visited(
-        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, n: Ints, told: Told | None
+        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, n: Ints, table_rows: TableRows | None
     ) -> Visits:
         own = self._own(batch.words)
-        if told is None:
+        if table_rows is None:
             moves = self._listed(batch, clocks, own)
         else:
-            moves = told.chosen(batch, known, own, self._limits, self._report)
+            moves = table_rows.chosen(batch, known, own, self._limits, self._report)
         chosen = moves.some(moves.chosen)
         follow = np.ones(len(chosen.of), np.uint8)
-        if told is None:
+        if table_rows is None:
             follow = (batch.n[chosen.edge] > batch.r[chosen.edge]).astype(np.uint8)
         depth, ply = self._depth.values[rows].copy(), self._ply.values[rows].copy()
         children, new = self._follow(batch, chosen, follow, depth, ply)
@@ -293,8 +323,8 @@ class Walk:
             new=new,
             followed=follow,
             met=self.met,
-            values=told.values if told else None,
-            entries=told.entries if told else (),
+            values=table_rows.values if table_rows else None,
+            entries=table_rows.entries if table_rows else (),
         )
 
     def _own(self, words: Words) -> Mask:
@@ -348,6 +378,6 @@ class Walk:
         of = chosen.of[steps]
         there, metas = self.pool.children_of(batch.words, of, chosen.code[steps])
         new = self._meet(there, follow[steps])
-        self._note(there[new], depth[of[new]] + np.int32(1), ply[of[new]] + np.int32(1), metas[new])
+        self._append(there[new], depth[of[new]] + np.int32(1), ply[of[new]] + np.int32(1), metas[new])
         children[steps] = self.ids[there]
         return children, steps[new]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import BinaryIO, cast
 
 import chess
@@ -37,8 +38,11 @@ _EMPTY = ord(".")
 _RIGHTS = ["".join(c for i, c in enumerate("KQkq") if x >> i & 1) or "-" for x in range(16)]
 
 
-def fens(words: NDArray[np.uint64]) -> list[str]:
-    """Returns the FENs of packed positions, `[R, 10]`, fullmove number 1, as `fen_of(unpack(words))` does.
+def fens(words: NDArray[np.uint64], plies: Iterable[int] | None = None) -> list[str]:
+    """Returns the FENs of packed positions, `[R, 10]`, as `fen_of(unpack(words))` does.
+
+    Args:
+      plies: of the positions, which give the fullmove numbers; None: these are 1.
 
     >>> from graphsearch.position.board import pack
     >>> import chess
@@ -46,14 +50,15 @@ def fens(words: NDArray[np.uint64]) -> list[str]:
     ['rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1']
     """
     texts = []
-    for placement, row in zip(_placements(words), words.tolist(), strict=True):
+    numbers = repeat(1, len(words)) if plies is None else (ply // 2 + 1 for ply in plies)
+    for placement, row, number in zip(_placements(words), words.tolist(), numbers, strict=True):
         meta = row[META]
         turn, rights = "wb"[meta & BLACK_TO_MOVE], _RIGHTS[meta >> CASTLING_SHIFT & CASTLING_BITS]
         if meta & CHESS960:
             rights = unpack(row).castling_xfen()
         clock, ep = clock_of_words(row), meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
         square = chess.SQUARE_NAMES[ep - 1] if ep else "-"
-        texts.append(f"{placement} {turn} {rights} {square} {clock} 1")
+        texts.append(f"{placement} {turn} {rights} {square} {clock} {number}")
     return texts
 
 
@@ -134,7 +139,7 @@ class TextLines:
         self._rest = b""  # the start of the next line
         self._ended = False
 
-    def take(self, most: int) -> tuple[int, list[bytes]]:
+    def read(self, most: int) -> tuple[int, list[bytes]]:
         """Returns the next line's number and up to `most` lines without newlines; none at the end.
 
         Raises:
@@ -153,7 +158,7 @@ class TextLines:
         return first, found
 
     def is_waiting(self) -> bool:
-        """Returns whether `take` may block: no line is buffered, and the file has no data ready."""
+        """Returns whether `read` may block: no line is buffered, and the file has no data ready."""
         try:
             return not (self._lines or self._ended or select.select([self._file], [], [], 0)[0])
         except (OSError, ValueError):  # `select` does not support this file

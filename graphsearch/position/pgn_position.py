@@ -18,7 +18,7 @@ from ..base.errors import InputFileError, InvalidPositionError
 from .board import board_of
 from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
 
-_GRAPH_FILE = b"SQLite format 3\0"
+SQLITE = b"SQLite format 3\0"  # begins a graph file
 
 
 def read_pgn(
@@ -128,7 +128,7 @@ def open_text(path: Path) -> Iterator[Iterator[str]]:
 
 def _refuse_other_files(path: Path, file: io.BufferedReader) -> None:
     head = file.peek(4096)[:4096]
-    if head.startswith(_GRAPH_FILE):
+    if head.startswith(SQLITE):
         raise InvalidPositionError(f"{path} is a database, not a PGN file; give a graph file with --store")
     if b"\0" in head:
         raise InvalidPositionError(f"{path} is not a text file, so it is not a PGN file")

@@ -130,10 +130,10 @@ class GameReader:
         self._deepest = deepest
         self._variations = variations
         self._notes = notes
-        self._said: list[str] = []  # parts of the open comment
+        self._comment_parts: list[str] = []  # parts of the open comment
         self._kinds: dict[str, tuple[Kind, str]] = {}
         self._number = first_line - 1
-        self._here = self._there = place  # offsets of the current line's start and end
+        self._line_start = self._line_end = place  # offsets of the current line's start and end
         self._comment = 0  # line where the open comment began
         self._opened: list[int] = []  # lines where the open variations began
         self._blank = True  # whether the previous line was empty
@@ -152,44 +152,44 @@ class GameReader:
     def read_line(self, line: str) -> list[PgnGame]:
         """Parses the next line; returns the games that end before it or in it."""
         self._number += 1
-        self._here, self._there = self._there, self._there + len(line)
+        self._line_start, self._line_end = self._line_end, self._line_end + len(line)
         if self._number == 1:
             line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
-        self._take(line)
+        self._read(line)
         self._measure(line)
-        return self._take_ready()
+        return self._pop_games()
 
     def finish(self) -> list[PgnGame]:
         """Returns the game that ends with the text, if one is open."""
-        self._end(self._there)
-        return self._take_ready()
+        self._end(self._line_end)
+        return self._pop_games()
 
     @property
     def is_between_games(self) -> bool:
         """Whether no game, comment or variation is open, so a new reader could continue here."""
         return self._game is None and not self._comment and not self._opened
 
-    def _take_ready(self) -> list[PgnGame]:
+    def _pop_games(self) -> list[PgnGame]:
         found, self._ready = self._ready, []
         return found
 
     # -------------------------------------------------------------- lines
-    def _take(self, line: str) -> None:
+    def _read(self, line: str) -> None:
         if line[:1] == "[" and self._is_header(line):
-            self._take_header(line.strip(_BLANK))
+            self._read_header(line.strip(_BLANK))
         elif self._comment:
             self._blank = not line.strip(_BLANK)
             end = line.find("}")
             if self._notes and self._text <= self._most_text:
-                self._said.append(line if end < 0 else line[:end])
+                self._comment_parts.append(line if end < 0 else line[:end])
             if end >= 0:
                 self._comment = 0
-                self._note("".join(self._said))
-                self._take_moves(line, end + 1)
+                self._add_note("".join(self._comment_parts))
+                self._read_moves(line, end + 1)
         elif line[:1] != "%":
             self._blank = not line.strip(_BLANK)
             if not self._blank:
-                self._take_moves(line, 0)
+                self._read_moves(line, 0)
 
     def _measure(self, line: str) -> None:
         """Records an error if the game's text is too long; the stored part is bounded anyway."""
@@ -209,13 +209,13 @@ class GameReader:
             return self._blank and bool(_EVENT.match(line))
         return True
 
-    def _take_header(self, line: str) -> None:
+    def _read_header(self, line: str) -> None:
         tags = _tags(line)
         again = self._game is not None and (
             self._in_moves or (self._blank and any(name in self._game.headers for name, _ in tags))
         )
         if again:
-            self._end(self._here)
+            self._end(self._line_start)
         self._blank = False
         game = self._current()
         if not tags:
@@ -228,10 +228,10 @@ class GameReader:
             game.headers.setdefault(name, value)
 
     # -------------------------------------------------------------- moves
-    def _take_moves(self, line: str, start: int) -> None:
+    def _read_moves(self, line: str, start: int) -> None:
         if not start and not _SPECIAL.search(line):
             for word in line.split():
-                self._take_word(word)
+                self._read_word(word)
             return
         position = start
         while position < len(line):
@@ -240,19 +240,19 @@ class GameReader:
                 return
             position = found.end()
             if found[0] == ";":
-                self._note(COMMENT + line[position:].replace("}", ")"))
+                self._add_note(COMMENT + line[position:].replace("}", ")"))
                 return
             if found[0] == COMMENT:
                 end = line.find("}", position)
                 if end < 0:
-                    self._comment, self._said = self._number, [COMMENT, line[position:]]
+                    self._comment, self._comment_parts = self._number, [COMMENT, line[position:]]
                     return
-                self._note(COMMENT + line[position:end])
+                self._add_note(COMMENT + line[position:end])
                 position = end + 1
             else:
-                self._take_piece(found[0])
+                self._read_piece(found[0])
 
-    def _take_piece(self, piece: str) -> None:
+    def _read_piece(self, piece: str) -> None:
         if piece == OPEN and len(self._opened) == self._deepest:
             self._current().fail(self._number, f"more than {self._deepest:,} variations within each other")
         elif piece == OPEN:
@@ -264,9 +264,9 @@ class GameReader:
         elif piece in (CLOSE, "}"):
             self._current().fail(self._number, f"a {piece} that closes nothing")
         else:
-            self._take_word(piece)
+            self._read_word(piece)
 
-    def _take_word(self, word: str) -> None:
+    def _read_word(self, word: str) -> None:
         found = self._kinds.get(word)
         if found is None:
             if len(self._kinds) > MAX_CACHED_WORDS:
@@ -278,37 +278,37 @@ class GameReader:
         if kind is Kind.MOVE:
             self._add(text)
         if self._notes and kind in (Kind.MOVE, Kind.NOTHING):
-            self._take_glyphs(word)
+            self._add_glyphs(word)
         if kind in (Kind.MOVE, Kind.NOTHING) or (self._opened and not self._variations):
             return
         if kind is Kind.RESULT:
-            self._take_result(text)
+            self._read_result(text)
         elif kind is Kind.BAD:
             self._current().fail(self._number, f"the word {shown(word)}, which is not a move")
             if self._notes:
                 self._add(word[:LONGEST_WORD])
         else:
-            self._take_stray(word)
+            self._add_stray(word)
 
-    def _take_glyphs(self, word: str) -> None:
+    def _add_glyphs(self, word: str) -> None:
         for glyph in _GLYPH.findall(word):
             if len(glyph) > LONGEST_GLYPH:
-                self._take_stray(glyph)
+                self._add_stray(glyph)
                 continue
-            self._note(glyph if glyph[0] == NAG else f"{NAG}{_NAGS[glyph]}")
+            self._add_note(glyph if glyph[0] == NAG else f"{NAG}{_NAGS[glyph]}")
 
-    def _take_result(self, text: str) -> None:
+    def _read_result(self, text: str) -> None:
         if not self._opened:
             if self._game is not None:
                 self._game.marker = text
-            self._end(self._there)
+            self._end(self._line_end)
 
-    def _take_stray(self, word: str) -> None:
+    def _add_stray(self, word: str) -> None:
         where = self.strays if self._game is None else self._game.strays
         if len(where) < self._most_moves:
             where.append(word[:LONGEST_WORD])
 
-    def _note(self, text: str) -> None:
+    def _add_note(self, text: str) -> None:
         fits = self._text <= self._most_text
         if self._notes and fits and self._game is not None and (self._variations or not self._opened):
             self._append(self._game, text)
@@ -330,7 +330,7 @@ class GameReader:
     # -------------------------------------------------------------- games
     def _current(self) -> PgnGame:
         if self._game is None:
-            self._game = PgnGame(self._number, place=self._here)
+            self._game = PgnGame(self._number, place=self._line_start)
             self._text = self._headers = 0
             self._in_moves = False
         return self._game
@@ -339,7 +339,7 @@ class GameReader:
         """Ends the current game at offset `at`; a comment or variation still open is an error of the game."""
         if self._comment:
             self._current().fail(self._comment, "a comment that does not end")
-            self._note("".join(self._said))
+            self._add_note("".join(self._comment_parts))
         if self._opened:
             self._current().fail(self._opened[-1], "a variation that does not end")
         game, self._game = self._game, None
@@ -365,13 +365,13 @@ def _tags(line: str) -> list[tuple[str, str]]:
 
 
 def as_text(latin: str) -> str:
-    """Decodes text that was read as Latin-1 again as UTF-8; returns it unchanged if it is not valid UTF-8.
+    """Decodes text that was read as Latin-1 as UTF-8 without a BOM; returns it unchanged if not valid UTF-8.
 
     >>> as_text("caf\u00c3\u00a9"), as_text("caf\u00e9")
     ('caf\u00e9', 'caf\u00e9')
     """
     with suppress(UnicodeError):
-        return latin.encode("latin-1").decode("utf-8")
+        return latin.encode("latin-1").decode("utf-8-sig")
     return latin
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluators.batch_kernel import BEGIN, END
-from ..evaluators.inside import BatchArrays, Filler, Job, inside
+from ..evaluators.inside import BatchArrays, BatchTask, Filler, inside
 from ..evaluators.lines import Lines
 from ..evaluators.protocol import UNIFORM, Evaluator, PositionBatch
 from ..evaluators.protocol import answer as ask
@@ -25,7 +25,7 @@ from . import wave_kernel as wave
 THREAD_FROM = 16  # leaves of the smallest batch that is worth a thread
 OVERLAP_FROM = 64  # the same if the evaluator is inside the kernels
 NEVER = 1 << 60
-Answer = Future[None] | Job
+Answer = Future[None] | BatchTask
 
 
 class LeafEvaluation:
@@ -116,7 +116,7 @@ class LeafEvaluation:
 
     def close(self, answer: Answer | None) -> None:
         """Ends the evaluator's thread; cancels the pending evaluation."""
-        if isinstance(answer, Job):
+        if isinstance(answer, BatchTask):
             answer.cancel()
         if self._thread:
             self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import chess
 import chess.polyglot
+import numpy as np
 import pytest
 
 from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.exchange import polyglot_export
-from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
-from graphsearch.exchange.polyglot_export import export_polyglot, scaled, weight_of_loss
+from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT, fitted
+from graphsearch.exchange.polyglot_export import export_polyglot, weight_of_loss
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of, key_text
 from graphsearch.position.values import cp_from_q
@@ -69,6 +70,10 @@ def entries(path: Path) -> list[tuple[int, int, int, int]]:
 
 def boards_of(known: Known) -> list[chess.Board]:
     return [board for board, _ in known.values()]
+
+
+def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
+    return list(fitted(np.array(weights), np.full(len(weights), max(weights)), fill=fill).tolist())
 
 
 def expected(known: Known, numbers: dict[int, dict[chess.Move, float]], *, fill: bool) -> Book:

@@ -83,7 +83,7 @@ def _fill_part(
         for game, move in zip(on.tolist(), number.tolist(), strict=True):
             numbers[game].append(move)
         _, at = np.unique(keys, return_index=True)
-        text = [f"{fen.rpartition(' ')[0]} {ply // 2 + 1}" for fen in fens(words[at])]
+        text = fens(words[at], [ply] * len(at))
         pairs, which = np.unique(np.stack([keys, codes.astype(np.uint64)]), axis=1, return_inverse=True)
         counts = np.zeros((pairs.shape[1], 3), np.int64)
         np.add.at(counts, (which.reshape(-1), results[on]), 1)

@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ from tools.training.groups_learning import pass_groups
 from tools.training.learning import Learner, cooling_rate, move_average, steady_rate
 from tools.training.make import Line, read_openings, starts
 from tools.training.records import RECORD, Records
-from tools.training.train import State, say
+from tools.training.train import State, say, write_arrays
 from tools.training.value_learning import ValueArrays
 
 GROUPS = 1024  # per step
@@ -138,23 +139,15 @@ class Distilling:
         }
         named = {f"{name}.{f}": a for name, part in parts.items() for f, a in part._asdict().items()}
         numbers = dict(zip(NUMBERS, (learner.steps, self.samples, self.cpu_seconds), strict=True))
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            np.savez(file, **named, numbers=np.array(json.dumps(numbers)))
-        part.replace(path)
+        write_arrays(path, named | {"numbers": np.array(json.dumps(numbers))})
 
-    def _pass(self, net: Any, grad: Any, groups: Groups, chosen: NDArray[np.int64], learns: bool) -> Any:
+    def _pass(self, groups: Groups, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
         return pass_groups(load_tables(), *groups, net, grad, chosen, learns, self._share)
 
     def judge(self, network: ValueArrays, groups: Groups) -> NDArray[np.float64]:
         """Returns the mean figures of some groups."""
         every = np.arange(len(groups.begins) - 1)
-        parts = np.array_split(every, len(self.learner.gradients))
-        jobs = [
-            self._pool.submit(self._pass, network, gradient, groups, part, False)
-            for gradient, part in zip(self.learner.gradients, parts, strict=True)
-        ]
-        return np.asarray(sum(job.result() for job in jobs) / len(every))
+        return self.learner.run(partial(self._pass, groups), every, False, network)
 
     def judged(self, groups: Groups) -> str:
         """Returns a text with the figures of some groups, for the weights and for their average."""
@@ -169,7 +162,7 @@ class Distilling:
             dealt = tables[at].deal(seed * len(tables) + at)
             groups = joined([dealt, again[at]]) if again else dealt
             every = np.arange(len(groups.begins) - 1)
-            self._pass(self.learner.weights, self.learner.gradients[at], groups, every, True)
+            self._pass(groups, self.learner.weights, self.learner.gradients[at], every, True)
             return dealt
 
         dealt = list(self._pool.map(work, range(len(tables))))

@@ -82,7 +82,7 @@ def wanted(decided: Any) -> Any:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def draw_move(values: Any, n: Any, temperature: Any) -> Any:
-    """Returns the index of a random move, by the softmax of the values (thousandths) at a temperature."""
+    """Returns the index of a random move, by the softmax of the values at a temperature in their unit."""
     best = values[:n].max()
     total = 0.0
     for i in range(n):

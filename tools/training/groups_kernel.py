@@ -31,7 +31,7 @@ from graphsearch.jit.types import int64
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, is_dead, make_move
 from graphsearch.position.scores import FAR, LEAST_MATE
 from graphsearch.position.words import BLACK, META, WHITE
-from tools.training.games_kernel import label_of, put
+from tools.training.games_kernel import draw_move, label_of, put
 from tools.training.records import PAWN
 
 MOST_MEMBERS, LEAST_MEMBERS = 8, 3
@@ -78,18 +78,10 @@ def logit_in(word: Any) -> Any:
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def draw_by_logits(order: Any, n: Any, heat: Any) -> Any:
     """Returns the index of a random move, by the softmax of the logits in a move order at a temperature."""
-    best = 0.0
+    logits = np.empty(n)
     for i in range(n):
-        best = max(best, logit_in(order[LIST + i])) if i else logit_in(order[LIST])
-    total = 0.0
-    for i in range(n):
-        total += np.exp((logit_in(order[LIST + i]) - best) / heat)
-    left = np.random.random() * total
-    for i in range(n):
-        left -= np.exp((logit_in(order[LIST + i]) - best) / heat)
-        if left <= 0:
-            return index_in(order[LIST + i])
-    return index_in(order[LIST + n - 1])
+        logits[i] = logit_in(order[LIST + i])
+    return index_in(order[LIST + draw_move(logits, n, heat)])
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]

@@ -64,14 +64,20 @@ class Learner:
     def _zeros(self) -> Any:
         return type(self.weights)(*(np.zeros_like(array) for array in self.weights))
 
-    def run(self, one_pass: Pass, chosen: NDArray[np.int64], learns: bool) -> NDArray[np.float64]:
-        """Returns the mean figures of some samples; if `learns`, adds to the gradients."""
+    def run(
+        self, one_pass: Pass, chosen: NDArray[np.int64], learns: bool, weights: Any = None
+    ) -> NDArray[np.float64]:
+        """Returns the mean figures of some samples; if `learns`, adds to the gradients.
+
+        Args:
+          weights: the network's weights; None: those being trained.
+        """
         parts = np.array_split(chosen, len(self.gradients))
-        jobs = [
-            self._pool.submit(one_pass, self.weights, gradient, part, learns)
+        tasks = [
+            self._pool.submit(one_pass, weights or self.weights, gradient, part, learns)
             for gradient, part in zip(self.gradients, parts, strict=True)
         ]
-        return np.asarray(sum(job.result() for job in jobs) / len(chosen))
+        return np.asarray(sum(task.result() for task in tasks) / len(chosen))
 
     def step(self, rate: float, samples: int) -> None:
         """Makes one step of Adam with the mean gradient of `samples` samples."""

@@ -71,10 +71,15 @@ class State:
             for name, network in self.networks.items()
             for part, array in network._asdict().items()
         }
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            np.savez(file, **named, **{STAGES: np.array(json.dumps(self.stages))})  # type: ignore[arg-type]
-        part.replace(path)
+        write_arrays(path, named | {STAGES: np.array(json.dumps(self.stages))})
+
+
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Writes an `.npz` file, which appears whole or not at all."""
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.savez(file, **arrays)
+    part.replace(path)
 
 
 def say(text: str) -> None:

@@ -29,7 +29,8 @@ from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...exchange.importing import Problem
 from ...exchange.output import Target, check_target, new_output
-from ...exchange.pgn_writing import COLUMNS, header
+from ...exchange.pgn_kernel import COLUMNS
+from ...exchange.pgn_writing import header
 from ...exchange.playing import BrokenGameError, VariantError
 from ...exchange.sources import GivenFile, Input, opened
 from ...position.openings import Opening

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...base.errors import EvaluatorError
 from ...base.limits import ACTIVATIONS, NODES, WORK, shortened
-from .session import Names, needed
+from .session import Names, first_line, needed
 
 if TYPE_CHECKING:
     import onnx
@@ -44,7 +44,7 @@ def widest(model: bytes, label: str, names: Names) -> int:
     try:
         found: onnx.ModelProto = needed("onnx").load_model_from_string(model)
     except Exception as error:  # of protobuf, whichever it is
-        raise EvaluatorError(f"{label} cannot be loaded: it is no ONNX model: {_line(error)}") from None
+        raise EvaluatorError(f"{label} cannot be loaded: it is no ONNX model: {first_line(error)}") from None
     if not found.graph.node:
         raise EvaluatorError(f"{label} cannot be loaded: it is an ONNX model without a node")
     checked = _Checked(found, label, len(model))
@@ -154,7 +154,7 @@ class _Checked:
         try:
             graph = inference.infer_shapes(self._model, strict_mode=True, data_prop=True).graph
         except Exception as error:
-            raise self._refuse(f"its shapes are at odds: {_line(error)}") from None
+            raise self._refuse(f"its shapes are at odds: {first_line(error)}") from None
         found: dict[str, Sequence[int]] = {one.name: tuple(one.dims) for one in graph.initializer}
         for value in (*graph.input, *graph.value_info, *graph.output):
             kind = value.type.tensor_type
@@ -174,7 +174,3 @@ class _Checked:
 
 
 _INTEGERS = (6, 7)  # int32, int64
-
-
-def _line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

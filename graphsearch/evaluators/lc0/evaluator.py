@@ -104,14 +104,14 @@ class Lc0Evaluator(Evaluator):
         """
         step = self.session.batch or self._most_at_once
         if 0 < len(batch) <= step:
-            return self._some(batch)
-        parts = [self._some(batch.part(begin, begin + step)) for begin in range(0, len(batch), step)]
+            return self._evaluate_part(batch)
+        parts = [self._evaluate_part(batch.part(begin, begin + step)) for begin in range(0, len(batch), step)]
         return Evaluation(
             np.concatenate([np.zeros((0, 3), np.float32), *(part.wdl for part in parts)]),
             np.concatenate([np.zeros(0, np.float32), *(part.priors for part in parts)]),
         )
 
-    def _some(self, batch: PositionBatch) -> Evaluation:
+    def _evaluate_part(self, batch: PositionBatch) -> Evaluation:
         lines = batch.lines if self.wants_lines else None
         planes, transforms = planes_and_transforms(batch.words, self.input, self.session.dtype, lines=lines)
         policy, value = self.session.run(planes)

@@ -115,7 +115,7 @@ def planes_and_transforms(
         _show_en_passant(planes, latest)
         history = lines.words if lines else words[:, None]
         repeated = lines.repeated if lines else np.zeros((len(words), 1), bool)
-        _choose_plies(planes, history, repeated, repeats_only=kind in _REPEATS_ONLY)
+        _mask_plies(planes, history, repeated, repeats_only=kind in _REPEATS_ONLY)
         transforms = _turn(planes, latest)
     if kind >= _FIRST_HECTOPLIES:
         planes[:, AUXILIARY + 5] /= 100
@@ -131,7 +131,7 @@ def _show_en_passant(planes: Planes, latest: NDArray[np.int64]) -> None:
     planes[rows, AUXILIARY + 4, 7, square[rows] % 8] = 1
 
 
-def _choose_plies(
+def _mask_plies(
     planes: Planes, history: NDArray[np.uint64], repeated: NDArray[np.bool_], *, repeats_only: bool
 ) -> None:
     """Clears the plies from before an irreversible move; with `repeats_only`, keeps repetitions only.

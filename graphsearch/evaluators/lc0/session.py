@@ -99,8 +99,8 @@ class Session:
             self.notes = (
                 f"{failure}. It runs on {self.device}; give device={self.device} if that is meant.",
             )
-        self._take_input(label, names)
-        self._take_outputs(label, names)
+        self._find_input(label, names)
+        self._find_outputs(label, names)
         self._run_once(ort, label)
 
     def _run_once(self, ort: Any, label: str) -> None:
@@ -115,12 +115,12 @@ class Session:
         except Exception as error:
             late = f", or takes more than {FIRST_RUN.shown()}{FIRST_RUN.hint}" if options.terminate else ""
             raise EvaluatorError(
-                f"{label} cannot be run on {self.device}{late}: {_first_line(error)}"
+                f"{label} cannot be run on {self.device}{late}: {first_line(error)}"
             ) from None
         finally:
             timer.cancel()
 
-    def _take_input(self, label: str, names: Names) -> None:
+    def _find_input(self, label: str, names: Names) -> None:
         found = {node.name: node for node in self.runtime.get_inputs()}
         node = found.get(names.planes)
         if node is None or len(found) > 1 or node.shape[1:] != [PLANES, 8, 8] or node.type not in _TYPES:
@@ -133,7 +133,7 @@ class Session:
         self.dtype = _TYPES[node.type]
         self.batch = node.shape[0] if isinstance(node.shape[0], int) else None
 
-    def _take_outputs(self, label: str, names: Names) -> None:
+    def _find_outputs(self, label: str, names: Names) -> None:
         found = {node.name: node for node in self.runtime.get_outputs()}
         policy = _flat_size(found.get(names.policy))
         self.has_wdl = names.wdl in found
@@ -164,7 +164,7 @@ class Session:
         try:
             policy, value = runtime.run(self.outputs, {self.planes: planes})
         except Exception as error:
-            raise EvaluatorError(f"onnxruntime failed on {self.device}: {_first_line(error)}") from error
+            raise EvaluatorError(f"onnxruntime failed on {self.device}: {first_line(error)}") from error
         policy = policy[:count].reshape(count, -1)
         policy = policy if self._is_mapped else policy[:, convolution_outputs()]
         value = value[:count].reshape(count, -1)
@@ -195,7 +195,7 @@ def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int
     except Exception as error:
         raise EvaluatorError(
             f"{label} cannot be loaded: expected an ONNX model that onnxruntime {ort.__version__} runs,"
-            f" which says: {_first_line(error)}"
+            f" which says: {first_line(error)}"
         ) from None
 
 
@@ -233,6 +233,6 @@ def _described(nodes: Any) -> str:
     return ", ".join(found).replace("'", "") or "none"
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's message, or the name of its type."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -238,7 +238,7 @@ class _Reader:
             raise self._bad(
                 f"a description of {size_text(length)}; the longest may have {size_text(TEXT_MOST)}"
             )
-        return known[0], self._take(length).decode(errors="replace")
+        return known[0], self._read_bytes(length).decode(errors="replace")
 
     def _features(self, architecture: Architecture, weights: NDArray[np.int64]) -> None:
         self._expect(architecture.features_hash)
@@ -252,7 +252,8 @@ class _Reader:
         for layer in ("first", "second", "last"):
             for name, dtype in ((f"{layer}_bias", np.int32), (layer, np.int8)):
                 out = stack[name]
-                out[...] = np.frombuffer(self._take(out.size * dtype().itemsize), dtype).reshape(out.shape)
+                data = self._read_bytes(out.size * dtype().itemsize)
+                out[...] = np.frombuffer(data, dtype).reshape(out.shape)
 
     def _fill(self, out: NDArray[Any], dtype: type) -> None:
         begin = self._read(len(PACKED))
@@ -270,7 +271,7 @@ class _Reader:
     def _plain(self, count: int, dtype: type) -> Iterator[NDArray[Any]]:
         size = count * np.dtype(dtype).itemsize
         while size:
-            piece = self._take(min(size, PIECE))
+            piece = self._read_bytes(min(size, PIECE))
             size -= len(piece)
             yield np.frombuffer(piece, dtype)
 
@@ -279,7 +280,7 @@ class _Reader:
         if not count <= size <= MOST_BYTES * count:
             raise self._bad(f"{size:,} bytes of LEB128 cannot be {count:,} numbers")
         while size:
-            piece = self._take(min(size, PIECE))
+            piece = self._read_bytes(min(size, PIECE))
             size -= len(piece)
             try:
                 numbers, rest = decode(rest + piece)
@@ -298,9 +299,9 @@ class _Reader:
             raise self._bad(f"a part's hash is {found:#010x}, expected {expected:#010x}")
 
     def _number(self) -> int:
-        return int(struct.unpack("<I", self._take(4))[0])
+        return int(struct.unpack("<I", self._read_bytes(4))[0])
 
-    def _take(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         found = self._read(size)
         if len(found) < size:
             raise self._bad("it ends too early")

@@ -39,30 +39,30 @@ def network_of(text: str) -> Network:
     folder = cache_folder("networks")
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
-            return _asked(program, Path(temporary))
-    return _kept(program, folder) or _asked(program, folder)
+            return _exported(program, Path(temporary))
+    return _cached(program, folder) or _exported(program, folder)
 
 
 def _is_executable(path: Path) -> bool:
     return shutil.which(path) is not None
 
 
-def _note(program: Program, folder: Path) -> Path:
+def _hash_file(program: Program, folder: Path) -> Path:
     whole = " ".join([file_digest(program.path), *program.arguments])
     return folder / f"{hashlib.sha256(whole.encode()).hexdigest()}.txt"
 
 
-def _kept(program: Program, folder: Path) -> Network | None:
+def _cached(program: Program, folder: Path) -> Network | None:
     """Returns a program's network from the cache; None if it is missing or its hash does not match."""
     try:
-        digest = read_regular(_note(program, folder), owned=True).decode("ascii").strip()
+        digest = read_regular(_hash_file(program, folder), owned=True).decode("ascii").strip()
         network = read_network(folder / f"{digest}{NNUE_SUFFIX}")
     except (OSError, ValueError, EvaluatorError):
         return None
     return network if network.sha256 == digest else None
 
 
-def _asked(program: Program, folder: Path) -> Network:
+def _exported(program: Program, folder: Path) -> Network:
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         _export(program, Path(temporary))
         given = Path(temporary, LARGE)
@@ -74,7 +74,7 @@ def _asked(program: Program, folder: Path) -> Network:
         network = read_network(given)
         with suppress(OSError):  # if that path is a folder, the network is not cached
             given.replace(folder / f"{network.sha256}{NNUE_SUFFIX}")
-    write_whole(_note(program, folder), f"{network.sha256}\n".encode())
+    write_whole(_hash_file(program, folder), f"{network.sha256}\n".encode())
     return network
 
 

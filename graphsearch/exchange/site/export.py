@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -34,13 +33,11 @@ from numpy.typing import NDArray
 from ...base.errors import ExportError
 from ...base.version import __version__
 from ...position.fens import fens, key_texts
-from ...position.values import scores_by
 from ...query.steps import code_of, uci_of
-from ...store.sharded.files import open_to_read
 from ...store.store import Store
-from ..centipawns import cps_of
-from ..choices import BookEntry, book_entries, tables_of
-from ..output import ExportReport, new_folder
+from ..choices import BookEntry, book_entries
+from ..output import ExportReport, new_folder, open_export
+from ..pgn_kernel import UNKNOWN
 from ..pieces import sprite
 from ..selection import ExportPlan, Selection, plan
 from ..text_rows import letters_of, names_of
@@ -49,7 +46,6 @@ from ..walk import NOTES, OnProgress, Visits, Walk
 
 SCALE = 10_000
 MOST_WAYS = 50  # listed per position
-UNKNOWN = -(1 << 31)
 MOVES = 7  # index of the moves in a row
 
 _POSITIONS = {"n": np.int64, "q": np.int32, "mate": np.int32, "note": np.uint8}
@@ -73,10 +69,10 @@ class Site:
     roots: tuple[tuple[int, str], ...]
 
 
-def scaled(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns values in units of 1e-4, UNKNOWN for NaN.
 
-    >>> scaled(np.array([0.25, np.nan])).tolist() == [2500, UNKNOWN]
+    >>> in_units(np.array([0.25, np.nan])).tolist() == [2500, UNKNOWN]
     True
     """
     return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
@@ -113,24 +109,22 @@ class Pages(Tree):
 
     def visit(self, visits: Visits) -> None:
         """Adds the positions and moves of a batch of the walk."""
-        moves, worth, edges = visits.moves, visits.worth(proven=True), visits.edge_worth()
-        n, q, draw = (moves.by_edge(values) for values in (visits.batch.n, edges.q, edges.draw))
-        cp = np.full(len(n), UNKNOWN, np.int64)
-        cp[n > 0] = cps_of(q[n > 0], draw[n > 0])
+        moves, worth = visits.moves, visits.worth(proven=True)
+        edges = visits.move_worth(moves)
         positions: dict[str, NDArray[Any]] = {
             "n": np.where(visits.known, visits.n, UNKNOWN),
-            "q": scaled(visits.value(worth)),
+            "q": in_units(visits.value(worth)),
             "mate": worth.mates,
             "note": visits.notes(worth),
         }
         columns: dict[str, NDArray[Any]] = {
             "code": moves.code,
             "san": names_of(visits.batch.words, moves.of, moves.code).san,
-            "n": n,
-            "p": scaled(visits.any_priors(moves)),
-            "q": scaled(np.where(n > 0, q, np.nan)),
-            "cp": cp,
-            "value": scaled(q if moves.told is None else moves.told.value),
+            "n": edges.n,
+            "p": in_units(visits.any_priors(moves)),
+            "q": in_units(np.where(edges.n > 0, edges.q, np.nan)),
+            "cp": edges.cp,
+            "value": in_units(edges.value),
         }
         self.add(visits, positions, columns, adopted=self._adopted)
 
@@ -181,10 +175,7 @@ class Pages(Tree):
             ]
 
     def _fens(self, ids: NDArray[np.int64], words: NDArray[np.uint64]) -> list[str]:
-        plies = self._walk.plies[ids].tolist()
-        return [
-            f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)
-        ]
+        return fens(words, self._walk.plies[ids].tolist())
 
     def _moves(self, i: int, entry: BookEntry | None) -> list[list[Any]]:
         first = int(self.positions["first"][i])
@@ -305,21 +296,16 @@ def export_site(
       ExportError: if there is nothing to export, or the folder cannot be written.
       StoreError: if the graph file cannot be read.
     """
-    started = time.monotonic()
     least = min_visits if min_visits is not None else 0 if book is not None else MIN_VISITS
     roots = (board,) if board is not None else ()
     selection = Selection(roots=roots, book=book, depth=depth, min_visits=least)
     report = ExportReport("site", str(target))
-    with (
-        scores_by(selection.score_type),
-        open_to_read(path) as store,
-        new_folder(target, store=store.path, is_own=_is_site) as folder,
-    ):
+    output = partial(new_folder, target, is_own=_is_site)
+    with open_export(path, output, report, selection.score_type) as (store, folder):
         chosen = plan(store, selection)
-        tables = tables_of(store, chosen.book)
         place = folder.parent
         with (
-            Walk(store, chosen, place, report, leaves=True, tables=tables, on_progress=on_progress) as walk,
+            Walk(store, chosen, place, report, leaves=True, on_progress=on_progress) as walk,
             Pages(place, store, chosen, walk) as pages,
         ):
             for visits in walk.visits():
@@ -330,7 +316,6 @@ def export_site(
                 raise ExportError(f"{store.path}: {nothing}")
             pages.sort()
             _write(folder, pages, chosen, report)
-    report.seconds = time.monotonic() - started
     return report
 
 

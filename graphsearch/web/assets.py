@@ -1,6 +1,6 @@
 """The files of the page, each at an address with their digest, so that browsers cache them.
 
-    /static/DIGEST/app.js    cached for good; modules import each other by "./NAME.js", so with the same digest
+    /static/DIGEST/app.js    cached for good; modules import each other by "./NAME.js", with the same digest
     /static/app.js           the same, never cached: for the login page, and for links
 
 The first request compresses all files.

@@ -129,7 +129,7 @@ def _import(
     again: bool,
     json: bool,
 ) -> None:
-    """Imports, prints a summary, and raises `typer.Exit` unless all went well."""
+    """Imports, prints a summary, and ends with its exit code."""
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")

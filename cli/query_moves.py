@@ -150,7 +150,7 @@ def _summary(found: Games) -> str:
 
 
 def _result(mean: float, *, white: bool) -> float:
-    """Returns the side to move's mean result, in [0, 1], as seen in the shown view."""
+    """Returns the mean result of the side to move, in [0, 1], in the shown view."""
     return (1.0 + seen(2.0 * mean - 1.0, white=white)) / 2.0
 
 

@@ -191,7 +191,7 @@ def proven_text(node: NodeView) -> str:
 
 
 def proven_result(bounds: tuple[int, int], *, white: bool) -> str:
-    """Returns the proven result of a position with White to move, or not; empty if nothing is proven.
+    """Returns a proven result as text, empty if nothing is proven; `white`: whether White is to move.
 
     >>> [proven_result(bounds, white=False) for bounds in ((1, 1), (0, 1), (-1, 1))]
     ['Black wins', 'Black holds', '']

@@ -14,7 +14,7 @@ from ...workers.process import Child
 from .tasks import READING, ImportTask, Reached, ReviewTask, SearchTask, Task
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
-INTERRUPTED = "interrupted"  # by the end of the server; it waits for a restart
+INTERRUPTED = "interrupted"  # by the end of the server; the task waits for a new start
 ENDED = (DONE, FAILED, STOPPED)
 OF_A_POSITION = ("nodes", "roots")  # facts dropped when a task has ended
 REVIEW_ENDINGS = (".json", ".pgn", ".html")

@@ -195,7 +195,7 @@ def _preparation(found: Preparation) -> Iterator[Part]:
     )
     yield table(map(_cells, found.moves), TEXTS, least=LEAST)
     if found.total > len(found.moves):
-        say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them of them")
+        say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them all")
 
 
 def _write(store: Path, found: Preparation, pgn: Path) -> None:

@@ -145,7 +145,7 @@ def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int)
         on = loop.SearchArrays(arena.tables, arena.arrays, memory, NOTHING, no_filter(), root)
         if loop.run_waves(on, evaluating, 1, batch, left) != loop.NO_SPACE:
             return
-        arena.make_room(wave_kernel.ENTRIES_PER_LEAF * batch + wave_kernel.SPARE_ENTRIES)
+        arena.make_room(wave_kernel.entries_for(batch))
 
 
 def _file(report: Report, nodes: int) -> dict[str, float | int]:

@@ -58,9 +58,9 @@ from ..store.record.node_kernel import (
 from ..store.record.node_layout import CAPACITY, STALE, WIDE
 from . import wave_kernel as wave
 from .flight_kernel import land
-from .notes_kernel import drop_visit, gives_leaf
+from .notes_kernel import drop_visit, release_leaf
 from .param_layout import RESTRICTED
-from .wave_kernel import WavePointers, check_of, field, set_field, words_of
+from .wave_kernel import WavePointers, check_of, field, is_arrival, set_field, words_of
 
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between a prefetch and its use
 EDGES_SHARED = 4  # first edges of a path: other threads often pass them
@@ -89,7 +89,7 @@ def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -
         )
         take_known_mate(A, rec, s)
         insert(A, key, check_of(W, e), rec)
-        gives_leaf(A, key)
+        release_leaf(A, key)
         set_field(W, e, wave.SLOT, rec)
     A.counters[arena.EVALUATIONS] += W.counts[wave.LEAVES]
 
@@ -115,18 +115,23 @@ def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int
 
 
 @inner
-def _remember_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Adds the edges of a visit that only this game's history made a draw to the overlay (never saved)."""
-    drawn = int64(1)
+def add_to_overlay(A: ArenaPointers, W: WavePointers, e: int64, drawn: int64, visits: int64) -> int64:
+    """Adds the edges of visits that only this game's history made draws to the overlay (never saved).
+
+    Returns the first entry of the path here: the root, or an arrival.
+
+    Args:
+      drawn: 1 if the edge of `e` itself leads to the draw, else 0.
+    """
     a = int64(e)
-    parent = field(W, a, wave.PARENT)
-    while parent >= 0:
+    while field(W, a, wave.PARENT) >= 0 and not is_arrival(W, a):
+        parent = field(W, a, wave.PARENT)
         i = count_in(A, arena.OVERLAY_LENGTH, int64(1))
         A.overlay[2 * i] = overlay_item(field(W, parent, wave.SLOT), field(W, a, wave.EDGE), drawn)
-        A.overlay[2 * i + 1] = 1
+        A.overlay[2 * i + 1] = visits
         drawn = int64(0)
         a = parent
-        parent = field(W, a, wave.PARENT)
+    return a
 
 
 @inlined
@@ -137,7 +142,7 @@ def refresh_if_stale(A: ArenaPointers, rec: int64) -> None:
 
 
 @inner
-def _mixed(
+def _lost_child_value(
     A: ArenaPointers, edge: int64, known: int64, valued: int64, q: float32, draws: int64
 ) -> tuple[float32, int64]:
     """Returns the (q, draw share) of an edge to a child that was lost and has not caught up yet."""
@@ -189,7 +194,7 @@ def set_from_child(
             return
         valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
         if known < valued:
-            q, draws = _mixed(A, edge, known, valued, q, draws)
+            q, draws = _lost_child_value(A, edge, known, valued, q, draws)
     if not keeps and flags == wave.UNPROVEN_FLAGS:
         set_edge_value(A, edge, q, draws)
         return
@@ -217,14 +222,14 @@ def ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
 
 
 def entry_backer(
-    take: Callable[[ArenaPointers, WavePointers, int64, int64, int64, bool], None],
-    remember: Callable[[ArenaPointers, WavePointers, int64], None],
+    update_edge: Callable[[ArenaPointers, WavePointers, int64, int64, int64, bool], None],
+    note_draw: Callable[[ArenaPointers, WavePointers, int64, int64, int64], object],
 ) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None]:
     """Returns the function that backs up one entry: `(T, A, W, e)`.
 
     Args:
-      take: sets the value of the edge that leads to an entry: `(A, W, e, edge, stride, resets)`.
-      remember: adds the edges of a visit that only this game's history made a draw: `(A, W, e)`.
+      update_edge: sets the value of the edge that leads to an entry: `(A, W, e, edge, stride, resets)`.
+      note_draw: adds visits that only this game's history made draws: as `add_to_overlay`.
     """
 
     @inlined
@@ -240,11 +245,11 @@ def entry_backer(
         if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
             _count_draw(T, A, words_of(W, parent), rec, j)
             if kind == wave.HISTORY_DRAW:
-                remember(A, W, e)
+                note_draw(A, W, e, int64(1), int64(1))
         else:
             edge = edge_at(A, rec, j)
             _count_visits(A, edge, done)
-            take(A, W, e, edge, stride_at(A, rec), clock_of(words_of(W, e)) == 0)
+            update_edge(A, W, e, edge, stride_at(A, rec), clock_of(words_of(W, e)) == 0)
         mark_dirty(A, rec, words_of(W, parent))
         add_state(A, rec, STALE)
         set_field(W, parent, wave.DONE, field(W, parent, wave.DONE) + done)
@@ -253,12 +258,14 @@ def entry_backer(
 
 
 @inlined
-def take_here(A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool) -> None:
+def set_from_record(
+    A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool
+) -> None:
     """Sets the value of the edge that leads to an entry from the entry's own record."""
     set_from_child(A, edge, stride, child_summary(A, field(W, e, wave.SLOT)), resets)
 
 
-_back_up_entry = entry_backer(take_here, _remember_overlay)
+_back_up_entry = entry_backer(set_from_record, add_to_overlay)
 
 
 @inner

@@ -125,7 +125,7 @@ class InFlight:
         return depth
 
 
-def put_together(graph: Graph, w: wave.WaveArrays, root: NDArray[np.uint64], found: InFlight) -> bool:
+def restore_wave(graph: Graph, w: wave.WaveArrays, root: NDArray[np.uint64], found: InFlight) -> bool:
     """Restores a wave; returns False if the graph has changed since, or has no room."""
     arena, pager = graph.arena, graph.pager
     tables, arrays = arena.tables, arena.arrays

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
-from ..graph.heap_kernel import find, grow_block
+from ..graph.heap_kernel import grow_block
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, ptr
 from ..jit.types import int64
-from ..position.board_kernel import hashes_of, position_key
+from ..position.board_kernel import position_key
 from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
 from ..store.record.node_kernel import materialised, move_count
 from . import wave_kernel as wave
 from .flight_kernel import flight_at, send
-from .gatherers.levels_kernel import has_room, tag_of
+from .gatherers.levels_kernel import find_misses, has_room, tag_of
 from .paths_kernel import add_child, locate, miss, open_leaf, start_at_root
 from .wave_kernel import (
     WaveArrays,
@@ -119,10 +119,7 @@ def check_level(
 ) -> bool:
     """Puts placed rows in flight after missing records were read; returns whether all are unchanged."""
     Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
-    for i in range(Wp.counts[wave.MISSES]):
-        e = Wp.misses[i]
-        set_field(Wp, e, wave.SLOT, find(Ap, hashes_of(Tp, words_of(Wp, e))[0], check_of(Wp, e)))
-    Wp.counts[wave.MISSES] = 0
+    find_misses(Tp, Ap, Wp)
     for e in range(begin, end):
         if not _enters(Tp, Ap, Wp, int64(e), int64(tree[e, 2])):
             return False

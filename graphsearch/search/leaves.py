@@ -24,7 +24,6 @@ from . import wave_kernel as wave
 
 THREAD_FROM = 16  # leaves of the smallest batch that is worth a thread
 OVERLAP_FROM = 64  # the same if the evaluator is inside the kernels
-NEVER = 1 << 60
 Answer = Future[None] | BatchTask
 
 
@@ -56,12 +55,11 @@ class LeafEvaluation:
         """Whether the evaluator is `uniform`, so that there is nothing to wait for."""
         return self._evaluator.kernel_kind == UNIFORM
 
-    @property
-    def overlaps_from(self) -> int:
-        """The batch size, in leaves, from which the next wave is gathered while one is being evaluated."""
+    def may_overlap(self, batch: int) -> bool:
+        """Returns whether the next wave is worth gathering while one of `batch` leaves is being evaluated."""
         if self.kernel is None:
-            return THREAD_FROM
-        return NEVER if self.is_uniform else OVERLAP_FROM
+            return batch >= THREAD_FROM
+        return batch >= OVERLAP_FROM and not self.is_uniform
 
     @property
     def has_helpers(self) -> bool:
@@ -96,7 +94,7 @@ class LeafEvaluation:
             self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
         return self._thread.submit(self._ask, w, leaves)
 
-    def take(self, answer: Answer) -> None:
+    def receive(self, answer: Answer) -> None:
         """Waits until all leaves are evaluated; helps if it can.
 
         Raises:
@@ -110,7 +108,7 @@ class LeafEvaluation:
     def evaluate(self, w: wave.WaveArrays, leaves: int) -> None:
         """Evaluates the leaves of a wave at once; raises `EvaluatorError` if that fails."""
         if self.kernel:
-            self.take(self.begin(w, leaves))
+            self.receive(self.begin(w, leaves))
         else:
             self._ask(w, leaves)
 

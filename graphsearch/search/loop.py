@@ -35,7 +35,7 @@ LOADED_SOON = 1_000_000  # nodes: about a second
 FIRST_SHOWN_SECONDS = 0.1  # after the start, however long the intervals are
 UNLIMITED = 1 << 60
 WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second; shorter searches stay repeatable
-GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
+RESUMABLE = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
 
 
 def analyze(
@@ -162,7 +162,7 @@ class GraphSearch(Session):
                     self._mates.find(self._view(0))
                 self._resume()  # last: the leaves of a wave in flight must stay unknown
                 self._loop()
-                self._runner.finish(goes_on=self.reason in GOES_ON)
+                self._runner.finish(resumable=self.reason in RESUMABLE)
                 if self._mates and self._is_proven():
                     self._show()
                     self._mates.shorten(self._view(0))
@@ -278,7 +278,7 @@ class GraphSearch(Session):
     def _look_for_mates(self) -> None:
         """Continues the mate finder; its line is learned when nothing is in flight."""
         if self._mates and self._mates.look(self.added(arena_kernel.VISITS)):
-            self._runner.finish(goes_on=False)
+            self._runner.finish(resumable=False)
             self._mates.learn()
 
     def _finished(self) -> bool:

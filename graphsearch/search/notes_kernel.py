@@ -55,7 +55,7 @@ def _add(A: ArenaPointers, at: int64, subject: int64) -> bool:
 
 
 @inner
-def _take(A: ArenaPointers, at: int64, subject: int64) -> None:
+def _remove(A: ArenaPointers, at: int64, subject: int64) -> None:
     """Decrements the count of a subject, if it is noted."""
     place = _place(A, at, subject)
     last = at + FIRST_NOTE + A.guards[at + NOTES] - 1
@@ -85,7 +85,7 @@ def note_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
 def drop_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
     """Removes the note of `note_visit`."""
     if A.guard_mask:
-        _take(A, at, _over(rec, j))
+        _remove(A, at, _over(rec, j))
 
 
 @inner
@@ -119,32 +119,32 @@ def _leaf(key: uint64) -> int64:
 
 
 @inlined
-def takes_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
+def claim_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
     """Claims an unknown position as this thread's leaf; returns False if it is known by now, or claimed."""
-    return A.guard_mask == 0 or _takes_leaf(A, key, check)
+    return A.guard_mask == 0 or _claim_leaf(A, key, check)
 
 
 @inner
-def _takes_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
+def _claim_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
     at = row_of(A, key)
     take_guard(A, at)
     place = _place(A, at, _leaf(key))
     is_free = place == at + FIRST_NOTE + A.guards[at + NOTES]
-    takes = is_free and find(A, key, check) == 0 and _add(A, at, _leaf(key))
+    is_claimed = is_free and find(A, key, check) == 0 and _add(A, at, _leaf(key))
     give_guard(A, at)
-    return takes
+    return is_claimed
 
 
 @inlined
-def gives_leaf(A: ArenaPointers, key: uint64) -> None:
+def release_leaf(A: ArenaPointers, key: uint64) -> None:
     """Removes the note on a leaf that is in the table by now."""
     if A.guard_mask:
-        _gives_leaf(A, key)
+        _release_leaf(A, key)
 
 
 @inner
-def _gives_leaf(A: ArenaPointers, key: uint64) -> None:
+def _release_leaf(A: ArenaPointers, key: uint64) -> None:
     at = row_of(A, key)
     take_guard(A, at)
-    _take(A, at, _leaf(key))
+    _remove(A, at, _leaf(key))
     give_guard(A, at)

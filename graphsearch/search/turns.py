@@ -14,7 +14,7 @@ from .params import Limits, SearchParams
 
 ROUND_SECONDS = 30.0  # of a round, in which each root has one turn
 LEAST_SECONDS = 3.0  # of a turn: each begins a run in the file
-GOES_ON = {"time", "stop"}  # reasons after which a root has another turn
+UNFINISHED = {"time", "stop"}  # reasons after which a root has another turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Turns:
         """Adds the seconds of a root's search, and stores why it ended."""
         key = _key(root)
         self._had[key] = self._had.get(key, 0.0) + seconds / root.share
-        if reason not in GOES_ON:
+        if reason not in UNFINISHED:
             self._ended[key] = reason
 
     def as_list(self) -> list[dict[str, Any]]:

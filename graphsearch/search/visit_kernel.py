@@ -27,7 +27,7 @@ from ..store.index.locate_kernel import FilterPointers
 from ..store.record.node_kernel import edge_at, edge_move, edge_visits, prefetch_block
 from . import wave_kernel as wave
 from .backup_kernel import back_up_lone, expand
-from .notes_kernel import flying_over, gives_leaf, note_visit, takes_leaf
+from .notes_kernel import claim_leaf, flying_over, note_visit, release_leaf
 from .paths_kernel import (
     child_supports,
     completed_over,
@@ -122,10 +122,10 @@ def _spent_now(A: ArenaPointers, W: WavePointers, e: int64, at: int64) -> int64:
 def _opens_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> bool:
     """Ends an entry at an unknown position; returns False if it is known by now, or another thread's leaf."""
     key = position_key(T, words_of(W, e))
-    if not takes_leaf(A, key, check_of(W, e)):
+    if not claim_leaf(A, key, check_of(W, e)):
         return False
     if open_leaf(T, A, W, e, check_of(W, e)) == wave.TERMINAL:
-        gives_leaf(A, key)
+        release_leaf(A, key)
     return True
 
 

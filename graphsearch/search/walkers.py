@@ -94,7 +94,7 @@ class Walkers:
                 if time.monotonic() > until:
                     self.turns = 0
         except BaseException:
-            self._forget()
+            self._drop_visits()
             raise
         finally:
             pager.under_way = ()
@@ -119,10 +119,10 @@ class Walkers:
         asks = [(w, code) for w, code in zip(self._waves, self._codes, strict=True) if code]
         return [(w, code) for w, code in asks if self.turns or code == waves_kernel.NO_RECORDS]
 
-    def _forget(self) -> None:
+    def _drop_visits(self) -> None:
         """Drops the visits under way; they leave no trace."""
         for w in self._waves:
-            w.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
+            wave.drop_leaves(w)
         self._guards[FIRST_ROW:] = 0
         self.turns = 0
 

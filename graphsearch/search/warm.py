@@ -38,7 +38,7 @@ from .waves import WaveRunner
 SEARCH, FILE, PAGING = "search", "file", "paging"
 KERNELS = {SEARCH: 12, FILE: 17}  # of a first search, and of its save and reopening
 MOST_SECONDS = 600.0  # of a process that still compiles after the search
-GOES_ON = (
+COMPILES_IN_BACKGROUND = (
     "kernels for large graphs are compiled in the background, once; this takes some 20 seconds of one core"
 )
 
@@ -96,7 +96,7 @@ def paging_kernels_compiling() -> Iterator[None]:
         _LEFT.append(_start(PAGING, is_silent=True))
     yield
     if any(process.poll() is None for process in _LEFT):
-        logging.getLogger("graphsearch").warning(GOES_ON)
+        logging.getLogger("graphsearch").warning(COMPILES_IN_BACKGROUND)
 
 
 def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:

@@ -186,9 +186,14 @@ def hash_places(leaves: int) -> int:
     return max(LEAST_PLACES, 1 << (PLACES_PER_LEAF * leaves - 1).bit_length())
 
 
+def entries_for(leaves: int) -> int:
+    """Returns the number of entries for a batch of `leaves` leaves: the most nodes that a wave can change."""
+    return ENTRIES_PER_LEAF * leaves + SPARE_ENTRIES
+
+
 def new_wave(leaves: int) -> WaveArrays:
     """Returns the memory of waves of up to `leaves` leaves; untouched pages cost nothing."""
-    entries = ENTRIES_PER_LEAF * leaves + SPARE_ENTRIES
+    entries = entries_for(leaves)
     heads, leaf_flags = apart(MAX_PLIES + 2, np.int64), apart(leaves, np.uint8)
     heads[:], leaf_flags[:] = -1, UNPROVEN_FLAGS
     return WaveArrays(
@@ -212,6 +217,11 @@ def new_wave(leaves: int) -> WaveArrays:
         floats=apart(1024, np.float64),
         counts=apart(COUNTS, np.int64),
     )
+
+
+def drop_leaves(wave: WaveArrays) -> None:
+    """Drops a gathered or waiting wave: its leaves are not evaluated, and no visit stays in flight."""
+    wave.counts[[STAGE, LEAVES]] = NOT_WAITING, 0
 
 
 def slots_of(wave: WaveArrays) -> NDArray[np.uint64]:
@@ -254,6 +264,13 @@ def node_at(W: WavePointers, e: int64) -> int64:
 def set_field(W: WavePointers, e: int64, i: int64, value: int64) -> None:
     """Sets one field of an entry."""
     W.entries[e * ENTRY_WORDS + i] = value
+
+
+@inlined
+def is_arrival(W: WavePointers, e: int64) -> bool:
+    """Returns whether an entry came from another shard."""
+    parent = field(W, e, PARENT)
+    return parent >= 0 and field(W, parent, KIND) == GHOST
 
 
 @inner

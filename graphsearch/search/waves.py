@@ -31,7 +31,7 @@ from . import param_layout as layout
 from . import wave_kernel as wave
 from . import waves_kernel
 from .gatherers import others_kernel
-from .in_flight import InFlight, plies_of, put_together
+from .in_flight import InFlight, plies_of, restore_wave
 from .leaves import OVERLAP_FROM, THREAD_FROM, Answer, LeafEvaluation
 from .look_ahead import LookAhead
 from .params import FLOW
@@ -125,20 +125,20 @@ class WaveRunner:
         if self._arena.counters[arena_kernel.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
-    def finish(self, *, goes_on: bool = True) -> None:
+    def finish(self, *, resumable: bool = True) -> None:
         """Completes the wave in flight.
 
         Args:
-          goes_on: gather the next wave behind it, as an uninterrupted search would, for `in_flight`; else
+          resumable: gather the next wave behind it, as an uninterrupted search would, for `in_flight`; else
             nothing is in flight afterwards.
 
         Raises:
           EvaluatorError: if the evaluator fails; the waves in flight are dropped.
         """
         flying = self._flying
-        if flying and goes_on and flying.answer:
+        if flying and resumable and flying.answer:
             self._overlapped_wave(0, 0)
-        elif flying and not goes_on:
+        elif flying and not resumable:
             self._send_off(flying)
             self._land()
         if self._flying:
@@ -155,7 +155,7 @@ class WaveRunner:
         if found is None or found.search != search or found.leaves > self._batch:
             return
         self.make_room(1)
-        if put_together(self._graph, self.wave, self._root, found):
+        if restore_wave(self._graph, self.wave, self._root, found):
             self._keep(_Flying(self.wave, found.leaves, None))
             self._flown = found.waves
         else:
@@ -165,7 +165,7 @@ class WaveRunner:
     def _overlaps(self) -> bool:
         """Whether waves overlap; with an evaluator inside the kernels, once the graph is large enough."""
         flows = not self._inside or self._scheme == FLOW
-        return self._overlap and flows and self._leaves.overlaps_from <= self._batch
+        return flows and self._overlap and self._leaves.may_overlap(self._batch)
 
     @property
     def _target(self) -> int:
@@ -190,8 +190,7 @@ class WaveRunner:
     @property
     def most_nodes(self) -> int:
         """The most nodes that the waves under way may create or change."""
-        waves = self._threads + self._overlaps
-        return waves * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
+        return (self._threads + self._overlaps) * wave.entries_for(self._batch)
 
     def make_room(self, waves: int = 1) -> None:
         """Makes room in memory for so many more waves; raises `CapacityError` if there is not enough."""
@@ -298,7 +297,7 @@ class WaveRunner:
 
     def drop(self) -> None:
         """Drops the gathered wave: its leaves are not evaluated, and no visit stays in flight."""
-        self.wave.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
+        wave.drop_leaves(self.wave)
 
     def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
         flows = self._batch == 1 or self._scheme == FLOW
@@ -373,7 +372,7 @@ class WaveRunner:
         assert flying is not None
         assert flying.answer is not None
         self._keep(None)
-        self._leaves.take(flying.answer)
+        self._leaves.receive(flying.answer)
         if then is not None:
             self._send_off(then) if sends else self._keep(then)
         self._complete(flying.wave)
@@ -391,7 +390,7 @@ class WaveRunner:
             return
         answer = self._leaves.begin(self.wave, leaves)
         self._look_ahead.beside(self.wave, answer.done)
-        self._leaves.take(answer)
+        self._leaves.receive(answer)
 
     @property
     def _looks_ahead(self) -> bool:

@@ -22,7 +22,7 @@ from ..graph.guards_kernel import (
 from ..graph.space_kernel import give_record_reserve
 from ..jit.apart import apart
 from ..jit.calls import Bound
-from ..jit.compiler import bind, inner, kernel
+from ..jit.compiler import bind, inlined, inner, kernel
 from ..jit.pointers import call_bound, ptr
 from ..jit.types import Pointer, int64
 from ..position.board import Words
@@ -60,14 +60,15 @@ WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its m
 SPARE_BLOCK_WORDS = 500 * LARGEST_BLOCK
 OVERLAY_PER_WAVE = 1 << 10
 
+_entries_for = inlined(wave.entries_for)
+
 
 @inner
 def has_space(A: ArenaPointers, target: int64) -> bool:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
     counters, threads = A.space, threads_of(A)
     reserved = threads if A.guard_mask else int64(0)
-    entries = wave.ENTRIES_PER_LEAF * target + wave.SPARE_ENTRIES  # each may be new: a mate in one, or a leaf
-    entries *= threads
+    entries = threads * _entries_for(target)  # each may be new: a mate in one, or a leaf
     if (counters[arena.NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
         return False
     records = entries * WORDS_PER_RECORD + reserved * space_kernel.RESERVE

@@ -57,7 +57,7 @@ def test_paging_compiles_on_after_the_search_in_one_process(
         with warm.paging_kernels_compiling():
             pass
     assert started == [True]
-    assert [record.message for record in caplog.records] == 2 * [warm.GOES_ON]
+    assert [record.message for record in caplog.records] == 2 * [warm.COMPILES_IN_BACKGROUND]
     ended.append(0)
     with warm.paging_kernels_compiling():
         ended.clear()

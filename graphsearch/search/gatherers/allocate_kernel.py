@@ -196,7 +196,7 @@ def listed_columns(
 
 
 @inlined
-def give(A: ArenaPointers, W: WavePointers, e: int64, m: int64) -> None:
+def send_split(A: ArenaPointers, W: WavePointers, e: int64, m: int64) -> None:
     """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
     node = node_at(W, e)
     widen_flight(W, node, materialised(A, slot_at(W, e)))
@@ -235,7 +235,7 @@ def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int6
             m = make_edges(T, A, W, e, m, count)
         else:
             m = _split_few(T, A, W, e, k, fpu, scale)
-    give(A, W, e, m)
+    send_split(A, W, e, m)
     return m
 
 

@@ -22,11 +22,10 @@ from ...store.index.locate_kernel import FilterPointers
 from ...store.record.node_kernel import materialised, move_count
 from .. import wave_kernel as wave
 from ..backup_kernel import back_up_path
-from ..flight_kernel import in_flight, is_leaf_in_flight, send
+from ..flight_kernel import is_leaf_in_flight, send
 from ..param_layout import COLLISION_EVENTS, COLLISION_VISITS
 from ..paths_kernel import (
     add_child,
-    completed_over,
     end_entry,
     ends_at_known,
     ends_by_path,
@@ -49,7 +48,7 @@ from ..wave_kernel import (
 from ..waves_kernel import SPARE_BLOCK_WORDS
 from .allocate_kernel import columns, listed_columns, load
 from .columns_kernel import FOREVER, leaders, score_of, visits_in_a_row
-from .levels_kernel import LARGEST_SPLIT, enter_node, has_room, tag_of
+from .levels_kernel import LARGEST_SPLIT, enter_node, has_room, spent_over, tag_of
 
 MOST_IN_VAIN = 1024  # collisions in a row, plus twice the leaves in flight: no further visit will find a leaf
 OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wave
@@ -78,15 +77,6 @@ def choose(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> tuple[
         else:
             rival = max(rival, unmade)
     return j, visits_in_a_row(W, j, rival)
-
-
-@inner
-def _flying(W: WavePointers, e: int64) -> int64:
-    """Returns the visits in flight over an entry's edge, this one included."""
-    parent = field(W, e, wave.PARENT)
-    if parent < 0:
-        return int64(1)
-    return in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE)) + 1
 
 
 @inner
@@ -123,7 +113,7 @@ def _descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers
             _open(T, A, W, e)
             break
         waited = False
-        if ends_at_known(A, W, e, completed_over(A, W, e) + _flying(W, e)):
+        if ends_at_known(A, W, e, spent_over(A, W, e) + 1):
             break
         e = _step(T, A, W, e)
     W.counts[wave.STAGE] = wave.NOT_WAITING

@@ -45,7 +45,7 @@ def _room(W: WavePointers, j: int64, limited: bool) -> float64:
 
 
 @inner
-def _taken_at(W: WavePointers, count: int64, t: float64, limited: bool) -> tuple[float64, float64]:
+def _visits_at(W: WavePointers, count: int64, t: float64, limited: bool) -> tuple[float64, float64]:
     """Returns (visits that all edges together take above score `t`, their rate of decrease with t)."""
     total = 0.0
     slope = 0.0
@@ -90,7 +90,7 @@ def _level(W: WavePointers, count: int64, k: int64, limited: bool) -> float64:
     low, high = _bounds(W, count, k, limited)
     t = low
     for _ in range(NEWTON_STEPS):
-        total, slope = _taken_at(W, count, t, limited)
+        total, slope = _visits_at(W, count, t, limited)
         missing = float64(k) - total
         if missing > -0.01 and (not limited or missing < 0.01):
             break
@@ -117,13 +117,13 @@ def _fill_to_level(W: WavePointers, count: int64, k: int64, limited: bool) -> in
                 x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
             if x >= 1.0:
                 given = min(int64(min(x, room, MOST_GIVEN)), left)
-                _take(W, j, given, limited)
+                _add_visits(W, j, given, limited)
                 left -= given
     return left
 
 
 @inlined
-def _take(W: WavePointers, j: int64, given: int64, limited: bool) -> None:
+def _add_visits(W: WavePointers, j: int64, given: int64, limited: bool) -> None:
     """Gives visits to an edge."""
     W.counts[wave.SPLIT + j] += given
     if limited:
@@ -196,5 +196,5 @@ def fill(W: WavePointers, count: int64, k: int64, limited: bool) -> None:
         if room < 1.0:
             return
         given = int64(min(float64(min(left, visits_in_a_row(W, j, rival))), room))
-        _take(W, j, given, limited)
+        _add_visits(W, j, given, limited)
         left -= given

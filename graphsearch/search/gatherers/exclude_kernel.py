@@ -55,7 +55,7 @@ def _has_nothing_left(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
 
 
 @inner
-def take_back(A: ArenaPointers, W: WavePointers, first: int64) -> None:
+def land_unspent(A: ArenaPointers, W: WavePointers, first: int64) -> None:
     """Takes the unspent visits of a round out of flight, and bars exhausted edges, children first.
 
     `shares` counts the visits below an entry that stay in flight, or have been completed and landed.
@@ -103,7 +103,7 @@ def gather_exclude(
             start_round(W, root, budget, int64(0))
         if not _send_down(T, A, W, F, target):
             return False
-        take_back(A, W, counts[wave.ROUND_BEGIN])
+        land_unspent(A, W, counts[wave.ROUND_BEGIN])
         settle(T, A, W, counts[wave.ROUND_BEGIN])
         counts[wave.ROUND] += 1
         if _is_exhausted(A, W, root_rec):

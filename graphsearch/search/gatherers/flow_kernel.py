@@ -16,7 +16,6 @@ from ...graph import arena_kernel as arena
 from ...graph.arena_kernel import ArenaPointers
 from ...graph.statistics_kernel import child_visits
 from ...jit.compiler import inlined, inner
-from ...jit.pointers import prefetch
 from ...jit.types import Pointer, float64, int64
 from ...position.words import BoardTable, Position
 from ...store.index.locate_kernel import FilterPointers
@@ -30,10 +29,9 @@ from .allocate_kernel import allocate, allocate_first
 from .levels_kernel import (
     LARGEST_SPLIT,
     add_children,
-    admit,
+    admit_in_order,
     enter_node,
     has_room,
-    prefetch_place,
     sender,
     start_round,
 )
@@ -41,7 +39,6 @@ from .levels_kernel import (
 MAX_ROUNDS = 60
 VISITS_PER_PART = 32  # a part is 1/32 of a node's visits: FPU and c(N + f) hardly change within it
 MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # limits of a candidate's fields
-PREFETCHED = 8  # candidates to prefetch ahead
 
 
 @inner
@@ -76,24 +73,14 @@ def _candidate(asked: int64, e: int64) -> int64:
 
 
 @inner
-def _candidate_entry(W: WavePointers, i: int64) -> int64:
-    return int64(MOST_ENTRY) - (W.candidates[i] & MOST_ENTRY)
-
-
-@inner
 def _admit_all(T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64) -> None:
     """Makes leaves of the candidates, those with most visits first, until the batch is full."""
     n = W.counts[wave.CANDIDATES]
     if W.counts[wave.LEAVES] + n > target:
         sort_descending(W.candidates, n)
     for i in range(n):
-        if i + 2 * PREFETCHED < n:
-            e = _candidate_entry(W, i + 2 * PREFETCHED)
-            prefetch(W.words, e * wave.ENTRY_WORDS)
-            prefetch(W.words, e * wave.ENTRY_WORDS + wave.CHECK)
-        if i + PREFETCHED < n:
-            prefetch_place(T, A, W, _candidate_entry(W, i + PREFETCHED))
-        admit(T, A, W, _candidate_entry(W, i), target)
+        W.candidates[i] = MOST_ENTRY - (W.candidates[i] & MOST_ENTRY)
+    admit_in_order(T, A, W, W.candidates, int64(0), n, target)
     W.counts[wave.CANDIDATES] = 0
 
 

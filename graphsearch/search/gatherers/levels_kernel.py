@@ -13,6 +13,7 @@ catch-ups) are backed up before the next round starts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from ...graph import arena_kernel as arena
 from ...graph.arena_kernel import ArenaPointers
@@ -51,10 +52,13 @@ from ..wave_kernel import (
 )
 
 PART_OF_LEVEL = 256  # entries
+BLOCKS_AHEAD, ADMITTED_AHEAD = 8, 8  # entries between a prefetch and its use
 LARGEST_SPLIT = MAX_LEGAL_MOVES  # edges of one node
-GOES_ON, ENDED_HERE, UNKNOWN = 0, 1, 2
+CONTINUES, ENDED_HERE, UNKNOWN = 0, 1, 2
 GROWN_BLOCK = 2304  # words that one node's growth may take, the old block and the new one
 assert GROWN_BLOCK > 2 * LARGEST_BLOCK
+
+_C = TypeVar("_C")  # the context of a gatherer: the target of its batch, or the arrays of its shard
 
 
 # ------------------------------------------------------------------ entries
@@ -88,7 +92,7 @@ def has_room(A: ArenaPointers, W: WavePointers, entries: int64) -> bool:
 
 # ------------------------------------------------------------------ a level
 @inlined
-def probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Finds the record of an entry by its check hash alone, and prefetches its memory."""
     s = words_of(W, e)
     key, check = hashes_of(T, s)
@@ -100,16 +104,7 @@ def probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> N
 
 
 @inner
-def _probe_level(T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, end: int64) -> None:
-    """Finds the record of every entry of a level by its check hash alone, memory accesses overlapped."""
-    for e in range(begin, end):
-        prefetch(A.table, table_index(A, position_key(T, words_of(W, e))))
-    for e in range(begin, end):
-        probe_entry(T, A, W, int64(e))
-
-
-@inner
-def prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Prefetches an entry's places in the wave's hash table and in the arena's table."""
     key = position_key(T, words_of(W, e))
     tag = position_tag(key, check_of(W, e))
@@ -118,7 +113,7 @@ def prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -
 
 
 @inlined
-def list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64) -> None:
+def _list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64) -> None:
     """Lists a probed entry if its record is not in memory and may be in the file."""
     key = position_key(T, words_of(W, e))
     rec = field(W, e, wave.SLOT)
@@ -127,19 +122,6 @@ def list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointer
         set_field(W, e, wave.SLOT, rec)
         if rec == 0 and may_be_stored(F, words_of(W, e), key):
             miss(W, e)
-
-
-@inner
-def _list_misses(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, begin: int64, end: int64
-) -> int64:
-    """Lists the entries of a probed level with records that may be in the file; returns their number."""
-    W.counts[wave.MISSES] = 0
-    if F.segment_count == 0:
-        return int64(0)
-    for e in range(begin, end):
-        list_miss(T, A, W, F, int64(e))
-    return W.counts[wave.MISSES]
 
 
 @inner
@@ -152,12 +134,13 @@ def find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
 
 
 @inlined
-def visits_over(W: WavePointers, e: int64) -> int64:
-    """Returns the visits in flight over an entry's edge, its own included."""
+def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Returns the visits over the edge to an entry: completed ones and those in flight, its own included."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
         return field(W, e, wave.ASKED)
-    return in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE))
+    flying = in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE))
+    return completed_over(A, W, e) + flying
 
 
 @inlined
@@ -180,24 +163,45 @@ def admit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: in
         set_field(W, e, wave.KIND, wave.DROPPED)
 
 
+@inner
+def admit_in_order(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    entries: Pointer[int64],
+    begin: int64,
+    end: int64,
+    target: int64,
+) -> None:
+    """Admits the listed entries from place `begin` to `end`, with overlapping memory accesses."""
+    for i in range(begin, end):
+        if i + 2 * ADMITTED_AHEAD < end:
+            e = entries[i + 2 * ADMITTED_AHEAD]
+            prefetch(W.words, e * wave.ENTRY_WORDS)
+            prefetch(W.words, e * wave.ENTRY_WORDS + wave.CHECK)
+        if i + ADMITTED_AHEAD < end:
+            _prefetch_place(T, A, W, entries[i + ADMITTED_AHEAD])
+        admit(T, A, W, entries[i], target)
+
+
 @inlined
-def goes_on_from(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> int64:
-    """Ends an entry at a known result; returns GOES_ON, ENDED_HERE or UNKNOWN; `spent` as `ends_at_known`."""
+def end_at_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> int64:
+    """Ends an entry as `ends_at_known`; returns CONTINUES, ENDED_HERE or UNKNOWN."""
     rec = field(W, e, wave.SLOT)
     if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
         set_field(W, e, wave.SLOT, rec)
     if rec == 0:
         return UNKNOWN
-    return ENDED_HERE if ends_at_known(A, W, e, spent) else GOES_ON
+    return ENDED_HERE if ends_at_known(A, W, e, spent) else CONTINUES
 
 
 @inlined
-def _goes_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
-    """Ends an entry where its path ends or at a known result; returns GOES_ON, ENDED_HERE or UNKNOWN."""
+def _end_by_path_or_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Ends an entry where its path ends or at a known result; returns CONTINUES, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
         return ENDED_HERE
-    return goes_on_from(T, A, W, e, completed_over(A, W, e) + visits_over(W, e))
+    return end_at_record(T, A, W, e, spent_over(A, W, e))
 
 
 @inlined
@@ -219,6 +223,82 @@ def start_round(W: WavePointers, root: Position, budget: int64, collisions: int6
     W.counts[wave.LEVEL_END] = e + 1
 
 
+def level_passer(
+    entry_at: Callable[[_C, int64], int64],
+    end_or_continue: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], int64],
+    open_unknown: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64, _C], None],
+    pass_on: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None],
+) -> tuple[
+    Callable[[Pointer[uint64], ArenaPointers, WavePointers, FilterPointers, _C, int64, int64], int64],
+    Callable[[Pointer[uint64], ArenaPointers, WavePointers, _C, int64, int64, bool], None],
+]:
+    """Returns a gatherer's `look_up_level` and `pass_level`; both take a range of places in the level.
+
+    Args:
+      entry_at: returns the entry at a place: `(C, place)`; `C` is the gatherer's context.
+      end_or_continue: ends an entry if possible; returns CONTINUES, ENDED_HERE or UNKNOWN: `(T, A, W, e)`.
+      open_unknown: handles an entry with an unknown position: `(T, A, W, e, C)`.
+      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
+    """
+
+    @inner
+    def probe_part(T: BoardTable, A: ArenaPointers, W: WavePointers, C: _C, begin: int64, end: int64) -> None:
+        """Finds the record of every entry by its check hash alone, memory accesses overlapped."""
+        for i in range(begin, end):
+            prefetch(A.table, table_index(A, position_key(T, words_of(W, entry_at(C, int64(i))))))
+        for i in range(begin, end):
+            _probe_entry(T, A, W, entry_at(C, int64(i)))
+
+    @inner
+    def look_up_level(
+        T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, C: _C, begin: int64, end: int64
+    ) -> int64:
+        """Lists the entries with records that may be in the file; returns their number."""
+        W.counts[wave.MISSES] = 0
+        if F.segment_count:
+            probe_part(T, A, W, C, begin, end)
+            for i in range(begin, end):
+                _list_miss(T, A, W, F, entry_at(C, int64(i)))
+        return W.counts[wave.MISSES]
+
+    @inner
+    def pass_part(T: BoardTable, A: ArenaPointers, W: WavePointers, C: _C, begin: int64, end: int64) -> None:
+        """Ends the entries of a part of a level or splits their visits over the next one."""
+        for i in range(begin, min(end, begin + BLOCKS_AHEAD)):
+            prefetch_block(A, field(W, entry_at(C, int64(i)), wave.SLOT))
+        for i in range(begin, end):
+            if i + BLOCKS_AHEAD < end:
+                prefetch_block(A, field(W, entry_at(C, int64(i + BLOCKS_AHEAD)), wave.SLOT))
+            e = entry_at(C, int64(i))
+            state = end_or_continue(T, A, W, e)
+            if state == UNKNOWN:
+                open_unknown(T, A, W, e, C)
+            elif state == CONTINUES:
+                if has_room(A, W, LARGEST_SPLIT):
+                    pass_on(T, A, W, e)
+                else:
+                    set_field(W, e, wave.KIND, wave.DROPPED)
+
+    @inner
+    def pass_level(
+        T: BoardTable, A: ArenaPointers, W: WavePointers, C: _C, begin: int64, end: int64, is_probed: bool
+    ) -> None:
+        """Ends the entries of a level or splits their visits, after its missing records were read."""
+        find_misses(T, A, W)
+        for first in range(begin, end, PART_OF_LEVEL):
+            last = min(end, int64(first + PART_OF_LEVEL))
+            if not is_probed:  # part by part: prefetched memory is still in the cache
+                probe_part(T, A, W, C, int64(first), last)
+            pass_part(T, A, W, C, int64(first), last)
+
+    return look_up_level, pass_level
+
+
+@inlined
+def _entry_itself(target: int64, e: int64) -> int64:
+    return e
+
+
 def sender(
     open_unknown: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64, int64], None],
     pass_on: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None],
@@ -226,28 +306,9 @@ def sender(
     """Returns a gatherer's `send_down`, which sends the visits of a round down, level by level.
 
     Args:
-      open_unknown: handles an entry with an unknown position: `(T, A, W, e, target)`.
-      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
+      open_unknown: as of `level_passer`; its context is the target. pass_on: as of `level_passer`.
     """
-
-    @inner
-    def pass_part(
-        T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, end: int64, target: int64
-    ) -> None:
-        """Ends the entries of a part of a level or splits their visits over the next one."""
-        for e in range(begin, min(end, begin + 8)):
-            prefetch_block(A, field(W, e, wave.SLOT))
-        for e in range(begin, end):
-            if e + 8 < end:
-                prefetch_block(A, field(W, e + 8, wave.SLOT))
-            state = _goes_on(T, A, W, e)
-            if state == UNKNOWN:
-                open_unknown(T, A, W, e, target)
-            elif state == GOES_ON:
-                if has_room(A, W, LARGEST_SPLIT):
-                    pass_on(T, A, W, e)
-                else:
-                    set_field(W, e, wave.KIND, wave.DROPPED)
+    look_up_level, pass_level = level_passer(_entry_itself, _end_by_path_or_record, open_unknown, pass_on)
 
     @inner
     def send_down(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, target: int64) -> bool:
@@ -256,18 +317,11 @@ def sender(
         while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
             begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
             if counts[wave.STAGE] == wave.IN_LEVEL:
-                find_misses(T, A, W)
                 counts[wave.STAGE] = wave.NOT_WAITING
-            elif F.segment_count:
-                _probe_level(T, A, W, begin, end)
-                if _list_misses(T, A, W, F, begin, end):
-                    counts[wave.STAGE] = wave.IN_LEVEL
-                    return False
-            for first in range(begin, end, PART_OF_LEVEL):
-                last = min(end, first + PART_OF_LEVEL)
-                if F.segment_count == 0:  # part by part: prefetched memory is still in the cache
-                    _probe_level(T, A, W, first, last)
-                pass_part(T, A, W, first, last, target)
+            elif look_up_level(T, A, W, F, target, begin, end):
+                counts[wave.STAGE] = wave.IN_LEVEL
+                return False
+            pass_level(T, A, W, target, begin, end, F.segment_count > 0)
             counts[wave.LEVEL_BEGIN] = end
             counts[wave.LEVEL_END] = counts[wave.ENTRIES]
         return True

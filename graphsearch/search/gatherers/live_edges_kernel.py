@@ -25,7 +25,7 @@ from ..puct_kernel import (
     scale_of,
 )
 from ..wave_kernel import WavePointers, node_at, slot_at, words_of
-from .allocate_kernel import cover_flight, give, load_unmade, make_edges, spent_below, tried_powers
+from .allocate_kernel import cover_flight, load_unmade, make_edges, send_split, spent_below, tried_powers
 from .columns_kernel import NO_LIMIT, fill
 
 
@@ -117,5 +117,5 @@ def split_live(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: in
     m, count = _load_live(A, W, e, fpu, scale)
     fill(W, count, k, True)
     m = make_edges(T, A, W, e, m, count)
-    give(A, W, e, m)
+    send_split(A, W, e, m)
     return m

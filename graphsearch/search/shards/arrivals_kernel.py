@@ -63,7 +63,7 @@ def _arrive(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int
 
 
 @inner
-def words_that_came(X: ShardPointers) -> int64:
+def count_words_received(X: ShardPointers) -> int64:
     """Returns the words of all rows of the last step: an upper bound on the number of their ghosts."""
     words = int64(0)
     for sender in range(X.counts[m.SHARDS]):

@@ -11,7 +11,7 @@ the first, as in one process.
 from __future__ import annotations
 
 from ...graph import arena_kernel as arena
-from ...graph.arena_kernel import ArenaArrays, ArenaPointers, overlay_item, pointers
+from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ...jit.calls import Bound
 from ...jit.compiler import inlined, inner, kernel
 from ...jit.pointers import LOW32, adv, ptr
@@ -21,56 +21,43 @@ from ...position.words import BoardTable
 from ...store.index.locate_kernel import FilterArrays
 from .. import wave_kernel as wave
 from ..backup_kernel import (
+    add_to_overlay,
     ask_for,
     complete_roots,
     entry_backer,
     expand,
     refresh_if_stale,
     set_from_child,
-    take_here,
+    set_from_record,
 )
 from ..flight_kernel import land
-from ..wave_kernel import WaveArrays, WavePointers, field, set_field, wave_pointers, words_of
+from ..wave_kernel import WaveArrays, WavePointers, field, is_arrival, set_field, wave_pointers, words_of
 from . import messages_kernel as m
-from .lines_kernel import open_step, talk
+from .connections_kernel import finish_step, open_step
 from .messages_kernel import ShardArrays, ShardPointers
 
 
 @inlined
-def _take(A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool) -> None:
+def _set_from_child(
+    A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool
+) -> None:
     """Updates an edge from the entry's record, or from another shard's answer."""
     if field(W, e, wave.KIND) == wave.AWAY:
         set_from_child(A, edge, stride, m.summary_from_owner(W, e), resets)
     else:
-        take_here(A, W, e, edge, stride, resets)
+        set_from_record(A, W, e, edge, stride, resets)
 
 
 @inner
-def _remember(A: ArenaPointers, W: WavePointers, e: int64, drawn: int64, visits: int64) -> None:
-    """Adds this shard's edges of visits that only this game's history made draws to the overlay.
-
-    `drawn`: 1 if the edge of `e` itself leads to the draw. The part above an arrival is sent to its sender.
-    """
-    a = int64(e)
-    while not m.is_arrival(W, a) and field(W, a, wave.PARENT) >= 0:
-        parent = field(W, a, wave.PARENT)
-        i = A.counters[arena.OVERLAY_LENGTH]
-        A.overlay[2 * i] = overlay_item(field(W, parent, wave.SLOT), field(W, a, wave.EDGE), drawn)
-        A.overlay[2 * i + 1] = visits
-        A.counters[arena.OVERLAY_LENGTH] = i + 1
-        drawn = int64(0)
-        a = parent
-    if m.is_arrival(W, a):
-        ghost = field(W, a, wave.PARENT)
+def _add_to_overlay(A: ArenaPointers, W: WavePointers, e: int64, drawn: int64, visits: int64) -> None:
+    """Adds this shard's edges as `add_to_overlay`; the answer of an arrival has its sender add the rest."""
+    first = add_to_overlay(A, W, e, drawn, visits)
+    if is_arrival(W, first):
+        ghost = field(W, first, wave.PARENT)
         set_field(W, ghost, m.UNKEPT, field(W, ghost, m.UNKEPT) + visits)
 
 
-@inlined
-def _remember_draw(A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    _remember(A, W, e, int64(1), int64(1))
-
-
-_back_up_entry = entry_backer(_take, _remember_draw)
+_back_up_entry = entry_backer(_set_from_child, _add_to_overlay)
 
 
 @inlined
@@ -80,7 +67,7 @@ def _waits(W: WavePointers, e: int64, settles: int64) -> bool:
 
 
 @inner
-def _hear_from(A: ArenaPointers, W: WavePointers, X: ShardPointers, sender: int64) -> None:
+def _read_answers_from(A: ArenaPointers, W: WavePointers, X: ShardPointers, sender: int64) -> None:
     """Writes the answers of another shard to their stubs."""
     rows, words = m.rows_from(X, sender)
     for at in range(0, words, m.UP_WORDS):
@@ -88,23 +75,23 @@ def _hear_from(A: ArenaPointers, W: WavePointers, X: ShardPointers, sender: int6
         e = m.low_of(row[0])
         set_field(W, e, wave.DONE, m.high_of(row[0]))
         s = words_of(W, e)
-        s[m.TOLD] = row[1]
+        s[m.ANSWER] = row[1]
         s[m.KNOWN] = row[2] & LOW32
         unkept = m.high_of(row[2])
         if unkept:
-            _remember(A, W, e, int64(0), unkept)
+            _add_to_overlay(A, W, e, int64(0), unkept)
 
 
 @inner
-def _hear(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
+def _read_answers(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Writes the answers of all other shards to their stubs."""
     for sender in range(X.counts[m.SHARDS]):
         if sender != X.counts[m.OWN]:
-            _hear_from(A, W, X, int64(sender))
+            _read_answers_from(A, W, X, int64(sender))
 
 
 @inner
-def _notes_that_came(A: ArenaPointers, X: ShardPointers) -> int64:
+def _count_notes_received(A: ArenaPointers, X: ShardPointers) -> int64:
     """Returns the number of overlay notes that all messages may need, for draws by the game's history."""
     rows_that_note = int64(0)
     if A.history_size:
@@ -146,7 +133,7 @@ def _measure(W: WavePointers, X: ShardPointers, level: int64, first: int64, sett
 
 
 @inner
-def _tell(
+def _write_answers(
     A: ArenaPointers, W: WavePointers, X: ShardPointers, level: int64, first: int64, settles: int64
 ) -> None:
     """Writes the answers for a level's arrivals."""
@@ -178,19 +165,19 @@ def _ascend(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, 
         elif counts[m.STAGE] == m.WRITES:
             if not open_step(A, W, X):
                 return int64(m.OUT_IS_SMALL)
-            _tell(A, W, X, level - 1, first, settles)
-            counts[m.STAGE] = m.TALKS
-        elif counts[m.STAGE] == m.TALKS:
-            code = talk(X, E)
+            _write_answers(A, W, X, level - 1, first, settles)
+            counts[m.STAGE] = m.EXCHANGES
+        elif counts[m.STAGE] == m.EXCHANGES:
+            code = finish_step(X, E)
             if code != m.THROUGH:
                 return code
             counts[m.LEVEL] = level - 1
-            counts[m.STAGE] = m.HEARS
+            counts[m.STAGE] = m.READS
         else:
-            counts[m.WANTED] = _notes_that_came(A, X)
+            counts[m.WANTED] = _count_notes_received(A, X)
             if A.counters[arena.OVERLAY_LENGTH] + counts[m.WANTED] > A.overlay_size:
                 return int64(m.NO_NOTES)
-            _hear(A, W, X)
+            _read_answers(A, W, X)
             counts[m.STAGE] = m.APPLIES
 
 

@@ -13,39 +13,23 @@ differ, and sorting by them needs no communication.
 from __future__ import annotations
 
 from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
-from ...graph.heap_kernel import table_index
 from ...jit.calls import Bound
 from ...jit.compiler import inlined, inner, kernel
-from ...jit.pointers import adv, prefetch, ptr
+from ...jit.pointers import adv, ptr
 from ...jit.types import int64
 from ...position.board import Words
-from ...position.board_kernel import position_key
 from ...position.words import BoardTable
 from ...store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
-from ...store.record.node_kernel import prefetch_block
 from .. import wave_kernel as wave
 from ..backup_kernel import is_over
 from ..gatherers.flow_kernel import pass_on, share_of
-from ..gatherers.levels_kernel import (
-    GOES_ON,
-    LARGEST_SPLIT,
-    PART_OF_LEVEL,
-    UNKNOWN,
-    admit,
-    find_misses,
-    goes_on_from,
-    has_room,
-    list_miss,
-    prefetch_place,
-    probe_entry,
-    start_round,
-    visits_over,
-)
-from ..paths_kernel import completed_over, ends_by_path, locate
+from ..gatherers.levels_kernel import admit_in_order, end_at_record, level_passer, spent_over, start_round
+from ..paths_kernel import ends_by_path, locate
 from ..wave_kernel import (
     WaveArrays,
     WavePointers,
     field,
+    is_arrival,
     set_field,
     size_hash,
     wave_pointers,
@@ -53,14 +37,13 @@ from ..wave_kernel import (
 )
 from ..waves_kernel import begin_wave, has_space
 from . import messages_kernel as m
-from .arrivals_kernel import arrive, words_that_came
-from .lines_kernel import open_step, talk
+from .arrivals_kernel import arrive, count_words_received
+from .connections_kernel import finish_step, open_step
 from .messages_kernel import ShardArrays, ShardPointers
 
 NUMBER_BITS, DEPTH_BITS = 31, 9  # of a candidate's key: its place; the first one of a round is largest
 PLACE_BITS = NUMBER_BITS + DEPTH_BITS
 MOST_ASKED, LAST_PLACE = (1 << 23) - 1, (1 << PLACE_BITS) - 1
-AHEAD, PREFETCHED = 8, 8
 EVERY_LEAF = 1 << 60  # a target that is never reached
 
 
@@ -97,28 +80,24 @@ def begin_round(
         Xp.counts[m.ORDERED] = 1
 
 
-@inner
-def _probe_part(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, begin: int64, end: int64
-) -> None:
-    """Looks up some entries of a level in memory, with overlapping accesses."""
-    for i in range(begin, end):
-        prefetch(A.table, table_index(A, position_key(T, words_of(W, X.order[i]))))
-    for i in range(begin, end):
-        probe_entry(T, A, W, X.order[i])
+@inlined
+def _entry_at(X: ShardPointers, i: int64) -> int64:
+    return X.order[i]
 
 
 @inlined
-def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
-    """Returns the visits of the edge that leads to an entry, those in flight included."""
-    if m.is_arrival(W, e):
-        return field(W, field(W, e, wave.PARENT), m.SPENT)
-    return completed_over(A, W, e) + visits_over(W, e)
+def _end_at_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Ends an entry as `end_at_record`; the sender of an arrival knows the visits over its edge."""
+    arrived = is_arrival(W, e)
+    spent = field(W, field(W, e, wave.PARENT), m.SPENT) if arrived else spent_over(A, W, e)
+    return end_at_record(T, A, W, e, spent)
 
 
-@inner
-def _number_children(W: WavePointers, e: int64, first: int64) -> None:
-    """Numbers the children of an entry, the newest entries from `first` on, by their first visits."""
+@inlined
+def _pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Splits an entry's visits as `pass_on`, and numbers its children by their first visits."""
+    first = W.counts[wave.ENTRIES]
+    pass_on(T, A, W, e)
     number = W.shares[e]
     for child in range(first, W.counts[wave.ENTRIES]):
         W.shares[child] = number
@@ -126,7 +105,7 @@ def _number_children(W: WavePointers, e: int64, first: int64) -> None:
 
 
 @inner
-def _list_candidate(W: WavePointers, X: ShardPointers, e: int64) -> None:
+def _list_candidate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, X: ShardPointers) -> None:
     """Lists an entry with an unknown position as a candidate, with its sort key."""
     n = W.counts[wave.CANDIDATES]
     place = (field(W, e, wave.DEPTH) << NUMBER_BITS) | W.shares[e]
@@ -135,31 +114,11 @@ def _list_candidate(W: WavePointers, X: ShardPointers, e: int64) -> None:
     W.counts[wave.CANDIDATES] = n + 1
 
 
-@inner
-def _pass_part(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, begin: int64, end: int64
-) -> None:
-    """Ends the entries of a part of a level or splits their visits over the next one."""
-    for i in range(begin, min(end, begin + AHEAD)):
-        prefetch_block(A, field(W, X.order[i], wave.SLOT))
-    for i in range(begin, end):
-        if i + AHEAD < end:
-            prefetch_block(A, field(W, X.order[i + AHEAD], wave.SLOT))
-        e = X.order[i]
-        state = goes_on_from(T, A, W, e, spent_over(A, W, e))
-        if state == UNKNOWN:
-            _list_candidate(W, X, e)
-        elif state == GOES_ON:
-            if has_room(A, W, LARGEST_SPLIT):
-                first = W.counts[wave.ENTRIES]
-                pass_on(T, A, W, e)
-                _number_children(W, e, first)
-            else:
-                set_field(W, e, wave.KIND, wave.DROPPED)
+_look_up_level, _pass_level = level_passer(_entry_at, _end_at_record, _list_candidate, _pass_on)
 
 
 @inner
-def _sort_out(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
+def _list_next_level(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Lists the children that this shard owns as the next level, and measures the messages to the others."""
     m.clear_sizes(X)
     n = int64(0)
@@ -184,18 +143,6 @@ def _sort_out(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers
 
 
 @inner
-def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers) -> int64:
-    """Looks up a level if the file may hold some of its records; returns the number that it may hold."""
-    X.counts[m.PROBED] = int64(F.segment_count > 0)
-    W.counts[wave.MISSES] = 0
-    if F.segment_count > 0:
-        _probe_part(T, A, W, X, int64(0), X.counts[m.ORDERED])
-        for i in range(X.counts[m.ORDERED]):
-            list_miss(T, A, W, F, X.order[i])
-    return W.counts[wave.MISSES]
-
-
-@inner
 def _count_level(W: WavePointers, X: ShardPointers) -> None:
     """Adds a level to the tallies of entries and visits."""
     X.tallies[m.T_ENTRIES] += X.counts[m.ORDERED]
@@ -204,27 +151,12 @@ def _count_level(W: WavePointers, X: ShardPointers) -> None:
 
 
 @inner
-def _pass_level(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
-    """Passes the visits of a level on to the next one."""
-    count = X.counts[m.ORDERED]
-    X.counts[m.FIRST_CHILD] = W.counts[wave.ENTRIES]
-    if X.counts[m.PROBED]:
-        find_misses(T, A, W)
-    for first in range(0, count, PART_OF_LEVEL):
-        last = min(count, first + PART_OF_LEVEL)
-        if not X.counts[m.PROBED]:  # part by part: prefetched memory is still in the cache
-            _probe_part(T, A, W, X, int64(first), int64(last))
-        _pass_part(T, A, W, X, int64(first), int64(last))
-
-
-@inner
 def _write_rows(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Writes the rows of the children of a level that other shards own."""
     for i in range(X.counts[m.ROWS]):
         e = X.spare[i]
         owner = field(W, e, wave.NODE_OR_LEAF)
-        spent = completed_over(A, W, e) + visits_over(W, e)
-        X.places[owner] += m.write_row(W, X, e, spent, adv(X.out, X.places[owner]))
+        X.places[owner] += m.write_row(W, X, e, spent_over(A, W, e), adv(X.out, X.places[owner]))
 
 
 @inner
@@ -235,7 +167,7 @@ def _descend(
     counts = X.counts
     while True:
         if counts[m.STAGE] == m.ARRIVES:
-            counts[m.WANTED] = counts[m.GHOSTS] + words_that_came(X)
+            counts[m.WANTED] = counts[m.GHOSTS] + count_words_received(X)
             if counts[m.WANTED] > counts[m.PLACES]:
                 return int64(m.NO_GHOSTS)
             arrive(W, X)
@@ -243,19 +175,21 @@ def _descend(
         elif counts[m.STAGE] == m.LOOKS_UP:
             _count_level(W, X)
             counts[m.STAGE] = m.PASSES
-            if _look_up(T, A, W, F, X):
+            counts[m.PROBED] = int64(F.segment_count > 0)
+            if _look_up_level(T, A, W, F, X, int64(0), counts[m.ORDERED]):
                 return int64(m.NO_RECORDS)
         elif counts[m.STAGE] == m.PASSES:
-            _pass_level(T, A, W, X)
-            _sort_out(T, A, W, X)
+            counts[m.FIRST_CHILD] = W.counts[wave.ENTRIES]
+            _pass_level(T, A, W, X, int64(0), counts[m.ORDERED], counts[m.PROBED] != 0)
+            _list_next_level(T, A, W, X)
             counts[m.STAGE] = m.WRITES
         elif counts[m.STAGE] == m.WRITES:
             if not open_step(A, W, X):
                 return int64(m.OUT_IS_SMALL)
             _write_rows(A, W, X)
-            counts[m.STAGE] = m.TALKS
+            counts[m.STAGE] = m.EXCHANGES
         else:
-            code = talk(X, E)
+            code = finish_step(X, E)
             if code != m.THROUGH or counts[m.TOTALS + m.H_MORE] == 0:
                 return code
             counts[m.LEVEL] += 1
@@ -283,16 +217,8 @@ def admit_part(
     A candidate with a position that became known meanwhile ends as a collision or at its record.
     """
     Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), m.shard_pointers(X)
-    begin, end = Xp.counts[m.BEGIN], Xp.counts[m.END]
     target = int64(EVERY_LEAF) if Xp.counts[m.IS_OPEN] else int64(0)
-    for i in range(begin, end):
-        if i + 2 * PREFETCHED < end:
-            e = Xp.candidates[i + 2 * PREFETCHED]
-            prefetch(Wp.words, e * wave.ENTRY_WORDS)
-            prefetch(Wp.words, e * wave.ENTRY_WORDS + wave.CHECK)
-        if i + PREFETCHED < end:
-            prefetch_place(Tp, Ap, Wp, Xp.candidates[i + PREFETCHED])
-        admit(Tp, Ap, Wp, Xp.candidates[i], target)
+    admit_in_order(Tp, Ap, Wp, Xp.candidates, Xp.counts[m.BEGIN], Xp.counts[m.END], target)
 
 
 @kernel

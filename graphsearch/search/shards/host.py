@@ -141,7 +141,7 @@ class Host:
                 shards=manifest.shards,
                 owners=manifest.owners,
                 leader=leader,
-                lines=self._mesh.lines,
+                connections=self._mesh.connections,
                 tries=self._mesh.tries,
             )
             part = self._search = ShardSearch(self._graph, job, place, self._stop, since=since)

@@ -63,7 +63,7 @@ class ShardProcess:
         self._gone = threading.Event()
         self._worker = workers.start(
             partial(serve, setting),
-            Handlers([self._hear], self._lost),
+            Handlers([self._receive], self._lost),
             name=f"graphsearch-shard-{setting.number}",
         )
 
@@ -85,7 +85,7 @@ class ShardProcess:
         self._worker.kill()
         self._gone.wait(KILLING_SECONDS)
 
-    def _hear(self, message: Answer | Failure) -> None:
+    def _receive(self, message: Answer | Failure) -> None:
         if isinstance(message, Failure):
             self._fail(message.as_error(placed=True))
         else:

@@ -202,7 +202,7 @@ class _ClusterRun:
         tries, before = 0, -1
         while True:
             try:
-                return self._go_on()
+                return self._search_from_save()
             except ShardLostError as error:
                 self._shards.kill()
                 self._losses.append(str(error))
@@ -217,7 +217,7 @@ class _ClusterRun:
                 self._shards.kill()
                 raise
 
-    def _go_on(self) -> ClusterSearch:
+    def _search_from_save(self) -> ClusterSearch:
         """Searches from the last save on."""
         attempt, self._saved = self._shards.started()
         self._run = self._run or 1 + _last_run(self._setup.folder, self._setup.manifest)
@@ -230,7 +230,7 @@ class _ClusterRun:
         visits, evaluations = since.visits - self._before.visits, since.evaluations - self._before.evaluations
         spent = time.monotonic() - self._began if self._losses else 0.0
         job = replace(self._job, limits=_left(self._job.limits, visits, evaluations, spent))
-        reports = attempt.search(job, since, self._leader, partial(self._look, attempt))
+        reports = attempt.search(job, since, self._leader, partial(self._show_progress, attempt))
         found = self._result(reports)
         new_visits, paid = found.new_visits + visits, found.evaluations + evaluations
         return ClusterSearch(
@@ -240,7 +240,7 @@ class _ClusterRun:
             places=attempt.places,
         )
 
-    def _look(self, attempt: Attempt) -> bool:
+    def _show_progress(self, attempt: Attempt) -> bool:
         """Reports the progress at intervals; returns whether to stop."""
         show, interval = self._control.on_progress, self._control.interval
         if show and time.monotonic() - self._shown >= interval:

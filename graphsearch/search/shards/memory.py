@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...store.sharded.ownership import Owners
 from .. import wave_kernel as wave
 from ..leaves import Answer
-from . import lines_kernel
+from . import connections_kernel
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays
 from .report import Traffic
@@ -28,11 +28,11 @@ COUNTERS = (m.T_STEPS, m.T_MESSAGES, m.T_BYTES, m.T_ROWS, m.T_ENTRIES, m.T_VISIT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardContext:
-    """A shard's number, the number of shards, the owners, the leader, and the lines to the others.
+    """A shard's number, the number of shards, the owners, the leader, and the connections to the others.
 
     Attributes:
       leader: the shard that owns the root.
-      lines: `[shards, LINE_FIELDS]`, sockets to the others, which the caller keeps open.
+      connections: `[shards, CONNECTION_FIELDS]`, sockets to the others, which the caller keeps open.
       tries: polls for messages before Python waits for them.
     """
 
@@ -40,7 +40,7 @@ class ShardContext:
     shards: int
     owners: Owners
     leader: int
-    lines: NDArray[np.int64]
+    connections: NDArray[np.int64]
     tries: int = 0
 
     @property
@@ -82,8 +82,8 @@ def new_arrays(place: ShardContext, root: NDArray[np.uint64], entries: int) -> S
         sizes=np.zeros(place.shards, np.int64),
         places=np.zeros(place.shards, np.int64),
         heads=np.full(wave.MAX_PLIES + 2, -1, np.int64),
-        lines=place.lines.reshape(-1),
-        system=lines_kernel.system_calls(),
+        connections=place.connections.reshape(-1),
+        system=connections_kernel.system_calls(),
         inbox=np.zeros(place.shards * FIRST_WORDS, np.uint64),
         out=np.zeros(place.shards * FIRST_WORDS, np.uint64),
         tallies=np.zeros(m.TALLIES, np.int64),

@@ -11,7 +11,7 @@ the same.
 
 Every shard listens; of two the one with the greater number connects. Both prove that they know the token of
 the search (HMAC-SHA256 of a random challenge), which the master gives to all of them. Nothing is encrypted.
-Kernels do the I/O (`lines_kernel.py`); this module only waits.
+Kernels do the I/O (`connections_kernel.py`); this module only waits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import ShardLostError, StoreError
 from ...workers.tcp import exactly, listener
-from .lines_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, TRIES, new_lines
+from .connections_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, TRIES, new_connections
 
 T = TypeVar("T")
 Talk = Generator[None, None, T]
@@ -52,7 +52,7 @@ class Mesh:
     """The connections of one shard.
 
     Attributes:
-      lines: of its shard, with their sockets once it is connected.
+      connections: of its shard, with their sockets once it is connected.
     """
 
     def __init__(self, number: int, shards: int, token: bytes, host: str) -> None:
@@ -61,7 +61,7 @@ class Mesh:
         self._listener = listener(host)
         self.address: Address = self._listener.getsockname()[:2]
         self._peers: dict[int, socket.socket] = {}
-        self.lines = new_lines(shards)
+        self.connections = new_connections(shards)
         self._given_up = threading.Event()
 
     def connect(self, addresses: Sequence[Address], *, seconds: float = CONNECT_SECONDS) -> None:
@@ -93,7 +93,7 @@ class Mesh:
             for name in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 peer.setsockopt(socket.SOL_SOCKET, name, BUFFER_BYTES)
             peer.setblocking(False)
-            self.lines[number, SOCKET] = peer.fileno()
+            self.connections[number, SOCKET] = peer.fileno()
 
     def _accept(self, peer: socket.socket, deadline: float) -> None:
         """Accepts a connection; closes it if it is not from an expected shard."""
@@ -155,7 +155,7 @@ class Mesh:
         """
         with selectors.DefaultSelector() as selector:
             for number, peer in self._peers.items():
-                if events := _events(self.lines[number]):
+                if events := _events(self.connections[number]):
                     selector.register(peer, events, number)
             while not (ready := selector.select(LOOK_UP_SECONDS)):
                 if self._given_up.is_set():
@@ -184,9 +184,9 @@ class Mesh:
                 peer.close()
 
 
-def _events(line: NDArray[np.int64]) -> int:
-    """Returns the events that a line waits for."""
-    sends, gets = line[SENT] < line[TO_SEND], line[GOT] < line[TO_GET]
+def _events(connection: NDArray[np.int64]) -> int:
+    """Returns the events that a connection waits for."""
+    sends, gets = connection[SENT] < connection[TO_SEND], connection[GOT] < connection[TO_GET]
     return (selectors.EVENT_WRITE if sends else 0) | (selectors.EVENT_READ if gets else 0)
 
 
@@ -205,13 +205,13 @@ def run_together(talks: Sequence[Talk[T]]) -> list[T]:
 
 
 @contextlib.contextmanager
-def lines_between(shards: int) -> Iterator[list[NDArray[Any]]]:
-    """Yields the lines of shards in one process, each connected to every other."""
-    lines = [new_lines(shards) for _ in range(shards)]
+def connections_between(shards: int) -> Iterator[list[NDArray[Any]]]:
+    """Yields the connections of shards in one process, each connected to every other."""
+    connections = [new_connections(shards) for _ in range(shards)]
     with contextlib.ExitStack() as stack:
         for one, other in combinations(range(shards), 2):
             pair = socket.socketpair()
             for end, at, to in ((pair[0], one, other), (pair[1], other, one)):
                 stack.enter_context(end).setblocking(False)
-                lines[at][to, SOCKET] = end.fileno()
-        yield lines
+                connections[at][to, SOCKET] = end.fileno()
+        yield connections

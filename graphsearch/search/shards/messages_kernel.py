@@ -60,7 +60,7 @@ MEN, ROW_KEY = 3, 7  # of a row down
 KEY_ONLY, WHOLE = 1, 6  # words of a position of a trail
 TRAIL_SHIFT = 40  # above META, which has META_BITS
 SENDER, STUB, SPENT, UNKEPT = wave.EDGE, wave.NODE_OR_LEAF, wave.ASKED, wave.DONE  # of the latest ghost
-TOLD, KNOWN = 0, 1  # words of a stub that has its answer
+ANSWER, KNOWN = 0, 1  # words of a stub that has its answer
 SHARE_SHIFT, CODE_SHIFT, FLAGS_SHIFT = 32, 42, 52
 TEN_BITS, SIX_BITS = U(1023), U(63)
 STEP_BITS = 32
@@ -115,15 +115,15 @@ TOTALS = 32  # sums of the headers of the last messages; H_STEP: shards that are
 COUNTS = TOTALS + HEADER_WORDS
 
 # why a kernel returned: it is through | it waits for another shard | a message does not fit in `out` | or in
-# `inbox` | a line is closed | a message is of another step | it needs room for ghosts | records from the file
-# | room for notes on draws by the game's history
+# `inbox` | a connection is closed | a message is of another step | it needs room for ghosts | records from
+# the file | room for notes on draws by the game's history
 THROUGH, WAITS, OUT_IS_SMALL, INBOX_IS_SMALL, IS_CLOSED, OUT_OF_STEP, NO_GHOSTS, NO_RECORDS, NO_NOTES = range(
     9
 )
 
 # next stage: make entries of a level's arrivals | look its entries up | pass them on | write messages |
 # exchange them | read answers | apply a level to the edges above it
-ARRIVES, LOOKS_UP, PASSES, WRITES, TALKS, HEARS, APPLIES = range(7)
+ARRIVES, LOOKS_UP, PASSES, WRITES, EXCHANGES, READS, APPLIES = range(7)
 
 # `tallies`: steps | messages to others | bytes of them | entries and visits that were passed on, one for each
 # level | rows sent down | nanoseconds waited | time when the messages of the step were written | nanoseconds
@@ -143,8 +143,8 @@ class ShardArrays(NamedTuple):
     sizes: NDArray[np.int64]  # [K]: words that go to each shard, without header
     places: NDArray[np.int64]  # [K]: place in `out` of the next row for each shard
     heads: NDArray[np.int64]  # [MAX_PLIES + 2] last arrival of each depth, -1 for none
-    lines: NDArray[np.int64]  # [K * LINE_FIELDS]: sockets, and the progress of messages (`lines_kernel.py`)
-    system: NDArray[np.int64]  # addresses of functions of the system (`lines_kernel.py`)
+    connections: NDArray[np.int64]  # [K * CONNECTION_FIELDS]: sockets, progress of messages
+    system: NDArray[np.int64]  # addresses of functions of the system (`connections_kernel.py`)
     inbox: NDArray[np.uint64]  # [K * IN_ROOM]: a message from each shard
     out: NDArray[np.uint64]  # [K * OUT_ROOM]: a message to each shard
     tallies: NDArray[np.int64]  # [TALLIES]
@@ -162,7 +162,7 @@ class ShardPointers(NamedTuple):
     sizes: Pointer[int64]
     places: Pointer[int64]
     heads: Pointer[int64]
-    lines: Pointer[int64]
+    connections: Pointer[int64]
     system: Pointer[int64]
     inbox: Pointer[uint64]
     out: Pointer[uint64]
@@ -182,7 +182,7 @@ def shard_pointers(X: ShardArrays) -> ShardPointers:
         ptr(X.sizes, 0),
         ptr(X.places, 0),
         ptr(X.heads, 0),
-        ptr(X.lines, 0),
+        ptr(X.connections, 0),
         ptr(X.system, 0),
         ptr(X.inbox, 0),
         ptr(X.out, 0),
@@ -196,13 +196,6 @@ def shard_pointers(X: ShardArrays) -> ShardPointers:
 def owner_of(T: BoardTable, X: ShardPointers, s: Position) -> int64:
     """Returns the shard that owns a position."""
     return X.owners[int64((position_key(T, s) * U(MIXER)) >> U(64 - VIRTUAL_BITS))]
-
-
-@inlined
-def is_arrival(W: WavePointers, e: int64) -> bool:
-    """Returns whether an entry came from another shard."""
-    parent = field(W, e, wave.PARENT)
-    return parent >= 0 and field(W, parent, wave.KIND) == wave.GHOST
 
 
 @inlined
@@ -372,7 +365,7 @@ def write_answer(A: ArenaPointers, W: WavePointers, e: int64, out: Pointer[uint6
 def summary_from_owner(W: WavePointers, e: int64) -> tuple[float32, int64, int64, int64, int64]:
     """Returns a stub's child summary from another shard, in the form of `child_summary`."""
     s = words_of(W, e)
-    word = s[TOLD]
-    q = float32(as_f32(adv(s, TOLD))[0])
+    word = s[ANSWER]
+    q = float32(as_f32(adv(s, ANSWER))[0])
     share, code = int64((word >> U(SHARE_SHIFT)) & TEN_BITS), int64((word >> U(CODE_SHIFT)) & TEN_BITS)
     return q, share, int64((word >> U(FLAGS_SHIFT)) & SIX_BITS), code, int64(s[KNOWN])

@@ -131,7 +131,7 @@ def split(
             for number, shard in enumerate(targets):
                 chosen = [n for n in PLAIN if number == 0 or n in (*ENTRIES, *TOP_TABLES)]
                 _copy_tables(source, shard.store, (*PROVENANCE, *chosen))
-            _deal(source, targets, manifest, progress)
+            _distribute(source, targets, manifest, progress)
             for shard in targets:
                 _follow(shard.store)
                 shrink(shard.store)
@@ -141,7 +141,9 @@ def split(
     return Parted(str(target), shards, nodes, _bytes(target, manifest))
 
 
-def _deal(source: Store, targets: Sequence[_Target], manifest: Manifest, progress: Progress | None) -> None:
+def _distribute(
+    source: Store, targets: Sequence[_Target], manifest: Manifest, progress: Progress | None
+) -> None:
     """Writes every record to its owner."""
     done, total = 0, source.node_count
     for batch in source.scan():

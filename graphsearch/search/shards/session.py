@@ -23,7 +23,7 @@ from ..session import LOAD_SECONDS, SaveClock
 from . import descent_kernel
 from . import messages_kernel as m
 from .memory import Gathered, ShardContext
-from .mesh import Talk, lines_between, run_together
+from .mesh import Talk, connections_between, run_together
 from .part import PROGRESS_SECONDS, ShardPart
 from .report import ShardReport
 from .wave import ShardWaves
@@ -79,7 +79,7 @@ class ShardSearch(ShardPart):
         self.graph.merge_up_to(self._saved_age)
         self.graph.call(self.insert_run)
         self.arena.set_run(self._since.run)
-        yield from self._waves.say()  # all shards are there
+        yield from self._waves.exchange_headers()  # all shards are there
 
     def _loop(self) -> Talk[None]:
         while True:
@@ -210,7 +210,7 @@ class ShardSearch(ShardPart):
             lost = self.graph.store.left_out_error()
             if lost:
                 raise lost
-        yield from self._waves.say()
+        yield from self._waves.exchange_headers()
 
     def _noted(self, *, finished: bool) -> Talk[Work]:
         """Returns a callback that writes the leader's state of the search with the save."""
@@ -231,11 +231,16 @@ def search_together(graphs: Sequence[Graph], job: SearchJob, since: Save | None 
     owners = even_owners(len(graphs))
     leader = owner_of(job.board, owners)
     stop, since = threading.Event(), since or Save(run=1)
-    with lines_between(len(graphs)) as lines:
+    with connections_between(len(graphs)) as connections:
         searches = []
         for k, graph in enumerate(graphs):
             place = ShardContext(
-                number=k, shards=len(graphs), owners=owners, leader=leader, lines=lines[k], tries=1
+                number=k,
+                shards=len(graphs),
+                owners=owners,
+                leader=leader,
+                connections=connections[k],
+                tries=1,
             )
             searches.append(ShardSearch(graph, job, place, stop, since=since))
         return run_together([search.talk() for search in searches])

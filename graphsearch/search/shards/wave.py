@@ -27,7 +27,7 @@ from .. import wave_kernel as wave
 from ..gatherers.flow_kernel import MAX_ROUNDS, next_budget
 from ..leaves import LeafEvaluation
 from ..waves import BYTES_PER_LEAF, FIRST_EVALUATOR
-from . import ascent_kernel, descent_kernel, lines_kernel
+from . import ascent_kernel, connections_kernel, descent_kernel
 from . import messages_kernel as m
 from .memory import GHOST_BYTES, Gathered, ShardContext, Tally, new_arrays, with_ghosts
 from .mesh import Talk
@@ -91,7 +91,7 @@ class ShardWaves:
     @property
     def overlaps(self) -> bool:
         """Whether a wave is gathered while another one is evaluated: as in a search of one process."""
-        return self._overlap and self._leaves.overlaps_from <= self._batch
+        return self._overlap and self._leaves.may_overlap(self._batch)
 
     # ---------------------------------------------------------- one wave
     def gather(
@@ -107,7 +107,7 @@ class ShardWaves:
         """
         if behind:
             self._send_off(behind)
-            self._take_other(behind)
+            self._switch_waves(behind)
         self._begin(target)
         found = Gathered(self.wave, self._arrays.heads)
         for _ in range(MAX_ROUNDS if knows_root and target > 1 else 1):
@@ -152,7 +152,7 @@ class ShardWaves:
         with self._tally.phase("admitting"):
             yield from self._admit(target)
             if not (ended and depth):  # else the backup reports it
-                yield from self.say()
+                yield from self.exchange_headers()
         if ended or self.total(m.H_ENDED):
             with self._tally.phase("backing"):
                 yield from self._ascend(depth, first, settles=True)
@@ -162,7 +162,7 @@ class ShardWaves:
     @property
     def most_nodes(self) -> int:
         """The most nodes that the waves under way may create or change."""
-        return (1 + self.overlaps) * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
+        return (1 + self.overlaps) * wave.entries_for(self._batch)
 
     def in_flight(self, gathered: Gathered) -> int:
         """Returns the visits of a gathered wave that are not completed; for the leader."""
@@ -191,7 +191,7 @@ class ShardWaves:
         if self._before is self._nothing:
             self._fill_gaps(None)
 
-    def _take_other(self, flying: Gathered) -> None:
+    def _switch_waves(self, flying: Gathered) -> None:
         """Takes the memory of the other wave for the next one; `flying` is in flight before it."""
         if self._spare is None:
             self._spare = with_ghosts(wave.new_wave(self._batch)), np.full_like(self._arrays.heads, -1)
@@ -221,7 +221,7 @@ class ShardWaves:
         w = gathered.wave
         leaves = int(w.counts[wave.LEAVES])
         if gathered.answer:
-            self._leaves.take(gathered.answer)
+            self._leaves.receive(gathered.answer)
         elif leaves and self._leaves.is_here:
             self._leaves.finish(w, leaves)
         elif leaves:
@@ -257,7 +257,7 @@ class ShardWaves:
         order = np.argsort(-self.wave.candidates[:n])
         keys = self.wave.candidates[:n] = self.wave.candidates[:n][order]
         self._arrays.candidates[:n] = self._arrays.candidates[:n][order]
-        yield from self.say(keys=n)
+        yield from self.exchange_headers(keys=n)
         known = self.keys_of_all(keys) if self._place.leads else keys
         done = looked_at = 0
         while leaves < target and looked_at < all_of_them:
@@ -266,7 +266,7 @@ class ShardWaves:
             end = int(np.searchsorted(-keys, -cut, side="right"))
             self._admit_part(done, end, is_open=True)
             done = end
-            yield from self.say()
+            yield from self.exchange_headers()
             leaves = self.total(m.H_LEAVES)
         self._admit_part(done, n, is_open=False)
 
@@ -286,18 +286,18 @@ class ShardWaves:
           asks: a number of this shard; afterwards `total(H_MORE)` is the sum over all shards.
         """
         self._counts[m.WORD] = number if self._place.leads else 0
-        yield from self.say(asks)
+        yield from self.exchange_headers(asks)
         self._counts[m.WORD] = 0
         return self.total(m.H_WORD)
 
-    def say(self, asks: int = 0, *, keys: int = 0) -> Talk[None]:
+    def exchange_headers(self, asks: int = 0, *, keys: int = 0) -> Talk[None]:
         """Exchanges headers.
 
         Args:
           asks: a number of this shard. keys: number of its first candidates' keys for the leader.
         """
         self._counts[[m.STAGE, m.MORE, m.KEYS]] = m.WRITES, asks, keys
-        yield from self._go_through(lines_kernel.say)
+        yield from self._go_through(connections_kernel.exchange_headers)
 
     def keys_of_all(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the keys sent to the leader, and its own, the largest first."""

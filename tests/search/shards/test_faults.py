@@ -26,8 +26,8 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.job import SearchJob
 from graphsearch.search.shards import attempt, host, master, mesh, parting
+from graphsearch.search.shards.connections_kernel import SOCKET
 from graphsearch.search.shards.host import Setting
-from graphsearch.search.shards.lines_kernel import SOCKET
 from graphsearch.search.shards.master import ATTEMPTS
 from graphsearch.search.shards.memory import ShardContext
 from graphsearch.search.shards.mesh import Talk
@@ -187,7 +187,7 @@ class Spoiled(ShardSearch):
     def _wave(self, allowed: int, *, knows_root: bool) -> Talk[None]:
         self.waves += 1
         if self.waves == 3:
-            with socket.socket(fileno=os.dup(int(self._place.lines[0, SOCKET]))) as connection:
+            with socket.socket(fileno=os.dup(int(self._place.connections[0, SOCKET]))) as connection:
                 connection.sendall(self.bytes)
                 if self.closes:
                     connection.shutdown(socket.SHUT_RDWR)

@@ -108,13 +108,13 @@ def connected(tokens: list[bytes]) -> tuple[list[Mesh], list[BaseException | Non
 def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[list[int]]:
     """Sends so many keys to the next of three shards, twice; returns those of the one before."""
     place = ShardContext(
-        number=number, shards=3, owners=even_owners(3), leader=(number + 1) % 3, lines=mesh.lines
+        number=number, shards=3, owners=even_owners(3), leader=(number + 1) % 3, connections=mesh.connections
     )
     with Graph.open(None, evaluator="uniform") as graph:
         waves = ShardWaves(graph, pack(chess.Board()), keys // 16, place)
         waves.wave.candidates[:keys] = np.arange(keys) + number
         for _ in range(2):
-            yield from waves.say(keys=keys - number)
+            yield from waves.exchange_headers(keys=keys - number)
         waves.close()
         return [int(key) for key in waves.keys_of_all(np.zeros(0, np.int64))]
 

@@ -1,6 +1,6 @@
 """One step over the connections of a shard: a message to every other shard, and one from each.
 
-    line of a shard     out [header | rows .......]  sent ---->  its socket
+    connection          out [header | rows .......]  sent ---->  its socket
                         in  [header | rows ...]      got  <----
 
 Socket functions are called by address and never block: a kernel that cannot continue returns, and is called
@@ -26,9 +26,9 @@ from ..wave_kernel import WaveArrays, WavePointers, wave_pointers
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays, ShardPointers
 
-# of a line: socket | bytes sent | of so many | bytes received | of so many, as far as known
+# of a connection: socket | bytes sent | of so many | bytes received | of so many, as far as known
 SOCKET, SENT, TO_SEND, GOT, TO_GET = range(5)
-LINE_FIELDS = 8
+CONNECTION_FIELDS = 8
 WORD_BYTES = 8
 HEADER_BYTES = m.HEADER_WORDS * WORD_BYTES
 MOST_AT_ONCE = 1 << 30  # bytes of a call
@@ -37,9 +37,9 @@ AT_ONCE = 4  # leaves that are evaluated between two tries
 SECOND = 10**9
 
 
-def new_lines(shards: int) -> NDArray[np.int64]:
-    """Returns the lines of a shard, `[shards, LINE_FIELDS]`, without sockets."""
-    return np.zeros((shards, LINE_FIELDS), np.int64)
+def new_connections(shards: int) -> NDArray[np.int64]:
+    """Returns the connections of a shard, `[shards, CONNECTION_FIELDS]`, without sockets."""
+    return np.zeros((shards, CONNECTION_FIELDS), np.int64)
 
 
 def system_calls() -> NDArray[np.int64]:
@@ -52,8 +52,8 @@ SEND, RECEIVE, LET_RUN, CLOCK, SECONDS, NANOSECONDS = range(6)  # of `system`: t
 
 
 @inlined
-def _line(X: ShardPointers, shard: int64) -> Pointer[int64]:
-    return adv(X.lines, shard * LINE_FIELDS)
+def _connection(X: ShardPointers, shard: int64) -> Pointer[int64]:
+    return adv(X.connections, shard * CONNECTION_FIELDS)
 
 
 @inner
@@ -72,15 +72,15 @@ def is_full(A: ArenaPointers, W: WavePointers) -> int64:
 
 
 @inner
-def _open_line(X: ShardPointers, shard: int64) -> None:
+def _open_message(X: ShardPointers, shard: int64) -> None:
     """Prepares to send a message and to receive one."""
-    line = _line(X, shard)
-    line[SENT] = 0
-    line[TO_SEND] = HEADER_BYTES + WORD_BYTES * X.sizes[shard]
-    line[GOT] = 0
-    line[TO_GET] = HEADER_BYTES
+    connection = _connection(X, shard)
+    connection[SENT] = 0
+    connection[TO_SEND] = HEADER_BYTES + WORD_BYTES * X.sizes[shard]
+    connection[GOT] = 0
+    connection[TO_GET] = HEADER_BYTES
     X.tallies[m.T_MESSAGES] += 1
-    X.tallies[m.T_BYTES] += line[TO_SEND]
+    X.tallies[m.T_BYTES] += connection[TO_SEND]
 
 
 @inner
@@ -99,7 +99,7 @@ def open_step(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> bool:
     for shard in range(counts[m.SHARDS]):
         m.write_header(W, X, int64(shard), full)
         if shard != counts[m.OWN]:
-            _open_line(X, int64(shard))
+            _open_message(X, int64(shard))
     X.tallies[m.T_BEGAN] = now(X)
     return True
 
@@ -107,39 +107,41 @@ def open_step(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> bool:
 @inner
 def _push(X: ShardPointers, shard: int64) -> bool:
     """Sends as much as the socket takes; returns whether all is sent."""
-    line = _line(X, shard)
+    connection = _connection(X, shard)
     message = as_u8(adv(X.out, shard * X.counts[m.OUT_ROOM]))
-    while line[SENT] < line[TO_SEND]:
-        size = min(line[TO_SEND] - line[SENT], int64(MOST_AT_ONCE))
-        sent = int32(call_c(X.system[SEND], (line[SOCKET], adv(message, line[SENT]), size, int64(0))))
+    while connection[SENT] < connection[TO_SEND]:
+        size = min(connection[TO_SEND] - connection[SENT], int64(MOST_AT_ONCE))
+        sent = int32(
+            call_c(X.system[SEND], (connection[SOCKET], adv(message, connection[SENT]), size, int64(0)))
+        )
         if sent <= 0:
             return False
-        line[SENT] += int64(sent)
+        connection[SENT] += int64(sent)
     return True
 
 
 @inner
 def _pull(X: ShardPointers, shard: int64) -> int64:
     """Receives the available bytes; returns THROUGH, or the reason for waiting."""
-    line = _line(X, shard)
+    connection = _connection(X, shard)
     message = adv(X.inbox, shard * X.counts[m.IN_ROOM])
-    while line[GOT] < line[TO_GET]:
-        if line[TO_GET] > WORD_BYTES * X.counts[m.IN_ROOM]:
-            X.counts[m.WANTED] = line[TO_GET] // WORD_BYTES
+    while connection[GOT] < connection[TO_GET]:
+        if connection[TO_GET] > WORD_BYTES * X.counts[m.IN_ROOM]:
+            X.counts[m.WANTED] = connection[TO_GET] // WORD_BYTES
             return int64(m.INBOX_IS_SMALL)
-        size = min(line[TO_GET] - line[GOT], int64(MOST_AT_ONCE))
-        at = adv(as_u8(message), line[GOT])
-        got = int32(call_c(X.system[RECEIVE], (line[SOCKET], at, size, int64(0))))
+        size = min(connection[TO_GET] - connection[GOT], int64(MOST_AT_ONCE))
+        at = adv(as_u8(message), connection[GOT])
+        got = int32(call_c(X.system[RECEIVE], (connection[SOCKET], at, size, int64(0))))
         if got <= 0:
             return int64(m.WAITS) if got else int64(m.IS_CLOSED)
-        line[GOT] += int64(got)
-        if line[GOT] == HEADER_BYTES:
-            line[TO_GET] = HEADER_BYTES + WORD_BYTES * m.words_behind(message)
+        connection[GOT] += int64(got)
+        if connection[GOT] == HEADER_BYTES:
+            connection[TO_GET] = HEADER_BYTES + WORD_BYTES * m.words_behind(message)
     return int64(m.THROUGH)
 
 
 @inner
-def _go_on(X: ShardPointers) -> int64:
+def _exchange(X: ShardPointers) -> int64:
     """Sends and receives as much as possible; returns THROUGH, or the reason for waiting."""
     code = int64(m.THROUGH)
     for shard in range(X.counts[m.SHARDS]):
@@ -171,15 +173,15 @@ def _evaluate_some(X: ShardPointers, E: Bound) -> bool:
 
 
 @inner
-def talk(X: ShardPointers, E: Bound) -> int64:
+def finish_step(X: ShardPointers, E: Bound) -> int64:
     """Continues a step; returns THROUGH, or the reason for waiting. Meanwhile it evaluates leaves (`E`)."""
-    code = _go_on(X)
+    code = _exchange(X)
     tries = int64(0)
     while code == m.WAITS and tries < X.counts[m.TRIES]:
         if not _evaluate_some(X, E):
             call_c(X.system[LET_RUN], (int64(0),))
             tries += 1
-        code = _go_on(X)
+        code = _exchange(X)
     if code == m.THROUGH:
         X.tallies[m.T_WAITED] += now(X) - X.tallies[m.T_BEGAN]
         m.add_headers(X)
@@ -189,16 +191,16 @@ def talk(X: ShardPointers, E: Bound) -> int64:
 
 
 @kernel
-def say(
+def exchange_headers(
     T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
     """Exchanges headers, with the keys of `KEYS` candidates for the leader; `CODE` is the state."""
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), m.shard_pointers(X)
-    Xp.counts[m.CODE] = _say(Ap, Wp, Xp, E)
+    Xp.counts[m.CODE] = _exchange_headers(Ap, Wp, Xp, E)
 
 
 @inner
-def _say(A: ArenaPointers, W: WavePointers, X: ShardPointers, E: Bound) -> int64:
+def _exchange_headers(A: ArenaPointers, W: WavePointers, X: ShardPointers, E: Bound) -> int64:
     if X.counts[m.STAGE] == m.WRITES:
         m.clear_sizes(X)
         X.sizes[X.counts[m.LEADER]] = X.counts[m.KEYS]
@@ -207,5 +209,5 @@ def _say(A: ArenaPointers, W: WavePointers, X: ShardPointers, E: Bound) -> int64
         at = as_i64(adv(X.out, X.places[X.counts[m.LEADER]]))
         for i in range(X.counts[m.KEYS]):
             at[i] = W.candidates[i]
-        X.counts[m.STAGE] = m.TALKS
-    return talk(X, E)
+        X.counts[m.STAGE] = m.EXCHANGES
+    return finish_step(X, E)

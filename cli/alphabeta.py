@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_BYTES = 256 << 20  # of the transposition entries in memory
 LEFT_OUT_SHARE = 0.01  # of a file's entries; above it the table is too small, below it buckets are full
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
-_STOPPING = "Stopping: saving what is known...\n"
+_STOPPING = "Stopping: saving the results...\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,7 +246,7 @@ def finish(report: ExportReport, store: Path, output: str, *, json: bool) -> Non
     for problem in report.problems:
         say(f"damaged: {problem}")
     if report.problems:
-        say(f"graphsearch: {store} is damaged; only what could be read was exported")
+        say(f"graphsearch: {store} is damaged; only its readable part was exported")
         raise typer.Exit(FAILED)
 
 

@@ -134,7 +134,7 @@ def _import(
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
     with (
-        StopSignals("Stopping: saving what was imported...\n") as signals,
+        StopSignals("Stopping: saving the import...\n") as signals,
         titled_bar("Reading", title) as show,
     ):
         if "-" not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved

@@ -127,7 +127,7 @@ def nodetypes(
     found = _classify(store, line.board_after(position), nodes)
     _show_stored(found, chosen, plot, json=json)
     if found.problems:
-        say(f"graphsearch: {store} is damaged; only what could be read was counted")
+        say(f"graphsearch: {store} is damaged; only its readable part was counted")
         raise typer.Exit(FAILED)
 
 

@@ -168,7 +168,7 @@ def _since_visit(file: Path, *, top: int, json: bool) -> None:
     if json:
         print_json(found.as_dict())
     elif found.since is None:
-        print(f"{file}: nobody has looked at it before; the next time shows what changed")
+        print(f"{file}: this is its first visit; the next one shows the changes since")
     else:
         changed = f"{count(found.compared, 'position')} compared; changed: {_counted(found.counts, LEAST_CP)}"
         print(f"{file}: since {moment(found.since)} (UTC), {changed}")

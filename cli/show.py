@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    "Print what a graph file knows about a position.",
+    "Print the stored moves and values of a position.",
     "graphsearch show first.graph",
     'graphsearch show first.graph "1. e4 e5" --json',
     views=True,
@@ -29,7 +29,7 @@ def show(
     lines: Lines = 0,
     json: Json = False,
 ) -> None:
-    """Print what a graph file knows about a position: its moves with their lines, imported games, the books
+    """Print the stored data of a position: its moves with their lines, imported games, the books
     that have it, and second opinions. Nothing is searched.
 
     Exit code 1 if the file knows nothing of it.

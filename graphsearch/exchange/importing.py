@@ -193,7 +193,7 @@ def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Ga
             known = tables.begin_source(store, job.kind, file.name, file.digest, job.options)
         report.state = "imported"
         if not job.again and _counts_again(store, file, job):
-            report.notes.append("it was imported before with other options; what is in it counts once more")
+            report.notes.append("it was imported before with other options; its content counts again")
     elif not known.finished:
         report.state = "continued"
     else:

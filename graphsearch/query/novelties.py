@@ -180,7 +180,7 @@ def _begin(
 def _nothing(source: RecordSource, rules: Rules, board: chess.Board | None) -> str:
     where = fen_of(board) if board else "the roots of this book"
     return (
-        f"{source.path} has no {rules.min_games} imported games that go on from {where};"
+        f"{source.path} has no {rules.min_games} imported games that continue from {where};"
         " `graphsearch import` adds games, --min-games asks for fewer"
     )
 

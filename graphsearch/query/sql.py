@@ -303,7 +303,7 @@ class Functions:
 def _reason(error: sqlite3.Error) -> str:
     text = str(error)
     if "not authorized" in text or "prohibited" in text:
-        return f"{text}; only what reads this file is allowed"
+        return f"{text}; only statements that read this file are allowed"
     if text.startswith("no such table"):
         return f"{text}; the table sqlite_master lists all tables and views"
     return text

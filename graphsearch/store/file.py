@@ -57,7 +57,7 @@ def sql_errors(path: Path, doing: str) -> Iterator[None]:
 
 def _advice(text: str) -> str:
     if "full" in text:
-        return "; free some space and continue; what was saved before is safe"
+        return "; free some space and continue; everything saved before is safe"
     if "STRICT" in text:
         return f"; it needs SQLite 3.37 or newer, this Python has {sqlite3.sqlite_version}"
     if "not a database" in text:

@@ -182,7 +182,7 @@ class Memory:
             if self.graph.save_soon():
                 return
         except (StoreError, OSError) as error:
-            self._writer.info(f"ERROR: {_text(error)}. It is tried again; what was found is in memory")
+            self._writer.info(f"ERROR: {_text(error)}. The next save tries again; the results are in memory")
         self._saved_at = time.monotonic()
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ class Searcher:
         try:
             self._search_graph(answer)
         except UnsavedError as error:
-            self._writer.info(f"ERROR: {error}; what was found is in memory")
+            self._writer.info(f"ERROR: {error}; the results are in memory")
         except GraphSearchError as error:
             self._writer.info(f"ERROR: {error_line(error)}")
         except Exception as error:  # a defect must not end a game

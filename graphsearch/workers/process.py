@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
 
-ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
+ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
 
 # a terminal or a service manager sends them to all processes of a group: the search saves and ends, and needs
 # its workers until then

@@ -126,7 +126,7 @@ def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -
         lines = [line for line in done.err.splitlines() if COMPILING not in line]
         assert lines[0].startswith("damaged: ")
         assert "of the entries is damaged: checksum" in lines[0]
-        assert lines[-1] == f"graphsearch: {entries_file} is damaged; only what could be read was counted"
+        assert lines[-1] == f"graphsearch: {entries_file} is damaged; only its readable part was counted"
     assert (done.json["nodes"], len(done.json["problems"])) == (4, 1)
 
 

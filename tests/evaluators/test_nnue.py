@@ -318,7 +318,7 @@ BAD: dict[str, tuple[Callable[[bytes, bytes], bytes], str]] = {
     "with another part": (lambda raw, _: with_word(raw, FEATURES_AT - 4, 1), "a part's hash is 0x00000001"),
     "cut in the rows": (lambda raw, _: raw[:100_000], "ends too early"),
     "cut in the stacks": (lambda raw, _: raw[:-1], "ends too early"),
-    "with more": (lambda raw, _: raw + b"x", "goes on behind its end"),
+    "with more": (lambda raw, _: raw + b"x", "data behind its end"),
     "packed, too large": (
         lambda _, packed: with_word(packed, PACKED_ROWS_AT, 0xFFFFFFFF),
         "of LEB128 cannot be",

@@ -389,7 +389,7 @@ def test_the_same_bytes_count_once_unless_asked_for_again(path: Path) -> None:
     assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
     other = imported(path, THREE, variations=True)
     assert other.state == "imported", "other options take in other counts"
-    assert "with other options; what is in it counts once more" in other.notes[0]
+    assert "with other options; its content counts again" in other.notes[0]
     assert imported(path, THREE, again=True).state == "imported"
     assert moves_of(path, chess.Board())["e4"] == (3, 0, 3, 0, 1)
 

@@ -69,8 +69,8 @@ class Writer:
         if self.log_held:
             raise StoreError(
                 f"{self.store.path}: another program reads an old state of it, which keeps its write-ahead"
-                f" log growing ({LONGEST_LOG_BYTES >> 20} MiB and more); close that program and go on,"
-                " everything before is saved"
+                f" log growing ({LONGEST_LOG_BYTES >> 20} MiB and more); close that program and"
+                " continue; everything before is saved"
             )
 
     def read(self, board: chess.Board) -> NodeRecord | None:

@@ -222,7 +222,7 @@ class _Reader:
         for i in range(STACKS):
             self._stack(architecture, stack_of(weights, i))
         if self._read(1):
-            raise self._bad("it goes on behind its end")
+            raise self._bad("it has data behind its end")
         return Network(architecture, description, self._digest.hexdigest(), weights)
 
     def _header(self) -> tuple[Architecture, str]:

@@ -142,7 +142,7 @@ class Grid:
         while at < len(data):
             count = os.preadv(self._handle, [memoryview(data)[at:]], size * int(begin) + at)
             if not count:
-                raise OSError("a temporary file is shorter than what was written to it")
+                raise OSError("a temporary file is shorter than the data written to it")
             at += count
         return np.frombuffer(data, self._dtype)
 

@@ -176,7 +176,7 @@ class Attempt:
             raise  # it names the file that now has everything of that shard
         except GraphSearchError:
             return "the cluster holds its last save"
-        return "what it had found is saved"
+        return "its results are saved"
 
     # ---------------------------------------------------------- calls
     def _call(self, method: str, *arguments: Any) -> list[Future[Any]]:

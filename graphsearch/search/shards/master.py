@@ -212,7 +212,9 @@ class _ClusterRun:
                     raise StoreError(
                         f"{error}; the search ended, and {self._setup.folder} holds its last save"
                     ) from None
-                self._control.on_loss(f"{error}; all shards go back to the last save, and the search goes on")
+                self._control.on_loss(
+                    f"{error}; all shards return to the last save, and the search continues"
+                )
             except BaseException:
                 self._shards.kill()
                 raise

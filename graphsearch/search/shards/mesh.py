@@ -120,7 +120,7 @@ class Mesh:
         number, theirs = HELLO.unpack(exactly(peer, HELLO.size))
         peer.sendall(self._proof(self._number, theirs))
         if not hmac.compare_digest(exactly(peer, DIGEST_BYTES), self._proof(number, challenge)):
-            raise ShardLostError("what has connected does not know the token of this search")
+            raise ShardLostError("a connection lacks the token of this search")
         return int(number)
 
     def _proof(self, number: int, challenge: bytes) -> bytes:

@@ -152,7 +152,7 @@ class _BlockReader:
         if len(self._bytes) < max(fixed, ends[-1]):
             raise CorruptRecordError("a block is too short")
         if sum(count[layout.MOVES]) != header.codes or sum(count[layout.EDGES]) != header.edges:
-            raise CorruptRecordError("a block does not hold what its header says")
+            raise CorruptRecordError("a block does not match its header")
         columns = [self._bytes[a:b] for a, b in pairwise(ends)]
         return [*columns, self._bytes[ends[-1] :]]
 

@@ -90,7 +90,7 @@ class ClusterStore(ShardedStore):
         """
         self.check_writable()
         if self._is_torn:
-            raise StoreError(f"{self.path}: a save reached some of its files only; open it again to go on")
+            raise StoreError(f"{self.path}: a save reached only some of its files; open it again to continue")
         if self._others is not None:
             raise StoreError(f"{self.path}: a transaction is already open; end it first")
         try:

@@ -106,7 +106,7 @@ def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
     if not path.exists():
         raise StoreError(
             f"{folder}: shard {number}, {path.name}, is missing; restore it, or have it made empty with"
-            f" `graphsearch lab mend {folder}`: what it held is evaluated again"
+            f" `graphsearch lab mend {folder}`: its positions are evaluated again"
         )
     return path
 

@@ -83,7 +83,7 @@ class MergeReport(Problems):
         """Adds positions with contradicting proofs to the problems, and the number of those not listed."""
         total = sum(one.counts.contradictions for one in self.inputs)
         for words in self.examples.contradictions:
-            self.add(f"{fen_of(unpack(words))}: the files prove what cannot both be true; {_KEPT}")
+            self.add(f"{fen_of(unpack(words))}: the files have proofs that contradict each other; {_KEPT}")
         if total > len(self.examples.contradictions):
             self.add(f"{total - len(self.examples.contradictions):,} more positions with such contradictions")
 

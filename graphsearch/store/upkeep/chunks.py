@@ -103,8 +103,8 @@ class DamagedChunk:
         if index.dictionary and not index.is_proved(self, batch, owners[firsts], keys):
             self.lost = self.blocks - self.gone
             self.problems.append(
-                f"{self.name}: its index is damaged; whether its dictionaries are cannot be told, so its"
-                " blocks are left out"
+                f"{self.name}: its index is damaged, and its dictionaries may be too, so its blocks are"
+                " left out"
             )
             return RecordBatch.empty(0, 0, 0)
         self.problems.append(f"{self.name}: its index is damaged, its blocks are not")

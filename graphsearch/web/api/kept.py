@@ -70,7 +70,7 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
     except GraphSearchError as problem:
         task = Task(title=row.title, path=served.path)
         if state not in ENDED:
-            state, error = FAILED, f"it was interrupted, and cannot go on: {problem}"
+            state, error = FAILED, f"it was interrupted and cannot continue: {problem}"
     return QueuedTask(
         row.id, task, request, state, facts=facts, error=error, before=row.seconds, added=row.added
     )

@@ -72,7 +72,7 @@ def unsaved_told() -> Iterator[None]:
     try:
         yield
     except UnsavedError as error:
-        raise GraphSearchError(f"what was found could not be saved: {error}") from error
+        raise GraphSearchError(f"the results could not be saved: {error}") from error
 
 
 def memory_of(graph: Graph) -> Memory:

@@ -303,7 +303,7 @@ class TaskQueue:
         with self._changed:
             if job.state == RUNNING:
                 job.state = STOPPED if job.stopping else FAILED
-                job.error = "" if job.stopping else f"{how}; what was saved before is in the file"
+                job.error = "" if job.stopping else f"{how}; everything saved before is in the file"
             elif job.state == DONE and job.stopping:
                 job.state = STOPPED
             self._end(job, lane)

@@ -144,7 +144,7 @@ def _merge(task: MergeTask, requests: Requests, send: SendProgress) -> dict[str,
 
     def show(now: MergeProgress) -> None:
         if requests.stop.is_set():
-            raise GraphSearchError("stopped; what was merged so far is sound, merge again to finish it")
+            raise GraphSearchError("stopped; the part merged so far is sound; merge again to finish it")
         pace.show(now.done, now.total, now.stage)
 
     wanted = Wanted(ram_bytes=task.ram_bytes)

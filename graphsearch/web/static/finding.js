@@ -15,7 +15,7 @@ const QUESTIONS = {
       ["side", "To move", ["", "w", "b"]], ["pieces", "Pieces", "P<=4, q=0 or KRPkrp"], ["book", "In the book"], ["in_games", "In games", ["", "yes"]], ["limit", "Rows"]],
     ask: (given) => ask("find", given),
     rows: (found) => [["Line", "ECO", "Score", "Best", "Visits", "Proven", "Ply"], found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position), row.ply])],
-    note: (found) => (found.complete ? "" : "The file is large; this is what was found in 20 seconds."),
+    note: (found) => (found.complete ? "" : "The file is large; these are the results of 20 seconds."),
   },
   transpositions: {
     title: "Positions with the most ways in",

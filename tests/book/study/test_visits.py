@@ -95,7 +95,7 @@ def test_numbers_that_are_kept_elsewhere_are_compared(graph: Path, tmp_path: Pat
 
 def test_the_command_says_what_changed_and_counts_as_a_visit(cli: Cli, small_graph: Path) -> None:
     first = cli("diff", small_graph, "--since", "visit")
-    assert "nobody has looked at it before" in first.out
+    assert "this is its first visit" in first.out
     with changing(small_graph) as connection:
         connection.execute("UPDATE visit SET ended = '2024-02-28T23:50:00+00:00'")
         connection.execute(

@@ -93,7 +93,7 @@ def test_an_evaluator_that_fails_ends_the_search_saved_and_no_evaluation_is_paid
     paid = [Mortal(batches), HashEvaluator(), HashEvaluator(), HashEvaluator()]
     parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
     use(monkeypatch, ThreadLauncher(), *paid)
-    line = r"^the engine has died; the search ended, and what it had found is saved \(shard \d on .*, process"
+    line = r"^the engine has died; the search ended, and its results are saved \(shard \d on .*, process"
     with pytest.raises(EvaluatorError, match=line):
         search(folder, 2000)
     assert verify(folder).ok
@@ -201,7 +201,7 @@ MESSAGES = {
     "a header of zeros": (
         bytes(HEADER),
         False,
-        r"^shard 1 sent a message that is not of step .* is saved",
+        r"^shard 1 sent a message that is not of step .* are saved",
     ),
     "text": (b"GET / HTTP/1.1\r\n" * 8, False, r"^shard 1 is lost: it sends \d+ words at once"),
     "half a header": (bytes(HEADER // 2), True, r"^shard 1 is lost: it has closed the connection"),

@@ -97,9 +97,7 @@ class Mortal(HashEvaluator):
 def test_an_evaluator_that_fails_ends_the_search_saved(lone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paid = [Mortal(), HashEvaluator()]
     use(monkeypatch, ThreadLauncher(), *paid)
-    with pytest.raises(
-        EvaluatorError, match=r"^the engine has died; .* what it had found is saved \(shard 0 on"
-    ):
+    with pytest.raises(EvaluatorError, match=r"^the engine has died; .* its results are saved \(shard 0 on"):
         master.analyze(lone, job_of(2000))
     assert len(records_of(files_of(lone))) >= len(paid[0].asked) > 0
     assert master.analyze(lone, job_of(500)).result.stop_reason == "visits"

@@ -156,12 +156,11 @@ class _Growth:
         self.skipped = 0
 
     def _open(self, line: int) -> None:
-        if self.at == START:
+        self.before.append((self.at, self.board))
+        if self.at == START or self.opens:
             self.tell(line, "a variation without a move before it")
-            self.before.append((self.at, self.board))
             self.cut = 1
             return
-        self.before.append((self.at, self.board))
         self.board = self.board.copy(stack=1)
         self.board.pop()
         self.at = self.game.moves[self.at - 1].parent

@@ -102,6 +102,11 @@ def test_headers_with_quotes_come_back() -> None:
         ("1. e4 (1. Ke8 e5) 1... e5 *", "1. e4 e5 *", ("illegal san: 'Ke8'",)),
         ("1. e4 $256 e5 $12345 $3 *", "1. e4 e5 $3 *", ("$256 is no glyph", "passed over '$12345'")),
         ("(1. d4) 1. e4 *", "1. e4 *", ("a variation without a move before it",)),
+        (
+            "1. e4 e5 ((1... c5) 1... d5) 2. d4 *",
+            "1. e4 e5 ( 1... d5 ) 2. d4 *",
+            ("a variation without a move before it; 1 more",),
+        ),
         ("1. e4 foo e5 *", "1. e4 e5 *", ("passed over 'foo'",)),
         ("1. e4 {no end", "1. e4 { no end } *", ("a comment that does not end",)),
         ('[FEN "x"]\n\n1. e4 *', "*", ("no move is kept",)),

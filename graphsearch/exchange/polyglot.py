@@ -61,16 +61,20 @@ def fitted(
     """Returns weights in 16 bits: unchanged, or scaled if the largest of their position does not fit.
 
     Args:
-      largest: largest weight in each move's position. fill: always scale the largest to 65,535.
+      largest: largest weight in each move's position; if positive, it stays at least 1.
+      fill: always scale the largest to 65,535.
 
     >>> fitted(np.array([3.0, 1.0]), np.array([3, 3])).tolist()
     [3, 1]
     >>> fitted(np.array([131070.0, 2.0, 1.0]), np.array([131070] * 3)).tolist()
     [65535, 1, 0]
+    >>> fitted(np.array([0.3, 0.1]), np.array([0.3, 0.3])).tolist()
+    [1, 0]
     """
     scales = (largest > MAX_WEIGHT) | fill
     factor = np.where(scales, MAX_WEIGHT / np.where(largest > 0, largest, 1.0), 1.0)
-    return np.floor(weights * factor + HALF - SLIGHTLY).astype(np.int64)
+    found = np.floor(weights * factor + HALF - SLIGHTLY).astype(np.int64)
+    return np.asarray(np.maximum(found, (weights == largest) & (weights > 0)), np.int64)
 
 
 def written_move(raw: int) -> chess.Move | None:

@@ -83,7 +83,6 @@ class Found:
     Attributes:
       visits: by move. root: its record, if the search is in this process. cpu: seconds.
       counts: `new_visits`, `catch_ups` and `waves`, where known.
-      below: visits added below the reply of the head start.
     """
 
     move: str
@@ -93,7 +92,6 @@ class Found:
     visits: Mapping[str, float]
     counts: Mapping[str, float]
     root: NodeRecord | None = None
-    below: float | None = None
 
 
 class Remembering(Evaluator):
@@ -127,15 +125,12 @@ class Remembering(Evaluator):
 class Inside:
     """Searches in this process, each in a new graph; `remembered`: the evaluators that variants share."""
 
-    def __init__(
-        self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering], head_start: int
-    ) -> None:
-        made = create(variant.spec)
-        self._evaluator = (
-            remembered.setdefault(variant.spec, Remembering(made)) if made.kernel_kind == EXTERNAL else made
-        )
+    def __init__(self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering]) -> None:
+        self._evaluator = create(variant.spec)
+        if self._evaluator.kernel_kind == EXTERNAL:
+            self._evaluator = remembered.setdefault(variant.spec, Remembering(self._evaluator))
         self._params = SearchParams.from_options(variant.params)
-        self._shards, self._head_start, self._wall = variant.shards, head_start, variant.wall
+        self._shards, self._wall = variant.shards, variant.wall
 
     def search(self, case: Case, evaluations: int) -> Found:
         """Returns the result of a search of `evaluations` evaluations."""
@@ -145,15 +140,13 @@ class Inside:
         if self._shards:
             return self._over_shards(case, limits)
         with Graph.open(None, evaluator=self._evaluator) as graph:
-            reply = self._search_reply(graph, case, evaluations) if self._head_start else None
-            had = _visits_of(graph, reply)
-            waves, began = int(graph.arena.counters[arena_kernel.WAVES]), time.process_time()
+            began = time.process_time()
             result = analyze(graph, case.board, limits, self._params)
             cpu = time.process_time() - began
             counts = {
                 "new_visits": result.new_visits,
                 "catch_ups": result.catch_ups,
-                "waves": int(graph.arena.counters[arena_kernel.WAVES]) - waves,
+                "waves": int(graph.arena.counters[arena_kernel.WAVES]),
             }
             return Found(
                 move=result.bestmove.uci() if result.bestmove else "",
@@ -163,26 +156,15 @@ class Inside:
                 visits=_by_move(result.node),
                 counts=counts,
                 root=graph.read(case.board),
-                below=_visits_of(graph, reply) - had if reply else None,
             )
-
-    def _search_reply(self, graph: Graph, case: Case, evaluations: int) -> chess.Board:
-        """Searches the reply with the highest prior, for `head_start` times the evaluations."""
-        first = analyze(graph, case.board, Limits(visits=1)).node.moves
-        reply = case.board.copy()
-        reply.push(max(first, key=lambda move: move.p).move)
-        most = self._head_start * evaluations
-        analyze(graph, reply, Limits(evaluations=most, visits=MOST_VISITS * most))
-        return reply
 
     def _over_shards(self, case: Case, limits: Limits) -> Found:
         """Returns the result of a search by shards, which have no files and take turns."""
         shards, owners, began = self._shards, even_owners(self._shards), time.process_time()
         with ExitStack() as stack:
             graphs = [stack.enter_context(Graph.open(None, evaluator=self._evaluator)) for _ in range(shards)]
-            search_together(
-                graphs, SearchJob(board=case.board, limits=limits, params=self._params), Save(run=0)
-            )
+            job = SearchJob(board=case.board, limits=limits, params=self._params)
+            search_together(graphs, job, Save(run=0))
 
             def read(board: chess.Board) -> NodeRecord | None:
                 return graphs[owner_of(board, owners)].read(board)
@@ -242,8 +224,3 @@ class UciEngine:
 
 def _by_move(node: NodeView) -> dict[str, float]:
     return {move.move.uci(): float(move.n) for move in node.moves}
-
-
-def _visits_of(graph: Graph, board: chess.Board | None) -> int:
-    record = graph.read(board) if board else None
-    return record.visits if record else 0

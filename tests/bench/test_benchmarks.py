@@ -82,10 +82,6 @@ def check_batches(rows: list[Row]) -> None:
         assert row["regret_less"] == pytest.approx(row["regret"] - base["regret"])
 
 
-def check_shards(rows: list[Row]) -> None:
-    assert [row["equal"] for row in rows] == [1.0] * 4, "the records of one process, bit for bit"
-
-
 def check_pairs(rows: list[Row]) -> None:
     assert [row["variant"] for row in rows] == [
         "builtin",
@@ -154,7 +150,6 @@ PAIRS = "builtin 'policy=builtin value=uniform' 'policy=uniform value=builtin' u
 QUICK: list[tuple[str, str, Check]] = [
     ("filling", "--nodes 100 --batch 1 8 128 --roots 1", check_filling),
     ("quality", "--evaluations 60 --reference {reference}", check_batches),
-    ("quality", "--preset shards --evaluations 60 --positions 1", check_shards),
     ("quality", f"--evaluations 60 --reference {{won}} --variant {PAIRS}", check_pairs),
     ("explorer", "--store {graph} --clicks 2", check_rows),
     ("mates", "--file {mates} --check", check_mates),

@@ -17,7 +17,6 @@ PRESETS = {  # variants of one evaluator; the first is the base
     "gatherers": ["MinibatchSize=1", *(f"MinibatchSize=256 Gather={name}" for name in GATHERERS)],
     "catch-up": [f"MinibatchSize=16 CatchUpRatio={ratio}" for ratio in (1, 1.25, 1.5, 2, 3, 5, "inf")],
     "overlap": [f"MinibatchSize=64 Overlap={n}" for n in (0, 1)],
-    "shards": [f"MinibatchSize=256 Overlap=0{more}" for more in ("", " shards=1", " shards=2", " shards=8")],
     "evaluator": [""],
 }
 
@@ -39,15 +38,14 @@ def quality(
     kind: str = "",
     evaluations: tuple[int, ...] = (400,),
 ) -> Iterator[Row]:
-    """What variants of a search find at equal evaluations: batches, gatherers, evaluators, shards, engines.
+    """What variants of a search find at equal evaluations: batches, gatherers, evaluators, engines.
 
     Each position is searched from nothing by every variant. The first one is the base.
 
       --variant   TEXT ...: an evaluator, its options and those of the search, such as
-                  "builtin MinibatchSize=256", "policy=builtin value=uci:stockfish", "builtin shards=4",
+                  "builtin MinibatchSize=256", "policy=builtin value=uci:stockfish",
                   "builtin threads=2 wall=1" (a second by the clock), "engine=lc0 WeightsFile=net.pb.gz"
-      --preset    without --variant: batches, gatherers, catch-up, overlap, shards or evaluator, with each
-                  --evaluator
+      --preset    without --variant: batches, gatherers, catch-up, overlap or evaluator, with each --evaluator
       --reference  positions; without it those of games that the built-in evaluator plays
       --half      tune or report: half of the reference, games whole. Choose on one, report on the other
       --kind      open or decided: positions of the reference below or from |win - loss| = .9 on

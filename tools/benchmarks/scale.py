@@ -164,7 +164,7 @@ class Files:
         us = {f"{name}us": 1e6 * (found[f"{name}s"] - start[f"{name}s"]) / units for name in ("", "cpu_")}
         return {
             "unit": unit,
-            **{name: max(0.0, value) for name, value in us.items()},
+            **us,
             "written_bytes": found["written"] / units,
             "peak_mb": found["peak"] / 1e6,
             "log_mb": found["log"] / 1e6,

@@ -142,7 +142,7 @@ def check_exports(rows: list[Row]) -> None:
 
 
 def check_aims(rows: list[Row]) -> None:
-    assert len(rows) == 3 + 3 + 5 + 2
+    assert len(rows) == 4 + 3 + 5 + 2
     assert all(row["value"] is not None and ("at_most" in row) != ("at_least" in row) for row in rows)
 
 

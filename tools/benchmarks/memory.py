@@ -153,9 +153,11 @@ class _Watched:
 
     def search(self, graph: Graph, wave: int) -> None:
         """Searches; raises SystemExit if the search ends by itself."""
-        params, looks = SearchParams(minibatch_size=wave), {"on_progress": self._step, "interval": 0.0}
+        params = SearchParams(minibatch_size=wave)
         began = time.perf_counter()
-        found = analyze(graph, chess.Board(), None, params, stop=self._stop, **looks)
+        found = analyze(
+            graph, chess.Board(), None, params, on_progress=self._step, interval=0.0, stop=self._stop
+        )
         self.seconds = time.perf_counter() - began
         if not self._stop.is_set():
             raise SystemExit(f"a search ended by {found.stop_reason}")

@@ -84,11 +84,13 @@ def read_named(arrays: Any, name: str, form: Any) -> Any:
 
 def write_named(path: Path, networks: dict[str, Any], **texts: Any) -> None:
     """Writes networks and JSON to an `.npz` file, which appears whole or not at all."""
-    arrays = {f"{name}.{part}": a for name, net in networks.items() for part, a in net._asdict().items()}
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        np.savez(file, **arrays, **{name: np.array(json.dumps(text)) for name, text in texts.items()})
-    part.replace(path)
+    arrays: dict[str, Any] = {name: np.array(json.dumps(text)) for name, text in texts.items()}
+    for name, network in networks.items():
+        arrays |= {f"{name}.{part}": array for part, array in network._asdict().items()}
+    new = path.with_suffix(".part")
+    with new.open("wb") as file:
+        np.savez(file, **arrays)
+    new.replace(path)
 
 
 def say(text: str) -> None:

@@ -1,12 +1,8 @@
-"""Writes docs/commands.md from the commands themselves; `--check` only compares.
-
-python tools/command_reference.py [--check]
-"""
+"""Writes docs/commands.md from the commands themselves: `python tools/command_reference.py`."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,16 +51,5 @@ def leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from leaves(f"{path} {name}", child)
 
 
-def main() -> int:
-    """Returns 0, or 1 if `--check` finds the page stale."""
-    new = reference()
-    if "--check" in sys.argv[1:]:
-        stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != new
-        print(f"docs/{PAGE.name} is {'stale' if stale else 'up to date'}")
-        return int(stale)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(reference(), encoding="utf-8")

@@ -2,8 +2,8 @@
 
     python -m tools.fit_network --labels labels.jsonl --network stockfish
 
-Labels are made by `tools.label_positions`. One stretch of positions in two is held out; its figures are
-printed. The numbers are written to `graphsearch/evaluators/nnue/fitted.json`.
+Labels are made by `tools.judge_positions`. One stretch of positions in two is held out of the fit of the
+priors; its figures are printed. The numbers are written to `graphsearch/evaluators/nnue/fitted.json`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,15 @@ from graphsearch.evaluators.nnue import value_map_kernel as kmap
 from graphsearch.evaluators.nnue.evaluator import FITTED, prepared
 from graphsearch.evaluators.nnue.layout import MAP_TERMS, SCALAR_UNIT
 from graphsearch.evaluators.nnue.program import network_of
+from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.tables import load_tables
-from tools.evaluation_data import F64, Positions, all_moves, policy_target, read_labels, sigmoid
+from graphsearch.query.steps import uci_of
+from tools.benchmarks.positions import Case, read_reference
+from tools.training.judge import F64, policy_target
 
 POLICY = layout.FITTED_NUMBERS - layout.POLICY_AT
-STRETCH = 200  # neighbours come from one game
+STRETCH = 25  # positions; neighbours come from one game
 MAP_PULL = 1e-4  # weight of the squared exponents of the value map
 Q_WEIGHT = 1.0  # of the squared error of Q beside the cross-entropy
 
@@ -53,13 +57,17 @@ def trace(
             one[layout.POLICY_AT + k] = 0
 
 
-def traced(positions: Positions, weights: NDArray[np.int64]) -> tuple[NDArray[np.int64], F64, Any, Any]:
-    """Returns scores `[B]`, what the numbers add `[M, POLICY]`, offsets and moves."""
-    offsets, moves = all_moves(positions.words)
-    best, parts = np.zeros(len(offsets) - 1, np.int64), np.zeros((len(moves), POLICY))
+def traced(batch: PositionBatch, weights: NDArray[np.int64]) -> tuple[NDArray[np.int64], F64]:
+    """Returns scores `[B]`, and what the numbers add `[M, POLICY]`."""
+    best, parts = np.zeros(len(batch), np.int64), np.zeros((len(batch.moves), POLICY))
     scratch = np.zeros(kevaluation.scratch_words(int(weights[layout.WIDTH])), np.uint64)
-    trace(load_tables(), weights, positions.words, moves, offsets, best, parts, scratch)
-    return best, parts, offsets, moves
+    trace(load_tables(), weights, batch.words.ravel(), batch.moves, batch.offsets, best, parts, scratch)
+    return best, parts
+
+
+def sigmoid(x: F64) -> F64:
+    """Returns the logistic function."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -40, 40))))
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -93,13 +101,13 @@ def wdl_gradient(pawns: F64, terms: F64, wdl: F64, value_map: F64) -> tuple[floa
     return float(loss.mean()), (by_x - by_y) / b, np.concatenate([by_a @ terms, by_b @ terms]) / len(a)
 
 
-def map_numbers(positions: Positions, best: NDArray[np.int64]) -> NDArray[np.int64]:
+def map_numbers(batch: PositionBatch, best: NDArray[np.int64], wdl: F64) -> NDArray[np.int64]:
     """Returns the numbers of the value map that fits some scores best, in millionths."""
     terms, unit = np.zeros((len(best), MAP_TERMS)), np.zeros(MAP_TERMS, np.int64)
-    trace_map(unit, positions.words, best, terms)
+    trace_map(unit, batch.words.ravel(), best, terms)
 
     def loss(numbers: F64) -> tuple[float, F64]:
-        value, by_score, by_map = wdl_gradient(best * 0.001 * numbers[0], terms, positions.wdl, numbers[1:])
+        value, by_score, by_map = wdl_gradient(best * 0.001 * numbers[0], terms, wdl, numbers[1:])
         pull = MAP_PULL * numbers[1:]
         factor = float((by_score * best).mean()) * 0.001
         return value + float(pull @ numbers[1:]), np.concatenate([[factor], by_map + 2 * pull])
@@ -122,12 +130,14 @@ def policy_loss(numbers: F64, parts: F64, target: F64, offsets: NDArray[np.int64
     return loss, np.asarray((prior - target) @ parts / len(sizes))
 
 
-def fit_policy(positions: Positions, weights: NDArray[np.int64], temperature: float) -> NDArray[np.int64]:
+def fit_policy(
+    cases: Sequence[Case], batch: PositionBatch, parts: F64, temperature: float
+) -> NDArray[np.int64]:
     """Returns the numbers of the priors; prints the cross-entropy of both halves."""
-    _, parts, offsets, moves = traced(positions, weights)
-    spans = zip(offsets[:-1], offsets[1:], positions.scores, strict=True)
-    target = np.concatenate([policy_target(s or {}, moves[a:b], temperature) for a, b, s in spans])
-    held = np.arange(len(offsets) - 1) // (STRETCH // 8) % 2 == 1
+    offsets, names = batch.offsets, [uci_of(int(move)) for move in batch.moves]
+    spans = zip(cases, offsets[:-1], offsets[1:], strict=True)
+    target = np.concatenate([policy_target(case.worth, names[a:b], temperature) for case, a, b in spans])
+    held = np.arange(len(batch)) // STRETCH % 2 == 1
     shown: list[float] = []
     for mask in (~held, held):
         rows = np.repeat(mask, np.diff(offsets))
@@ -140,22 +150,20 @@ def fit_policy(positions: Positions, weights: NDArray[np.int64], temperature: fl
     return np.asarray(np.rint(found / SCALAR_UNIT), np.int64)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the command line's parser."""
-    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    out.add_argument("--labels", type=Path, required=True, help="labels file of tools.label_positions")
-    out.add_argument("--network", required=True, help=".nnue file, or a program that has one")
-    out.add_argument("--temperature", type=float, default=0.04, help="of the policy target, in Q")
-    return out
-
-
 def main() -> int:
     """Fits and writes the numbers; returns the exit code."""
-    options = parser().parse_args()
-    positions, weights = read_labels(options.labels), prepared(network_of(options.network))
-    best = traced(positions, weights)[0]
-    fitted = [map_numbers(positions, best)]
-    fitted.append(fit_policy(positions.where(positions.labelled()), weights, options.temperature))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--labels", type=Path, required=True, help="file of tools.judge_positions")
+    parser.add_argument("--network", required=True, help=".nnue file, or a program that has one")
+    parser.add_argument("--temperature", type=float, default=0.04, help="of the policy target, in Q")
+    options = parser.parse_args()
+    cases, weights = read_reference(options.labels), prepared(network_of(options.network))
+    batch = PositionBatch.from_boards([case.board for case in cases])
+    best, parts = traced(batch, weights)
+    fitted = [map_numbers(batch, best, np.array([case.wdl for case in cases], np.float64))]
+    fitted.append(fit_policy(cases, batch, parts, options.temperature))
     about = f"made by tools/fit_network.py from {len(best)} positions"
     found = json.loads(FITTED.read_text()) | {"about": about, "numbers": np.concatenate(fitted).tolist()}
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]

@@ -148,13 +148,9 @@ def play(game: Game, players: Mapping[bool, Player], control: TimeControl, most_
 def _move(game: Game, player: Player, control: TimeControl, key: object) -> None:
     """Has one player move, on its clock."""
     turn = game.board.turn
-    limit = chess.engine.Limit(
-        white_clock=game.clocks[chess.WHITE],
-        black_clock=game.clocks[chess.BLACK],
-        white_inc=control.increment,
-        black_inc=control.increment,
-    )
-    engine = player.engine()
+    white, black = game.clocks[chess.WHITE], game.clocks[chess.BLACK]
+    more, engine = control.increment, player.engine()
+    limit = chess.engine.Limit(white_clock=white, black_clock=black, white_inc=more, black_inc=more)
     begin = time.monotonic()
     try:
         move = engine.play(game.board, limit, game=key).move
@@ -257,10 +253,9 @@ def pgn_of(game: Game, number: int, control: TimeControl, names: Mapping[bool, s
         TimeControl=f"{control.base:g}+{control.increment:g}",
         Termination=game.ending,
     )
-    book = len(game.board.move_stack) - len(game.times[: len(game.board.move_stack)])
-    for ply, child in enumerate(root.mainline()):
-        if ply >= book and ply - book < len(game.times):
-            child.comment = f"{game.times[ply - book]:.3f}s"
+    played = list(root.mainline())[len(game.opening.split()) :]
+    for child, seconds in zip(played, game.times, strict=False):
+        child.comment = f"{seconds:.3f}s"
     return f"{root}\n\n"
 
 
@@ -268,13 +263,12 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line's parser."""
     out = argparse.ArgumentParser(description="Play games between graphsearch uci and another UCI engine.")
     found = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
-    out.add_argument("--games", type=_positive, default=2, help="how many (default: 2)")
+    out.add_argument("--games", type=int, default=2, help="how many (default: 2)")
     out.add_argument("--tc", type=TimeControl.read, default=TimeControl(10, 0.1), help="default: 10+0.1")
     out.add_argument("--engine", default=found, help="the opponent's command (default: stockfish)")
-    out.add_argument("--engine-option", type=_option, action="append", default=[], metavar="NAME=VALUE")
-    out.add_argument(
-        "--option", type=_option, action="append", default=[], metavar="NAME=VALUE", help="of graphsearch"
-    )
+    for name, whose in (("--engine-option", "the opponent"), ("--option", "graphsearch")):
+        metavar, text = "NAME=VALUE", f"of {whose}"
+        out.add_argument(name, type=_option, action="append", default=[], metavar=metavar, help=text)
     out.add_argument("--openings", type=Path, help="a PGN file (default: ten openings of its own)")
     out.add_argument("--opening-plies", type=int, default=8, help="of that file's games (default: 8)")
     out.add_argument("--max-plies", type=int, default=600, help="longer games are broken off")
@@ -284,12 +278,6 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--pgn", type=Path, help="append the games to this file")
     out.add_argument("--json", action="store_true", help="print the score as JSON")
     return out
-
-
-def _positive(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError(f"{text} is not above 0")
-    return int(text)
 
 
 def _option(text: str) -> str:
@@ -310,15 +298,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if given.pgn:
             given.pgn.open("a", encoding="utf-8").close()  # before anything is played
-        rounds = match(
-            ours,
-            theirs,
-            given.tc,
-            cycle(openings_of(given.openings, given.opening_plies)),
-            given.games,
-            given.max_plies,
-        )
-        for game in rounds:
+        openings = cycle(openings_of(given.openings, given.opening_plies))
+        for game in match(ours, theirs, given.tc, openings, given.games, given.max_plies):
             games.append(game)
             _tell(game, len(games), given, theirs)
             if given.sprt and abs(given.sprt.ratio(points_of(games))) >= SURE:
@@ -362,8 +343,8 @@ def _as_dict(score: Score, games: list[Game], given: argparse.Namespace) -> dict
 
 
 def _clocks(game: Game) -> dict[str, float]:
-    ours = game.clocks[game.ours_is_white]
-    return {"ours": round(ours, 3), "theirs": round(game.clocks[not game.ours_is_white], 3)}
+    sides = {"ours": game.ours_is_white, "theirs": not game.ours_is_white}
+    return {name: round(game.clocks[side], 3) for name, side in sides.items()}
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from graphsearch.evaluators.nnue.file import ARCHITECTURES
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
-from tools.training import distil, groups_learning, quiet, value_learning
+from tools.training import distil, groups_learning, train, value_learning
 from tools.training.__main__ import main
 from tools.training.distil import Groups, Table, beginnings_of
 from tools.training.groups_kernel import LEAST_MEMBERS, MOST_MEMBERS
@@ -48,7 +48,7 @@ def members_of(network: str) -> dict[str, Any]:
     groups, weights = dealt(network)
     again, _ = dealt(network)
     words = np.pad(groups.members["words"], ((0, 0), (0, 1)))
-    alone = quiet.scores_of(words, weights, quiet.STATIC) * 361 // 1000
+    alone = train.scores_of(words, weights, train.STATIC) * 361 // 1000
     return {
         "sizes": np.diff(groups.begins).tolist(),
         "labels": groups.members["score"].tolist(),
@@ -74,14 +74,14 @@ def slopes(network: str) -> dict[str, Any]:
     for array in (net.first, net.last):
         array[:] = rng.uniform(-0.3, 0.3, array.shape)
     alone, shared, whole, unused = (type(net)(*(np.zeros_like(array) for array in net)) for _ in range(4))
-    value_learning.pass_batch(tables, groups.members, members, net, alone, True, False)
+    value_learning.pass_batch(tables, groups.members, members, net, alone, True)
     groups_learning.EVENNESS = 0.0
     pass_groups(tables, *groups, net, shared, every, True, 0.0)
     groups_learning.EVENNESS = 1.0
     pass_groups(tables, *groups, net, whole, every, True, SHARE)
 
     def loss() -> float:
-        plain = value_learning.pass_batch(tables, groups.members, members, net, unused, False, False)
+        plain = value_learning.pass_batch(tables, groups.members, members, net, unused, False)
         together = pass_groups(tables, *groups, net, unused, every, False, SHARE)
         return float(plain[0] + together[1] + together[5])
 
@@ -112,7 +112,7 @@ def learned(state: str, learning: str, network: str) -> list[list[int]]:
     State.new((8, 8), 3).write(Path(state))
     words = ["distil", state, learning, "--evaluator", f"nnue:{network}", "--groups", "1", "--threads", "1"]
     kept = []
-    for more in (["--samples", "1", "--cool", "0"], ["--samples", "30", "--again", "1"]):
+    for more in (["--samples", "1", "--cool", "0"], ["--samples", "30"]):
         assert main([*words, *more]) == 0
         with np.load(learning) as arrays:
             numbers = json.loads(str(arrays["numbers"]))

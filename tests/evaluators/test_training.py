@@ -13,7 +13,6 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.evaluators.builtin.layout import BOARD_FEATURES, KING_BUCKETS, THREATS_AT
 from graphsearch.evaluators.builtin.weights import read_networks
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue.file import ARCHITECTURES
@@ -21,7 +20,7 @@ from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
-from tools.training import games_kernel, learning, make, policy_learning, quiet, train, value_learning
+from tools.training import games_kernel, learning, make, policy_learning, train, value_learning
 from tools.training.__main__ import main
 from tools.training.make import random_endgame, starts
 from tools.training.records import IN_CHECK, PLAYED, RECORD, UNKNOWN, hashes, read_shard, write_shard
@@ -71,9 +70,7 @@ def slopes(path: str) -> list[tuple[str, float, float]]:
     value = value_learning.new_network(8, rng)
     for array in (value.first, value.last):
         array[:] = rng.uniform(-0.3, 0.3, array.shape)
-    for shared in (False, True):
-        one_pass = partial(value_learning.pass_batch, tables, records, every)
-        compare(value, lambda *given, one_pass=one_pass, shared=shared: one_pass(*given, shared))
+    compare(value, partial(value_learning.pass_batch, tables, records, every))
     policy = policy_learning.new_network(8, rng)
     compare(policy, partial(policy_learning.pass_lessons, lessons, every))
     return found
@@ -99,7 +96,7 @@ class Plain(NamedTuple):
 def trained(state: str, small: str, plain: str, by_an_engine: str) -> None:
     """Trains both networks, and a policy that is too narrow to be packed."""
     for words in (
-        [state, "value", plain, "--shared", "--widths", "64", "64"],
+        [state, "value", plain, "--widths", "64", "64"],
         [state, "policy", by_an_engine],
         [small, "policy", plain, "--widths", "8", "8"],
     ):
@@ -117,15 +114,10 @@ def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> No
     networks = read_networks(out.read_bytes(), "it")
     assert networks.widths == (64, 64)
     stages = networks.card["stages"]
-    assert [(stage["name"], stage["shared_buckets"]) for stage in stages] == [
-        ("value", True),
-        ("policy", False),
-    ]
+    assert [stage["name"] for stage in stages] == ["value", "policy"]
     assert [stage["name"] for stage in State.read(small).stages] == ["policy"]
     (taught_by,) = hashes([plain])
     assert list(stages[0]["sets"][0].values()) == list(taught_by)
-    rows = networks.arrays["value_rows"][:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)
-    assert (rows == rows[0]).all()
 
 
 def test_a_blend_keeps_a_share_of_what_a_stage_has_changed() -> None:
@@ -188,9 +180,9 @@ def test_a_game_has_a_value_for_every_move_of_what_was_played(tmp_path: Path) ->
 def quiet_ones(network: str, path: str) -> list[tuple[str, int, int]]:
     """Returns each quiet position of a shard with its label and the network's word alone."""
     evaluator: Any = create(f"nnue:{network}")
-    found = quiet.quiet_of(read_shard(Path(path))[0], evaluator.weights, 2)
+    found = train.quiet_of(read_shard(Path(path))[0], evaluator.weights, 2)
     words = np.pad(found["words"], ((0, 0), (0, 1)))
-    alone = quiet.scores_of(words, evaluator.weights, quiet.STATIC)
+    alone = train.scores_of(words, evaluator.weights, train.STATIC)
     return [
         (unpack([*words_of, 0]).board_fen(), int(label), int(score) * 361 // 1000)
         for words_of, label, score in zip(found["words"].tolist(), found["score"], alone, strict=True)

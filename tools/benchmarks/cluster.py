@@ -15,13 +15,13 @@ from graphsearch.search.job import SearchJob
 from graphsearch.search.shards import master, warm
 from graphsearch.search.shards.master import ClusterSearch
 
-from .growing import SHARD_PHASES
 from .harness import Row, benchmark
+
+PHASES = ("passing", "admitting", "evaluating", "backing", "waiting")
 
 
 @benchmark(
-    "evaluator",
-    "shards",
+    *("evaluator", "shards"),
     across="shards",
     compare=("visits_per_s", "busiest_cpu_s", "cpu_s"),
 )
@@ -42,19 +42,18 @@ def cluster(
     of a shard; bytes are those of messages for each visit and level.
     """
     params = SearchParams(minibatch_size=batch, overlap=overlap)
-    warm.compile_kernels(create(EvaluatorSpec(evaluator="uniform")))
-    for _ in range(rounds):
-        for name in evaluator:
-            spec = EvaluatorSpec(evaluator=name, options=(("threads", "1"),) if name != "uniform" else ())
-            with tempfile.TemporaryDirectory() as folder:
-                alone = _alone(Path(folder) / "one.graph", spec, visits, params)
-                yield {"evaluator": name, "shards": 0} | alone
-                for count in shards:
-                    target = Path(folder) / f"{count}.cluster"
-                    job = SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=params)
-                    found = master.analyze(target, job, evaluator=spec, shards=count, pool=pool)
-                    same = found.result.new_visits == alone["visits"] and found.result.nodes == alone["nodes"]
-                    yield {"evaluator": name, "shards": count} | _figures(found) | {"equal": same}
+    job = SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=params)
+    warm.compile_kernels(create("uniform"))
+    for name in evaluator * rounds:
+        spec = EvaluatorSpec(evaluator=name, options=(("threads", "1"),) if name != "uniform" else ())
+        with tempfile.TemporaryDirectory() as folder:
+            alone = _alone(Path(folder) / "one.graph", spec, visits, params)
+            yield {"evaluator": name, "shards": 0} | alone
+            for count in shards:
+                target = Path(folder) / f"{count}.cluster"
+                found = _figures(master.analyze(target, job, evaluator=spec, shards=count, pool=pool))
+                same = all(found[key] == alone[key] for key in ("visits", "nodes"))
+                yield {"evaluator": name, "shards": count} | found | {"equal": same}
 
 
 def _alone(path: Path, spec: EvaluatorSpec, visits: int, params: SearchParams) -> Row:
@@ -65,34 +64,28 @@ def _alone(path: Path, spec: EvaluatorSpec, visits: int, params: SearchParams) -
         cpu, began = time.process_time(), time.monotonic()
         result = analyze(graph, chess.Board(), Limits(visits=visits - root.visits), params)
         seconds, spent = time.monotonic() - began, time.process_time() - cpu
+    return _row(result.visits, result.nodes, 1 + result.evaluations, seconds, [spent])
+
+
+def _row(visits: int, nodes: int, evaluations: int, seconds: float, cpu: list[float]) -> Row:
     return {
-        "visits": result.visits,
-        "nodes": result.nodes,
-        "evaluations": 1 + result.evaluations,
+        "visits": visits,
+        "nodes": nodes,
+        "evaluations": evaluations,
         "seconds": seconds,
-        "visits_per_s": result.visits / seconds,
-        "busiest_cpu_s": spent,
-        "cpu_s": spent,
+        "visits_per_s": visits / seconds,
+        "busiest_cpu_s": max(cpu),
+        "cpu_s": sum(cpu),
     }
 
 
 def _figures(found: ClusterSearch) -> Row:
-    parts = found.shards
-    seconds, cpu = max(shard.seconds for shard in parts), [shard.cpu_seconds for shard in parts]
-    levels = max(1, sum(shard.traffic.visit_levels for shard in parts))
-    return {
-        "visits": found.result.new_visits,
-        "nodes": found.result.nodes,
-        "evaluations": found.result.evaluations,
-        "seconds": seconds,
-        "visits_per_s": found.result.new_visits / seconds,
-        "busiest_cpu_s": max(cpu),
-        "cpu_s": sum(cpu),
-        "steps": parts[0].traffic.steps,
-        "messages": sum(shard.traffic.messages for shard in parts),
-        "bytes": sum(shard.traffic.bytes for shard in parts) / levels,
-        **{
-            f"{name}_s": sum(getattr(shard.traffic, name) for shard in parts) / len(parts)
-            for name in SHARD_PHASES
-        },
+    parts, result = found.shards, found.result
+    traffic, cpu = [shard.traffic for shard in parts], [shard.cpu_seconds for shard in parts]
+    levels, seconds = max(1, sum(t.visit_levels for t in traffic)), max(shard.seconds for shard in parts)
+    return _row(result.new_visits, result.nodes, result.evaluations, seconds, cpu) | {
+        "steps": traffic[0].steps,
+        "messages": sum(t.messages for t in traffic),
+        "bytes": sum(t.bytes for t in traffic) / levels,
+        **{f"{phase}_s": sum(getattr(t, phase) for t in traffic) / len(parts) for phase in PHASES},
     }

@@ -33,40 +33,39 @@ def conversion(
     """How many won positions a search wins against an engine.
 
     Every variant plays on from the positions of --reference whose win - loss is --least, for the side that is
-    to move. It searches --evaluations for a move, in one graph for the game; the
-    engine searches --nodes.
+    to move. It searches --evaluations for a move, in one graph for the game; the engine searches --nodes.
 
     points, won: of a game. plies: to its end.
     """
+    cases = [case for case in read_reference(reference) if case.q is not None and case.q >= least]
+    limit = chess.engine.Limit(nodes=nodes)
     with chess.engine.SimpleEngine.popen_uci(program) as engine:
-        for board in won_positions(reference, least)[:positions]:
+        for case in cases[:positions]:
             for text in variant:
-                game = play_on(board.copy(), text, evaluations, engine, nodes)
+                game = play_on(case.board.copy(), Variant.parse(text), evaluations, engine, limit)
                 outcome = outcome_of(game)
                 winner = outcome.winner if outcome else None
-                points = 0.5 if winner is None else float(winner == board.turn)
-                plies = len(game.move_stack)
-                yield {"variant": text, "points": points, "won": float(points == 1), "plies": plies}
-
-
-def won_positions(reference: Path, least: float) -> list[chess.Board]:
-    """Returns the positions with Q of at least `least` for the side to move."""
-    return [case.board for case in read_reference(reference) if case.q is not None and case.q >= least]
+                points = 0.5 if winner is None else float(winner == case.board.turn)
+                won, plies = float(points == 1), len(game.move_stack)
+                yield {"variant": text, "points": points, "won": won, "plies": plies}
 
 
 def play_on(
-    board: chess.Board, text: str, evaluations: int, engine: chess.engine.SimpleEngine, nodes: int
+    board: chess.Board,
+    variant: Variant,
+    evaluations: int,
+    engine: chess.engine.SimpleEngine,
+    limit: chess.engine.Limit,
 ) -> chess.Board:
     """Plays a game, a variant for the side to move against the engine; returns the final board."""
-    variant, ours = Variant.parse(text), board.turn
-    params = SearchParams.from_options(variant.params)
+    ours, params = board.turn, SearchParams.from_options(variant.params)
     limits = Limits(evaluations=evaluations, visits=MOST_VISITS * evaluations)
     with Graph.open(None, evaluator=create(variant.spec)) as graph:
         while outcome_of(board) is None and len(board.move_stack) < MOST_PLIES:
             if board.turn == ours:
                 move = analyze(graph, board, limits, params).bestmove
             else:
-                move = engine.play(board, chess.engine.Limit(nodes=nodes)).move
+                move = engine.play(board, limit).move
             assert move is not None, "the game is not over"
             board.push(move)
     return board

@@ -1,27 +1,71 @@
-"""Compares the speed of evaluators with that of the libraries and programs that they use."""
+"""Speed of evaluators: alone, in a search, with threads, in pools, beside the library that they use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options, with_threads
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import priors
+from graphsearch.evaluators.pool import pooled
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch, answer
-from graphsearch.evaluators.uci.evaluator import UciEvaluator
-from graphsearch.evaluators.uci.program import find_program
-from graphsearch.evaluators.uci.settings import UciSettings
-from tools.label_positions import Engine
 
 from .clocks import Work, in_turns
 from .harness import Row, benchmark
-from .positions import random_positions
+from .positions import MIDDLEGAMES, random_positions
+
+
+@benchmark("batch", "evaluator", across="evaluator", compare=("per_s", "search_per_s"))
+def pool(
+    *,
+    evaluator: str = "builtin",
+    evaluator_option: tuple[str, ...] = (),
+    kind: str = "local",
+    threads: tuple[int, ...] = (1, 2),
+    workers: tuple[int, ...] = (1, 2),
+    batch: tuple[int, ...] = (64, 256, 1024, 4096),
+    grown: int = 30_000,
+    visits: int = 20_000,
+    rounds: int = 5,
+) -> Iterator[Row]:
+    """What threads and pools of workers gain and cost, batch size by batch size.
+
+    Positions a second of the same random positions, by the clock; search_per_s are evaluations a second of a
+    search of a middlegame with such batches, which continues a graph of --grown visits. In a pool, `builtin`
+    runs outside the search's kernels. `uniform` shows the cost of a batch whose evaluation is free. All pools
+    run at once: for --kind ray `ray start --head --num-cpus=8` first.
+    """
+    spec = EvaluatorSpec(evaluator=evaluator, options=parse_options(evaluator_option))
+    with ExitStack() as pools:
+        known = {f"{n} threads": create(with_threads(spec, n)) for n in threads}
+        for count in workers:
+            known[f"{count} workers"] = pools.enter_context(pooled(partial(create, spec), count, kind))
+        known["uniform"] = create("uniform")
+        known["uniform, 1 worker"] = pools.enter_context(pooled(partial(create, "uniform"), 1, kind))
+        for size in batch:
+            positions = random_positions(size)
+            works = {name: partial(one.evaluate, positions) for name, one in known.items()}
+            for name, wall, _ in in_turns(works, rounds, warm_up=5):  # the pool learns its workers' pace
+                yield {"batch": size, "evaluator": name, "per_s": size / wall}
+            for name, one in known.items():
+                yield {"batch": size, "evaluator": name, "search_per_s": _rate(one, size, grown, visits)}
+
+
+def _rate(evaluator: Evaluator, batch: int, grown: int, visits: int) -> float:
+    """Returns a search's evaluations per second, once its graph fills the batches."""
+    board, params = chess.Board(MIDDLEGAMES[0]), SearchParams(minibatch_size=batch)
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, board, Limits(visits=grown), params)
+        found = analyze(graph, board, Limits(visits=visits), params)
+        return found.evaluations / found.seconds
 
 
 @benchmark("batch", "work", across="work", compare=("cpu_ms", "ms"))
@@ -61,16 +105,12 @@ def _network_works(evaluator: Lc0Evaluator, file: str, size: int, times: int) ->
             params = SearchParams(minibatch_size=size)
             analyze(graph, chess.Board(), Limits(evaluations=size * times), params)
 
+    run, temperature = session.runtime.run, evaluator.policy_temperature
     found: dict[str, Work] = {
-        "onnxruntime": lambda: [
-            session.runtime.run(session.outputs, {session.planes: each}) for each in planes
-        ],
+        "onnxruntime": lambda: [run(session.outputs, {session.planes: each}) for each in planes],
         "evaluator": lambda: [answer(evaluator, some) for some in batches],
         "planes": lambda: [input_planes(some.words, session.dtype) for some in batches],
-        "priors": lambda: [
-            priors(some, each, evaluator.policy_temperature)
-            for some, each in zip(batches, logits, strict=True)
-        ],
+        "priors": lambda: [priors(a, b, temperature) for a, b in zip(batches, logits, strict=True)],
         "search": search,
     }
     return found | _lc0_work(file, positions, size)
@@ -86,52 +126,3 @@ def _lc0_work(file: str, positions: PositionBatch, size: int) -> dict[str, Work]
     states = iter([GameState(board.fen(), []).as_input(backend) for board, _ in positions.boards()])
     inputs = list(iter(lambda: list(islice(states, size)), []))
     return {"lc0": lambda: [backend.evaluate(*some) for some in inputs]}
-
-
-# ------------------------------------------------------------------ UCI engines
-Part = Literal["value", "policy"]
-
-
-@benchmark("part", "work", across="work", compare=("ms",))
-def engine(
-    *, program: str = "stockfish", positions: int = 100, workers: tuple[int, ...] = (1, 2), rounds: int = 3
-) -> Iterator[Row]:
-    """`uci:PROGRAM` beside the same commands sent to the engine by hand, one position after another.
-
-    Milliseconds of the clock for each position, with the defaults of the evaluator, V and P by itself.
-    How good they are says `tools.training judge FILE --evaluator uci:PROGRAM`.
-    """
-    batch = random_positions(positions)
-    parts: tuple[Part, ...] = ("value", "policy")
-    for part in parts:
-        evaluators = [UciEvaluator(program, part=part, settings=UciSettings(workers=n)) for n in workers]
-        with _ByHand(program, batch, part) as hand:
-            works: dict[str, Work] = {"by hand": hand.evaluate}
-            for count, evaluator in zip(workers, evaluators, strict=True):
-                works[f"{count} workers"] = partial(_evaluated, evaluator, batch)
-            for name, wall, _ in in_turns(works, rounds):
-                yield {"part": part, "work": name, "ms": 1000 * wall / positions}
-        for evaluator in evaluators:
-            evaluator.close()
-
-
-def _evaluated(evaluator: Evaluator, batch: PositionBatch) -> None:
-    evaluator.evaluate(batch)
-
-
-class _ByHand(Engine):
-    """An engine that receives the same commands as the evaluator, one position after another."""
-
-    def __init__(self, program: str, batch: PositionBatch, part: Part) -> None:
-        super().__init__(*find_program(program).command)
-        settings, policy = UciSettings(), part == "policy"
-        limit = f"depth {settings.policy_depth}" if policy else f"nodes {settings.nodes}"
-        self._tasks = [(len(moves) if policy else 1, board.fen(), limit) for board, moves in batch.boards()]
-        for name, value in (("UCI_ShowWDL", "true"), ("Hash", "16")):
-            self.option(name, value)
-
-    def evaluate(self) -> None:
-        """Makes the engine search all positions."""
-        for count, fen, limit in self._tasks:
-            self.option("MultiPV", count)
-            self.go(fen, limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import product
 from statistics import median
 
 import chess
@@ -50,11 +51,7 @@ class Snapshot:
         self._arena.arrays = self._arrays
 
 
-@benchmark(
-    *("evaluator", "nodes", "batch", "gather"),
-    across="gather",
-    plot=("batch", ("share", "gather_us")),
-)
+@benchmark("evaluator", "nodes", "batch", "gather", across="gather")
 def filling(
     *,
     evaluator: tuple[str, ...] = ("builtin",),
@@ -69,21 +66,18 @@ def filling(
     Medians of graphs grown from several roots, one visit at a time. `share` of the batch that is filled;
     `gather_us` is the CPU time for each position, as waves come in a search, one after the other.
     """
-    for name in evaluator:
-        for fen in ROOTS[:roots]:
-            board = chess.Board(fen)
-            with Graph.open(None, evaluator=name) as graph:
-                for size in sorted(nodes):
-                    missing = max(1, size - graph.node_count)
-                    limits = Limits(evaluations=missing, visits=MOST_VISITS * size)
-                    analyze(graph, board, limits, SearchParams(minibatch_size=1))
-                    for leaves in batch:
-                        for how in gather:
-                            params = SearchParams.from_options(
-                                param, gather=how, minibatch_size=leaves, overlap=0
-                            )
-                            key: Row = {"evaluator": name, "nodes": size, "batch": leaves, "gather": how}
-                            yield key | one_wave(graph, board, params)
+    for name, fen in product(evaluator, ROOTS[:roots]):
+        board = chess.Board(fen)
+        with Graph.open(None, evaluator=name) as graph:
+            for size in sorted(nodes):
+                missing = max(1, size - graph.node_count)
+                limits = Limits(evaluations=missing, visits=MOST_VISITS * size)
+                analyze(graph, board, limits, SearchParams(minibatch_size=1))
+                for leaves, how in product(batch, gather):
+                    own = {"gather": how, "minibatch_size": leaves, "overlap": 0}
+                    params = SearchParams.from_options(param, **own)
+                    key: Row = {"evaluator": name, "nodes": size, "batch": leaves, "gather": how}
+                    yield key | one_wave(graph, board, params)
 
 
 def one_wave(graph: Graph, board: chess.Board, params: SearchParams) -> Row:

@@ -20,11 +20,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from multiprocessing import get_context
 from numbers import Real
+from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from graphsearch.cli.bench.speed import machine
 
@@ -34,29 +35,19 @@ T = TypeVar("T")
 
 REGISTRY = {  # name -> module and function
     "aims": "aims.aims",
-    "alphabeta": "alphabeta.alphabeta",
     "beyond-memory": "memory.beyond_memory",
-    "book-workers": "workers.book_workers",
     "cluster": "cluster.cluster",
     "conversion": "conversion.conversion",
-    "engine": "evaluators.engine",
     "explorer": "explorer.explorer",
-    "explorer-lag": "explorer.lag",
-    "explorer-search": "explorer.search",
-    "exports": "exports.exports",
+    "exports": "aims.exports",
     "filling": "filling.filling",
     "games": "games.games",
-    "kills": "kills.kills",
     "mates": "mates.mates",
     "mates-beside": "mates.beside",
     "network": "evaluators.network",
-    "pool": "workers.pool",
+    "pool": "evaluators.pool",
     "quality": "quality.quality",
-    "review": "review.review",
     "scale": "scale.scale",
-    "simulation": "simulation.simulation",
-    "soak": "soak.soak",
-    "threads": "threads.threads",
 }
 SAY_SECONDS = 10.0  # between two progress lines
 
@@ -70,7 +61,6 @@ class Benchmark:
       keys: columns that identify a measurement.
       across, compare: the key with the base as its first value, and the figures to compare with the base.
       positions: whether samples are from different positions: means and differences, not medians and ratios.
-      plot: the key on the x axis, and the figures to draw.
     """
 
     measure: Measure
@@ -78,7 +68,6 @@ class Benchmark:
     across: str | None = None
     compare: tuple[str, ...] = ()
     positions: bool = False
-    plot: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def text(self) -> str:
@@ -99,30 +88,6 @@ def find(name: str) -> Benchmark:
     return found
 
 
-def options_of(measure: Measure) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, type and default of every option of a measurement; expands dataclasses to their fields."""
-    types = get_type_hints(measure)
-    for name, parameter in inspect.signature(measure).parameters.items():
-        if is_dataclass(types[name]):
-            own = get_type_hints(types[name])
-            yield from ((field.name, own[field.name], field.default) for field in fields(types[name]))
-        else:
-            yield name, types[name], parameter.default
-
-
-def samples_with(measure: Measure, options: Row) -> Iterator[Row]:
-    """Returns the samples of a measurement with the given options, and defaults for the others."""
-    types, given = get_type_hints(measure), dict(options)
-    bundles = {
-        name: types[name] for name in inspect.signature(measure).parameters if is_dataclass(types[name])
-    }
-    made = {
-        name: kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
-        for name, kind in bundles.items()
-    }
-    return measure(**given, **made)
-
-
 # ------------------------------------------------------------------ running
 def fresh(work: Callable[..., T], *arguments: Any) -> T:
     """Returns the result of a call in a new process."""
@@ -133,13 +98,11 @@ def fresh(work: Callable[..., T], *arguments: Any) -> T:
 def samples_of(name: str, options: Row) -> list[Row]:
     """Returns the samples of one run; reports progress on stderr."""
     chosen, found, said = find(name), list[Row](), time.monotonic()
-    for sample in samples_with(chosen.measure, options):
+    for sample in chosen.measure(**options):
         found.append(sample)
         if time.monotonic() - said > SAY_SECONDS:
-            said = time.monotonic()
-            print(
-                *(f"{key} {sample[key]}" for key in chosen.keys if key in sample), sep=", ", file=sys.stderr
-            )
+            said, names = time.monotonic(), (key for key in chosen.keys if key in sample)
+            print(", ".join(f"{key} {sample[key]}" for key in names), file=sys.stderr)
     return found
 
 
@@ -148,23 +111,15 @@ def run(name: str, options: Row, repeats: int = 1) -> Row:
 
     A single run is in this process; each of several runs is in a new one.
     """
-    if repeats == 1:
-        samples = samples_of(name, options)
-    else:
-        samples = [sample for _ in range(repeats) for sample in fresh(samples_of, name, options)]
+    turns = (fresh(samples_of, name, options) for _ in range(repeats))
+    samples = samples_of(name, options) if repeats == 1 else [sample for turn in turns for sample in turn]
     return {
         "benchmark": name,
         "machine": machine(),
-        "options": {key: _plain(value) for key, value in options.items()},
+        "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
         "rows": summarised(find(name), samples),
         "samples": samples,
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 # ------------------------------------------------------------------ summing up
@@ -197,10 +152,8 @@ def _row(how: Benchmark, group: Sequence[Row], base: Sequence[Row] | None) -> Ro
         elif how.positions:
             row |= _mean(name, numbers)
         else:
-            middle = median(numbers)
-            row[name] = (
-                int(middle) if all(isinstance(n, int) for n in numbers) and middle % 1 == 0 else middle
-            )
+            middle, whole = median(numbers), all(isinstance(n, int) for n in numbers)
+            row[name] = int(middle) if whole and middle % 1 == 0 else middle
         if base and name in how.compare and numbers:
             row |= _compared(how, name, group, base)
     return row | ({"samples": len(group)} if len(group) > 1 else {})

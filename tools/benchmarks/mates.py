@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import chess
@@ -24,24 +23,19 @@ from .positions import MIDDLEGAMES, lines
 INTERVAL = 0.01  # seconds between two looks at the CPU time
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A position and the moves to its mate, negative if the side to move is mated."""
+def problems(path: Path, up_to: int) -> list[tuple[chess.Board, int]]:
+    """Returns the positions of a file with the moves to mate, negative if the side to move is mated.
 
-    board: chess.Board
-    moves: int
-
-
-def read(path: Path) -> list[Problem]:
-    """Returns the problems of a file, shortest first: a FEN, with or without counters, and `bm #N`."""
+    A line is a FEN, with or without counters, and `bm #N`; the shortest mates come first.
+    """
     found = []
     for line in lines(path):
         position, mark, rest = line.partition(" bm #")
         if mark:
             fields = position.split()
             fen = " ".join(fields if len(fields) == 6 else [*fields[:4], "0", "1"])
-            found.append(Problem(chess.Board(fen), int(rest.split(";")[0])))
-    return sorted(found, key=lambda problem: abs(problem.moves))
+            found.append((chess.Board(fen), int(rest.split(";")[0])))
+    return sorted((one for one in found if abs(one[1]) <= up_to), key=lambda one: abs(one[1]))
 
 
 @benchmark("verdict")
@@ -54,33 +48,34 @@ def mates(
     `none` within --seconds; a claim that is wrong says how. --up-to: problems of at most so many moves.
     """
     MateSearch(chess.Board()).warm_up()
-    for problem in [problem for problem in read(file) if abs(problem.moves) <= up_to][::every]:
-        search = MateSearch(problem.board, MateLimits(seconds=seconds))
+    for board, moves in problems(file, up_to)[::every]:
+        search = MateSearch(board, MateLimits(seconds=seconds))
         result = search.run()
+        fault = fault_of(board, search, result) if check and result.mate is not None else ""
         yield {
-            "verdict": verdict(problem, search, result, check=check),
+            "verdict": fault or verdict(moves, result),
             "seconds": result.seconds,
             "shortest": result.shortest,
-            "moves": abs(problem.moves),
+            "moves": abs(moves),
         }
 
 
-def verdict(problem: Problem, search: MateSearch, result: MateResult, *, check: bool) -> str:
-    """Returns `right`, `longer`, `none` or the fault of a result."""
-    if result.mate is None:
-        return "none"
-    if check:
-        try:
-            found = check_mate(problem.board, result.mate, search.attack)
-        except MateRefutedError as error:
-            return f"REFUTED: {error}"
-        if found.plies != len(result.pv):
-            return f"LINE: {found.plies} plies"
-    if result.mate == problem.moves:
-        return "right"
-    if (result.mate > 0) != (problem.moves > 0):
+def fault_of(board: chess.Board, search: MateSearch, result: MateResult) -> str:
+    """Returns the fault of a claimed mate, "" if all defences lose in time."""
+    try:
+        found = check_mate(board, result.mate or 0, search.attack)
+    except MateRefutedError as error:
+        return f"REFUTED: {error}"
+    return f"LINE: {found.plies} plies" if found.plies != len(result.pv) else ""
+
+
+def verdict(moves: int, result: MateResult) -> str:
+    """Returns how a result compares with the moves of a file."""
+    if result.mate is None or result.mate == moves:
+        return "none" if result.mate is None else "right"
+    if (result.mate > 0) != (moves > 0):
         return "SIGN"
-    if abs(result.mate) < abs(problem.moves):
+    if abs(result.mate) < abs(moves):
         return "shorter"
     return "TOO LONG" if result.shortest else "longer"
 
@@ -106,25 +101,21 @@ def beside(
     whole = [chess.Board(fen) for fen in MIDDLEGAMES]
     lacking = [without_queen(board, colour) for board in whole for colour in chess.COLORS]
     for board in lacking:
-        for number in range(2 * rounds):
-            result, spent = search(board, Limits(visits=visits), prover=bool(number % 2))
+        for prover in (False, True) * rounds:
+            result, spent = search(board, Limits(visits=visits), prover=prover)
             if abs(result.node.q) >= DECIDED and result.stop_reason == "visits":
-                yield {"positions": "decided", "prover": bool(number % 2), "cpu_s": spent}
+                yield {"positions": "decided", "prover": prover, "cpu_s": spent}
     for kind, boards in (("decided", lacking), ("all queens", whole)):
         for board in boards:
             for prover in (False, True):
                 result, spent = search(board, Limits(), prover=prover, seconds=seconds)
-                rate = result.new_visits / spent
-                yield {
-                    "positions": f"first {seconds:g} s, {kind}",
-                    "prover": prover,
-                    "visits_per_cpu_s": rate,
-                }
-    for problem in read(mates) if mates else ():
-        if 0 < abs(problem.moves) <= up_to:
-            result, spent = search(problem.board, Limits(), prover=True, seconds=seconds)
-            found = result.node.mate == problem.moves
-            yield {"positions": "mates", "prover": True, "cpu_s": spent, "found": float(found)}
+                name, rate = f"first {seconds:g} s, {kind}", result.new_visits / spent
+                yield {"positions": name, "prover": prover, "visits_per_cpu_s": rate}
+    for board, moves in problems(mates, up_to) if mates else ():
+        if moves:
+            result, spent = search(board, Limits(), prover=True, seconds=seconds)
+            found = float(result.node.mate == moves)
+            yield {"positions": "mates", "prover": True, "cpu_s": spent, "found": found}
 
 
 def without_queen(board: chess.Board, colour: chess.Color) -> chess.Board:

@@ -59,12 +59,7 @@ def _spin(rounds: int) -> None:
     pbkdf2_hmac("sha1", b"", b"", rounds)
 
 
-@benchmark(
-    "evaluator",
-    "memory",
-    across="memory",
-    compare=("per_s", "per_cpu_s"),
-)
+@benchmark("evaluator", "memory", across="memory", compare=("per_s", "per_cpu_s"))
 def beyond_memory(
     *,
     nodes: int = 10_000_000,
@@ -85,25 +80,21 @@ def beyond_memory(
     --builtin-nodes, --visits of `builtin`, one by one, in a graph of so many, within --builtin-ram-mb, too.
     """
     with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as name:
-        file = Path(name) / "grown.graph"
-        fresh(_grow, file, nodes, wave)
-        for us, amount in ((0.0, visits), (slow_us, evaluations)):
-            for mb in (0, ram_mb):
-                found = fresh(_search, file, nodes, mb * MB, wave, us, amount)
-                yield _named(f"{us:g} us" if us else UNIFORM, mb) | found
-        file = file.with_name("builtin.graph")
-        if builtin_nodes:
-            fresh(_grow, file, builtin_nodes, 1, BUILTIN)
-            for mb in (0, builtin_ram_mb):
-                found = fresh(_search, file, builtin_nodes, mb * MB, 1, 0.0, visits, BUILTIN)
-                yield _named(BUILTIN, mb) | found
+        works = [
+            (UNIFORM, nodes, ram_mb, wave, 0.0, visits),
+            (UNIFORM, nodes, ram_mb, wave, slow_us, evaluations),
+            (BUILTIN, builtin_nodes, builtin_ram_mb, 1, 0.0, visits),
+        ]
+        for evaluator, count, ram, leaves, us, amount in works if builtin_nodes else works[:2]:
+            file = Path(name) / f"{evaluator}.graph"
+            if not file.exists():
+                fresh(_grow, file, count, leaves, evaluator)
+            for mb in (0, ram):
+                key = {"evaluator": f"{us:g} us" if us else evaluator, "memory": f"{mb} MB" if mb else "all"}
+                yield key | fresh(_search, file, count, mb * MB, leaves, us, amount, evaluator)
 
 
-def _named(evaluator: str, mb: int) -> Row:
-    return {"evaluator": evaluator, "memory": f"{mb} MB" if mb else "all"}
-
-
-def _grow(file: Path | None, nodes: int, wave: int, evaluator: str = UNIFORM) -> None:
+def _grow(file: Path, nodes: int, wave: int, evaluator: str) -> None:
     with Graph.open(file, evaluator=evaluator) as graph:
         _grow_graph(graph, nodes, wave)
 
@@ -114,9 +105,7 @@ def _grow_graph(graph: Graph, nodes: int, wave: int) -> None:
         analyze(graph, chess.Board(), some, SearchParams(minibatch_size=wave))
 
 
-def _search(
-    file: Path, nodes: int, budget: int, wave: int, us: float, amount: int, evaluator: str = UNIFORM
-) -> Row:
+def _search(file: Path, nodes: int, budget: int, wave: int, us: float, amount: int, evaluator: str) -> Row:
     """Returns the figures of a search that continues the graph."""
     copy = file.with_name("copy.graph")
     if budget:
@@ -178,17 +167,12 @@ class _Watched:
             return
         done = int(getattr(now, self._of))
         self._marks.append((time.perf_counter(), time.process_time(), done, now.read_back))
-        if (
-            self._first < 0
-            and done >= self._warm_up
-            and (self._is_full() or done > MOST_WARM_UP * self._amount)
-        ):
-            self._first = len(self._marks) - 1
-        elif self._first >= 0 and done - self._marks[self._first][2] >= self._amount:
+        if self._first < 0:
+            full = self._filled is None or self._filled.arena.counters[arena_kernel.EVICTED]
+            if done >= self._warm_up and (full or done > MOST_WARM_UP * self._amount):
+                self._first = len(self._marks) - 1
+        elif done - self._marks[self._first][2] >= self._amount:
             self._stop.set()
-
-    def _is_full(self) -> bool:
-        return self._filled is None or bool(self._filled.arena.counters[arena_kernel.EVICTED])
 
     def figures(self) -> Row:
         """Returns the figures of the measured part; the longest stall is of the whole search."""

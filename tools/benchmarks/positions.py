@@ -6,14 +6,12 @@ import gzip
 import json
 import random
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import chess
-import chess.engine
-import chess.pgn
 import numpy as np
 
 from graphsearch.evaluators.assess import assess
@@ -43,8 +41,6 @@ RANDOM_PLIES = 80  # of a random game
 DECIDED = 0.9  # |win - loss| from which a position counts as decided
 MOST_CENTIPAWNS = 2000  # of a judged move; a game beyond that is won
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -52,14 +48,19 @@ class Case:
 
     Attributes:
       best: best moves (UCI). worth: Q of the position after each move, seen by the side to move.
-      q: of the position. centipawns: of each move, seen by the side to move.
+      wdl: of the position. centipawns: of each move, seen by the side to move.
     """
 
     board: chess.Board
     best: tuple[str, ...] = ()
     worth: Mapping[str, float] = field(default_factory=dict)
-    q: float | None = None
+    wdl: tuple[float, ...] | None = None
     centipawns: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def q(self) -> float | None:
+        """Q of the position."""
+        return self.wdl[0] - self.wdl[2] if self.wdl else None
 
     def regret(self, move: str) -> float | None:
         """Returns the Q that a move gives away; None without an engine's evaluation."""
@@ -68,16 +69,6 @@ class Case:
     def lost(self, move: str) -> int | None:
         """Returns the centipawns that a move gives away; None without an engine's evaluation."""
         return max(self.centipawns.values()) - self.centipawns[move] if self.centipawns else None
-
-
-def spread(items: Sequence[T], count: int) -> list[T]:
-    """Returns `count` items evenly spaced, or all if there are fewer.
-
-    >>> spread(range(10), 3)
-    [0, 3, 6]
-    """
-    count = min(count, len(items))
-    return [items[i * len(items) // count] for i in range(count)]
 
 
 # ------------------------------------------------------------------ files
@@ -99,9 +90,8 @@ def read_reference(path: Path, half: str = "", kind: str = "") -> list[Case]:
       kind: `open` or `decided`, by `wdl`.
     """
     rows = [json.loads(line) for line in lines(path)]
-    return [
-        _case(row) for row in rows if half in ("", half_of(row)) and kind in ("", _kind_of(row.get("wdl")))
-    ]
+    chosen = (row for row in rows if half in ("", half_of(row)) and kind in ("", _kind_of(row.get("wdl"))))
+    return [_case(row) for row in chosen]
 
 
 def half_of(row: Mapping[str, Any]) -> str:
@@ -126,7 +116,7 @@ def _case(row: dict[str, Any]) -> Case:
         chess.Board(row["fen"]),
         (row["bestmove"],),
         worth,
-        (wdl[0] - wdl[2]) / 1000 if wdl else None,
+        tuple(share / 1000 for share in wdl) if wdl else None,
         {move: centipawns_of(score) for move, score in scores.items()},
     )
 
@@ -141,59 +131,7 @@ def centipawns_of(score: Mapping[str, int]) -> int:
     return max(-MOST_CENTIPAWNS, min(MOST_CENTIPAWNS, cp))
 
 
-def read_epd(path: Path) -> list[Case]:
-    """Returns the problems of an EPD file with their best moves (`bm`)."""
-    cases = []
-    for line in lines(path):
-        board = chess.Board()
-        found = board.set_epd(line)["bm"]
-        assert isinstance(found, list)
-        cases.append(Case(board, tuple(str(move) for move in found)))
-    return cases
-
-
 # ------------------------------------------------------------------ games
-class _Asked(dict[str, float]):
-    """Q by move; asks an engine at the first lookup of a move."""
-
-    def __init__(self, engine: chess.engine.SimpleEngine, board: chess.Board, nodes: int) -> None:
-        self._engine, self._board, self._limit = engine, board, chess.engine.Limit(nodes=nodes)
-        self.best = self._ask(None)
-
-    def __missing__(self, move: str) -> float:
-        self._ask(chess.Move.from_uci(move))
-        return self[move]
-
-    def _ask(self, move: chess.Move | None) -> str:
-        found = self._engine.analyse(
-            self._board, self._limit, game=object(), root_moves=[move] if move else None
-        )
-        wdl = found["wdl"].pov(self._board.turn)
-        name = found["pv"][0].uci()
-        self[name] = (wdl.wins - wdl.losses) / 1000
-        return name
-
-
-def from_games(files: Sequence[Path], count: int, program: str, nodes: int) -> Iterator[Case]:
-    """Yields positions of PGN games with their moves, evaluated by an engine with `nodes` nodes."""
-    boards = [board for file in files for board in spread(list(_boards(file)), count // len(files))]
-    with chess.engine.SimpleEngine.popen_uci(program) as engine:
-        engine.configure({"UCI_ShowWDL": True})
-        for board in boards:
-            worth = _Asked(engine, board, nodes)
-            yield Case(board, (worth.best,), worth, worth[worth.best])
-
-
-def _boards(file: Path) -> Iterator[chess.Board]:
-    with file.open(encoding="utf-8-sig", errors="replace") as handle:
-        while game := chess.pgn.read_game(handle):
-            board = game.board()
-            for move in game.mainline_moves():
-                board.push(move)
-                if board.ply() >= FIRST_PLY and not board.is_game_over():
-                    yield board.copy()
-
-
 def played(count: int) -> list[Case]:
     """Returns distinct positions of games drawn by the built-in evaluator's priors; deterministic."""
     rng = np.random.default_rng(5)

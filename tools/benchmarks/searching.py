@@ -1,8 +1,7 @@
-"""Variants of a search, as texts, and the ways to run them: in this process, over shards, as a UCI engine.
+"""Variants of a search, as texts, and the ways to run them: in this process, as a UCI engine.
 
 builtin MinibatchSize=256             an evaluator, its options and those of the search
 policy=builtin value=lc0:net.pb.gz    two evaluators as one
-builtin shards=4 Overlap=0            over shards that take turns in this process
 builtin threads=2 wall=1              for a second of the clock, whatever limits others have
 engine=lc0 WeightsFile=net.pb.gz      a UCI engine and its options; engine=graphsearch is this program
 """
@@ -13,7 +12,6 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +23,9 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.protocol import EXTERNAL, Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
-from graphsearch.graph.view import NodeView, view
-from graphsearch.search.job import SearchJob
+from graphsearch.graph.view import NodeView
 from graphsearch.search.params import OPTION_NAMES
-from graphsearch.search.shards.session import search_together
 from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.sharded.ownership import even_owners, owner_of
-from graphsearch.store.sharded.saved_waves import Save
 
 from .clocks import cpu_of
 from .positions import Case
@@ -43,7 +37,7 @@ EVALUATIONS = re.compile(r"(\d+) evaluations")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A parsed variant: evaluator with its options, options of the search, shards (0: none), an engine.
+    """A parsed variant: evaluator with its options, options of the search, an engine.
 
     Attributes:
       wall: wall seconds, in place of other limits; 0: none.
@@ -51,7 +45,6 @@ class Variant:
 
     spec: EvaluatorSpec
     params: tuple[str, ...] = ()
-    shards: int = 0
     engine: str = ""
     wall: float = 0.0
 
@@ -59,21 +52,20 @@ class Variant:
     def parse(cls, text: str) -> Variant:
         """Returns the variant of a text.
 
-        >>> found = Variant.parse("lc0:net threads=1 MinibatchSize=8 shards=2")
-        >>> found.spec.evaluator, found.spec.options, found.params, found.shards
-        ('lc0:net', (('threads', '1'),), ('MinibatchSize=8',), 2)
+        >>> found = Variant.parse("lc0:net threads=1 MinibatchSize=8")
+        >>> found.spec.evaluator, found.spec.options, found.params
+        ('lc0:net', (('threads', '1'),), ('MinibatchSize=8',))
         """
         words = text.split()
         name = words.pop(0) if "=" not in words[0] else "builtin"
         given = dict(word.split("=", 1) for word in words)
         known = {option.lower() for option in OPTION_NAMES}
-        shards, engine = int(given.pop("shards", 0)), given.pop("engine", "")
-        wall = float(given.pop("wall", 0))
+        engine, wall = given.pop("engine", ""), float(given.pop("wall", 0))
         parts: dict[str, Any] = {part: given.pop(part) for part in ("policy", "value") if part in given}
         own = {key: value for key, value in given.items() if engine or key.lower() not in known}
         params = tuple(f"{key}={value}" for key, value in given.items() if key not in own)
         spec = EvaluatorSpec(**(parts or {"evaluator": name}), options=tuple(own.items()))
-        return cls(spec, params, shards, engine, wall)
+        return cls(spec, params, engine, wall)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +75,6 @@ class Found:
     Attributes:
       visits: by move. root: its record, if the search is in this process. cpu: seconds.
       counts: `new_visits`, `catch_ups` and `waves`, where known.
-      below: visits added below the reply of the head start.
     """
 
     move: str
@@ -93,7 +84,6 @@ class Found:
     visits: Mapping[str, float]
     counts: Mapping[str, float]
     root: NodeRecord | None = None
-    below: float | None = None
 
 
 class Remembering(Evaluator):
@@ -127,33 +117,26 @@ class Remembering(Evaluator):
 class Inside:
     """Searches in this process, each in a new graph; `remembered`: the evaluators that variants share."""
 
-    def __init__(
-        self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering], head_start: int
-    ) -> None:
-        made = create(variant.spec)
-        self._evaluator = (
-            remembered.setdefault(variant.spec, Remembering(made)) if made.kernel_kind == EXTERNAL else made
-        )
+    def __init__(self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering]) -> None:
+        self._evaluator = create(variant.spec)
+        if self._evaluator.kernel_kind == EXTERNAL:
+            self._evaluator = remembered.setdefault(variant.spec, Remembering(self._evaluator))
         self._params = SearchParams.from_options(variant.params)
-        self._shards, self._head_start, self._wall = variant.shards, head_start, variant.wall
+        self._wall = variant.wall
 
     def search(self, case: Case, evaluations: int) -> Found:
         """Returns the result of a search of `evaluations` evaluations."""
         limits = Limits(evaluations=evaluations, visits=MOST_VISITS * evaluations)
         if self._wall:
             limits = Limits(seconds=self._wall)
-        if self._shards:
-            return self._over_shards(case, limits)
         with Graph.open(None, evaluator=self._evaluator) as graph:
-            reply = self._search_reply(graph, case, evaluations) if self._head_start else None
-            had = _visits_of(graph, reply)
-            waves, began = int(graph.arena.counters[arena_kernel.WAVES]), time.process_time()
+            began = time.process_time()
             result = analyze(graph, case.board, limits, self._params)
             cpu = time.process_time() - began
             counts = {
                 "new_visits": result.new_visits,
                 "catch_ups": result.catch_ups,
-                "waves": int(graph.arena.counters[arena_kernel.WAVES]) - waves,
+                "waves": int(graph.arena.counters[arena_kernel.WAVES]),
             }
             return Found(
                 move=result.bestmove.uci() if result.bestmove else "",
@@ -163,41 +146,6 @@ class Inside:
                 visits=_by_move(result.node),
                 counts=counts,
                 root=graph.read(case.board),
-                below=_visits_of(graph, reply) - had if reply else None,
-            )
-
-    def _search_reply(self, graph: Graph, case: Case, evaluations: int) -> chess.Board:
-        """Searches the reply with the highest prior, for `head_start` times the evaluations."""
-        first = analyze(graph, case.board, Limits(visits=1)).node.moves
-        reply = case.board.copy()
-        reply.push(max(first, key=lambda move: move.p).move)
-        most = self._head_start * evaluations
-        analyze(graph, reply, Limits(evaluations=most, visits=MOST_VISITS * most))
-        return reply
-
-    def _over_shards(self, case: Case, limits: Limits) -> Found:
-        """Returns the result of a search by shards, which have no files and take turns."""
-        shards, owners, began = self._shards, even_owners(self._shards), time.process_time()
-        with ExitStack() as stack:
-            graphs = [stack.enter_context(Graph.open(None, evaluator=self._evaluator)) for _ in range(shards)]
-            search_together(
-                graphs, SearchJob(board=case.board, limits=limits, params=self._params), Save(run=0)
-            )
-
-            def read(board: chess.Board) -> NodeRecord | None:
-                return graphs[owner_of(board, owners)].read(board)
-
-            node = view(read, case.board)
-            assert node is not None
-            done = sum(int(graph.arena.counters[arena_kernel.EVALUATIONS]) for graph in graphs)
-            return Found(
-                move=node.moves[0].move.uci(),
-                q=node.q,
-                evaluations=done,
-                cpu=time.process_time() - began,
-                visits=_by_move(node),
-                counts={},
-                root=read(case.board),
             )
 
     def close(self) -> None:
@@ -242,8 +190,3 @@ class UciEngine:
 
 def _by_move(node: NodeView) -> dict[str, float]:
     return {move.move.uci(): float(move.n) for move in node.moves}
-
-
-def _visits_of(graph: Graph, board: chess.Board | None) -> int:
-    record = graph.read(board) if board else None
-    return record.visits if record else 0

@@ -19,7 +19,6 @@ import argparse
 import json
 import signal
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -40,7 +39,7 @@ from tools.training.groups_learning import pass_groups
 from tools.training.learning import Learner, cooling_rate, move_average, steady_rate
 from tools.training.make import Line, read_openings, starts
 from tools.training.records import RECORD, Records
-from tools.training.train import State, say, write_arrays
+from tools.training.train import State, read_named, say, write_named
 from tools.training.value_learning import ValueArrays
 
 GROUPS = 1024  # per step
@@ -49,6 +48,7 @@ HELD, HELD_ROUNDS, HELD_SEED = 500, 8, 990_001  # games held out, groups of each
 AVERAGED, AVERAGE_STEPS = 10, 500  # steps between two updates of the average, and its span in steps
 SEEDS = 10_000_000  # range of seeds for the steps of one --seed
 REPORT, SAVE = 1_000_000, 10_000_000  # samples between two progress lines, and between two saves
+PARTS = ("weights", "average", "first", "second")  # in the file of learning
 NUMBERS = ("steps", "samples", "cpu_seconds")
 FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness")
 
@@ -117,10 +117,7 @@ class Distilling:
     def read(cls, path: Path, options: argparse.Namespace) -> Distilling:
         """Returns the state of a file written by `write`."""
         with np.load(path) as arrays:
-            parts = [
-                ValueArrays(*(arrays[f"{name}.{field}"] for field in ValueArrays._fields))
-                for name in ("weights", "average", "first", "second")
-            ]
+            parts = [read_named(arrays, name, ValueArrays) for name in PARTS]
             numbers = json.loads(str(arrays["numbers"]))
         found = cls(parts[0], options)
         found.average = parts[1]
@@ -131,15 +128,9 @@ class Distilling:
     def write(self, path: Path) -> None:
         """Writes the complete state of learning, for resumption; replaces the file atomically."""
         learner = self.learner
-        parts = {
-            "weights": learner.weights,
-            "average": self.average,
-            "first": learner.first,
-            "second": learner.second,
-        }
-        named = {f"{name}.{f}": a for name, part in parts.items() for f, a in part._asdict().items()}
+        parts = (learner.weights, self.average, learner.first, learner.second)
         numbers = dict(zip(NUMBERS, (learner.steps, self.samples, self.cpu_seconds), strict=True))
-        write_arrays(path, named | {"numbers": np.array(json.dumps(numbers))})
+        write_named(path, dict(zip(PARTS, parts, strict=True)), numbers=numbers)
 
     def _pass(self, groups: Groups, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
         return pass_groups(load_tables(), *groups, net, grad, chosen, learns, self._share)
@@ -154,21 +145,16 @@ class Distilling:
         both = (self.judge(network, groups) for network in (self.learner.weights, self.average))
         return " | ".join(" ".join(f"{x:.4f}" for x in found) for found in both)
 
-    def step(self, tables: Sequence[Table], seed: int, rate: float, old: deque[list[Groups]]) -> None:
-        """Deals groups and learns them; also learns the oldest groups of `old` again once that is full."""
-        again = old.popleft() if old and len(old) == old.maxlen else None
+    def step(self, tables: Sequence[Table], seed: int, rate: float) -> None:
+        """Deals groups and learns them."""
 
-        def work(at: int) -> Groups:
+        def work(at: int) -> int:
             dealt = tables[at].deal(seed * len(tables) + at)
-            groups = joined([dealt, again[at]]) if again else dealt
-            every = np.arange(len(groups.begins) - 1)
-            self._pass(groups, self.learner.weights, self.learner.gradients[at], every, True)
-            return dealt
+            every = np.arange(len(dealt.begins) - 1)
+            self._pass(dealt, self.learner.weights, self.learner.gradients[at], every, True)
+            return len(dealt.members)
 
-        dealt = list(self._pool.map(work, range(len(tables))))
-        if old.maxlen:
-            old.append(dealt)
-        samples = sum(len(part.members) for part in [*dealt, *(again or [])])
+        samples = sum(self._pool.map(work, range(len(tables))))
         self.samples += samples
         self.learner.step(rate, samples)
         if self.learner.steps % AVERAGED == 0:
@@ -201,7 +187,7 @@ class Limits:
 
 def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: argparse.Namespace) -> bool:
     """Learns; writes the state before cooling; returns whether cooling was completed."""
-    limits, old = Limits(options, learning.samples), deque[list[Groups]](maxlen=options.again)
+    limits = Limits(options, learning.samples)
     reported = saved = learning.samples
     spent, cools = time.process_time(), False
     say(f"{learning.samples:,} {learning.judged(held)}")
@@ -211,10 +197,10 @@ def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: 
             cools = True
             learning.write(options.learning)
         rate = cooling_rate(cooled, options.rate) if cools else steady_rate(step, options.rate)
-        learning.step(tables, options.seed * SEEDS + step, rate, old)
+        learning.step(tables, options.seed * SEEDS + step, rate)
         learning.cpu_seconds += time.process_time() - spent
         spent = time.process_time()
-        if learning.samples - reported >= options.report:
+        if learning.samples - reported >= REPORT:
             reported = learning.samples
             say(f"{learning.samples:,} {learning.judged(held)} {learning.cpu_seconds:.0f} s")
             spent = time.process_time()
@@ -226,8 +212,8 @@ def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: 
     return options.cool > 0 and not limits.told
 
 
-def distil(options: argparse.Namespace) -> None:
-    """Learns, and writes the network if the rate has fallen to 0."""
+def run(options: argparse.Namespace) -> int:
+    """Learns, and writes the network if the rate has fallen to 0; returns the exit code."""
     state, weights = State.read(options.state), create(options.evaluator).weights
     learning = (
         Distilling.read(options.learning, options)
@@ -240,7 +226,7 @@ def distil(options: argparse.Namespace) -> None:
     beginnings = beginnings_of(BEGINNINGS, options.seed * SEEDS + learning.learner.steps, learned)
     tables = [Table(weights, beginnings, options.groups // options.threads) for _ in range(options.threads)]
     if not learn(learning, tables, held, options):
-        return
+        return 0
     figures = learning.judge(learning.average, held)
     state.networks["value"] = learning.average
     state.stages.append(
@@ -249,16 +235,14 @@ def distil(options: argparse.Namespace) -> None:
             "distilled": options.evaluator,
             "samples": learning.samples,
             "of_this_run": learning.samples - begin,
-            "share": options.share,
-            "rate": options.rate,
-            "cool": options.cool,
-            "seed": options.seed,
+            **{name: getattr(options, name) for name in ("share", "rate", "cool", "seed")},
             "cpu_seconds": round(learning.cpu_seconds),
             **dict(zip(FIGURES, (round(float(x), 5) for x in figures), strict=True)),
         }
     )
     state.write(options.state)
     say(json.dumps(state.stages[-1]))
+    return 0
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
@@ -272,15 +256,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--share", type=float, default=30.0, help="of the comparison in the loss")
     out.add_argument("--cool", type=float, default=0.25, help="share in which the rate falls, 0 for none")
     out.add_argument("--groups", type=int, default=GROUPS, help="of a step")
-    out.add_argument("--again", type=int, default=0, help="steps after which groups are learned once more")
     out.add_argument("--openings", type=Path)
     out.add_argument("--lines", type=int, help="of the openings, only that many; others are for judging")
     out.add_argument("--threads", type=int, default=2)
-    out.add_argument("--report", type=float, default=REPORT)
     out.add_argument("--seed", type=int, default=1)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Learns; returns the exit code."""
-    distil(options)
-    return 0

@@ -22,8 +22,7 @@ from graphsearch.jit.types import int64
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from graphsearch.position.scores import FAR, LEAST_MATE, MATE
 from graphsearch.position.words import BLACK, WHITE
-from tools.training.chances import engine_chances
-from tools.training.records import IN_CHECK, MATED, MOST_SCORE, PAWN, PLAYED, UNKNOWN
+from tools.training.records import IN_CHECK, MATED, MOST_SCORE, PAWN, PLAYED, UNKNOWN, engine_chances
 
 WORDS = 9  # of a position without its key
 PRUNED = 2500  # thousandths of a pawn below the best move; values beyond are bounds

@@ -25,9 +25,8 @@ from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES
 from graphsearch.evaluators.builtin.layout import FEATURES, FIRST, MEN_PER_STACK, OUTPUTS, STACKS
 from graphsearch.jit.pointers import ONE, popc
 from graphsearch.position.words import BLACK, META, WHITE
-from tools.training.chances import OPTIONS, sigmoid
 from tools.training.groups_kernel import MOST_MEMBERS, TURNED, worth_of
-from tools.training.records import PAWN, load_words
+from tools.training.records import OPTIONS, PAWN, load_words, sigmoid
 from tools.training.value_learning import (
     MOST_SCORE,
     UNIT,
@@ -129,7 +128,7 @@ def see_group(tables: Any, members: Any, works: Any, changes: Any, turns: Any, s
     words = np.zeros(10, np.uint64)
     for k in range(len(members)):
         load_words(members[k], words)
-        n = see(tables, words, works[k].own, works[k].other, False)
+        n = see(tables, words, works[k].own, works[k].other)
         turns[k] = int(words[META] & ONE)
         stacks[k] = min((popc(words[WHITE] | words[BLACK]) - 1) // MEN_PER_STACK, STACKS - 1)
         for colour in range(2):

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import chess.engine
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.position.board import encode_move, unpack
-from tools.label_positions import Engine
 from tools.training.records import (
     MATED,
     MOST_SCORE,
@@ -40,46 +40,35 @@ HASH_MB = 4
 
 def shuffled(records: Records, rng: np.random.Generator) -> NDArray[np.int64]:
     """Returns the indices of the records to label, shuffled: all played ones, and half as many others."""
-    played = np.flatnonzero(records["kind"] & PLAYED)
-    others = np.flatnonzero(~(records["kind"] & PLAYED).astype(bool))
+    of_games = records["kind"] & PLAYED != 0
+    played, others = np.flatnonzero(of_games), np.flatnonzero(~of_games)
     some = rng.choice(others, min(len(others), len(played) // 2), replace=False)
-    order: NDArray[np.int64] = rng.permutation(np.concatenate([played, some]))
-    return order
+    return np.asarray(rng.permutation(np.concatenate([played, some])), np.int64)
 
 
-def board_of(record: Any) -> chess.Board:
-    """Returns a record's position, with its move number."""
-    board = unpack([*record["words"].tolist(), 0])
-    board.fullmove_number = int(record["ply"]) // 2 + 1
-    return board
+def label_of(score: chess.engine.Score) -> int:
+    """Returns a score in 1/361 of a pawn; mates are beyond MATED.
 
-
-def score_of(words: list[str]) -> int:
-    """Returns the score of an `info` line in 1/361 of a pawn; mates are beyond MATED.
-
-    >>> score_of("info score cp -100 nodes 4".split()), score_of("info score mate 2".split())
+    >>> label_of(chess.engine.Cp(-100)), label_of(chess.engine.Mate(2))
     (-361, 30998)
     """
-    at = words.index("score")
-    value = int(words[at + 2])
-    if words[at + 1] == "mate":
-        return (MATED + 1000 - abs(value)) * (1 if value > 0 else -1)
-    return max(-MOST_SCORE, min(MOST_SCORE, round(value * PAWN / 100)))
+    mate = score.mate()
+    if mate is not None:
+        return (MATED + 1000 - abs(mate)) * (1 if mate > 0 else -1)
+    return max(-MOST_SCORE, min(MOST_SCORE, round((score.score() or 0) * PAWN / 100)))
 
 
-def labelled(records: Records, engine: Engine, nodes: int) -> Iterator[Any]:
+def labelled(records: Records, engine: chess.engine.SimpleEngine, nodes: int) -> Iterator[Any]:
     """Yields the records with an engine's score, chances and best move, without move values."""
     for record in records:
-        board = board_of(record)
+        board = unpack([*record["words"].tolist(), 0])
+        board.fullmove_number = int(record["ply"]) // 2 + 1
         if not any(board.legal_moves):
             continue
-        best, lines = engine.go(board.fen(), f"nodes {nodes}")
-        last = lines[-1]
-        at = last.index("wdl")
-        out = record.copy()
-        out["score"] = score_of(last)
-        out["win"], out["loss"] = int(last[at + 1]), int(last[at + 3])
-        out["best"], out["moves"] = encode_move(chess.Move.from_uci(best)), 0
+        found, out = engine.analyse(board, chess.engine.Limit(nodes=nodes)), record.copy()
+        out["score"] = label_of(found["score"].relative)
+        out["win"], _, out["loss"] = found["wdl"].relative
+        out["best"], out["moves"] = encode_move(found["pv"][0]), 0
         yield out
 
 
@@ -98,24 +87,18 @@ def run(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     records, _ = read_sets(options.sets)
     order = shuffled(records, np.random.default_rng(options.seed))
-    end = time.monotonic() + options.seconds
-    with Engine(options.engine) as engine:
-        engine.option("Hash", HASH_MB)
-        engine.option("UCI_ShowWDL", "true")
-        begin, done, shard = time.monotonic(), 0, 0
-        rows: list[Any] = []
+    begin, done, shard, rows = time.monotonic(), 0, 0, list[Any]()
+    with chess.engine.SimpleEngine.popen_uci(options.engine) as engine:
+        engine.configure({"Hash": HASH_MB, "UCI_ShowWDL": True})
         for row in labelled(records[order], engine, options.nodes):
             rows.append(row)
-            late = time.monotonic() > end
+            late = time.monotonic() > begin + options.seconds
             if len(rows) == SHARD or late:
                 path = options.out / f"{options.seed}-{shard:04d}{SUFFIX}"
                 write_shard(path, np.array(rows, RECORD), np.zeros(0, np.int16))
                 done, shard, rows = done + len(rows), shard + 1, []
-                print(
-                    f"{done:,} positions, {done / (time.monotonic() - begin):.0f} a second",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                speed = done / (time.monotonic() - begin)
+                print(f"{done:,} positions, {speed:.0f} a second", file=sys.stderr, flush=True)
             if late:
                 break
     return 0

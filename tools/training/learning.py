@@ -13,7 +13,7 @@ from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
-from tools.training.chances import OPTIONS
+from tools.training.records import OPTIONS
 
 WARM_UP = 200  # steps
 LAST_RATE = 0.02  # final share of the learning rate

@@ -30,8 +30,7 @@ from graphsearch.jit.pointers import ptr
 from graphsearch.position.board_kernel import from_square, generate_moves, landing_of, side_to_move
 from graphsearch.position.mates_kernel import check_masks
 from graphsearch.position.tables import load_tables
-from tools.training.chances import OPTIONS
-from tools.training.records import Records, Values, load_words
+from tools.training.records import OPTIONS, Records, Values, load_words
 from tools.training.value_learning import F32, add_rows, clip
 
 SEEN = 64  # features stored per position

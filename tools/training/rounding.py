@@ -1,15 +1,26 @@
-"""Converts float32 weights to the integers of the evaluator, and back."""
+"""Converts float32 weights to the integers of the evaluator, and back.
+
+    python -m tools.training begin STATE.npz graphsearch/evaluators/builtin/networks.bin
+    python -m tools.training pack networks.bin value.npz policy.npz --card card.json
+
+`begin` makes a state of training from a file of networks, so that learning goes on from it. `pack` writes the
+file of networks that the package ships. Both networks may come from one state, or each from its own.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin import layout
-from graphsearch.evaluators.builtin.weights import INT32_ROOM, Networks
+from graphsearch.evaluators.builtin.weights import INT32_ROOM, Networks, read_networks
 from tools.training.policy_learning import PolicyArrays
+from tools.training.train import State
 from tools.training.value_learning import F32, ValueArrays
 
 FULL_RANGE = 30_000  # largest int16 magnitude in last layers
@@ -75,3 +86,31 @@ def unrounded(networks: Networks) -> dict[str, Any]:
             arrays["class_plain"][:-1].copy(),
         ),
     }
+
+
+# ------------------------------------------------------------------ commands
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `begin` or `pack`."""
+    if out.prog.endswith("begin"):
+        out.add_argument("state", type=Path)
+        out.add_argument("networks", type=Path, help="file that `pack` wrote")
+        return
+    out.add_argument("out", type=Path, help="file of networks to write")
+    out.add_argument("value", type=Path, help="state of the value network")
+    out.add_argument("policy", type=Path, help="state of the policy network")
+    out.add_argument("--card", type=Path, help="JSON object for the card: where all comes from, figures")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the state or the file of networks; returns the exit code."""
+    if options.command == "begin":
+        networks = read_networks(options.networks.read_bytes(), str(options.networks))
+        State(unrounded(networks), networks.card["stages"]).write(options.state)
+        return 0
+    card = json.loads(options.card.read_text()) if options.card else {}
+    states = {name: State.read(getattr(options, name)) for name in ("value", "policy")}
+    stages = ((name, stage) for name, state in states.items() for stage in state.stages)
+    card["stages"] = [stage for name, stage in stages if stage["name"].startswith(name)]
+    value, policy = (state.networks[name] for name, state in states.items())
+    rounded(value, policy, card).write(options.out)
+    return 0

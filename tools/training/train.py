@@ -2,10 +2,12 @@
 
     python -m tools.training train STATE.npz value SET ... --epochs 4 --rate 1e-3
 
-The value network learns from all positions of the sets. The policy network learns from the moves' values of
-positions that were played, or from an engine's best moves where a set has these. STATE keeps the weights of
-both networks in float32 with what they were taught; it is made where there is none, and the stage goes on
-from it. Each stage's data, seed, rate, time and figures end in the card of the file that `pack` writes.
+The value network learns from all positions of the sets, or with --quiet from those where a search evaluates
+it: where quiescence stands pat, a label depends on the position alone, not on captures. The policy network
+learns from the moves' values of positions that were played, or from an engine's best moves where a set has
+these. STATE keeps the weights of both networks in float32 with what they were taught; it is made where there
+is none, and the stage goes on from it. Each stage's data, seed, rate, time and figures end in the card of the
+file that `pack` writes.
 """
 
 from __future__ import annotations
@@ -15,24 +17,33 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.layout import BOARD_FEATURES, KING_BUCKETS, THREATS_AT
 from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.nnue.layout import WIDTH
+from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
+from graphsearch.evaluators.quiescence.quiescence_kernel import STACK_WORDS
+from graphsearch.position.board import POSITION_WORDS
+from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables
 from tools.training import policy_learning, value_learning
 from tools.training.learning import Learner, Pass, Plan, learn
-from tools.training.quiet import quiet_of
-from tools.training.records import PLAYED, hashes, read_sets, thinned
+from tools.training.records import IN_CHECK, MOST_SCORE, PAWN, PLAYED, Records, hashes, read_sets, thinned
 
 KEPT = 40_000  # last positions, held out; at most a tenth
 BATCHES = {"value": 8192, "policy": 4096}
 NETWORKS: dict[str, Any] = {"value": value_learning.ValueArrays, "policy": policy_learning.PolicyArrays}
 STAGES = "stages"  # in the file of a state
+MOST_GAIN = 30  # thousandths of a pawn; captures gain less than that in a quiet position
+CHUNK = 100_000  # positions per batch
+STATIC, QUIESCENCE = (0, 0), (-FAR, FAR)  # windows for `scores`
 
 
 @dataclass
@@ -58,33 +69,64 @@ class State:
     def read(cls, path: Path) -> State:
         """Returns the state of a file written by `write`."""
         with np.load(path) as arrays:
-            networks = {
-                name: form(*(arrays[f"{name}.{part}"] for part in form._fields))
-                for name, form in NETWORKS.items()
-            }
+            networks = {name: read_named(arrays, name, form) for name, form in NETWORKS.items()}
             return cls(networks, json.loads(str(arrays[STAGES])))
 
     def write(self, path: Path) -> None:
         """Writes the state; replaces the file atomically."""
-        named = {
-            f"{name}.{part}": array
-            for name, network in self.networks.items()
-            for part, array in network._asdict().items()
-        }
-        write_arrays(path, named | {STAGES: np.array(json.dumps(self.stages))})
+        write_named(path, self.networks, **{STAGES: self.stages})
 
 
-def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """Writes an `.npz` file, which appears whole or not at all."""
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
+def read_named(arrays: Any, name: str, form: Any) -> Any:
+    """Returns a network, or what has the same form, of an `.npz` file."""
+    return form(*(arrays[f"{name}.{part}"] for part in form._fields))
+
+
+def write_named(path: Path, networks: dict[str, Any], **texts: Any) -> None:
+    """Writes networks and JSON to an `.npz` file, which appears whole or not at all."""
+    arrays: dict[str, Any] = {name: np.array(json.dumps(text)) for name, text in texts.items()}
+    for name, network in networks.items():
+        arrays |= {f"{name}.{part}": array for part, array in network._asdict().items()}
+    new = path.with_suffix(".part")
+    with new.open("wb") as file:
         np.savez(file, **arrays)
-    part.replace(path)
+    new.replace(path)
 
 
 def say(text: str) -> None:
     """Prints a progress line on stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+# ------------------------------------------------------------------ lessons
+def scores_of(
+    words: NDArray[np.uint64], weights: NDArray[np.int64], window: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Returns a network's scores of positions, in thousandths of a pawn; `words`: uint64[B, 10]."""
+    scratch = np.zeros(STACK_WORDS + area_words(int(weights[WIDTH])), np.uint64)
+    out = np.zeros(len(words), np.int64)
+    scores(load_tables(), weights, words.reshape(-1), np.array(window, np.int64), out, scratch)
+    return out
+
+
+def quiet_part(records: Records, weights: NDArray[np.int64]) -> Records:
+    """Returns the result of `quiet_of` for one batch of records."""
+    words = np.zeros((len(records), POSITION_WORDS), np.uint64)
+    words[:, : records["words"].shape[1]] = records["words"]
+    found = scores_of(words, weights, QUIESCENCE)
+    gained = found - scores_of(words, weights, STATIC)
+    labels = found * PAWN // 1000
+    chosen = (gained < MOST_GAIN) & (records["kind"] & IN_CHECK == 0) & (np.abs(labels) < MOST_SCORE)
+    quiet: Records = records[chosen]
+    quiet["score"] = labels[chosen]
+    return quiet
+
+
+def quiet_of(records: Records, weights: NDArray[np.int64], threads: int) -> Records:
+    """Returns the records of quiet positions, not in check, labelled by a network's quiescence."""
+    parts = (records[begin : begin + CHUNK] for begin in range(0, len(records), CHUNK))
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(partial(quiet_part, weights=weights), parts)))
 
 
 def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
@@ -96,7 +138,7 @@ def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ..
     return (
         len(records),
         lambda net, grad, chosen, learns: value_learning.pass_batch(
-            tables, records, chosen, net, grad, learns, options.shared
+            tables, records, chosen, net, grad, learns
         ),
         ("loss", "error_of_q", "error_of_score"),
     )
@@ -116,11 +158,6 @@ def policy_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, .
     )
 
 
-def share_buckets(rows: Any) -> None:
-    """Copies the rows of the first bucket of the own king's square to all buckets."""
-    rows[:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)[1:] = rows[:BOARD_FEATURES]
-
-
 def blend(weights: Any, old: Sequence[Any], share: float) -> None:
     """Keeps a share of a stage's change of the weights; the rest is often specific to its games."""
     for array, before in zip(weights, old, strict=True):
@@ -138,15 +175,12 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     learner = Learner(state.networks[options.network], options.threads)
     old = [array.copy() for array in learner.weights]
     figures = learn(learner, one_pass, count, plan, say)
-    if options.shared:
-        share_buckets(learner.weights.rows)
     blend(learner.weights, old, options.blend)
     state.stages.append(
         {
             "name": options.network,
             "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
             "samples": count,
-            "shared_buckets": options.shared,
             **({"quiet": options.quiet} if options.quiet else {}),
             "blend": options.blend,
             "epochs": options.epochs,
@@ -171,14 +205,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--blend", type=float, default=1.0, help="share of the change that is kept at the end")
     out.add_argument("--widths", type=int, nargs=2, default=[512, 512], metavar=("VALUE", "POLICY"))
     out.add_argument("--threads", type=int, default=2)
-    out.add_argument(
-        "--shared", action="store_true", help="value: one bucket of kings, copied to all at the end"
-    )
-    out.add_argument(
-        "--quiet",
-        metavar="NAME",
-        help="value: quiet positions only, labelled by quiescence over this network",
-    )
+    out.add_argument("--quiet", metavar="NAME", help="value: only quiet positions, labelled by this network")
     out.add_argument("--seed", type=int, default=1)
 
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES, attacks_of, list_features, seen_of
 from graphsearch.evaluators.builtin.layout import (
-    BOARD_FEATURES,
     FEATURES,
     FIRST,
     MEN_PER_STACK,
@@ -26,13 +25,11 @@ from graphsearch.evaluators.builtin.layout import (
     OUTPUTS,
     SECOND,
     STACKS,
-    THREATS_AT,
     WIDTH_RANGE,
 )
 from graphsearch.jit.pointers import ONE, popc, ptr
 from graphsearch.position.words import BLACK, META, WHITE
-from tools.training.chances import OPTIONS, SEARCHED, chances_of_label, sigmoid
-from tools.training.records import UNKNOWN, load_words
+from tools.training.records import OPTIONS, SEARCHED, UNKNOWN, chances_of_label, load_words, sigmoid
 
 F32 = NDArray[np.float32]
 UNIT = 400.0  # label of a score of 1
@@ -88,21 +85,13 @@ def new_work(width: Any) -> Any:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def see(tables: Any, words: Any, own: Any, other: Any, shared: Any) -> Any:
-    """Writes the features of both views; returns their number, the same for both.
-
-    Args:
-      shared: treat all kings as in the first bucket.
-    """
+def see(tables: Any, words: Any, own: Any, other: Any) -> Any:
+    """Writes the features of both views; returns their number, the same for both."""
     s = ptr(words, 0)
     stm = int(words[META] & ONE)
     seen = seen_of(s, attacks_of(ptr(tables, 0), s, 0), attacks_of(ptr(tables, 0), s, 1))
     n = list_features(s, seen, stm, ptr(own, 0))
     list_features(s, seen, 1 - stm, ptr(other, 0))
-    for j in range(n if shared else 0):
-        if own[j] < THREATS_AT:
-            own[j] %= BOARD_FEATURES
-            other[j] %= BOARD_FEATURES
     return n
 
 
@@ -110,6 +99,13 @@ def see(tables: Any, words: Any, own: Any, other: Any, shared: Any) -> Any:
 def clip(x: Any) -> Any:
     """Returns a float32 clipped to [0, 1]."""
     return min(max(x, ZERO), ONE_F)
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def add_to(out: Any, more: Any) -> None:
+    """Adds a row to another."""
+    for h in range(out.shape[0]):
+        out[h] += more[h]
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -124,9 +120,7 @@ def add_rows(rows: Any, bias: Any, features: Any, n: Any, out: Any) -> None:
         for h in range(width):
             out[h] += (a[h] + b[h]) + (c[h] + d[h])
     for j in range(whole, n):
-        a = rows[features[j]]
-        for h in range(width):
-            out[h] += a[h]
+        add_to(out, rows[features[j]])
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -196,13 +190,6 @@ def backward(net: Any, grad: Any, work: Any, n: Any, stack: Any) -> None:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def add_to(out: Any, more: Any) -> None:
-    """Adds a row to another."""
-    for h in range(out.shape[0]):
-        out[h] += more[h]
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def backward_to_sums(net: Any, grad: Any, work: Any, stack: Any) -> None:
     """Adds to the gradients of all but the rows; fills the slopes of the sums."""
     last_backward(net, grad, work, stack)
@@ -258,20 +245,20 @@ def judge(record: Any, first: Any, slopes: Any) -> Any:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def pass_batch(tables: Any, records: Any, chosen: Any, net: Any, grad: Any, learns: Any, shared: Any) -> Any:
+def pass_batch(tables: Any, records: Any, chosen: Any, net: Any, grad: Any, learns: Any) -> Any:
     """Returns the sums of the loss, of the error of Q and of the error of sigmoid(score).
 
     If `learns`, adds the gradients, also as sums.
 
     Args:
       chosen: int64[B], indices of records.
-      net, grad: `ValueArrays`. shared: treat all kings as in the first bucket.
+      net, grad: `ValueArrays`.
     """
     work, words = new_work(net.bias.shape[0]), np.zeros(10, np.uint64)
     total = np.zeros(3, np.float64)
     for i in chosen:
         load_words(records[i], words)
-        n = see(tables, words, work.own, work.other, shared)
+        n = see(tables, words, work.own, work.other)
         stack = min((popc(words[WHITE] | words[BLACK]) - 1) // MEN_PER_STACK, STACKS - 1)
         forward(net, work, n, stack)
         loss, error_q, error_score = judge(records[i], work.first, work.first_slopes)

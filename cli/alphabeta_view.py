@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from graphsearch.solvers.alphabeta.results import AlphaBetaProgress, AlphaBetaResult, Counts, DepthResult
 
-# column -> least width of a terminal that shows it
-LEAST = {"Nodes": 50, "Nodes/s": 90, "Hits": 100, "Cut-offs": 110, "First": 80, "Time": 60, "Line": 40}
+SPARE = ("Cut-offs", "Hits", "Nodes/s", "First", "Time", "Nodes")
 SIGNS = {"lower": ">=", "upper": "<=", "exact": ""}
 
 
@@ -55,7 +54,7 @@ def per_cent(part: int, whole: int) -> str:
 
 def iterations_table(rows: Sequence[dict[str, str]], width: int | None) -> Table:
     """Returns rows of iterations as a table; `width` as for `render.moves_table`."""
-    return table(rows, {"Line": FILL}, least=LEAST).drawn(width)
+    return table(rows, {"Line": FILL}, spare=SPARE).drawn(width)
 
 
 def iteration_row(board: chess.Board, found: DepthResult) -> dict[str, str]:

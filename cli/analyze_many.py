@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from graphsearch.exchange.epd_sets import SetLine
     from graphsearch.search.params import SearchParams
 KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
-MOVE_LEAST = {"Its score": 56, "Visits": 66}
-LEAST = {"Line": 100, "Wanted": 60, "Visits": 120, "Solved after": 80, "PV": 100}
+SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +135,7 @@ def _game_parts(game: GameReview) -> Iterator[Part]:
 
     yield f"Game {game.number}, {game.player(True)} - {game.player(False)}"
     yield from game_lines(game)
-    yield table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, least=MOVE_LEAST)
+    yield table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, spare=("Visits", "Its score"))
     yield ""
 
 
@@ -224,7 +223,7 @@ def _title(now: SetProgress) -> str:
 
 
 def _rows_table(rows: list[SetRow]) -> Cells:
-    return table(map(_cells, rows), KINDS, least=LEAST)
+    return table(map(_cells, rows), KINDS, spare=SPARE)
 
 
 def _cells(row: SetRow) -> dict[str, str]:

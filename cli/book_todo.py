@@ -27,7 +27,6 @@ EMPTY = {
     "bottlenecks": "No change of a few leaves can overturn the best move of a root.",
 }
 TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position", "Leaf", "Best", "Rival"), LEFT)
-LEAST = {"ECO": 70, "Opening": 140}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +93,7 @@ def todo(request: TodoRequest) -> None:
     elif found.rows:
         rows = [cells for row in found.rows for cells in _cells(row)]
         scored = [f"({heading()})"] if request.kind == "bottlenecks" else []
-        print_parts([*scored, table(rows, TEXTS, least=LEAST)])
+        print_parts([*scored, table(rows, TEXTS, spare=("Opening", "ECO"))])
     else:
         say(EMPTY[found.kind])
     if request.queue:

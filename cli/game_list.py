@@ -25,7 +25,7 @@ TEXTS = {
     "Opening": WHOLE,
     **dict.fromkeys(("Date", "Result", "ECO", "Game"), LEFT),
 }
-LEAST = {"Opening": 120, "Event": 160, "Elo W": 80, "Elo B": 80, "Moves": 90}
+SPARE = ("Event", "Opening", "Moves", "Elo W", "Elo B")
 DOWN = {"date", "white_elo", "black_elo", "plies"}  # the greatest first, unless a minus turns the order
 
 
@@ -137,7 +137,7 @@ def listed_games(store: Path, position: chess.Board | None, given: ListOptions) 
 def view(found: ListedGames) -> Iterator[Part]:
     """Yields the list for a person."""
     yield f"{count(found.total, 'game')} of {found.all_games:,}"
-    yield table(map(_cells, found.games), TEXTS, least=LEAST)
+    yield table(map(_cells, found.games), TEXTS, spare=SPARE)
     if found.total > len(found.games):
         say(f"note: {found.total - len(found.games):,} more games; --lines 0 lists them all")
 

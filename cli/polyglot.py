@@ -76,7 +76,7 @@ def _different(found: BookDiff) -> Iterator[Part]:
 
 
 def _table(title: str, rows: Sequence[BookDifference]) -> Cells:
-    return table(map(_cells, rows), KINDS, least={"ECO": 70}, title=title)
+    return table(map(_cells, rows), KINDS, spare=("ECO",), title=title)
 
 
 def _cells(row: BookDifference) -> dict[str, str]:

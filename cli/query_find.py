@@ -17,7 +17,7 @@ from .options import ALL_LINES, Json, Lines, Side, StoreOption, Time, argument, 
 from .output import print_json, say, say_if_unfinished
 from .program import program_name
 from .progress import progress_bar
-from .render import WAY, WAY_LEAST, count, proven_result, way_cells, way_text
+from .render import WAY, WAY_SPARE, count, proven_result, way_cells, way_text
 from .scores import detailed, heading, is_white, look, score, signed
 from .tables import WHOLE, Part, streamed, table
 
@@ -263,7 +263,7 @@ def _disagreements(found: Disagreements, store: Path) -> Iterator[Part]:
         for row in found.rows
     ]
     yield f"({heading()})"
-    yield table(rows, WAY | dict.fromkeys(("Best 1", "Best 2"), WHOLE), least=WAY_LEAST)
+    yield table(rows, WAY | dict.fromkeys(("Best 1", "Best 2"), WHOLE), spare=WAY_SPARE)
     if found.lost:
         say(f"note: {count(found.lost, 'position')} with an opinion are no longer in the file and not listed")
     if found.rows:

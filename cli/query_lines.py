@@ -38,7 +38,6 @@ ENDS = {
 }
 
 KINDS = {"ECO": WHOLE, "Opening": WHOLE, "Line": LEFT}
-LEAST = {"ECO": 70, "Opening": 140}  # column -> least width of a terminal that shows it
 
 By = Annotated[
     str,
@@ -65,7 +64,7 @@ def _lines(found: BestLines) -> Iterator[Part]:
     if not found.lines:
         say("note: no move from this position was visited")
     yield f"{count(found.visits, 'visit')}   ({heading()})"
-    yield table([_line_cells(found.position, line) for line in found.lines], KINDS, least=LEAST)
+    yield table([_line_cells(found.position, line) for line in found.lines], KINDS, spare=("Opening", "ECO"))
     for line in found.lines if look.details else ():
         yield ""
         yield steps_table(found.position, line.plies)

@@ -21,14 +21,8 @@ if TYPE_CHECKING:
     from graphsearch.query.games import Games, PlayedMove
     from graphsearch.query.moves import Moves, StoredMove
 
-# column -> least width of a terminal that shows it
-MOVES_LEAST = {"W D L": 75, "P": 60, "Q": 60, "Child N": 70}
-GAMES_LEAST = dict.fromkeys(("White", "Draw", "Black"), 80) | {
-    "Decided": 90,
-    "Visits": 50,
-    "Share": 60,
-    "Diff": 60,
-}
+MOVES_SPARE = ("W D L", "Child N", "P", "Q")
+GAMES_SPARE = ("Decided", "Share", "Diff", "White", "Draw", "Black", "Visits")
 
 
 def _moves(found: Moves) -> Iterator[Part]:
@@ -36,7 +30,7 @@ def _moves(found: Moves) -> Iterator[Part]:
     yield node_summary(found.node)
     white = is_white(found.node.position)
     rows = [_move_cells(move, white=white) for move in found.moves]
-    yield table(rows, {"Move": WHOLE, "Proven": WHOLE}, least=MOVES_LEAST)
+    yield table(rows, {"Move": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
 
 
 @report(
@@ -97,7 +91,7 @@ def _moves_of_games(found: Games) -> Iterator[Part]:
     decided = found.results.unknown > 0
     white = is_white(found.position)
     rows = [_game_cells(move, decided=decided, white=white) for move in found.moves]
-    yield table(rows, {"Move": WHOLE}, least=GAMES_LEAST)
+    yield table(rows, {"Move": WHOLE}, spare=GAMES_SPARE)
 
 
 @report(

@@ -30,8 +30,7 @@ Cp = Annotated[
 MinGames = Annotated[int, option("--min-games N", "Only positions that N games or more passed.", min=1)]
 MinVisits = Annotated[int, option("--min-visits N", "Only positions with N visits or more.", min=1)]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": WHOLE}
-# column -> least width of a terminal that shows it
-LEAST = {"ECO": 70, "Opening": 140, "Of": 60, "Visits": 80, "Share": 110, "Points": 100, "Best": 70}
+SPARE = ("Opening", "Share", "Points", "Visits", "Best", "ECO", "Of")
 
 
 def _view(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
@@ -46,7 +45,7 @@ def _view(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
         yield f"\n{title}: {'none' if not moves else ''}".rstrip()
         cells = map(_cells, moves)
         rows = [{name: text for name, text in row.items() if name not in omitted} for row in cells]
-        yield table(rows, TEXTS, least=LEAST)
+        yield table(rows, TEXTS, spare=SPARE)
 
 
 @report(

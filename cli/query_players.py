@@ -48,18 +48,7 @@ By = Annotated[
     str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
 ]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
-# column -> least width of a terminal that shows it
-LEAST = {
-    "ECO": 70,
-    "Opening": 160,
-    "Of": 90,
-    "Result": 50,
-    "Cost": 60,
-    "Score": 40,
-    "Best": 60,
-    "Answer": 100,
-    "Last": 120,
-}
+SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
 
 def _players(found: Players) -> Iterator[Part]:
@@ -193,7 +182,7 @@ def _preparation(found: Preparation) -> Iterator[Part]:
         f"Left by him: {found.left:,}   left by the other side before: {found.left_by_other:,}"
         f"   ended inside: {found.stayed:,}   ({heading()})"
     )
-    yield table(map(_cells, found.moves), TEXTS, least=LEAST)
+    yield table(map(_cells, found.moves), TEXTS, spare=SPARE)
     if found.total > len(found.moves):
         say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them all")
 

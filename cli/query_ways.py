@@ -25,7 +25,7 @@ from .options import (
 )
 from .output import FAILED, print_answer, say, say_if_unfinished
 from .progress import progress_bar
-from .render import WAY, WAY_LEAST, count, numbered, steps_table, way_cells
+from .render import WAY, WAY_SPARE, count, numbered, steps_table, way_cells
 from .scores import detailed, heading, is_white, score, signed
 from .tables import LEFT, WHOLE, Part, table
 
@@ -118,7 +118,7 @@ def _parents(found: Parents, store: File) -> Iterator[Part]:
         }
         for parent in found.parents
     ]
-    yield table(rows, WAY | {"Move": WHOLE}, least=WAY_LEAST)
+    yield table(rows, WAY | {"Move": WHOLE}, spare=WAY_SPARE)
 
 
 @report(
@@ -173,7 +173,7 @@ def _transpositions(found: Transpositions) -> Iterator[Part]:
         }
         for row in found.positions
     ]
-    yield table(rows, WAY, least=WAY_LEAST)
+    yield table(rows, WAY, spare=WAY_SPARE)
 
 
 @report(

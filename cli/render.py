@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from graphsearch.query.routes import Way
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
-# column -> least width of a terminal that shows it
-LEAST = {"W D L": 46, "P": 52, "Q": 60, "Line": 34}
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
 BY_CLOCK = "draw by the 50-move rule"
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
@@ -48,7 +46,7 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
 
     board = board_of(node.position)
     rows = [_cells(board, move) for move in node.moves[: multipv or None]]
-    return table(rows, {"Move": WHOLE, "Line": FILL}, least=LEAST).drawn(width)
+    return table(rows, {"Move": WHOLE, "Line": FILL}, spare=("Q", "P", "W D L")).drawn(width)
 
 
 def steps_table(position: str, steps: Iterable[Step]) -> Cells:
@@ -143,7 +141,7 @@ def way_cells(way: Way | None, position: str) -> dict[str, str]:
 
 
 WAY = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Position": WHOLE}
-WAY_LEAST = {"ECO": 70, "Opening": 140, "Position": 160}
+WAY_SPARE = ("Position", "Opening", "ECO")
 
 
 def opening_cells(opening: Opening | None) -> dict[str, str]:

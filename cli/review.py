@@ -51,10 +51,7 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
-# column -> least width of a terminal that shows it
-PLAYER_LEAST = {"Games": 58, "Moves": 50, "Loss %": 44, "Loss": 66, "!": 72}
-PLAYER_LEAST |= {"Opening": 84, "Middlegame": 84, "Endgame": 84}
-MOMENT_LEAST = {"Loss %": 30, "Better": 44, "Its score": 56}
+PLAYER_SPARE = ("Opening", "Middlegame", "Endgame", "!", "Loss", "Games", "Moves", "Loss %")
 PACKED = {".gz", ".zst"}
 GameParts = Callable[["GameReview"], Iterable[Part]]
 _STOPPING = "Stopping: finishing the wave and saving...\n"
@@ -293,7 +290,7 @@ def title(now: ReviewProgress) -> str:
 def _players_table(report: ReviewReport) -> Cells:
     """Returns the figures of the players; the phases have accuracies."""
     rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
-    return table(rows, {"Player": NAME}, least=PLAYER_LEAST)
+    return table(rows, {"Player": NAME}, spare=PLAYER_SPARE)
 
 
 def _player_cells(player: Player) -> dict[str, str]:
@@ -326,7 +323,7 @@ def game_lines(game: GameReview) -> list[str]:
 def _moments_table(game: GameReview) -> Cells:
     """Returns the marked moves of a game, values seen by White."""
     rows = [_moment_cells(move) for move in game.moves if move.glyph]
-    return table(rows, {"Move": WHOLE, "Better": FILL}, least=MOMENT_LEAST)
+    return table(rows, {"Move": WHOLE, "Better": FILL}, spare=("Its score", "Better", "Loss %"))
 
 
 def _moment_cells(move: MoveReview) -> dict[str, str]:

@@ -16,7 +16,7 @@ from .commands import command, group, report
 from .options import Json, StoreOption
 from .output import FAILED, print_json, print_parts, problem_lines, say, say_if_unfinished
 from .progress import progress_bar
-from .render import WAY, WAY_LEAST, count, moment, size, way_cells
+from .render import WAY, count, moment, size, way_cells
 from .scores import is_white
 from .tables import LEFT, Cells, Part, table
 
@@ -36,7 +36,7 @@ TEXTS = (
     *("Searched (UTC)", "Kind", "Started (UTC)", "Limits", "Parameters", "Value", "Time"),
     *("State", "File"),
 )
-LEAST = {"Parameters": 80, "Started (UTC)": 70, "Limits": 60, "Time": 60}  # narrowest terminals
+SPARE = ("Position", "Opening", "Parameters", "Started (UTC)", "ECO", "Limits", "Time")
 MAX_ROWS = 20  # searches and roots in a table; JSON has all
 
 
@@ -136,7 +136,7 @@ def _imported(found: Imported) -> dict[str, str]:
 def _table(name: str, found: Sequence[_T], cells: Callable[[_T], dict[str, str]], total: int) -> Cells:
     more = f"{total}" if total <= MAX_ROWS else f"the last {MAX_ROWS} of {total}; --json has all"
     kinds = dict.fromkeys(TEXTS, LEFT) | WAY
-    return table(map(cells, found), kinds, least=WAY_LEAST | LEAST, title=f"{name} ({more})")
+    return table(map(cells, found), kinds, spare=SPARE, title=f"{name} ({more})")
 
 
 def _root(root: RootInfo, ways: Mapping[str, Way]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from .options import Force, Json, Ram, argument, byte_count, option
 from .output import FAILED, print_answer, problem_lines, say, say_if_unfinished
 from .polyglot import is_book, merge_books
 from .progress import progress_bar, titled_bar
-from .render import WAY, WAY_LEAST, count, size, way_cells
+from .render import WAY, WAY_SPARE, count, size, way_cells
 from .signals import StopSignals
 from .store_upkeep import parted
 from .tables import LEFT, Cells, Part, table
@@ -180,4 +180,4 @@ def _examples(what: str, examples: list[dict[str, Any]], files: Iterable[str]) -
         | {"Visits before": f"{one['before']:,}", "Visits": f"{one['after']:,}"}
         for one in examples
     ]
-    return table(rows, WAY, least=WAY_LEAST, title=f"Most visited, {what}")
+    return table(rows, WAY, spare=WAY_SPARE, title=f"Most visited, {what}")

@@ -45,7 +45,7 @@ MOST_ROOTS = 20  # of a file, if no position is named
 JSON_SECONDS = 5.0  # between two lines of JSON during a turn
 FRAME_LINES = 3  # lines of the live display that are not roots
 KINDS = {"Line": LEFT, "Best": WHOLE, "PV": FILL}
-LEAST = {"Share": 70, "Visits": 60, "PV": 80}
+SPARE = ("PV", "Share", "Visits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ class _Watch:
     def parts(self) -> Iterator[str | Cells]:
         """Yields the name of the shown view and the table of all roots."""
         yield f"({heading()})"
-        yield table(map(self._cells, self._roots), KINDS, least=LEAST)
+        yield table(map(self._cells, self._roots), KINDS, spare=SPARE)
 
     def _cells(self, root: Root) -> dict[str, str]:
         from graphsearch.position.lines import sans_of
@@ -296,5 +296,5 @@ class _Watch:
         from rich.text import Text
 
         shown = self._roots[: max(1, screen.height - FRAME_LINES)]
-        cells = table(map(self._cells, shown), KINDS, least=LEAST)
+        cells = table(map(self._cells, shown), KINDS, spare=SPARE)
         return Group(cells.drawn(screen.width), Text(self._line(now)))

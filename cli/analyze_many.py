@@ -97,7 +97,7 @@ def analyze_many(request: Request) -> None:
     named = {"--searchmoves": request.searchmoves, "--shards": request.shards}
     for name, value in named.items():
         if value is not None:
-            raise typer.BadParameter(f"{name} is for one position, not for every one of a file")
+            raise typer.BadParameter(f"{name} works for one position only, not for a file of them")
     if is_set(request):
         _analyze_set(request)
     else:
@@ -112,7 +112,7 @@ def _analyze_games(request: Request) -> None:
     if request.store is None:
         raise typer.BadParameter("--all needs a graph file to save to: --store FILE")
     if (position.moves, position.ply) != (None, None) or not Path(position.position).is_file():
-        raise typer.BadParameter("--all takes a PGN file, and --game for one game of it")
+        raise typer.BadParameter("--all needs a PGN file; --game K selects one of its games")
     asked = review.Request(
         file=position.position,
         store=request.store,

@@ -142,7 +142,7 @@ class _Reading:
         from graphsearch.book import queue
 
         if self._line.ply is not None:
-            raise typer.BadParameter(f"{path} holds positions, not games: there is no --ply")
+            raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
         with open_file(path, piped=True) as file:
             found = queue.from_lines(text_lines(file, str(path)))
             first = (self._line.game or 1) - 1

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from graphsearch.store.record.transposition import EntryTable
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
-STOPPING = "Stopping: finding the proven line...\n"
 WHY = {
     "visits": "the visit limit was reached",
     "time": "the time limit was reached",
@@ -87,7 +86,7 @@ def mate(
     limits = MateLimits(visits=visits, seconds=time, moves=within)
     found, bad, results = 0, 0, _Results(output, store)
     results.check(position)
-    with StopSignals(STOPPING) as signals:
+    with StopSignals("Stopping: finding the proven line...\n") as signals:
         for line, text, board in _problems(position):
             if signals.stop.is_set():
                 break

@@ -110,10 +110,7 @@ def nodetypes(
     """
     chosen = _rules(rules)
     if plot is not None:
-        from graphsearch.base.plotting import require_matplotlib
-
-        check_plot_file(plot, ".png", ".svg")
-        require_matplotlib()
+        check_plot_file(plot)
     if (position is None) == (tree.synthetic is None):
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
     if tree.synthetic is not None:

@@ -29,6 +29,7 @@ from .render import (
     count,
     moment,
     numbered,
+    opening_at,
     opening_line,
     position_heading,
     proven_result,
@@ -133,7 +134,7 @@ def diff(
         found = ask(store, other, cp=cp, top=top, on_progress=advance, **chosen)
     books = changes(store, other, top=top)
     if output and not found.changes:
-        say(f"note: no line to write; {output} is left as it is")
+        say(f"note: there is no line to write; {output} was not changed")
     elif output:
         from graphsearch.exchange.query_pgn import export_diff
 
@@ -157,7 +158,7 @@ def _since_visit(file: Path, *, top: int, json: bool) -> None:
     try:
         note_visit(file)
     except StoreError as error:
-        say(f"note: this visit is not kept: {error}")
+        say(f"note: this visit could not be saved: {error}")
     if json:
         print_json(found.as_dict())
     elif found.since is None:
@@ -339,10 +340,7 @@ def history(
     from graphsearch.query.history import history as ask
 
     if plot:
-        from graphsearch.base.plotting import require_matplotlib
-
-        check_plot_file(plot, ".png", ".svg")
-        require_matplotlib()
+        check_plot_file(plot)
     found = ask(store, position.board())
     points = found.by_run if by == "run" else found.points
     say_if_unfinished(store)
@@ -360,11 +358,8 @@ def history(
 
 
 def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) -> Iterator[Part]:
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
     yield from position_heading(store, found.position)
-    yield from opening_line(opening_at(board_of(found.position)))
+    yield from opening_line(opening_at(found.position))
     yield f"({heading()})"
     yield table([_point_cells(point, found.position) for point in points], POINT_KINDS, spare=POINT_SPARE)
 

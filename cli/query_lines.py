@@ -14,8 +14,8 @@ from graphsearch.position.values import cp_from_q
 from .commands import report
 from .options import Depth, Lines, PositionOptions, StoreOption, option
 from .output import console, say, speaks_unicode
-from .render import count, move_number, numbered, opening_cells, opening_line, position_heading, steps_table
-from .scores import detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
+from .render import count, line_cells, move_number, opening_at, opening_line, position_heading, steps_table
+from .scores import detail, detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
@@ -57,10 +57,7 @@ MaxMoves = Annotated[int | None, option("--max-moves K", "Follow at most K moves
 
 
 def _lines(found: BestLines) -> Iterator[Part]:
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    yield from opening_line(opening_at(board_of(found.position)))
+    yield from opening_line(opening_at(found.position))
     if not found.lines:
         say("note: no move from this position was visited")
     yield f"{count(found.visits, 'visit')}   ({heading()})"
@@ -71,17 +68,16 @@ def _lines(found: BestLines) -> Iterator[Part]:
 
 
 def _line_cells(position: str, line: Line) -> dict[str, str]:
-    from graphsearch.position.openings import opening_after
     from graphsearch.position.values import wdl_from_q
 
     first, white = line.plies[0], is_white(position)
-    sans = [ply.san for ply in line.plies]
+    cells = line_cells(position, [ply.san for ply in line.plies])
     return {
         "Score": score(first.cp, first.mate, white=white),
         "W D L": wdl(wdl_from_q(first.q, first.draw), white=white),
         "Visits": f"{first.n:,}",
-        **opening_cells(opening_after(position, sans)),
-        "Line": f"{numbered(position, sans)} ({ENDS[line.end]})",
+        **{name: cells[name] for name in KINDS},
+        "Line": f"{cells['Line']} ({ENDS[line.end]})",
     }
 
 
@@ -170,16 +166,13 @@ def _drawing(found: Tree) -> Drawing:
 
 def _worth(branch: Branch, *, white: bool) -> str:
     """Returns score and visits of a move; `white`: whether White plays it."""
-    more = detailed({"q": f"  Q {signed(branch.q, white=white)}"})
-    return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more.get('q', '')}"
+    more = detail(f"  Q {signed(branch.q, white=white)}")
+    return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more}"
 
 
 def _opening(position: str, before: str = "") -> str:
     """Returns the code and name of a position's opening; empty if it has none, or the one of `before`."""
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    found = opening_at(board_of(position))
+    found = opening_at(position)
     return "" if found is None or (before and _opening(before) == str(found)) else str(found)
 
 

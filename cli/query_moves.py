@@ -12,7 +12,7 @@ from .commands import report
 from .game_list import ListOptions
 from .options import AnyPositionOptions, PositionOptions, StoreOption
 from .output import say
-from .render import count, node_summary, opening_line, proven_result
+from .render import count, node_summary, opening_at, opening_line, proven_result
 from .scores import detailed, heading, is_white, score, seen, signed, wdl
 from .tables import WHOLE, Part, table
 
@@ -81,10 +81,7 @@ def _games(found: Games | ListedGames) -> Iterator[Part]:
 
 
 def _moves_of_games(found: Games) -> Iterator[Part]:
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    yield from opening_line(opening_at(board_of(found.position)))
+    yield from opening_line(opening_at(found.position))
     yield _summary(found)
     if not found.results.games:
         say("note: no imported game continues from this position; `graphsearch import` adds games")

@@ -11,7 +11,7 @@ from .commands import report
 from .options import ALL_LINES, AnyPositionOptions, Lines, OfBook, StoreOption, option
 from .output import problem_lines
 from .progress import progress_bar
-from .render import count, numbered, opening_cells
+from .render import count, line_cells
 from .scores import heading, is_white, score
 from .tables import FILL, WHOLE, Part, table
 
@@ -98,12 +98,9 @@ def novelties(
 
 
 def _cells(move: NotableMove) -> dict[str, str]:
-    from graphsearch.position.openings import opening_after
-
     white = is_white(move.position)
     return {
-        "Line": numbered(move.start, [*move.line, move.san]),
-        **opening_cells(opening_after(move.start, [*move.line, move.san])),
+        **line_cells(move.start, [*move.line, move.san]),
         "Score": score(move.cp, None, white=white),
         "Best": move.best,
         "Loss": f"{move.cost_cp / 100:.2f}",

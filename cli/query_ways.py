@@ -31,7 +31,7 @@ from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.query.neighbourhood import Neighbourhood
-    from graphsearch.query.parents import Parent, Parents
+    from graphsearch.query.parents import Parents
     from graphsearch.query.path import Path, Route
     from graphsearch.query.transpositions import Transposition, Transpositions
 
@@ -113,7 +113,9 @@ def _parents(found: Parents, store: File) -> Iterator[Part]:
             "Move": parent.san,
             "Score": score(parent.cp, None, white=is_white(parent.position)),
             "Visits": f"{parent.n:,}",
-            **_details(parent),
+            **detailed(
+                {"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=is_white(parent.position))}
+            ),
             "Of": f"{parent.visits:,}",
         }
         for parent in found.parents
@@ -139,11 +141,6 @@ def parents(store: StoreOption, position: PositionOptions) -> Parents:
     from graphsearch.query.parents import parents
 
     return parents(store, position.board())
-
-
-def _details(parent: Parent) -> dict[str, str]:
-    white = is_white(parent.position)
-    return detailed({"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=white)})
 
 
 def _way(row: Transposition) -> dict[str, str]:

@@ -149,6 +149,21 @@ def opening_cells(opening: Opening | None) -> dict[str, str]:
     return {"ECO": opening.eco if opening else "", "Opening": opening.name if opening else ""}
 
 
+def opening_at(position: str) -> Opening | None:
+    """Returns the opening of a position given as FEN."""
+    from graphsearch.position import openings
+    from graphsearch.position.board import board_of
+
+    return openings.opening_at(board_of(position))
+
+
+def line_cells(start: str | None, sans: Sequence[str]) -> dict[str, str]:
+    """Returns the first columns of a list of lines: moves from a FEN (None: the start), and opening."""
+    from graphsearch.position.openings import opening_after
+
+    return {"Line": numbered(start, sans), **opening_cells(opening_after(start, sans))}
+
+
 def opening_line(opening: Opening | None) -> list[str]:
     """Returns the line that names an opening; no line without an opening."""
     return [f"Opening: {opening}"] if opening else []
@@ -177,15 +192,11 @@ def node_summary(node: NodeView) -> str:
     if ended:
         return f"{side} to move: {ended}"
     worth = score(cp_of(node.q, node.wdl.draw), node.mate, white=white)
-    proven = f"   proven: {proven_text(node)}" if node.bounds[0] == node.bounds[1] else ""
+    mate = f", mate in {abs(node.mate)}" if node.mate else ""
+    is_proven = node.bounds[0] == node.bounds[1]
+    proven = f"   proven: {proven_result(node.bounds, white=white)}{mate}" if is_proven else ""
     chances = f"W D L {wdl(node.wdl, white=white)}"
     return f"{side} to move   {worth}   {chances}   {count(node.visits, 'visit')}{proven}   ({heading()})"
-
-
-def proven_text(node: NodeView) -> str:
-    """Returns the proven result of a node: `White wins, mate in 3`."""
-    result = proven_result(node.bounds, white=is_white(node.position))
-    return f"{result}, mate in {abs(node.mate)}" if node.mate else result
 
 
 def proven_result(bounds: tuple[int, int], *, white: bool) -> str:
@@ -247,6 +258,22 @@ def count(number: int, noun: str, plural: str = "") -> str:
     ('1 node', '12,345 nodes', '2 leaves')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in words.
+
+    >>> duration(42.4), duration(3700), duration(200_000)
+    ('42 s', '1 h 01 min', '2 d 7 h')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
 def rate(number: float) -> str:

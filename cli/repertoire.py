@@ -17,16 +17,16 @@ from .options import (
     Depth,
     Json,
     Lines,
+    PgnInput,
     PositionOptions,
     Side,
     StoreOption,
-    argument,
     option,
     side_of,
 )
 from .output import print_answer, print_json, problem_lines, say, speaks_unicode
 from .render import count, numbered
-from .scores import detailed, heading, is_white, score, signed
+from .scores import detail, heading, is_white, score, signed
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def remove(store: StoreOption, position: PositionOptions, side: OneSide) -> Repe
     name="import",
 )
 def import_pgn(
-    file: Annotated[str, argument("FILE", "PGN file, plain, .gz or .zst; - for standard input.")],
+    file: PgnInput,
     store: StoreOption,
     side: OneSide,
     json: Json = False,
@@ -247,10 +247,9 @@ def _drawing(found: Survey, depth: int | None) -> Drawing:
 
 def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *, is_here: bool) -> str:
     white = is_white(one.position)
-    more = detailed({"q": f"  Q {signed(move.q, white=white)}"})
     parts = [f"{numbered(one.position, [move.san])}{GLYPHS.get(move.nag or 0, '')}"]
     parts.append(score(move.cp, None, white=white) or "never searched")
-    parts.append(f"{move.n or 0:,}{more.get('q', '')}")
+    parts.append(f"{move.n or 0:,}{detail(f'  Q {signed(move.q, white=white)}')}")
     if not one.own:
         parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
     if not is_here:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ import typer
 from .commands import command, command_line
 from .compiling import compiled
 from .exports import STDOUT, opened_target
-from .imports import given_file
+from .imports import given_file, unpacked
 from .options import (
     EvaluatorOptions,
     Json,
@@ -28,7 +27,7 @@ from .options import (
     option,
     side_of,
 )
-from .output import FAILED, print_json, print_parts, say
+from .output import FAILED, print_json, print_parts, problem_lines, say
 from .progress import titled_bar
 from .render import count, move_number, rate
 from .scores import heading, score
@@ -48,13 +47,10 @@ if TYPE_CHECKING:
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
 
-MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
 PLAYER_SPARE = ("Opening", "Middlegame", "Endgame", "!", "Loss", "Games", "Moves", "Loss %")
-PACKED = {".gz", ".zst"}
 GameParts = Callable[["GameReview"], Iterable[Part]]
-_STOPPING = "Stopping: finishing the wave and saving...\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,8 +207,7 @@ def default_output(name: str) -> str | None:
     """
     if name == STDOUT:
         return None
-    path = Path(name)
-    path = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    path = unpacked(name)
     return str(path.with_name(f"{path.stem}-reviewed.pgn"))
 
 
@@ -234,7 +229,7 @@ def _reviewed(
         if request.json or every or not games:
             games.append(game)
 
-    with StopSignals(_STOPPING) as signals, titled_bar("Reading", title) as show:
+    with StopSignals() as signals, titled_bar("Reading", title) as show:
         if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
             signals.arm()
         with paging_kernels_compiling():
@@ -347,15 +342,9 @@ def value_text(cp: int, mate: int | None, *, white: bool) -> str:
 
 def _problem_lines(report: ReviewReport) -> Iterator[str]:
     """Yields skipped games and notes about the file."""
-    for problem in report.problems[:MAX_PROBLEMS]:
-        yield f"{report.name}, line {problem.place}: {problem.reason}"
-    more = len(report.problems) - MAX_PROBLEMS
-    if more > 0:
-        yield f"{report.name}: and {more:,} more; --json has all"
-    for note in report.notes[:MAX_PROBLEMS]:
-        yield f"note: {report.name}: {note}"
-    if len(report.notes) > MAX_PROBLEMS:
-        yield f"note: {report.name}: and {len(report.notes) - MAX_PROBLEMS:,} more notes; --json has all"
+    problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]
+    yield from problem_lines(problems, len(problems))
+    yield from problem_lines([f"note: {report.name}: {note}" for note in report.notes], len(report.notes))
 
 
 def _report_lines(report: ReviewReport) -> Iterator[str]:

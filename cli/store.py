@@ -91,22 +91,19 @@ def _ways(store: Path, found: StoreInfo) -> Mapping[str, Way]:
 
 
 def _summary(name: str, found: StoreInfo) -> str:
+    each = f" ({found.bytes_per_node:.1f} bytes per node)" if found.nodes else ""
+    several = found.evaluators if len(found.evaluators) > 1 else {}
     lines = {
         "File": name,
         "Format": str(found.format_version),
         "Evaluator": found.evaluator.describe() if found.evaluators else "none yet; the first search sets it",
-        **_others(found),
+        **{f"  {number}": identity.describe() for number, identity in several.items()},
         "Nodes": f"{found.nodes:,}",
-        "Size": _size(found),
+        "Size": size(found.file_bytes) + each,
         **_entries(found),
         **_imported(found.imported),
     }
     return "\n".join(f"{label + ':':<11}{text}" for label, text in lines.items())
-
-
-def _size(found: StoreInfo) -> str:
-    each = f" ({found.bytes_per_node:.1f} bytes per node)" if found.nodes else ""
-    return size(found.file_bytes) + each
 
 
 def _entries(found: StoreInfo) -> dict[str, str]:
@@ -169,13 +166,6 @@ def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
         "Time": f"{run.seconds:.1f} s",
         "State": "" if run.finished else "interrupted",
     }
-
-
-def _others(found: StoreInfo) -> dict[str, str]:
-    """Returns the evaluators of the file, by number, if it has several."""
-    if len(found.evaluators) < 2:
-        return {}
-    return {f"  {number}": identity.describe() for number, identity in found.evaluators.items()}
 
 
 def _runs_table(found: StoreInfo, ways: Mapping[str, Way]) -> Cells:

@@ -143,7 +143,7 @@ def title(now: MergeProgress) -> str:
 def _view(report: MergeReport) -> Iterator[Part]:
     yield table(map(_input, report.inputs), {"File": LEFT})
     if not report.inputs:
-        say(f"{report.path} is the file that is merged into, and no other is named: nothing to add.")
+        say(f"Nothing to add: no file but {report.path} itself is named.")
     for what, examples in (("new", report.examples.of("fresh")), ("changed", report.examples.of("changed"))):
         if report.dry_run and examples:
             yield _examples(what, examples, [one.path for one in report.inputs])

@@ -13,7 +13,7 @@ from .commands import command, report
 from .options import EvaluatorOptions, Force, Json, StoreOption, argument, option
 from .output import print_json, problem_lines, say
 from .progress import progress_bar
-from .render import count, size
+from .render import count, duration, size
 from .signals import StopSignals
 from .tables import Part, table
 
@@ -109,7 +109,7 @@ def backup(store: StoreOption, copy: Copy, force: Force = False) -> BackupReport
 
     folder = _is_cluster(store)
     if folder and force:
-        raise typer.BadParameter("--force replaces no cluster; name another folder")
+        raise typer.BadParameter("--force cannot replace a cluster; name another folder")
     with _working("Copying pages") as advance:
         if folder:
             return upkeep.backup(store, copy, progress=advance)
@@ -140,7 +140,7 @@ def salvage(store: StoreOption, new: New, evaluator: Evaluator = None, force: Fo
 
     folder = _is_cluster(store)
     if folder and (force or evaluator):
-        raise typer.BadParameter("a cluster is rescued without --force and --evaluator: into a new folder")
+        raise typer.BadParameter("--force and --evaluator do not apply to a cluster; name a new folder")
     identity = _identity(evaluator) if evaluator else None
     with _working("Reading blocks") as advance:
         if folder:
@@ -223,7 +223,7 @@ def _prediction(row: Prediction) -> dict[str, str]:
         "RAM, all": size(row.ram_all_bytes),
         "RAM, least": size(row.ram_least_bytes),
         "of it index": size(row.ram_index_bytes),
-        "Time": _duration(row.seconds),
+        "Time": "" if row.seconds is None else duration(row.seconds),
     }
 
 
@@ -244,14 +244,3 @@ def forecast(store: StoreOption) -> Forecast:
     from graphsearch.store.upkeep import forecast
 
     return forecast.forecast(store)
-
-
-def _duration(seconds: float | None) -> str:
-    """Returns a time in hours or days.
-
-    >>> _duration(5400), _duration(200000), _duration(None)
-    ('1.5 h', '2.3 days', '')
-    """
-    if seconds is None:
-        return ""
-    return f"{seconds / 3600:.1f} h" if seconds < 86400 else f"{seconds / 86400:.1f} days"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from .commands import command, group, report
 from .exports import STDOUT, write_text
 from .imports import given_file
-from .options import Json, StoreOption, argument, option
+from .options import Json, PgnInput, StoreOption, argument, option
 from .output import print_json, problem_lines, say
 from .progress import progress_bar
 from .render import count, moment
@@ -48,7 +48,7 @@ def list_all(store: StoreOption) -> StudyList:
     name="import",
 )
 def import_pgn(
-    file: Annotated[str, argument("FILE", "PGN file, plain, .gz or .zst; - for standard input.")],
+    file: PgnInput,
     store: StoreOption,
     name: Annotated[
         str, option("--name NAME", "Name of the study; by default players and event name it.")

@@ -70,8 +70,6 @@ Ctrl-C and 143 after SIGTERM, both saved first.""",
 
 def _page(topic: str) -> str:
     if topic == "settings":
-        from .settings import KEYS, NAME, user_file
-
         rows = "\n".join(f"  {name:<12}{text}" for name, (_, text) in KEYS.items())
         return (
             f"{NAME} sets defaults of options. The nearest one from this folder upwards holds, then\n"

@@ -124,9 +124,7 @@ def _roots(request: Request) -> list[Root]:
     boards = [LineOptions().board_after(text) for text in request.positions or ()] or _stored(request.store)
     shares = request.share or []
     if len(shares) > len(boards):
-        raise typer.BadParameter(
-            f"--share is there {len(shares)} times, for {count(len(boards), 'position')}"
-        )
+        raise typer.BadParameter(f"--share is given {len(shares)} times for {count(len(boards), 'position')}")
     if any(not 0 < share <= 1000 for share in shares):
         raise typer.BadParameter("--share must be above 0, at most 1,000")
     shares = shares + [1.0] * (len(boards) - len(shares))
@@ -140,7 +138,7 @@ def _stored(store: Path) -> list[Any]:
     from graphsearch.store.sharded.files import open_to_read
 
     if not store.exists():
-        raise typer.BadParameter(f"name positions; there is no file {store} whose roots could be searched")
+        raise typer.BadParameter(f"name positions: {store} does not exist, so it has no roots to search")
     with open_to_read(store) as file:
         found = [board_of(root.position) for root in file.roots()[:MOST_ROOTS]]
     if not found:

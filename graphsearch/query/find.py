@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
+from ..base.errors import InvalidParameterError, check_least
 from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of
@@ -24,9 +24,8 @@ from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import checked
+from .diff import OnProgress
 from .filters import Filters
-
-OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,7 @@ def find(
       CorruptRecordError: if a block is damaged.
       StoreError: if the file cannot be read.
     """
-    if limit is not None and limit < 1:
-        raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    check_least(1, limit=limit)
     with open_to_read(path) as store:
         tables = _Tables(store, filters)
         advance = _Advance(store.node_count, on_progress)

@@ -159,8 +159,8 @@ def _listed(store: Store, filters: GameFilters, order: Order) -> ListedGames:
     everything = kept(store)
     if not everything:
         raise InvalidParameterError(
-            f"{store.path} keeps no games; `graphsearch import FILE --players` adds them, also of files that"
-            " were imported before"
+            f"{store.path} has stored no games; `graphsearch import FILE --players` adds them, also from"
+            " files that were imported before"
         )
     files = {one.id: one.name for one in sources(store) if one.players}
     met = None if filters.position is None else reaching(store, filters.position)

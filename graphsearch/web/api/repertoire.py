@@ -17,7 +17,7 @@ from ...book.study.visits import VisitChanges, changes_since, changes_since_visi
 from ...exchange.sources import GivenFile
 from ..lines import with_ways
 from ..served_file import ServedFile
-from .asking import get, post
+from .asking import download, get, post
 from .repertoire_requests import (
     ChangesWanted,
     DrillAnswer,
@@ -45,11 +45,8 @@ def _repertoire(served: ServedFile, wanted: RepertoireWanted) -> dict[str, objec
 def _file(served: ServedFile, wanted: RepertoireFile) -> Response:
     """Returns a repertoire as a file."""
     if wanted.form == "toml":
-        text, kind = toml_of_repertoire(served.path, wanted.side, wanted.side), "application/toml"
-    else:
-        text, kind = pgn_of_repertoire(served.path, wanted.side), "application/x-chess-pgn"
-    headers = {"Content-Disposition": f'attachment; filename="{wanted.side}.{wanted.form}"'}
-    return Response(text, media_type=kind, headers=headers)
+        return download(toml_of_repertoire(served.path, wanted.side, wanted.side), wanted.side, "toml")
+    return download(pgn_of_repertoire(served.path, wanted.side), wanted.side, "pgn")
 
 
 async def _import(request: Request) -> Response:

@@ -35,7 +35,7 @@ from ...query.tree_values import tree_values
 from ...store.sharded.files import file_of_tables
 from ...store.tables.studies import Study, StudyMove
 from ..served_file import ServedFile
-from .asking import error_of, get, post, served_by
+from .asking import download, error_of, get, post, served_by
 from .requests import GivenPosition, Nothing, read_query
 from .study_requests import (
     NewStudy,
@@ -169,9 +169,7 @@ def _pgn(served: ServedFile, wanted: StudyWanted) -> Response:
     """Returns a study as a file, or all of them."""
     text = studies.export_studies(served.path, [wanted.id] if wanted.id else [])
     name = f"study-{wanted.id}" if wanted.id else f"{served.path.stem}-studies"
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
-    headers = {"Content-Disposition": f'attachment; filename="{name}.pgn"'}
-    return Response(text, media_type="application/x-chess-pgn", headers=headers)
+    return download(text, name, "pgn")
 
 
 def _tree_pgn(served: ServedFile, wanted: NewStudy) -> dict[str, object]:

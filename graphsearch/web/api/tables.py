@@ -120,7 +120,7 @@ def _look_at_clock(*_: int) -> None:
 
 def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
     if "\0" in wanted.statement:
-        raise InvalidParameterError("a statement has no NUL character")
+        raise InvalidParameterError("a statement must not contain a NUL character")
     try:
         with sql(served.path, wanted.statement, limit=MOST_ROWS + 1, timeout=SQL_SECONDS) as result:
             rows = [[_cell(value) for value in row] for row in result.rows]
@@ -146,11 +146,7 @@ ROUTES = [
     get("/api/file", Nothing, _file),
     get("/api/books", BookWanted, _books),
     get("/api/why", WhyWanted, lambda served, it: why(served.path, it.board(), it.book)),
-    get(
-        "/api/disagree",
-        DisagreeWanted,
-        _disagree,
-    ),
+    get("/api/disagree", DisagreeWanted, _disagree),
     get(
         "/api/transpositions",
         TranspositionsWanted,

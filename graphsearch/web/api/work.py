@@ -156,7 +156,7 @@ def _build(served: ServedFile, wanted: BuildWanted) -> BuildTask:
     config = parse_config(wanted.text, served.folder, "BOOK.toml")
     if config.evaluator != EvaluatorSpec() and config.evaluator not in served.evaluators.values():
         raise InvalidParameterError(
-            "the page builds with the evaluators that it offers; name none in [evaluator]"
+            "a book built from the page must use an evaluator that the page offers; remove [evaluator]"
         )
     return BuildTask(
         title=f"build the book {config.name}",
@@ -178,7 +178,7 @@ def _refuse_files(text: str) -> None:
     roots = found.get("root")
     for root in roots if isinstance(roots, list) else ():
         if isinstance(root, dict) and "pgn" in root:
-            raise InvalidParameterError("a book that is built from the page names its roots by moves or fen")
+            raise InvalidParameterError("a book built from the page must give its roots as moves or fen")
 
 
 # ---------------------------------------------------------------- imports and exports
@@ -232,7 +232,7 @@ async def received(request: Request, file: Path) -> Path:
             await run_in_threadpool(out.write, bytes(piece))
     except OSError as error:
         file.unlink(missing_ok=True)
-        raise InputFileError(f"the file cannot be kept: {error.strerror or error}") from None
+        raise InputFileError(f"the file cannot be saved: {error.strerror or error}") from None
     except BaseException:
         file.unlink(missing_ok=True)
         raise

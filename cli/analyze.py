@@ -255,16 +255,13 @@ def search_display(multipv: int, signals: StopSignals) -> AbstractContextManager
     """Returns a context that yields a progress callback for a search."""
 
     def view(progress: Progress, screen: Screen) -> RenderableType:
-        return _frame(progress, max(1, min(multipv, screen.height - FRAME_LINES)), screen.width)
+        from rich.console import Group
+        from rich.text import Text
+
+        rows = max(1, min(multipv, screen.height - FRAME_LINES))
+        return Group(node_view(progress.node(rows), rows, screen.width), Text(status_line(progress)))
 
     return progress_display(signals, lambda now: status_line(now).replace("\n", "   "), view)
-
-
-def _frame(progress: Progress, rows: int, width: int) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
-    return Group(node_view(progress.node(rows), rows, width), Text(status_line(progress)))
 
 
 def status_line(progress: Progress) -> str:

@@ -29,7 +29,7 @@ from .progress import titled_bar
 from .render import count, move_number, numbered, rate
 from .scores import detailed, heading, is_white, score, signed
 from .signals import StopSignals
-from .tables import FILL, LEFT, WHOLE, Cells, Part, table
+from .tables import FILL, LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.results import GameReview, MoveReview
@@ -174,7 +174,7 @@ def _analyze_set(request: Request) -> None:
         signals.arm()
         report = _searched(request, lines, (evaluator, params), signals, rows)
     if not request.json:
-        print_parts([f"({heading()})", _rows_table(rows)])
+        print_parts([f"({heading()})", table(map(_cells, rows), KINDS, spare=SPARE)])
     for line in _report_lines(request, report, skipped=len(problems), output=output):
         say(line)
     if signals.exit_code or problems:
@@ -220,10 +220,6 @@ def _searched(
 
 def _title(now: SetProgress) -> str:
     return f"{now.name}, {now.solved:,} solved, {rate(now.rate)} evaluations/s"
-
-
-def _rows_table(rows: list[SetRow]) -> Cells:
-    return table(map(_cells, rows), KINDS, spare=SPARE)
 
 
 def _cells(row: SetRow) -> dict[str, str]:

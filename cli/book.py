@@ -117,18 +117,10 @@ def build(request: BuildRequest) -> None:
         workers=request.workers, pool=request.pool, shards=request.shards, ram_bytes=graph_ram(request.ram)
     )
     limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
-    with (
-        StopSignals() as signals,
-        build_display(signals) as show,
-    ):
+    with StopSignals() as signals, build_display(signals) as show:
         signals.arm()
         report = build_book(
-            request.store,
-            config,
-            limits=limits,
-            resources=resources,
-            stop=signals.stop,
-            on_progress=show,
+            request.store, config, limits=limits, resources=resources, stop=signals.stop, on_progress=show
         )
     _print_report(report, request.store, json=request.json)
     if signals.exit_code:
@@ -175,12 +167,7 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
     'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
     views=True,
 )
-def why(
-    store: StoreOption,
-    position: PositionOptions,
-    book: BookName = None,
-    json: Json = False,
-) -> None:
+def why(store: StoreOption, position: PositionOptions, book: BookName = None, json: Json = False) -> None:
     """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
 
     If the book does not have the position, print where the game leaves the book and why; exit code 1.

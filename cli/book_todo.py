@@ -78,13 +78,7 @@ def todo(request: TodoRequest) -> None:
         raise typer.BadParameter(
             f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
         )
-    found = find(
-        request.store,
-        request.name,
-        chosen,
-        top=request.lines,
-        min_games=request.min_games,
-    )
+    found = find(request.store, request.name, chosen, top=request.lines, min_games=request.min_games)
     say_if_unfinished(request.store)
     for note in found.notes:
         say(f"note: {note}")

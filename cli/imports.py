@@ -134,10 +134,7 @@ def _import(
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
-    with (
-        StopSignals("Stopping: saving the import...\n") as signals,
-        titled_bar("Reading", title) as show,
-    ):
+    with StopSignals("Stopping: saving the import...\n") as signals, titled_bar("Reading", title) as show:
         if "-" not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
             signals.arm()
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)

@@ -168,9 +168,7 @@ class _Results:
             say(f"{self._output}: {count(len(self._lines), 'position')}")
 
 
-def _problems(
-    position: PositionOptions,
-) -> Iterator[tuple[int, str, chess.Board | InvalidPositionError]]:
+def _problems(position: PositionOptions) -> Iterator[tuple[int, str, chess.Board | InvalidPositionError]]:
     """Yields the positions to solve: those of a file, each with its line, or the named one with line 0."""
     from graphsearch.base.limits import open_file, text_lines
     from graphsearch.position.notation import holds_positions, read_fen_lines
@@ -201,12 +199,7 @@ def _proofs_of(store: Path | None, board: chess.Board) -> Iterator[EntryTable | 
 
 
 def _search(
-    board: chess.Board,
-    limits: MateLimits,
-    entries: EntryTable | None,
-    signals: StopSignals,
-    *,
-    check: bool,
+    board: chess.Board, limits: MateLimits, entries: EntryTable | None, signals: StopSignals, *, check: bool
 ) -> tuple[MateResult, MateCheck | None]:
     """Returns the result, and its check if `check` is set and there is a mate."""
     from graphsearch.solvers.mate.check import check_mate

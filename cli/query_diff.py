@@ -317,11 +317,7 @@ POINT_SPARE = ("Kind", "Depth", "W D L", "Saved (UTC)")
     views=True,
 )
 def history(
-    store: StoreOption,
-    position: AnyPositionOptions,
-    by: By = "save",
-    plot: Plot = None,
-    json: Json = False,
+    store: StoreOption, position: AnyPositionOptions, by: By = "save", plot: Plot = None, json: Json = False
 ) -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
 

@@ -22,7 +22,6 @@ from .scores import detailed, heading, is_white, look, score, signed
 from .tables import WHOLE, Part, streamed, table
 
 if TYPE_CHECKING:
-    from graphsearch.position.openings import Opening
     from graphsearch.query.disagree import Disagreement, Disagreements
     from graphsearch.query.filters import Filters
     from graphsearch.query.find import Found
@@ -115,12 +114,7 @@ Statement = Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAI
     "graphsearch find first.graph --bounds proven --json",
     views=True,
 )
-def find(
-    store: StoreOption,
-    conditions: FilterOptions,
-    lines: Lines = 0,
-    json: Json = False,
-) -> None:
+def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 0, json: Json = False) -> None:
     """List the positions whose records meet all conditions, as they are found.
 
     The whole file is read once, in its own order. A record has no ply, since many lines may lead to it:
@@ -175,17 +169,14 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
 def _found_line(row: Found, way: Way | None) -> str:
     white = is_white(row.position)
     proven = proven_result(row.bounds, white=white)
-    opening = f"  ({_name(way.opening)})" if way and way.opening else ""
+    opening = ""
+    if way and way.opening:  # its name does not fit on a terminal
+        opening = f"  ({way.opening.eco if sys.stdout.isatty() else way.opening})"
     ply = "" if row.ply is None else f"  ply {row.ply}"
     line = way_text(way, row.position)
     fen = f"  {row.position}" if look.details and line != row.position else ""
     worth = score(row.cp, None, white=white)
     return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{ply}{fen}"
-
-
-def _name(opening: Opening) -> str:
-    """Returns an opening's code; in a pipe with its name, which does not fit on a terminal."""
-    return opening.eco if sys.stdout.isatty() else str(opening)
 
 
 @command(
@@ -196,11 +187,7 @@ def _name(opening: Opening) -> str:
     scores=True,
 )
 def sql(
-    statement: Statement,
-    store: StoreOption,
-    lines: Lines = 0,
-    time: Time = 60.0,
-    json: Json = False,
+    statement: Statement, store: StoreOption, lines: Lines = 0, time: Time = 60.0, json: Json = False
 ) -> None:
     """Execute one read-only SQL statement over the tables and views of a graph file.
 

@@ -272,7 +272,8 @@ def curve(
     ink = UNICODE if unicode else ASCII
     steps = max(1, len(values) - 1)
     cells = max(1, min(max(30, width) - LEFT_SCALE - RIGHT_SCALE, steps * WIDEST_STEP + 1))
-    top = next(scale for scale in _SCALES if scale >= min(1.0, _largest(values)))
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    top = next(scale for scale in _SCALES if scale >= min(1.0, largest))
     canvas = _Canvas(cells, HEIGHT, ink)
     places = [
         (round(ply * (cells * ink.across - 1) / steps), canvas.row(value / top))
@@ -289,10 +290,6 @@ def curve(
         canvas.dot(*point, mark=True)
     rows = [_labelled(row, text, top) for row, text in enumerate(canvas.rows())]
     return [*rows, _axis(numbers, cells, steps)]
-
-
-def _largest(values: Sequence[float | None]) -> float:
-    return max((abs(value) for value in values if value is not None), default=0.0)
 
 
 def _labelled(row: int, text: str, top: float) -> str:

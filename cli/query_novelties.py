@@ -85,12 +85,7 @@ def novelties(
 
     if position.given and book is not None:
         raise typer.BadParameter("give a position or --book, one of the two")
-    rules = Rules(
-        games=games,
-        cp=cp,
-        min_games=min_games,
-        min_visits=min_visits,
-    )
+    rules = Rules(games=games, cp=cp, min_games=min_games, min_visits=min_visits)
     board = None if book else position.board() or chess.Board()
     with progress_bar("Following games") as show:
         shown = (lambda met: show(met, None)) if show else None

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command, report
-from .options import (
-    ALL_LINES,
-    Json,
-    Lines,
-    LinesOutput,
-    Side,
-    Since,
-    StoreOption,
-    argument,
-    option,
-    side_of,
-)
+from .options import ALL_LINES, Json, Lines, LinesOutput, Side, Since, StoreOption, argument, option, side_of
 from .output import one_line, print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, line_cells

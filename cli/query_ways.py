@@ -54,11 +54,7 @@ All = Annotated[
     views=True,
 )
 def path(
-    store: StoreOption,
-    position: PositionOptions,
-    root: From = None,
-    nodes: Nodes = 2000,
-    json: Json = False,
+    store: StoreOption, position: PositionOptions, root: From = None, nodes: Nodes = 2000, json: Json = False
 ) -> None:
     """Print how a position is reached by visited moves: the shortest line and the most visited one.
 

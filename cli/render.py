@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from .scores import detailed, heading, is_white, score, signed, wdl
 from .tables import FILL, LEFT, WHOLE, Cells, table
@@ -16,25 +16,14 @@ if TYPE_CHECKING:
 
     from graphsearch.graph.view import MoveView, NodeView, Origin
     from graphsearch.position.openings import Opening
+    from graphsearch.query.path import RouteStep
+    from graphsearch.query.pv import LinePly
     from graphsearch.query.routes import Way
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
 BY_CLOCK = "draw by the 50-move rule"
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
-
-
-class Step(Protocol):
-    """A move of a stored line."""
-
-    @property
-    def san(self) -> str: ...  # noqa: D102
-    @property
-    def move(self) -> str: ...  # noqa: D102
-    @property
-    def n(self) -> int: ...  # noqa: D102
-    @property
-    def q(self) -> float: ...  # noqa: D102
 
 
 def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
@@ -49,7 +38,7 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
     return table(rows, {"Move": WHOLE, "Line": FILL}, spare=("Q", "P", "W D L")).drawn(width)
 
 
-def steps_table(position: str, steps: Iterable[Step]) -> Cells:
+def steps_table(position: str, steps: Iterable[LinePly | RouteStep]) -> Cells:
     """Returns the moves of a line from a position with their visits, and with `--details` Q."""
     from graphsearch.position.board import board_of
 

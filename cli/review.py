@@ -32,17 +32,11 @@ from .progress import titled_bar
 from .render import count, move_number, rate
 from .scores import heading, score
 from .signals import StopSignals
-from .tables import FILL, NAME, WHOLE, Cells, Part, table
+from .tables import FILL, NAME, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.games import GameChoice
-    from graphsearch.book.review.results import (
-        GameReview,
-        MoveReview,
-        Player,
-        ReviewProgress,
-        ReviewReport,
-    )
+    from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewProgress, ReviewReport
     from graphsearch.book.review.review import ReviewSettings
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
@@ -93,8 +87,7 @@ class Request:
     file: Annotated[str, argument("FILE", "Games in PGN, plain, .gz or .zst; - for standard input.")]
     store: StoreToMake
     visits: Annotated[
-        int | None,
-        option("--visits N", "Visits of every position; 1,000 if no limit is named.", min=10),
+        int | None, option("--visits N", "Visits of every position; 1,000 if no limit is named.", min=10)
     ] = None
     evaluations: Annotated[
         int | None, option("--evaluations N", "Most evaluations for every position.", min=1)
@@ -264,9 +257,12 @@ def _print(
         for game in games:
             print_parts(every(game))
     elif table_wanted and report.reviewed:
-        print_parts([_players_table(report)])
+        rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
+        print_parts([table(rows, {"Player": NAME}, spare=PLAYER_SPARE)])
         if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
-            print_parts(["", *game_lines(games[0]), _moments_table(games[0])])
+            cells = [_moment_cells(move) for move in games[0].moves if move.glyph]
+            marked = table(cells, {"Move": WHOLE, "Better": FILL}, spare=("Its score", "Better", "Loss %"))
+            print_parts(["", *game_lines(games[0]), marked])
         unlisted = len(report.players.listed()) - MAX_PLAYERS
         if unlisted > 0:
             print(f"and {unlisted:,} more players; --json has all")
@@ -282,10 +278,6 @@ def title(now: ReviewProgress) -> str:
 
 
 # ------------------------------------------------------------------ tables and lines
-def _players_table(report: ReviewReport) -> Cells:
-    """Returns the figures of the players; the phases have accuracies."""
-    rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
-    return table(rows, {"Player": NAME}, spare=PLAYER_SPARE)
 
 
 def _player_cells(player: Player) -> dict[str, str]:
@@ -313,12 +305,6 @@ def game_lines(game: GameReview) -> list[str]:
     """Returns the lines with the opening of a game and the view of its scores."""
     opening = [f"Opening: {game.opening}"] if game.opening else []
     return [*opening, f"({heading()})"]
-
-
-def _moments_table(game: GameReview) -> Cells:
-    """Returns the marked moves of a game, values seen by White."""
-    rows = [_moment_cells(move) for move in game.moves if move.glyph]
-    return table(rows, {"Move": WHOLE, "Better": FILL}, spare=("Its score", "Better", "Loss %"))
 
 
 def _moment_cells(move: MoveReview) -> dict[str, str]:

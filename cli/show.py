@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     'graphsearch show first.graph "1. e4 e5" --json',
     views=True,
 )
-def show(
-    store: StoreOption,
-    position: PositionOptions,
-    lines: Lines = 0,
-    json: Json = False,
-) -> None:
+def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> None:
     """Print the stored data of a position: its moves with their lines, imported games, the books
     that have it, and second opinions. Nothing is searched.
 

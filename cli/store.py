@@ -203,10 +203,7 @@ def _changed(params: Mapping[str, float | int | str]) -> str:
     )
 
 
-@command(
-    "Check every record of a graph file.",
-    "graphsearch store verify first.graph --json",
-)
+@command("Check every record of a graph file.", "graphsearch store verify first.graph --json")
 def verify(store: StoreOption, json: Json = False) -> None:
     """Read a whole graph file, transposition entries included, and check the invariants of every record.
 

@@ -102,10 +102,7 @@ def export(
 
 @command("Rename a study.", 'graphsearch study rename first.graph "My game" "Round 3"')
 def rename(
-    store: StoreOption,
-    name: Name,
-    new: Annotated[str, argument("NEW", "Its new name.")],
-    json: Json = False,
+    store: StoreOption, name: Name, new: Annotated[str, argument("NEW", "Its new name.")], json: Json = False
 ) -> None:
     """Rename a study.
 
@@ -136,11 +133,4 @@ def _done(number: int, name: str, what: str, *, json: bool) -> None:
         print(f"{name}: {what}")
 
 
-app = group(
-    "Studies: list, import, export, rename, delete.",
-    list_all,
-    import_pgn,
-    export,
-    rename,
-    delete,
-)
+app = group("Studies: list, import, export, rename, delete.", list_all, import_pgn, export, rename, delete)

@@ -135,11 +135,7 @@ def _view(found: Settings) -> Iterator[Part]:
     yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
 
 
-@report(
-    "Print the settings that hold here, and where they are from.",
-    "graphsearch config",
-    view=_view,
-)
+@report("Print the settings that hold here, and where they are from.", "graphsearch config", view=_view)
 def config() -> Settings:
     """Print the defaults of options that hold in this folder, and where each is from.
 

@@ -133,12 +133,7 @@ def diff(
         raise InvalidParameterError(
             f"a change is one of {', '.join(WHATS)}, not {', '.join(what) or 'nothing'}"
         )
-    with (
-        open_to_read(old) as one,
-        one.snapshot(),
-        open_to_read(new) as other,
-        other.snapshot(),
-    ):
+    with open_to_read(old) as one, one.snapshot(), open_to_read(new) as other, other.snapshot():
         found = Difference(
             old=os.fspath(old),
             new=os.fspath(new),
@@ -332,17 +327,12 @@ class _Comparison:
         for name, which in changed.items():
             self._found.counts[name] += int(which.sum())
         listed = np.nonzero(np.logical_or.reduce([changed[name] for name in self._what]))[0]
-        weights = _weights(a, b, changed[BEST])
+        visits, change = np.minimum(a.visits, b.visits).astype(np.float64), (b.q - a.q).astype(np.float64)
+        weights = matter(visits, change, changed[BEST].astype(np.float64))
         for i in self._changes.places(weights, listed):
             what = tuple(name for name, which in changed.items() if which[i])
             both = old.part(i, i + 1).copied(), new.part(i, i + 1).copied()
             self._changes.add(float(weights[i]), (*both, what))
-
-
-def _weights(a: _Values, b: _Values, best: NDArray[np.bool_]) -> Floats:
-    """Returns the weights of changes by `matter`, with the smaller visits of both values."""
-    visits = np.minimum(a.visits, b.visits).astype(np.float64)
-    return matter(visits, (b.q - a.q).astype(np.float64), best.astype(np.float64))
 
 
 def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:

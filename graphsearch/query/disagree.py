@@ -129,17 +129,17 @@ def _counts(store: Store) -> dict[int, int]:
 
 
 def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:
-    fitting = [number for number in known if wanted is None or _is_called(wanted, number, known[number])]
+    """Returns the evaluator with this number, kind, digest or beginning of a description."""
+    fitting = [
+        number
+        for number, identity in known.items()
+        if wanted in (None, str(number), identity.digest) or identity.describe().startswith(str(wanted))
+    ]
     if len(fitting) == 1:
         return fitting[0]
     names = ", ".join(f"{number}: {known[number].describe()}" for number in fitting or known)
     what = "several match" if fitting else f"none of them is {wanted!r}"
     raise InvalidParameterError(f"there are opinions of {names}; {what}; give its number")
-
-
-def _is_called(wanted: str, number: int, identity: EvaluatorIdentity) -> bool:
-    """Returns whether a number, a kind or the beginning of a description matches this evaluator."""
-    return wanted == str(number) or identity.describe().startswith(wanted) or identity.digest == wanted
 
 
 def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> tuple[list[Disagreement], int]:

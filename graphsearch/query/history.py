@@ -41,19 +41,19 @@ class HistoryPoint(Answer):
     run: int
     kind: str | None
     evaluator: int | None
-    book: str | None
+    book: str | None = None
     saved: str
     n: int
     q: float
-    win: float | None
-    draw: float | None
-    loss: float | None
+    win: float | None = None
+    draw: float | None = None
+    loss: float | None = None
     cp: int
-    depth: int | None
-    positions: int | None
+    depth: int | None = None
+    positions: int | None = None
     best_move: str | None
     best_san: str | None
-    changed: bool
+    changed: bool = False
     pv: tuple[str, ...]
     line: tuple[str, ...]
 
@@ -141,14 +141,12 @@ def _searched(root: chess.Board, save: SavedValues, run: RunInfo | None) -> Hist
     wdl = wdl_from_q(values.q, values.draw)
     return HistoryPoint(
         **_shared(root, save, run),
-        book=None,
         q=values.q,
         win=wdl.win,
         draw=values.draw,
         loss=wdl.loss,
         cp=cp_of(values.q, values.draw),
         depth=values.depth,
-        positions=None,
     )
 
 
@@ -160,11 +158,7 @@ def _grown(
         **_shared(root, save, run),
         book=names.get(save.book, f"book {save.book}"),
         q=values.value,
-        win=None,
-        draw=None,
-        loss=None,
         cp=cp_of(values.value),
-        depth=None,
         positions=values.positions,
     )
 
@@ -180,7 +174,6 @@ def _shared(root: chess.Board, save: SavedValues | SavedBookValues, run: RunInfo
         "evaluator": run.evaluator if run else None,
         "saved": save.saved,
         "n": save.values.n,
-        "changed": False,
         "best_move": best,
         "best_san": first[0] if first else None,
         "pv": pv[: len(sans)],

@@ -74,9 +74,9 @@ class NotableMove:
       weight: of a novelty, `reached * n_share`; of a popular move, the points that its games lost by Q.
     """
 
-    position: str
-    start: str
-    line: tuple[str, ...]
+    position: str = ""
+    start: str = ""
+    line: tuple[str, ...] = ()
     move: str
     san: str
     best: str
@@ -285,9 +285,6 @@ class _Seen:
     def notable(self, board: chess.Board, weight: float) -> NotableMove:
         """Returns the row of the answer; `_with_line` adds the line to the rows that are listed."""
         return NotableMove(
-            position="",
-            start="",
-            line=(),
             move=self.step.move.uci(),
             san=board.san(self.step.move),
             best=board.san(self.best.move),

@@ -101,10 +101,7 @@ def sql(
         raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
     check_statement(statement)
     real = real_path(path)
-    with (
-        opened(real, heap_bytes) as connection,
-        Functions(path, Clock(connection, timeout)) as functions,
-    ):
+    with opened(real, heap_bytes) as connection, Functions(path, Clock(connection, timeout)) as functions:
         functions.add_to(connection)
         connection.set_authorizer(_authorize)
         connection.is_bounded = False  # only the clock limits it

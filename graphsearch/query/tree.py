@@ -115,19 +115,16 @@ class _Growing:
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         q, draw = node_mean(record)
-        cp = cp_of(q, draw)
-        fen, n = fen_of(board), record.visits
-        root = Branch(move=None, san=None, n=n, p=None, q=q, cp=cp, mate=None, position=fen)
+        root = Branch(None, None, record.visits, None, q, cp_of(q, draw), None, fen_of(board))
         level: deque[Expansion] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
             level.extend(self._expand(branch, position, line))
-        shown = len(self._places)
         return Tree(
             depth=self._depth,
             min_visits=self._least,
             width=self._width,
-            positions=shown,
+            positions=len(self._places),
             transpositions=self._transpositions,
             root=root,
         )

@@ -161,9 +161,7 @@ class MateSearch:
 
     # -------------------------------------------------------------- the search
     def run(
-        self,
-        stop: threading.Event | None = None,
-        on_progress: Callable[[MateProgress], None] | None = None,
+        self, stop: threading.Event | None = None, on_progress: Callable[[MateProgress], None] | None = None
     ) -> MateResult:
         """Searches until the shortest mate is proven or a limit is reached; see `find_mate`."""
         self._stop, self._on_progress = stop, on_progress

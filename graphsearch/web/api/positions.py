@@ -114,14 +114,8 @@ def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str,
 
 
 def _around(wanted: NeighbourhoodWanted) -> partial[Neighbourhood]:
-    return partial(
-        neighbourhood,
-        board=wanted.board(),
-        depth=wanted.depth,
-        min_visits=wanted.min_visits,
-        most=wanted.most,
-        book=wanted.book,
-    )
+    options = wanted.model_dump(include={"depth", "min_visits", "most", "book"})
+    return partial(neighbourhood, board=wanted.board(), **options)
 
 
 def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:

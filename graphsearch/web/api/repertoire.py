@@ -71,20 +71,17 @@ def _answer(served: ServedFile, wanted: DrillAnswer) -> drill.Verdict:
 
 
 # ------------------------------------------------------------ visits
-def _changes(served: ServedFile, wanted: ChangesWanted) -> dict[str, object]:
-    """Returns the changes since the last visit recorded in the file."""
-    return _shown(served, changes_since_visit(served.kept), ways=wanted.ways)
 
 
 def _changes_since(served: ServedFile, wanted: SeenWanted) -> dict[str, object]:
     """Returns the changes since the numbers kept by the browser."""
     found = changes_since(served.kept, [one.row() for one in wanted.seen], wanted.since)
-    return _shown(served, found, ways=wanted.ways)
+    return _shown(served, found, wanted)
 
 
-def _shown(served: ServedFile, found: VisitChanges, *, ways: bool) -> dict[str, object]:
-    rows = [one.as_dict() for one in found.changes[: MOST_WAYS if ways else MOST_CHANGES]]
-    shown = with_ways(served.path, rows) if ways else rows
+def _shown(served: ServedFile, found: VisitChanges, wanted: ChangesWanted) -> dict[str, object]:
+    rows = [one.as_dict() for one in found.changes[: MOST_WAYS if wanted.ways else MOST_CHANGES]]
+    shown = with_ways(served.path, rows) if wanted.ways else rows
     return found.as_dict() | {"closed": closed(served), "changes": shown}
 
 
@@ -113,7 +110,7 @@ ROUTES = [
     Route("/api/repertoire-import", _import, methods=["POST"]),
     get("/api/drill", DrillWanted, _question),
     post("/api/drill", DrillAnswer, _answer),
-    get("/api/changes", ChangesWanted, _changes),
+    get("/api/changes", ChangesWanted, lambda of, it: _shown(of, changes_since_visit(of.kept), it)),
     post("/api/changes", SeenWanted, _changes_since, writes=False),
     post("/api/visit", LookedAt, _visit),
     post("/api/snapshot", LookedAt, _snapshot, writes=False),

@@ -73,10 +73,6 @@ def closed(served: ServedFile) -> str:
     return ""
 
 
-def _study(served: ServedFile, wanted: StudyWanted) -> dict[str, object]:
-    return _as_dict(*studies.load_study(served.path, wanted.id))
-
-
 def _as_dict(study: Study, tree: Tree) -> dict[str, object]:
     moves = [_move(tree.moves[number]) for number in tree.below(START)]
     root = study.fen or chess.STARTING_FEN
@@ -209,7 +205,7 @@ def _note(served: ServedFile, wanted: NoteWritten) -> dict[str, object]:
 
 ROUTES = [
     get("/api/studies", Nothing, _studies),
-    get("/api/study", StudyWanted, _study),
+    get("/api/study", StudyWanted, lambda served, it: _as_dict(*studies.load_study(served.path, it.id))),
     get("/api/study-pgn", StudyWanted, _pgn),
     get("/api/note", GivenPosition, lambda served, it: note_on(served.path, it.board())),
     post("/api/study-new", NewStudy, _new),

@@ -54,7 +54,7 @@ def _search(served: ServedFile, wanted: SearchWanted) -> SearchTask:
         title=f"search {_name(board)}",
         path=served.path,
         boards=(board,),
-        limits=Limits(visits=wanted.visits, evaluations=wanted.evaluations, seconds=wanted.seconds),
+        limits=Limits(**wanted.model_dump(include={"visits", "evaluations", "seconds"})),
         searchmoves=_listed(board, wanted.searchmoves),
         waits=wanted.queue,
         **settings(served, wanted),
@@ -86,12 +86,8 @@ def _follow(served: ServedFile, wanted: FollowWanted) -> dict[str, Any]:
     for root in map(_root, wanted.roots):
         distinct.setdefault((fen_of(root.board), root.searchmoves), root)
     roots = tuple(distinct.values())
-    task = FollowTask(
-        title=f"follow {roots[0].title}",
-        path=served.path,
-        roots=roots,
-        **settings(served, wanted),
-    )
+    title = f"follow {roots[0].title}"
+    task = FollowTask(title=title, path=served.path, roots=roots, **settings(served, wanted))
     return served.queue.follow(task).as_dict()
 
 
@@ -161,11 +157,8 @@ def _build(served: ServedFile, wanted: BuildWanted) -> BuildTask:
     return BuildTask(
         title=f"build the book {config.name}",
         path=served.path,
-        text=wanted.text,
-        seconds=wanted.seconds,
-        evaluations=wanted.evaluations,
         ram_bytes=_ram(served, wanted.ram or ""),
-        threads=wanted.threads,
+        **wanted.model_dump(exclude={"ram"}),
     )
 
 

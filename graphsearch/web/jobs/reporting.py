@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from ...base.answer import picked
 from ...position.board import board_of
 from ...position.lines import sans_of
 from ..lines import MOST_PLIES
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 UPDATE_SECONDS = 0.2  # least time between two progress reports
 LONGEST_SECONDS = 0.6  # most time between two updates of the numbers, plus the wait for the next progress
+COUNTERS = (
+    "seconds visits new_visits evaluations catch_ups collisions nodes resident ram_bytes read_back written"
+    " depth seldepth visits_per_s evaluations_per_s"
+)
 SHARE = 0.005  # of a search's time spent on lines for the page, and as much on everything else
 
 
@@ -52,8 +57,8 @@ class Reports:
         with self._numbers:
             root = now.node(0)
             nodes = [_node(root, self._shown), *(_node(each, {}) for each in self._watched(root.position))]
-            report = {"stage": "searching", "counters": _counters(now), "reading": now.loaded, "nodes": nodes}
-        self._send(self.facts | report)
+            report = {"counters": picked(now, COUNTERS), "reading": now.loaded, "nodes": nodes}
+        self._send(self.facts | {"stage": "searching"} | report)
 
     def _watched(self, root: str) -> Iterator[NodeView]:
         """Yields the watched positions in the graph, except the root."""
@@ -105,13 +110,3 @@ def _node(node: NodeView, lines: Lines) -> dict[str, Any]:
         del move["pv"]
         move |= lines.get(move["move"], {})
     return found | {"mate": node.mate}
-
-
-_COUNTERS = (
-    "seconds", "visits", "new_visits", "evaluations", "catch_ups", "collisions", "nodes", "resident",
-    "ram_bytes", "read_back", "written", "depth", "seldepth", "visits_per_s", "evaluations_per_s",
-)  # fmt: skip
-
-
-def _counters(now: Progress) -> dict[str, float]:
-    return {name: getattr(now, name) for name in _COUNTERS}

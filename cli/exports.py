@@ -127,7 +127,7 @@ def _format(request: Request) -> str:
     if form not in FORMATS:
         known = ", ".join(sorted(FORMATS))
         found = repr(request.format) if request.format else f"the ending of {request.output}"
-        raise typer.BadParameter(f"--format must be one of {known}, not {found}")
+        raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
     return form
 
 

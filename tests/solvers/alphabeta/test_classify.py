@@ -24,13 +24,7 @@ from graphsearch.solvers.alphabeta.nodetypes.stored_steps_kernel import (
     index_entries,
 )
 from graphsearch.solvers.alphabeta.nodetypes.theory import Arrival, Rules, expected, minimal, minimal_of
-from graphsearch.solvers.alphabeta.nodetypes.walk import (
-    NO_DISTANCE,
-    Bounds,
-    RecordProofs,
-    Words,
-    walk,
-)
+from graphsearch.solvers.alphabeta.nodetypes.walk import NO_DISTANCE, Bounds, RecordProofs, Words, walk
 from graphsearch.store.record.transposition import TYPES, Entry, EntryTable, encoded
 from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store

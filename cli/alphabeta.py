@@ -16,7 +16,7 @@ from graphsearch.base.errors import CapacityError, UnsavedError
 from .alphabeta_view import iteration_display, result_view, summary
 from .commands import command
 from .options import Json, PositionOptions, Ram, StoreToSave, Time, byte_count, option
-from .output import ENDED_BY_READER, NOT_SAVED, print_json, print_view, say
+from .output import ENDED_BY_READER, MOST_DAMAGED, NOT_SAVED, print_json, print_view, say
 from .render import count, size
 from .signals import StopSignals
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BYTES = 256 << 20  # of the transposition entries in memory
 LEFT_OUT_SHARE = 0.01  # of a file's entries; above it the table is too small, below it buckets are full
-MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
-_STOPPING = "Stopping: saving the results...\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +128,7 @@ def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
 
 def _search_and_print(request: Request, board: chess.Board, limits: DepthLimits) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
-    with StopSignals(_STOPPING) as signals:
+    with StopSignals("Stopping: saving the results...\n") as signals:
         try:
             result = _search(request, board, limits, signals)
         except UnsavedError as error:  # the result is still worth printing
@@ -223,7 +221,7 @@ def _print_result(result: AlphaBetaResult, *, json: bool) -> None:
 def _epilogue(store: Path | None, result: AlphaBetaResult) -> list[str]:
     """Returns the closing lines: the saved results, and problems of the file."""
     report = result.report
-    lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
+    lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MOST_DAMAGED]]
     if report.ignored:
         lines.append(f"Not used: {_entries(report.ignored)} of another evaluation.")
     if report.left_out > LEFT_OUT_SHARE * (report.loaded + report.left_out):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from .progress import RareLines, Screen, clock, live_screen
 from .render import BY_CLOCK, TERMINAL_NAMES, count, line_text, rate
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
     from graphsearch.solvers.alphabeta.results import AlphaBetaProgress, AlphaBetaResult, Counts, DepthResult
 
-# column -> least width of a terminal that shows it
-LEAST = {"Nodes": 50, "Nodes/s": 90, "Hits": 100, "Cut-offs": 110, "First": 80, "Time": 60, "Line": 40}
+SPARE = ("Cut-offs", "Hits", "Nodes/s", "First", "Time", "Nodes")
 SIGNS = {"lower": ">=", "upper": "<=", "exact": ""}
 
 
@@ -55,7 +53,7 @@ def per_cent(part: int, whole: int) -> str:
 
 def iterations_table(rows: Sequence[dict[str, str]], width: int | None) -> Table:
     """Returns rows of iterations as a table; `width` as for `render.moves_table`."""
-    return table(rows, {"Line": FILL}, least=LEAST).drawn(width)
+    return table(rows, {"Line": FILL}, spare=SPARE).drawn(width)
 
 
 def iteration_row(board: chess.Board, found: DepthResult) -> dict[str, str]:
@@ -131,21 +129,11 @@ def _reuse(result: AlphaBetaResult) -> list[str]:
     return lines
 
 
-class Display(Protocol):
-    """Shows the progress of a search."""
-
-    def iteration(self, found: DepthResult) -> None:
-        """Adds a complete iteration."""
-
-    def progress(self, progress: AlphaBetaProgress) -> None:
-        """Shows the counters of the running iteration."""
-
-
 @contextmanager
 def iteration_display(board: chess.Board, signals: StopSignals) -> Iterator[Display]:
     """Yields the display of a search: a live table on a terminal, a line now and then elsewhere."""
     with live_screen(signals) as screen:
-        yield _LogLines() if screen is None else _Drawing(board, screen)
+        yield Display(board, screen)
 
 
 def status_line(progress: AlphaBetaProgress) -> str:
@@ -164,40 +152,31 @@ def status_line(progress: AlphaBetaProgress) -> str:
     )
 
 
-class _LogLines:
-    """Prints one line of progress now and then."""
+class Display:
+    """Shows the progress of a search."""
 
-    def __init__(self) -> None:
+    def __init__(self, board: chess.Board, screen: Screen | None) -> None:
+        self._board, self._screen = board, screen
         self._lines = RareLines(status_line)
+        self._rows: list[dict[str, str]] = []
+        self._status = ""
 
     def iteration(self, found: DepthResult) -> None:
-        """Ignores iterations: the table at the end has them."""
+        """Adds a complete iteration; without a screen, only the table at the end has it."""
+        self._rows.append(iteration_row(self._board, found))
+        self._draw()
 
     def progress(self, progress: AlphaBetaProgress) -> None:
-        """Prints a line of progress, if it is due."""
-        self._lines.show(progress)
+        """Shows the counters of the running iteration."""
+        if self._screen is None:
+            self._lines.show(progress)
+        self._status = status_line(progress)
+        self._draw()
 
-
-@dataclass(slots=True)
-class _Drawing:
-    board: chess.Board
-    screen: Screen
-    rows: list[dict[str, str]] = field(default_factory=list)
-    status: str = ""
-
-    def iteration(self, found: DepthResult) -> None:
-        """Adds a row."""
-        self.rows.append(iteration_row(self.board, found))
-        self.screen.draw(self._view)
-
-    def progress(self, progress: AlphaBetaProgress) -> None:
-        """Redraws the counters."""
-        self.status = status_line(progress)
-        self.screen.draw(self._view)
-
-    def _view(self) -> RenderableType:
+    def _draw(self) -> None:
         from rich.console import Group
         from rich.text import Text
 
-        shown = self.rows[-max(1, self.screen.height - 4) :]
-        return Group(iterations_table(shown, self.screen.width), Text(self.status, no_wrap=True))
+        if screen := self._screen:
+            table = iterations_table(self._rows[-max(1, screen.height - 4) :], screen.width)
+            screen.draw(lambda: Group(table, Text(self._status, no_wrap=True)))

@@ -14,13 +14,11 @@ from graphsearch.base.errors import UnsavedError
 from .analyze_many import Request, analyze_many, is_set
 from .commands import command, command_line
 from .compiling import compile_search, compile_shards
-from .options import (
-    graph_ram,
-)
-from .output import ENDED_BY_READER, NOT_SAVED, print_json, print_parts, print_view, say
+from .options import graph_ram
+from .output import ENDED_BY_READER, MOST_DAMAGED, NOT_SAVED, print_json, print_parts, print_view, say
 from .progress import Screen, clock, progress_display
 from .render import count, node_view, opening_line, rate, size
-from .scores import detailed
+from .scores import detail
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from graphsearch.search.shards.master import ClusterSearch
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
-MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 REASONS = {  # why a search ended before its limit
     "memory": "The search ended because its memory is full; a larger --ram holds more.",
     "proven": "The search ended because the result is proven.",
@@ -149,7 +146,7 @@ def _shard_count(text: str) -> int:
     if len(text) < 10 and text.isascii() and text.isdecimal() and int(text) > 0:
         return int(text)
     if text != "machines":
-        raise typer.BadParameter(f"--shards takes a whole number from 1 on, or machines, not {text!r}")
+        raise typer.BadParameter(f"--shards must be a whole number from 1 on, or machines, not {text!r}")
     return MACHINES
 
 
@@ -218,9 +215,9 @@ def _totals(result: SearchResult) -> str:
     second = (
         f"new visits {result.new_visits:,}",
         f"evaluations {result.evaluations:,}",
-        *detailed({"": f"catch-ups {result.catch_ups:,}   collisions {result.collisions:,}"}).values(),
+        detail(f"catch-ups {result.catch_ups:,}   collisions {result.collisions:,}"),
     )
-    return "\n".join("   ".join(parts) for parts in (first, second))
+    return "\n".join("   ".join(filter(None, parts)) for parts in (first, second))
 
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
@@ -236,7 +233,7 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
         )
     lines += [REASONS[result.stop_reason]] if result.stop_reason in REASONS else []
     lines += [
-        f"Damaged record, evaluated again if needed: {problem}" for problem in result.problems[:MAX_PROBLEMS]
+        f"Damaged record, evaluated again if needed: {problem}" for problem in result.problems[:MOST_DAMAGED]
     ]
     if request.store is None:
         lines.append(NOT_SAVED)
@@ -258,30 +255,26 @@ def search_display(multipv: int, signals: StopSignals) -> AbstractContextManager
     """Returns a context that yields a progress callback for a search."""
 
     def view(progress: Progress, screen: Screen) -> RenderableType:
-        return _frame(progress, max(1, min(multipv, screen.height - FRAME_LINES)), screen.width)
+        from rich.console import Group
+        from rich.text import Text
+
+        rows = max(1, min(multipv, screen.height - FRAME_LINES))
+        return Group(node_view(progress.node(rows), rows, screen.width), Text(status_line(progress)))
 
     return progress_display(signals, lambda now: status_line(now).replace("\n", "   "), view)
 
 
-def _frame(progress: Progress, rows: int, width: int) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
-    return Group(node_view(progress.node(rows), rows, width), Text(status_line(progress)))
-
-
 def status_line(progress: Progress) -> str:
     """Returns the counters of a running search in one line, a second one if it has a file."""
-    counters = "   ".join(
-        (
-            clock(progress.seconds),
-            f"nodes {progress.nodes:,}",
-            f"visits/s {rate(progress.visits_per_s)}",
-            f"evaluations/s {rate(progress.evaluations_per_s)}",
-            *detailed({"": f"catch-ups {progress.catch_ups:,}"}).values(),
-            f"depth {progress.depth}/{progress.seldepth}",
-        )
+    parts = (
+        clock(progress.seconds),
+        f"nodes {progress.nodes:,}",
+        f"visits/s {rate(progress.visits_per_s)}",
+        f"evaluations/s {rate(progress.evaluations_per_s)}",
+        detail(f"catch-ups {progress.catch_ups:,}"),
+        f"depth {progress.depth}/{progress.seldepth}",
     )
+    counters = "   ".join(filter(None, parts))
     if not progress.stored:
         return counters
     share = 100 * progress.resident / max(progress.nodes, 1)

@@ -29,7 +29,7 @@ from .progress import titled_bar
 from .render import count, move_number, numbered, rate
 from .scores import detailed, heading, is_white, score, signed
 from .signals import StopSignals
-from .tables import FILL, LEFT, WHOLE, Cells, Part, table
+from .tables import FILL, LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.results import GameReview, MoveReview
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from graphsearch.exchange.epd_sets import SetLine
     from graphsearch.search.params import SearchParams
 KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
-MOVE_LEAST = {"Its score": 56, "Visits": 66}
-LEAST = {"Line": 100, "Wanted": 60, "Visits": 120, "Solved after": 80, "PV": 100}
+SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,7 @@ def analyze_many(request: Request) -> None:
     named = {"--searchmoves": request.searchmoves, "--shards": request.shards}
     for name, value in named.items():
         if value is not None:
-            raise typer.BadParameter(f"{name} is for one position, not for every one of a file")
+            raise typer.BadParameter(f"{name} works for one position only, not for a file of them")
     if is_set(request):
         _analyze_set(request)
     else:
@@ -113,7 +112,7 @@ def _analyze_games(request: Request) -> None:
     if request.store is None:
         raise typer.BadParameter("--all needs a graph file to save to: --store FILE")
     if (position.moves, position.ply) != (None, None) or not Path(position.position).is_file():
-        raise typer.BadParameter("--all takes a PGN file, and --game for one game of it")
+        raise typer.BadParameter("--all needs a PGN file; --game K selects one of its games")
     asked = review.Request(
         file=position.position,
         store=request.store,
@@ -136,7 +135,7 @@ def _game_parts(game: GameReview) -> Iterator[Part]:
 
     yield f"Game {game.number}, {game.player(True)} - {game.player(False)}"
     yield from game_lines(game)
-    yield table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, least=MOVE_LEAST)
+    yield table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, spare=("Visits", "Its score"))
     yield ""
 
 
@@ -175,7 +174,7 @@ def _analyze_set(request: Request) -> None:
         signals.arm()
         report = _searched(request, lines, (evaluator, params), signals, rows)
     if not request.json:
-        print_parts([f"({heading()})", _rows_table(rows)])
+        print_parts([f"({heading()})", table(map(_cells, rows), KINDS, spare=SPARE)])
     for line in _report_lines(request, report, skipped=len(problems), output=output):
         say(line)
     if signals.exit_code or problems:
@@ -221,10 +220,6 @@ def _searched(
 
 def _title(now: SetProgress) -> str:
     return f"{now.name}, {now.solved:,} solved, {rate(now.rate)} evaluations/s"
-
-
-def _rows_table(rows: list[SetRow]) -> Cells:
-    return table(map(_cells, rows), KINDS, least=LEAST)
 
 
 def _cells(row: SetRow) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -26,10 +25,10 @@ from .options import (
     option,
 )
 from .output import FAILED, print_answer, print_json, print_parts, say, say_if_unfinished
-from .program import program_name
+from .program import command_text
 from .progress import Screen, progress_display
-from .render import count, moment, opening_line
-from .scores import detailed, heading, is_white, look, score, signed
+from .render import count, duration, moment, opening_at, opening_line
+from .scores import detailed, heading, is_white, look, signed, value_score
 from .signals import StopSignals
 from .tables import LEFT, WHOLE, Cells, Part, table
 
@@ -118,18 +117,10 @@ def build(request: BuildRequest) -> None:
         workers=request.workers, pool=request.pool, shards=request.shards, ram_bytes=graph_ram(request.ram)
     )
     limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
-    with (
-        StopSignals("Stopping: finishing the wave and saving...\n") as signals,
-        build_display(signals) as show,
-    ):
+    with StopSignals() as signals, build_display(signals) as show:
         signals.arm()
         report = build_book(
-            request.store,
-            config,
-            limits=limits,
-            resources=resources,
-            stop=signals.stop,
-            on_progress=show,
+            request.store, config, limits=limits, resources=resources, stop=signals.stop, on_progress=show
         )
     _print_report(report, request.store, json=request.json)
     if signals.exit_code:
@@ -142,10 +133,8 @@ def _print_report(report: BuildReport, store: Path, *, json: bool) -> None:
     for fen, error in report.failed:
         say(f"graphsearch: could not search {fen}: {error}")
     print_answer(report, report_lines(report), json=json)
-    if json:
-        return
-    ask = [*program_name().split(), "book", "status", "--store", str(store)]
-    say(f"See its progress: {shlex.join(ask)}")
+    if not json:
+        say(f"See its progress: {command_text('book', 'status', '--store', str(store))}")
 
 
 @command(
@@ -178,12 +167,7 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
     'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
     views=True,
 )
-def why(
-    store: StoreOption,
-    position: PositionOptions,
-    book: BookName = None,
-    json: Json = False,
-) -> None:
+def why(store: StoreOption, position: PositionOptions, book: BookName = None, json: Json = False) -> None:
     """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
 
     If the book does not have the position, print where the game leaves the book and why; exit code 1.
@@ -204,29 +188,6 @@ def _explained(found: Why) -> Iterator[Part]:
 
 
 # ------------------------------------------------------------------ lines and tables
-def score_text(value: float | None, position: str) -> str:
-    """Returns a value of a book for the side to move of a position as a score: `+0.17`."""
-    from graphsearch.position.values import cp_of
-
-    return "unknown" if value is None else score(cp_of(value), None, white=is_white(position))
-
-
-def duration(seconds: float) -> str:
-    """Returns a time in words.
-
-    >>> duration(42.4), duration(3700), duration(200_000)
-    ('42 s', '1 h 01 min', '2 d 7 h')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 48 * 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
-
-
 def report_lines(report: BuildReport) -> list[str]:
     """Returns the report of a build, line by line."""
     lines = [
@@ -240,15 +201,12 @@ def report_lines(report: BuildReport) -> list[str]:
 
 def _root_lines(roots: Sequence[RootValue]) -> list[str]:
     """Returns the value of each root, from White's view."""
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
     lines = []
     for root in roots[:MAX_ROOTS]:
         best = f", best {root.best}" if root.best else ""
-        opening = " ".join(opening_line(opening_at(board_of(root.position))))
+        opening = " ".join(opening_line(opening_at(root.position)))
         name = opening.removeprefix("Opening: ") or root.position
-        lines.append(f"{root.origin}: {score_text(root.value, root.position)}{best}   {name}")
+        lines.append(f"{root.origin}: {value_score(root.value, root.position) or 'unknown'}{best}   {name}")
     if len(roots) > MAX_ROOTS:
         lines.append(f"and {len(roots) - MAX_ROOTS:,} more roots; --json has all")
     return lines
@@ -266,7 +224,7 @@ def status_lines(found: Status) -> list[str]:
     if found.queue:
         lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
     if found.apart:
-        lines.append(f"{count(found.apart, 'position')} more, which no root leads to any more")
+        lines.append(f"{count(found.apart, 'more position')} that no root leads to any more")
     for lease in found.leases:
         pid = f" (pid {lease.pid})" if lease.pid else ""  # of this machine
         lines.append(f"Worker {lease.worker}{pid} searches {lease.position}")
@@ -304,11 +262,8 @@ def _run_cells(run: RunRow) -> dict[str, str]:
 
 def position_lines(found: Why) -> list[str]:
     """Returns a book's data on a position, line by line."""
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
     lines = [f"{found.position}   key {found.key}" if look.details else found.position]
-    lines += opening_line(opening_at(board_of(found.position)))
+    lines += opening_line(opening_at(found.position))
     if not found.found:
         lines.append(f"Not in book {found.book}.")
         if found.left_at:
@@ -325,10 +280,10 @@ def position_lines(found: Why) -> list[str]:
     times = "" if not found.searches else f" {count(found.searches, 'time')}, {count(found.n or 0, 'visit')}"
     lines.append(f"Book {found.book}, ply {found.ply}: {STATES[found.state]}{times}")
     lines.append(f"Line: {found.line or 'a root'}")
-    lines.append(f"Score: {score_text(found.value, found.position)}   ({heading()})")
+    lines.append(f"Score: {value_score(found.value, found.position) or 'unknown'}   ({heading()})")
     if found.outside is not None:
         lines.append(
-            f"Best outside the book: {found.outside_san} {score_text(found.outside, found.position)}"
+            f"Best outside the book: {found.outside_san} {value_score(found.outside, found.position)}"
         )
     if found.rank is not None and found.priority is not None:
         lines.append(
@@ -349,7 +304,7 @@ def verdicts_table(found: Why) -> Cells:
             {
                 "Move": move.san,
                 "": "in" if verdict.rule else "out",
-                "Score": "" if move.value is None else score_text(move.value, found.position),
+                "Score": value_score(move.value, found.position),
                 "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
                 "Visits": f"{move.n:,}",
                 **detailed({"P": f"{100 * move.p:.1f}%", "Value": signed(move.value, white=white)}),

@@ -117,13 +117,15 @@ class _Reading:
                     say(f"graphsearch: {given.problem}")
 
     def _given(self, text: str) -> Iterable[GivenItem]:
+        from graphsearch.base.limits import text_lines
         from graphsearch.book import queue
         from graphsearch.position.notation import holds_positions
 
         if text == STDIN:
             if self._line.given:
                 raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
-            return queue.from_lines(_lines())
+            lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
+            return queue.from_lines(lines)
         path = Path(text)
         if not path.exists():
             if (self._line.game, self._line.ply) != (None, None):
@@ -142,18 +144,11 @@ class _Reading:
         from graphsearch.book import queue
 
         if self._line.ply is not None:
-            raise typer.BadParameter(f"{path} holds positions, not games: there is no --ply")
+            raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
         with open_file(path, piped=True) as file:
             found = queue.from_lines(text_lines(file, str(path)))
             first = (self._line.game or 1) - 1
             yield from islice(found, first, None if self._line.game is None else first + 1)
-
-
-def _lines() -> Iterator[str]:
-    from graphsearch.base.limits import text_lines
-
-    if sys.stdin is not None:  # None if the caller closed it
-        yield from text_lines(sys.stdin.buffer, "stdin")
 
 
 def _note_new_book(store: Path, book: str | None) -> None:

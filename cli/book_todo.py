@@ -12,8 +12,8 @@ import typer
 from .commands import command
 from .options import Json, Lines, StoreOption, argument, option
 from .output import print_json, print_parts, say, say_if_unfinished
-from .render import count
-from .scores import detailed, heading, is_white, score
+from .render import count, opening_at, opening_cells
+from .scores import detailed, heading, value_score
 from .tables import LEFT, table
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ EMPTY = {
     "bottlenecks": "No change of a few leaves can overturn the best move of a root.",
 }
 TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position", "Leaf", "Best", "Rival"), LEFT)
-LEAST = {"ECO": 70, "Opening": 140}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +78,7 @@ def todo(request: TodoRequest) -> None:
         raise typer.BadParameter(
             f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
         )
-    found = find(
-        request.store,
-        request.name,
-        chosen,
-        top=request.lines,
-        min_games=request.min_games,
-    )
+    found = find(request.store, request.name, chosen, top=request.lines, min_games=request.min_games)
     say_if_unfinished(request.store)
     for note in found.notes:
         say(f"note: {note}")
@@ -94,7 +87,7 @@ def todo(request: TodoRequest) -> None:
     elif found.rows:
         rows = [cells for row in found.rows for cells in _cells(row)]
         scored = [f"({heading()})"] if request.kind == "bottlenecks" else []
-        print_parts([*scored, table(rows, TEXTS, least=LEAST)])
+        print_parts([*scored, table(rows, TEXTS, spare=("Opening", "ECO"))])
     else:
         say(EMPTY[found.kind])
     if request.queue:
@@ -134,21 +127,15 @@ def _cells(row: Row) -> Iterator[dict[str, str]]:
 
 def _line(line: str, position: str) -> dict[str, str]:
     """Returns the first columns of a row: the line, its opening, and with `--details` the position."""
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    opening = opening_at(board_of(position))
-    names = {"ECO": opening.eco, "Opening": opening.name} if opening else {}
-    return {"Line": line, **names, **detailed({"Position": position})}
+    return {"Line": line, **opening_cells(opening_at(position)), **detailed({"Position": position})}
 
 
 def _bottleneck(row: Rivalry) -> Iterator[dict[str, str]]:
-    white = is_white(row.root)
     head = {
         "Best": row.best_san,
-        "Score": _score(row.best_value, white=white),
+        "Score": value_score(row.best_value, row.root),
         "Rival": f"{row.rival_san} (outside)" if row.outside else row.rival_san,
-        "Its score": _score(row.rival_value, white=white),
+        "Its score": value_score(row.rival_value, row.root),
         "Leaves": str(len(row.leaves)),
         "Change": f"{row.change:.3f}",
     }
@@ -156,16 +143,7 @@ def _bottleneck(row: Rivalry) -> Iterator[dict[str, str]]:
         yield {"Leaf": "none: already as good"} | head
     for leaf in row.leaves:
         text = f"{leaf.target.line} (outside)" if leaf.target.move else leaf.target.line
-        here = is_white(leaf.target.position)
-        values = {
-            "Score here": _score(leaf.value, white=here),
-            "Score needed": _score(leaf.needed, white=here),
-        }
+        here = leaf.target.position
+        values = {"Score here": value_score(leaf.value, here), "Score needed": value_score(leaf.needed, here)}
         yield {"Leaf": text} | values | head
         head = dict.fromkeys(head, "")
-
-
-def _score(value: float, *, white: bool) -> str:
-    from graphsearch.position.values import cp_of
-
-    return score(cp_of(value), None, white=white)

@@ -8,7 +8,6 @@ itself. So commands share an option that is written once.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -25,7 +24,7 @@ from graphsearch.base.errors import InvalidParameterError
 from .options import Details, Json, ScoreType, View
 from .output import Report, print_answer, say_if_unfinished
 from .parsing import HELP_NAMES, ProgramCommand, ProgramGroup
-from .program import program_name
+from .program import command_text
 from .scores import WHITE, looking
 from .tables import Part
 
@@ -347,7 +346,7 @@ def command_line(name: str, bundle: object) -> str:
             arguments += map(str, value) if isinstance(value, list) else [str(value)]
         else:
             options += _option_words(str(declared.default), value)  # where Annotated keeps the first name
-    return shlex.join([*program_name().split(), name, *arguments, *options])
+    return command_text(name, *arguments, *options)
 
 
 def _set_values(bundle: Any) -> Iterator[tuple[ArgumentInfo | OptionInfo, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ import typer
 from .commands import command
 from .options import Json, LineOptions, SelectionOptions, StoreOption, argument, option
 from .output import FAILED, print_json, say, say_if_unfinished
-from .progress import progress_shown
+from .progress import Advance, progress_shown
 from .render import count
 from .signals import StopSignals
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import chess
 
     from graphsearch.exchange.output import ExportReport
-    from graphsearch.exchange.selection import Selection
 
 ENDINGS = {
     ".pgn": "pgn",
@@ -35,6 +34,7 @@ ENDINGS = {
     ".dot": "dot",
 }
 PICTURES = ("svg", "dot")
+MOST_DRAWN = 60  # lines of a picture, by default
 FORMATS = {*ENDINGS.values(), "parquet", "site"}
 
 
@@ -102,18 +102,19 @@ def export(request: Request) -> None:
     form = _format(request)
     _check(request, form)
     roots, chosen = _roots(request), request.chosen
-    if form in PICTURES or form == "site":
-        if len(roots) > 1:
-            raise typer.BadParameter(f"{form} starts from one POSITION")
-        root = roots[0] if roots else None
-        if form == "site":
-            write_site(request.store, Path(request.output), root, chosen, json=request.json)
+    if form in (*PICTURES, "site") and len(roots) > 1:
+        raise typer.BadParameter(f"{form} starts from one POSITION")
+    say_if_unfinished(request.store)
+    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
+    with StopSignals(), progress_shown("Positions") as show, opened_target(request.output) as target:
+        if form in PICTURES:
+            report = _draw(form, request, target, roots)
+        elif form == "site":
+            report = _write_site(request, target, roots, show)
         else:
-            draw(
-                form, request.store, request.output, root, chosen, most=request.lines or 60, json=request.json
-            )
-        return
-    _export(form, request, chosen.selection(roots))
+            write = _writer(form, request)
+            report = write(request.store, target, chosen.selection(roots), on_progress=show)
+    _finish(report, request)
 
 
 def _format(request: Request) -> str:
@@ -125,8 +126,8 @@ def _format(request: Request) -> str:
     form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
     if form not in FORMATS:
         known = ", ".join(sorted(FORMATS))
-        what = f"not {request.format!r}" if request.format else f"and the name {request.output} says none"
-        raise typer.BadParameter(f"--format must be one of {known}, {what}")
+        found = repr(request.format) if request.format else f"the ending of {request.output}"
+        raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
     return form
 
 
@@ -142,13 +143,13 @@ def _check(request: Request, form: str) -> None:
         raise typer.BadParameter(f"{form} cannot go to stdout; name a file or folder with -o")
     given = {
         "--weights": request.weights is not None and form != "polyglot",
-        "--lines": request.lines is not None and form not in ("svg", "dot"),
-        "--side": request.chosen.side is not None and form in ("svg", "dot", "site"),
-        "--max-moves": request.chosen.max_moves is not None and form in ("svg", "dot", "site"),
+        "--lines": request.lines is not None and form not in PICTURES,
+        "--side": request.chosen.side is not None and form in (*PICTURES, "site"),
+        "--max-moves": request.chosen.max_moves is not None and form in (*PICTURES, "site"),
     }
     for name, wrong in given.items():
         if wrong:
-            raise typer.BadParameter(f"{name} is no option of {form}")
+            raise typer.BadParameter(f"{name} does not apply to {form}")
 
 
 def _roots(request: Request) -> tuple[chess.Board, ...]:
@@ -157,15 +158,6 @@ def _roots(request: Request) -> tuple[chess.Board, ...]:
     if request.line.given and len(texts) > 1:
         raise typer.BadParameter("--moves, --game and --ply need exactly one POSITION")
     return tuple(request.line.board_after(text) for text in texts)
-
-
-def _export(form: str, request: Request, selection: Selection) -> None:
-    """Exports, and prints the summary: on stdout, or on stderr if the data goes to stdout."""
-    say_if_unfinished(request.store)
-    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
-    with StopSignals(), progress_shown("Positions") as show, opened_target(request.output) as target:
-        report = _writer(form, request)(request.store, target, selection, on_progress=show)
-    finish(report, request.store, request.output, json=request.json)
 
 
 def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
@@ -218,7 +210,7 @@ def write_text(text: str, output: str, store: Path) -> None:
     print(f"{output}: {count(len(data), 'byte')}")
 
 
-def summary(report: ExportReport) -> list[str]:
+def _summary(report: ExportReport) -> list[str]:
     """Returns the summary of an export, line by line."""
     games = f"{count(report.games, 'game tree')}, " if report.games else ""
     lines = [
@@ -236,64 +228,50 @@ def summary(report: ExportReport) -> list[str]:
     return lines + report.left_out_lines()
 
 
-def finish(report: ExportReport, store: Path, output: str, *, json: bool) -> None:
+def _finish(report: ExportReport, request: Request) -> None:
     """Prints the summary, on stderr if the data goes to stdout; fails if the file is damaged."""
-    if json:
+    if request.json:
         print_json(report.as_dict())
     else:
-        for line in summary(report):
-            say(line) if output == STDOUT else print(line)
+        for line in _summary(report):
+            say(line) if request.output == STDOUT else print(line)
     for problem in report.problems:
         say(f"damaged: {problem}")
     if report.problems:
-        say(f"graphsearch: {store} is damaged; only its readable part was exported")
+        say(f"graphsearch: {request.store} is damaged; only its readable part was exported")
         raise typer.Exit(FAILED)
 
 
-def draw(
-    form: str,
-    store: Path,
-    output: str,
-    root: chess.Board | None,
-    chosen: SelectionOptions,
-    *,
-    most: int,
-    json: bool,
-) -> None:
-    """Writes at most `most` positions below a root, or of a book, as SVG or for Graphviz."""
+def _draw(form: str, request: Request, target: Any, roots: Sequence[chess.Board]) -> ExportReport:
+    """Writes the well-visited positions below a root, or of a book, as SVG or for Graphviz."""
     from graphsearch.exchange.picture import export_picture
 
-    say_if_unfinished(store)
-    with opened_target(output) as target:
-        report = export_picture(
-            store,
-            target,
-            form,
-            root,
-            depth=chosen.depth,
-            min_visits=chosen.min_visits,
-            most=most,
-            book=chosen.book,
-        )
-    finish(report, store, output, json=json)
+    chosen = request.chosen
+    return export_picture(
+        request.store,
+        target,
+        form,
+        roots[0] if roots else None,
+        depth=chosen.depth,
+        min_visits=chosen.min_visits,
+        most=request.lines or MOST_DRAWN,
+        book=chosen.book,
+    )
 
 
-def write_site(
-    store: Path, folder: Path, root: chess.Board | None, chosen: SelectionOptions, *, json: bool
-) -> None:
+def _write_site(
+    request: Request, folder: Path, roots: Sequence[chess.Board], on_progress: Advance
+) -> ExportReport:
     """Writes a folder with board, moves, graph and values of a book, or of the positions below a root."""
     from graphsearch.exchange.site.export import export_site
 
-    say_if_unfinished(store)
-    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no folder behind
-    with StopSignals(), progress_shown("Positions") as show:
-        report = export_site(
-            store,
-            folder,
-            root,
-            book=chosen.book,
-            depth=chosen.depth,
-            min_visits=chosen.min_visits,
-            on_progress=show,
-        )
-    finish(report, store, str(folder), json=json)
+    chosen = request.chosen
+    return export_site(
+        request.store,
+        folder,
+        roots[0] if roots else None,
+        book=chosen.book,
+        depth=chosen.depth,
+        min_visits=chosen.min_visits,
+        on_progress=on_progress,
+    )

@@ -11,6 +11,7 @@ import typer
 
 from .options import ALL_LINES, Lines, Side, Since, option, side_of
 from .output import one_line, say
+from .query_find import range_of
 from .render import count
 from .tables import FILL, LEFT, WHOLE, Part, table
 
@@ -25,7 +26,7 @@ TEXTS = {
     "Opening": WHOLE,
     **dict.fromkeys(("Date", "Result", "ECO", "Game"), LEFT),
 }
-LEAST = {"Opening": 120, "Event": 160, "Elo W": 80, "Elo B": 80, "Moves": 90}
+SPARE = ("Event", "Opening", "Moves", "Elo W", "Elo B")
 DOWN = {"date", "white_elo", "black_elo", "plies"}  # the greatest first, unless a minus turns the order
 
 
@@ -65,19 +66,8 @@ class ListOptions:
     @property
     def given(self) -> bool:
         """Whether any filter or the output is given."""
-        return any(
-            (
-                self.player,
-                self.side,
-                self.opening,
-                self.result,
-                self.elo,
-                self.since,
-                self.until,
-                self.file,
-                self.output,
-            )
-        )
+        named = (self.player, self.side, self.opening, self.result, self.elo, self.since, self.until)
+        return any((*named, self.file, self.output))
 
     def filters(self, position: chess.Board | None) -> GameFilters:
         """Returns the filters of the query."""
@@ -85,8 +75,8 @@ class ListOptions:
 
         names = self.player or []
         if len(names) > 2:
-            raise typer.BadParameter("--player is given once, or twice for games with each other")
-        least, most = _elo_range(self.elo)
+            raise typer.BadParameter("give --player once, or twice for games between two players")
+        least, most = range_of("--elo", self.elo, int)
         return GameFilters(
             player=names[0] if names else "",
             opponent=names[1] if len(names) > 1 else "",
@@ -100,19 +90,6 @@ class ListOptions:
             file=self.file or "",
             position=position,
         )
-
-
-def _elo_range(text: str | None) -> tuple[int | None, int | None]:
-    """Returns the ends of a range of ratings, None for an open one.
-
-    >>> _elo_range("2000..2200"), _elo_range("2500.."), _elo_range(None)
-    ((2000, 2200), (2500, None), (None, None))
-    """
-    least, dots, most = (text or "..").partition("..")
-    ends = [end.strip() for end in (least, most if dots else least)]
-    if any(end and not (end.isascii() and end.isdigit() and len(end) < 6) for end in ends):
-        raise typer.BadParameter(f"--elo must be a range such as 2000..2400, not {text!r}")
-    return int(ends[0]) if ends[0] else None, int(ends[1]) if ends[1] else None
 
 
 def listed_games(store: Path, position: chess.Board | None, given: ListOptions) -> ListedGames:
@@ -137,7 +114,7 @@ def listed_games(store: Path, position: chess.Board | None, given: ListOptions) 
 def view(found: ListedGames) -> Iterator[Part]:
     """Yields the list for a person."""
     yield f"{count(found.total, 'game')} of {found.all_games:,}"
-    yield table(map(_cells, found.games), TEXTS, least=LEAST)
+    yield table(map(_cells, found.games), TEXTS, spare=SPARE)
     if found.total > len(found.games):
         say(f"note: {found.total - len(found.games):,} more games; --lines 0 lists them all")
 

@@ -13,7 +13,7 @@ import typer
 
 from .commands import command
 from .options import Json, StoreToMake, argument, option
-from .output import FAILED, print_json, say
+from .output import FAILED, print_json, problem_lines, say
 from .progress import titled_bar
 from .render import count
 from .signals import StopSignals
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from graphsearch.exchange.sources import GivenFile
     from graphsearch.store.tables.games import Imported
 
-MAX_PROBLEMS = 20  # listed of each file; JSON has all
-
 ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
 NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
-PACKED = {".gz", ".zst"}
 
 Files = Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")]
 Format = Annotated[
@@ -115,9 +112,13 @@ def _format(name: str) -> str:
     >>> _format("book.bin"), _format("games.pgn.zst"), _format("-")
     ('polyglot', 'pgn', 'pgn')
     """
+    return ENDINGS.get(unpacked(name).suffix.lower(), "pgn")
+
+
+def unpacked(name: str) -> Path:
+    """Returns the path of a file without the ending of its compression."""
     path = Path(name)
-    path = path.with_suffix("") if path.suffix.lower() in PACKED else path
-    return ENDINGS.get(path.suffix.lower(), "pgn")
+    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
 def _import(
@@ -133,10 +134,7 @@ def _import(
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
-    with (
-        StopSignals("Stopping: saving the import...\n") as signals,
-        titled_bar("Reading", title) as show,
-    ):
+    with StopSignals("Stopping: saving the import...\n") as signals, titled_bar("Reading", title) as show:
         if "-" not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
             signals.arm()
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
@@ -195,11 +193,9 @@ def _imported(store: Path) -> Imported:
 def _say_problems(report: FileReport, noun: str) -> None:
     """Prints skipped and odd parts of a file on stderr."""
     place = "entry" if report.kind == "polyglot" else "line"
-    for problem in report.problems[:MAX_PROBLEMS]:
-        say(f"{report.name}, {place} {problem.place}: {problem.reason}")
-    more = len(report.problems) - MAX_PROBLEMS
-    if more > 0:
-        say(f"{report.name}: and {more:,} more; --json has all")
+    problems = [f"{report.name}, {place} {one.place}: {one.reason}" for one in report.problems]
+    for line in problem_lines(problems, len(problems)):
+        say(line)
     for name, number in report.variants.items():
         games = number_of(number, noun)
         say(f"{report.name}: {games} of {name} skipped; only standard chess and Chess960 can be searched")

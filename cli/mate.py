@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from graphsearch.store.record.transposition import EntryTable
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
-STOPPING = "Stopping: finding the proven line...\n"
 WHY = {
     "visits": "the visit limit was reached",
     "time": "the time limit was reached",
@@ -87,7 +86,7 @@ def mate(
     limits = MateLimits(visits=visits, seconds=time, moves=within)
     found, bad, results = 0, 0, _Results(output, store)
     results.check(position)
-    with StopSignals(STOPPING) as signals:
+    with StopSignals("Stopping: finding the proven line...\n") as signals:
         for line, text, board in _problems(position):
             if signals.stop.is_set():
                 break
@@ -169,9 +168,7 @@ class _Results:
             say(f"{self._output}: {count(len(self._lines), 'position')}")
 
 
-def _problems(
-    position: PositionOptions,
-) -> Iterator[tuple[int, str, chess.Board | InvalidPositionError]]:
+def _problems(position: PositionOptions) -> Iterator[tuple[int, str, chess.Board | InvalidPositionError]]:
     """Yields the positions to solve: those of a file, each with its line, or the named one with line 0."""
     from graphsearch.base.limits import open_file, text_lines
     from graphsearch.position.notation import holds_positions, read_fen_lines
@@ -202,12 +199,7 @@ def _proofs_of(store: Path | None, board: chess.Board) -> Iterator[EntryTable | 
 
 
 def _search(
-    board: chess.Board,
-    limits: MateLimits,
-    entries: EntryTable | None,
-    signals: StopSignals,
-    *,
-    check: bool,
+    board: chess.Board, limits: MateLimits, entries: EntryTable | None, signals: StopSignals, *, check: bool
 ) -> tuple[MateResult, MateCheck | None]:
     """Returns the result, and its check if `check` is set and there is a mate."""
     from graphsearch.solvers.mate.check import check_mate

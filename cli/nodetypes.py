@@ -110,10 +110,7 @@ def nodetypes(
     """
     chosen = _rules(rules)
     if plot is not None:
-        from graphsearch.base.plotting import require_matplotlib
-
-        check_plot_file(plot, ".png", ".svg")
-        require_matplotlib()
+        check_plot_file(plot)
     if (position is None) == (tree.synthetic is None):
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
     if tree.synthetic is not None:
@@ -196,12 +193,12 @@ def _classify(store: Path, board: chess.Board, max_nodes: int | None) -> Classif
                 advance(found, max(found, entries), f"Ply {ply}")
 
         return classify_file(
-            store, board, max_nodes=max_nodes or MAX_NODES, on_progress=show, on_problem=_say_damaged
+            store,
+            board,
+            max_nodes=max_nodes or MAX_NODES,
+            on_progress=show,
+            on_problem=lambda problem: say(f"damaged: {problem}"),
         )
-
-
-def _say_damaged(problem: str) -> None:
-    say(f"damaged: {problem}")
 
 
 def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json: bool) -> None:

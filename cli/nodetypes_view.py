@@ -165,15 +165,12 @@ def _verdict(found: Synthetic) -> str:
     if tree.order is not None or not tree.depth:
         return f"A minimal tree has {count(int(found.formula.total), 'leaf', 'leaves')}."
     factor, own = random_branching(tree.branching), found.searches[0].leaves ** (1 / tree.depth)
+    over_log = f"{tree.branching / math.log(tree.branching):.2f}" if tree.branching > 1 else "1"
     return (
         f"Leaves^(1/n) of alpha-beta: {own:.2f}; with growing n it tends to {factor:.2f}, Pearl's branching"
-        f" factor (b / ln b: {_over_log(tree.branching)}; perfect order, the square root of b:"
+        f" factor (b / ln b: {over_log}; perfect order, the square root of b:"
         f" {math.sqrt(tree.branching):.2f})"
     )
-
-
-def _over_log(branching: int) -> str:
-    return f"{branching / math.log(branching):.2f}" if branching > 1 else "1"
 
 
 # ------------------------------------------------------------------ numbers

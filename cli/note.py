@@ -10,7 +10,7 @@ import typer
 
 from .commands import command, group, report
 from .options import Json, PositionOptions, StoreOption, option
-from .output import FAILED, print_json, say
+from .output import FAILED, print_answer, print_json, say
 from .render import moment
 from .tables import LEFT, WHOLE, Part, table
 
@@ -64,13 +64,8 @@ def show(store: StoreOption, position: PositionOptions, json: Json = False) -> N
     """
     from graphsearch.book.study.notes import note_on
 
-    from .output import print_parts
-
     found = note_on(store, position.board())
-    if json:
-        print_json(found.as_dict())
-    elif found.note or found.studies:
-        print_parts(_show(found))
+    print_answer(found, _show(found), json=json)
     if not (found.note or found.studies):
         say(f"graphsearch: {store} has no note on {found.position}")
         raise typer.Exit(FAILED)

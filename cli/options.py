@@ -58,6 +58,7 @@ StoreToSave = Annotated[
         autocompletion=completing.graph_files,
     ),
 ]
+PgnInput = Annotated[str, argument("FILE", "PGN file, plain, .gz or .zst; - for standard input.")]
 OfBook = Annotated[str | None, option("--book NAME", "Only what belongs to this book.")]
 Depth = Annotated[int | None, option("--depth D", "Plies below the position or the roots.", min=0)]
 Side = Annotated[str | None, option("--side SIDE", "white or black; both by default.")]
@@ -364,19 +365,23 @@ def graph_ram(text: str | None) -> int | None:
     return found
 
 
-def check_plot_file(path: Path, *endings: str) -> None:
-    """Checks the file of `--plot` before the work starts.
+def check_plot_file(path: Path) -> None:
+    """Checks the file of `--plot`, and the library that draws, before the work starts.
 
     Raises:
-      typer.BadParameter: if its name has another ending, or it cannot be written.
+      typer.BadParameter: if its name has another ending than .png and .svg, or it cannot be written.
+      MissingPackageError: if the library is not installed.
     """
+    from graphsearch.base.plotting import require_matplotlib
+
     folder = path.parent
     problem = ""
-    if path.suffix.lower() not in endings:
-        problem = f"the file name must end in {' or '.join(endings)}, not {path}"
+    if path.suffix.lower() not in (".png", ".svg"):
+        problem = f"the file name must end in .png or .svg, not {path}"
     elif not folder.is_dir():
         problem = f"folder {folder} does not exist; create it first"
     elif path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
         problem = f"cannot write {path}; check its permissions"
     if problem:
         raise typer.BadParameter(problem, param_hint="--plot")
+    require_matplotlib()

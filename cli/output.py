@@ -30,6 +30,7 @@ class Report(Protocol):
         """Returns the result for JSON."""
 
 
+MOST_DAMAGED = 5  # problems shown after a search of a damaged file; `store verify` lists all
 # messages of several commands
 NOT_SAVED = "Nothing was saved; use --store FILE to save a search and resume it later."
 ENDED_BY_READER = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .output import print_answer, say
-from .render import count, numbered, opening_cells
+from .render import count, line_cells
 from .tables import FILL, LEFT, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
@@ -76,16 +76,15 @@ def _different(found: BookDiff) -> Iterator[Part]:
 
 
 def _table(title: str, rows: Sequence[BookDifference]) -> Cells:
-    return table(map(_cells, rows), KINDS, least={"ECO": 70}, title=title)
+    return table(map(_cells, rows), KINDS, spare=("ECO",), title=title)
 
 
 def _cells(row: BookDifference) -> dict[str, str]:
     """Returns the cells of a position: its line, or its key if no line leads there; and its moves."""
-    from graphsearch.position.openings import opening_after
-
-    line = "no line leads to it, key " + row.key if row.line is None else numbered(None, row.line) or "start"
-    opening = None if row.line is None else opening_after(None, row.line)
-    cells = {"Line": line, "ECO": opening_cells(opening).get("ECO", "")}
+    cells = {"Line": f"no line leads to it, key {row.key}", "ECO": ""}
+    if row.line is not None:
+        known = line_cells(None, row.line)
+        cells = {"Line": known["Line"] or "start", "ECO": known["ECO"]}
     if (
         row.difference
         and any(move.old is not None for move in row.moves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -13,3 +14,8 @@ def program_name() -> str:
     if Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py"):
         return f"python -m {PROGRAM}"
     return PROGRAM
+
+
+def command_text(*words: str) -> str:
+    """Returns a command line of this program, quoted for a shell."""
+    return shlex.join([*program_name().split(), *words])

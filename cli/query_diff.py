@@ -25,10 +25,11 @@ from .polyglot import diff_of_books, is_book
 from .progress import progress_bar
 from .render import (
     WAY,
-    WAY_LEAST,
+    WAY_SPARE,
     count,
     moment,
     numbered,
+    opening_at,
     opening_line,
     position_heading,
     proven_result,
@@ -46,14 +47,7 @@ if TYPE_CHECKING:
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 VISIT = "visit"
-# column -> least width of a terminal that shows it
-LEAST = WAY_LEAST | {
-    "Score before": 80,
-    "Best before": 100,
-    "Best": 80,
-    "Visits before": 80,
-    "Proven": 100,
-}
+SPARE = ("Position", "Opening", "Proven", "Best before", "Visits before", "Score before", "Best", "ECO")
 
 Other = Annotated[Path | None, argument("NEWER", "The newer graph file.")]
 Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]
@@ -140,7 +134,7 @@ def diff(
         found = ask(store, other, cp=cp, top=top, on_progress=advance, **chosen)
     books = changes(store, other, top=top)
     if output and not found.changes:
-        say(f"note: no line to write; {output} is left as it is")
+        say(f"note: there is no line to write; {output} was not changed")
     elif output:
         from graphsearch.exchange.query_pgn import export_diff
 
@@ -164,7 +158,7 @@ def _since_visit(file: Path, *, top: int, json: bool) -> None:
     try:
         note_visit(file)
     except StoreError as error:
-        say(f"note: this visit is not kept: {error}")
+        say(f"note: this visit could not be saved: {error}")
     if json:
         print_json(found.as_dict())
     elif found.since is None:
@@ -233,7 +227,7 @@ def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Cells:
         }
         for row in found
     ]
-    return table(rows, TEXTS, least=LEAST, title="Changed")
+    return table(rows, TEXTS, spare=SPARE, title="Changed")
 
 
 def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dict[str, str]:
@@ -270,7 +264,7 @@ def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way], *, proven
         | ({"Proven": proven_result(row.worth.bounds, white=is_white(row.position))} if proven else {})
         for row in rows
     ]
-    return table(cells, TEXTS, least=LEAST, title=title)
+    return table(cells, TEXTS, spare=SPARE, title=title)
 
 
 def _roots(found: Since, ways: Mapping[str, Way]) -> Cells:
@@ -278,7 +272,7 @@ def _roots(found: Since, ways: Mapping[str, Way]) -> Cells:
         way_cells(ways.get(row.position), row.position) | _before_and_now(row.old, row.new, row.position)
         for row in found.roots
     ]
-    return table(rows, TEXTS, least=LEAST, title="Roots")
+    return table(rows, TEXTS, spare=SPARE, title="Roots")
 
 
 def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
@@ -299,7 +293,7 @@ def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
                 }
                 for row in book.changes
             ]
-            yield table(rows, WAY | dict.fromkeys(("", "Move", "Rule", "Reason"), LEFT), least=WAY_LEAST)
+            yield table(rows, WAY | dict.fromkeys(("", "Move", "Rule", "Reason"), LEFT), spare=WAY_SPARE)
 
 
 By = Annotated[str, option("--by WHAT", "save: every save; run: only the last one of each run.")]
@@ -312,13 +306,7 @@ Plot = Annotated[
     ),
 ]
 POINT_KINDS = {"Kind": LEFT, "Saved (UTC)": LEFT, "Best": LEFT, "Line": FILL}
-POINT_LEAST = {
-    "Kind": 90,
-    "Saved (UTC)": 60,
-    "W D L": 70,
-    "Depth": 80,
-    "Line": 50,
-}
+POINT_SPARE = ("Kind", "Depth", "W D L", "Saved (UTC)")
 
 
 @command(
@@ -329,11 +317,7 @@ POINT_LEAST = {
     views=True,
 )
 def history(
-    store: StoreOption,
-    position: AnyPositionOptions,
-    by: By = "save",
-    plot: Plot = None,
-    json: Json = False,
+    store: StoreOption, position: AnyPositionOptions, by: By = "save", plot: Plot = None, json: Json = False
 ) -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
 
@@ -352,10 +336,7 @@ def history(
     from graphsearch.query.history import history as ask
 
     if plot:
-        from graphsearch.base.plotting import require_matplotlib
-
-        check_plot_file(plot, ".png", ".svg")
-        require_matplotlib()
+        check_plot_file(plot)
     found = ask(store, position.board())
     points = found.by_run if by == "run" else found.points
     say_if_unfinished(store)
@@ -373,13 +354,10 @@ def history(
 
 
 def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) -> Iterator[Part]:
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
     yield from position_heading(store, found.position)
-    yield from opening_line(opening_at(board_of(found.position)))
+    yield from opening_line(opening_at(found.position))
     yield f"({heading()})"
-    yield table([_point_cells(point, found.position) for point in points], POINT_KINDS, least=POINT_LEAST)
+    yield table([_point_cells(point, found.position) for point in points], POINT_KINDS, spare=POINT_SPARE)
 
 
 def _point_cells(point: HistoryPoint, position: str) -> dict[str, str]:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import json as json_text
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from .commands import command, report
 from .options import ALL_LINES, Json, Lines, Side, StoreOption, Time, argument, option, side_of
 from .output import print_json, say, say_if_unfinished
-from .program import program_name
+from .program import command_text
 from .progress import progress_bar
-from .render import WAY, WAY_LEAST, count, proven_result, way_cells, way_text
+from .render import WAY, WAY_SPARE, count, proven_result, way_cells, way_text
 from .scores import detailed, heading, is_white, look, score, signed
 from .tables import WHOLE, Part, streamed, table
 
 if TYPE_CHECKING:
-    from graphsearch.position.openings import Opening
     from graphsearch.query.disagree import Disagreement, Disagreements
     from graphsearch.query.filters import Filters
     from graphsearch.query.find import Found
     from graphsearch.query.routes import Way
+
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,8 @@ class FilterOptions:
         """
         from graphsearch.query.filters import Filters, read_pieces
 
-        (least_q, most_q), (least_ply, most_ply) = _range("--q", self.q), _range("--plies", self.plies)
+        least_q, most_q = range_of("--q", self.q, float)
+        least_ply, most_ply = range_of("--plies", self.plies, int)
         side = side_of(self.side)
         return Filters(
             min_n=self.min_visits,
@@ -83,27 +85,23 @@ class FilterOptions:
             side=side and side[0],
             in_games=self.in_games,
             in_book="" if self.book == "any" else self.book,
-            min_ply=None if least_ply is None else int(least_ply),
-            max_ply=None if most_ply is None else int(most_ply),
+            min_ply=least_ply,
+            max_ply=most_ply,
         )
 
 
-def _range(name: str, text: str | None) -> tuple[float | None, float | None]:
-    """Returns the ends of a range, None for an open one.
+def range_of(name: str, text: str | None, kind: type[_Number]) -> tuple[_Number | None, _Number | None]:
+    """Returns the ends of a range, None for an open one; `name`: the option.
 
-    >>> _range("--q", "-0.2..0.3"), _range("--q", "0.5.."), _range("--plies", "7")
-    ((-0.2, 0.3), (0.5, None), (7.0, 7.0))
+    >>> range_of("--q", "-0.2..0.3", float), range_of("--elo", "2500..", int), range_of("--plies", "7", int)
+    ((-0.2, 0.3), (2500, None), (7, 7))
     """
-    if text is None:
-        return None, None
-    low, dots, high = text.partition("..")
-    try:
-        ends = [float(end) if end.strip() else None for end in (low, high if dots else low)]
-    except ValueError:
-        ends = [float("nan")]
-    if any(end is not None and not abs(end) < 1e9 for end in ends):  # nan fails too
-        raise typer.BadParameter(f"{name} must be a range such as 2..10, not {text!r}")
-    return ends[0], ends[1]
+    low, dots, high = (text or "..").partition("..")
+    with suppress(ValueError):
+        ends = [kind(end) if end.strip() else None for end in (low, high if dots else low)]
+        if all(end is None or abs(end) < 1e9 for end in ends):  # not nan
+            return ends[0], ends[1]
+    raise typer.BadParameter(f"{name} must be a range such as 2..10, not {text!r}")
 
 
 Statement = Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAIN.")]
@@ -116,12 +114,7 @@ Statement = Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAI
     "graphsearch find first.graph --bounds proven --json",
     views=True,
 )
-def find(
-    store: StoreOption,
-    conditions: FilterOptions,
-    lines: Lines = 0,
-    json: Json = False,
-) -> None:
+def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 0, json: Json = False) -> None:
     """List the positions whose records meet all conditions, as they are found.
 
     The whole file is read once, in its own order. A record has no ply, since many lines may lead to it:
@@ -176,17 +169,14 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
 def _found_line(row: Found, way: Way | None) -> str:
     white = is_white(row.position)
     proven = proven_result(row.bounds, white=white)
-    opening = f"  ({_name(way.opening)})" if way and way.opening else ""
+    opening = ""
+    if way and way.opening:  # its name does not fit on a terminal
+        opening = f"  ({way.opening.eco if sys.stdout.isatty() else way.opening})"
     ply = "" if row.ply is None else f"  ply {row.ply}"
     line = way_text(way, row.position)
     fen = f"  {row.position}" if look.details and line != row.position else ""
     worth = score(row.cp, None, white=white)
     return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{ply}{fen}"
-
-
-def _name(opening: Opening) -> str:
-    """Returns an opening's code; in a pipe with its name, which does not fit on a terminal."""
-    return opening.eco if sys.stdout.isatty() else str(opening)
 
 
 @command(
@@ -197,11 +187,7 @@ def _name(opening: Opening) -> str:
     scores=True,
 )
 def sql(
-    statement: Statement,
-    store: StoreOption,
-    lines: Lines = 0,
-    time: Time = 60.0,
-    json: Json = False,
+    statement: Statement, store: StoreOption, lines: Lines = 0, time: Time = 60.0, json: Json = False
 ) -> None:
     """Execute one read-only SQL statement over the tables and views of a graph file.
 
@@ -263,12 +249,11 @@ def _disagreements(found: Disagreements, store: Path) -> Iterator[Part]:
         for row in found.rows
     ]
     yield f"({heading()})"
-    yield table(rows, WAY | dict.fromkeys(("Best 1", "Best 2"), WHOLE), least=WAY_LEAST)
+    yield table(rows, WAY | dict.fromkeys(("Best 1", "Best 2"), WHOLE), spare=WAY_SPARE)
     if found.lost:
-        say(f"note: {count(found.lost, 'position')} with an opinion are no longer in the file and not listed")
+        say(f"note: left out {count(found.lost, 'position')} with an opinion that the file no longer holds")
     if found.rows:
-        look = [*program_name().split(), "show", found.rows[0].position, "--store", str(store)]
-        say(f"Look at one: {shlex.join(look)}")
+        say(f"Look at one: {command_text('show', found.rows[0].position, '--store', str(store))}")
 
 
 def _cells(row: Disagreement, *, by_policy: bool) -> dict[str, str]:

@@ -14,8 +14,8 @@ from graphsearch.position.values import cp_from_q
 from .commands import report
 from .options import Depth, Lines, PositionOptions, StoreOption, option
 from .output import console, say, speaks_unicode
-from .render import count, move_number, numbered, opening_cells, opening_line, position_heading, steps_table
-from .scores import detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
+from .render import count, line_cells, move_number, opening_at, opening_line, position_heading, steps_table
+from .scores import detail, detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ ENDS = {
 }
 
 KINDS = {"ECO": WHOLE, "Opening": WHOLE, "Line": LEFT}
-LEAST = {"ECO": 70, "Opening": 140}  # column -> least width of a terminal that shows it
 
 By = Annotated[
     str,
@@ -58,31 +57,27 @@ MaxMoves = Annotated[int | None, option("--max-moves K", "Follow at most K moves
 
 
 def _lines(found: BestLines) -> Iterator[Part]:
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    yield from opening_line(opening_at(board_of(found.position)))
+    yield from opening_line(opening_at(found.position))
     if not found.lines:
         say("note: no move from this position was visited")
     yield f"{count(found.visits, 'visit')}   ({heading()})"
-    yield table([_line_cells(found.position, line) for line in found.lines], KINDS, least=LEAST)
+    yield table([_line_cells(found.position, line) for line in found.lines], KINDS, spare=("Opening", "ECO"))
     for line in found.lines if look.details else ():
         yield ""
         yield steps_table(found.position, line.plies)
 
 
 def _line_cells(position: str, line: Line) -> dict[str, str]:
-    from graphsearch.position.openings import opening_after
     from graphsearch.position.values import wdl_from_q
 
     first, white = line.plies[0], is_white(position)
-    sans = [ply.san for ply in line.plies]
+    cells = line_cells(position, [ply.san for ply in line.plies])
     return {
         "Score": score(first.cp, first.mate, white=white),
         "W D L": wdl(wdl_from_q(first.q, first.draw), white=white),
         "Visits": f"{first.n:,}",
-        **opening_cells(opening_after(position, sans)),
-        "Line": f"{numbered(position, sans)} ({ENDS[line.end]})",
+        **{name: cells[name] for name in KINDS},
+        "Line": f"{cells['Line']} ({ENDS[line.end]})",
     }
 
 
@@ -171,16 +166,13 @@ def _drawing(found: Tree) -> Drawing:
 
 def _worth(branch: Branch, *, white: bool) -> str:
     """Returns score and visits of a move; `white`: whether White plays it."""
-    more = detailed({"q": f"  Q {signed(branch.q, white=white)}"})
-    return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more.get('q', '')}"
+    more = detail(f"  Q {signed(branch.q, white=white)}")
+    return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more}"
 
 
 def _opening(position: str, before: str = "") -> str:
     """Returns the code and name of a position's opening; empty if it has none, or the one of `before`."""
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    found = opening_at(board_of(position))
+    found = opening_at(position)
     return "" if found is None or (before and _opening(before) == str(found)) else str(found)
 
 
@@ -280,7 +272,8 @@ def curve(
     ink = UNICODE if unicode else ASCII
     steps = max(1, len(values) - 1)
     cells = max(1, min(max(30, width) - LEFT_SCALE - RIGHT_SCALE, steps * WIDEST_STEP + 1))
-    top = next(scale for scale in _SCALES if scale >= min(1.0, _largest(values)))
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    top = next(scale for scale in _SCALES if scale >= min(1.0, largest))
     canvas = _Canvas(cells, HEIGHT, ink)
     places = [
         (round(ply * (cells * ink.across - 1) / steps), canvas.row(value / top))
@@ -297,10 +290,6 @@ def curve(
         canvas.dot(*point, mark=True)
     rows = [_labelled(row, text, top) for row, text in enumerate(canvas.rows())]
     return [*rows, _axis(numbers, cells, steps)]
-
-
-def _largest(values: Sequence[float | None]) -> float:
-    return max((abs(value) for value in values if value is not None), default=0.0)
 
 
 def _labelled(row: int, text: str, top: float) -> str:

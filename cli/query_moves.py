@@ -12,7 +12,7 @@ from .commands import report
 from .game_list import ListOptions
 from .options import AnyPositionOptions, PositionOptions, StoreOption
 from .output import say
-from .render import count, node_summary, opening_line, proven_result
+from .render import count, node_summary, opening_at, opening_line, proven_result
 from .scores import detailed, heading, is_white, score, seen, signed, wdl
 from .tables import WHOLE, Part, table
 
@@ -21,14 +21,8 @@ if TYPE_CHECKING:
     from graphsearch.query.games import Games, PlayedMove
     from graphsearch.query.moves import Moves, StoredMove
 
-# column -> least width of a terminal that shows it
-MOVES_LEAST = {"W D L": 75, "P": 60, "Q": 60, "Child N": 70}
-GAMES_LEAST = dict.fromkeys(("White", "Draw", "Black"), 80) | {
-    "Decided": 90,
-    "Visits": 50,
-    "Share": 60,
-    "Diff": 60,
-}
+MOVES_SPARE = ("W D L", "Child N", "P", "Q")
+GAMES_SPARE = ("Decided", "Share", "Diff", "White", "Draw", "Black", "Visits")
 
 
 def _moves(found: Moves) -> Iterator[Part]:
@@ -36,7 +30,7 @@ def _moves(found: Moves) -> Iterator[Part]:
     yield node_summary(found.node)
     white = is_white(found.node.position)
     rows = [_move_cells(move, white=white) for move in found.moves]
-    yield table(rows, {"Move": WHOLE, "Proven": WHOLE}, least=MOVES_LEAST)
+    yield table(rows, {"Move": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
 
 
 @report(
@@ -87,17 +81,14 @@ def _games(found: Games | ListedGames) -> Iterator[Part]:
 
 
 def _moves_of_games(found: Games) -> Iterator[Part]:
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    yield from opening_line(opening_at(board_of(found.position)))
+    yield from opening_line(opening_at(found.position))
     yield _summary(found)
     if not found.results.games:
         say("note: no imported game continues from this position; `graphsearch import` adds games")
     decided = found.results.unknown > 0
     white = is_white(found.position)
     rows = [_game_cells(move, decided=decided, white=white) for move in found.moves]
-    yield table(rows, {"Move": WHOLE}, least=GAMES_LEAST)
+    yield table(rows, {"Move": WHOLE}, spare=GAMES_SPARE)
 
 
 @report(

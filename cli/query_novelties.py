@@ -11,7 +11,7 @@ from .commands import report
 from .options import ALL_LINES, AnyPositionOptions, Lines, OfBook, StoreOption, option
 from .output import problem_lines
 from .progress import progress_bar
-from .render import count, numbered, opening_cells
+from .render import count, line_cells
 from .scores import heading, is_white, score
 from .tables import FILL, WHOLE, Part, table
 
@@ -30,8 +30,7 @@ Cp = Annotated[
 MinGames = Annotated[int, option("--min-games N", "Only positions that N games or more passed.", min=1)]
 MinVisits = Annotated[int, option("--min-visits N", "Only positions with N visits or more.", min=1)]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": WHOLE}
-# column -> least width of a terminal that shows it
-LEAST = {"ECO": 70, "Opening": 140, "Of": 60, "Visits": 80, "Share": 110, "Points": 100, "Best": 70}
+SPARE = ("Opening", "Share", "Points", "Visits", "Best", "ECO", "Of")
 
 
 def _view(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
@@ -46,7 +45,7 @@ def _view(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
         yield f"\n{title}: {'none' if not moves else ''}".rstrip()
         cells = map(_cells, moves)
         rows = [{name: text for name, text in row.items() if name not in omitted} for row in cells]
-        yield table(rows, TEXTS, least=LEAST)
+        yield table(rows, TEXTS, spare=SPARE)
 
 
 @report(
@@ -86,12 +85,7 @@ def novelties(
 
     if position.given and book is not None:
         raise typer.BadParameter("give a position or --book, one of the two")
-    rules = Rules(
-        games=games,
-        cp=cp,
-        min_games=min_games,
-        min_visits=min_visits,
-    )
+    rules = Rules(games=games, cp=cp, min_games=min_games, min_visits=min_visits)
     board = None if book else position.board() or chess.Board()
     with progress_bar("Following games") as show:
         shown = (lambda met: show(met, None)) if show else None
@@ -99,12 +93,9 @@ def novelties(
 
 
 def _cells(move: NotableMove) -> dict[str, str]:
-    from graphsearch.position.openings import opening_after
-
     white = is_white(move.position)
     return {
-        "Line": numbered(move.start, [*move.line, move.san]),
-        **opening_cells(opening_after(move.start, [*move.line, move.san])),
+        **line_cells(move.start, [*move.line, move.san]),
         "Score": score(move.cp, None, white=white),
         "Best": move.best,
         "Loss": f"{move.cost_cp / 100:.2f}",

@@ -9,21 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command, report
-from .options import (
-    ALL_LINES,
-    Json,
-    Lines,
-    LinesOutput,
-    Side,
-    Since,
-    StoreOption,
-    argument,
-    option,
-    side_of,
-)
+from .options import ALL_LINES, Json, Lines, LinesOutput, Side, Since, StoreOption, argument, option, side_of
 from .output import one_line, print_answer, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, numbered, opening_cells
+from .render import count, line_cells
 from .scores import heading, is_white, score
 from .tables import FILL, LEFT, WHOLE, Part, table
 
@@ -48,18 +37,7 @@ By = Annotated[
     str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
 ]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
-# column -> least width of a terminal that shows it
-LEAST = {
-    "ECO": 70,
-    "Opening": 160,
-    "Of": 90,
-    "Result": 50,
-    "Cost": 60,
-    "Score": 40,
-    "Best": 60,
-    "Answer": 100,
-    "Last": 120,
-}
+SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
 
 def _players(found: Players) -> Iterator[Part]:
@@ -98,7 +76,7 @@ def players_of(store: StoreOption, name: SomeName = "", lines: Lines = 30) -> Pl
 
     found = players(store, name, top=lines or ALL_LINES)
     if not found.rows:
-        say(f"note: no player has {name!r} in his name")
+        say(f"note: no player's name contains {name!r}")
     return found
 
 
@@ -179,7 +157,7 @@ def prepare(
         )
     say_if_unfinished(store)
     if found.damaged:
-        say(f"note: {count(found.damaged, 'game')} with moves that cannot be were followed up to there")
+        say(f"note: {count(found.damaged, 'game')} with illegal moves; only the moves before those count")
     print_answer(found, _preparation(found), json=json)
     if output:
         _write(store, found, output)
@@ -193,7 +171,7 @@ def _preparation(found: Preparation) -> Iterator[Part]:
         f"Left by him: {found.left:,}   left by the other side before: {found.left_by_other:,}"
         f"   ended inside: {found.stayed:,}   ({heading()})"
     )
-    yield table(map(_cells, found.moves), TEXTS, least=LEAST)
+    yield table(map(_cells, found.moves), TEXTS, spare=SPARE)
     if found.total > len(found.moves):
         say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them all")
 
@@ -202,7 +180,7 @@ def _write(store: Path, found: Preparation, pgn: Path) -> None:
     from graphsearch.exchange.query_pgn import write_lines
 
     if not found.moves:
-        say(f"note: no line to write; {pgn} is left as it is")
+        say(f"note: there is no line to write; {pgn} was not changed")
         return
     write_lines(store, found, pgn)
     say(f"wrote {pgn}: {count(len(found.moves), 'line')}")
@@ -223,12 +201,10 @@ def _begin(start: str | None) -> str:
 
 
 def _cells(move: Departure) -> dict[str, str]:
-    from graphsearch.position.openings import opening_after
-
-    worth = move.worth
+    worth, cells = move.worth, line_cells(move.start, [*move.line, move.san])
     return {
-        "Line": f"{_begin(move.start)}{numbered(move.start, [*move.line, move.san])}",
-        **opening_cells(opening_after(move.start, [*move.line, move.san])),
+        **cells,
+        "Line": f"{_begin(move.start)}{cells['Line']}",
         "Score": score(worth.cp, None, white=is_white(move.position)),
         "Cost": "" if worth.cost_cp is None else f"{worth.cost_cp / 100:.2f}",
         "Best": worth.best or "",

@@ -25,13 +25,13 @@ from .options import (
 )
 from .output import FAILED, print_answer, say, say_if_unfinished
 from .progress import progress_bar
-from .render import WAY, WAY_LEAST, count, numbered, steps_table, way_cells
+from .render import WAY, WAY_SPARE, count, numbered, steps_table, way_cells
 from .scores import detailed, heading, is_white, score, signed
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.query.neighbourhood import Neighbourhood
-    from graphsearch.query.parents import Parent, Parents
+    from graphsearch.query.parents import Parents
     from graphsearch.query.path import Path, Route
     from graphsearch.query.transpositions import Transposition, Transpositions
 
@@ -54,11 +54,7 @@ All = Annotated[
     views=True,
 )
 def path(
-    store: StoreOption,
-    position: PositionOptions,
-    root: From = None,
-    nodes: Nodes = 2000,
-    json: Json = False,
+    store: StoreOption, position: PositionOptions, root: From = None, nodes: Nodes = 2000, json: Json = False
 ) -> None:
     """Print how a position is reached by visited moves: the shortest line and the most visited one.
 
@@ -113,12 +109,14 @@ def _parents(found: Parents, store: File) -> Iterator[Part]:
             "Move": parent.san,
             "Score": score(parent.cp, None, white=is_white(parent.position)),
             "Visits": f"{parent.n:,}",
-            **_details(parent),
+            **detailed(
+                {"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=is_white(parent.position))}
+            ),
             "Of": f"{parent.visits:,}",
         }
         for parent in found.parents
     ]
-    yield table(rows, WAY | {"Move": WHOLE}, least=WAY_LEAST)
+    yield table(rows, WAY | {"Move": WHOLE}, spare=WAY_SPARE)
 
 
 @report(
@@ -139,11 +137,6 @@ def parents(store: StoreOption, position: PositionOptions) -> Parents:
     from graphsearch.query.parents import parents
 
     return parents(store, position.board())
-
-
-def _details(parent: Parent) -> dict[str, str]:
-    white = is_white(parent.position)
-    return detailed({"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=white)})
 
 
 def _way(row: Transposition) -> dict[str, str]:
@@ -173,7 +166,7 @@ def _transpositions(found: Transpositions) -> Iterator[Part]:
         }
         for row in found.positions
     ]
-    yield table(rows, WAY, least=WAY_LEAST)
+    yield table(rows, WAY, spare=WAY_SPARE)
 
 
 @report(

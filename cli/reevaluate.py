@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ import typer
 from .commands import command, command_line, report
 from .options import EvaluatorOptions, Json, Ram, StoreOption, byte_count, graph_ram, option
 from .output import print_answer, say
-from .program import program_name
+from .program import command_text
 from .progress import titled_bar
-from .render import count, numbered
+from .render import count, numbered, opening_at
 from .scores import is_white, signed
 from .signals import StopSignals
 from .tables import Part
@@ -100,7 +99,7 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
     if not report.settled:
-        refresh = shlex.join([*program_name().split(), "lab", "refresh", str(request.store)])
+        refresh = command_text("lab", "refresh", str(request.store))
         say(f"The values have not settled; continue with: {refresh}")
     return 0
 
@@ -133,7 +132,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
         say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Resume with: {resume}")
         return signals.exit_code
     if not request.json:
-        say(f"See where they differ: {program_name()} lab disagree {shlex.quote(str(request.store))}")
+        say(f"See where they differ: {command_text('lab', 'disagree', str(request.store))}")
     return 0
 
 
@@ -167,10 +166,7 @@ def summary(report: ReevaluateReport, name: str) -> list[str]:
 
 def _name(position: str) -> str:
     """Returns the moves and the opening of a position that has a name, else its FEN."""
-    from graphsearch.position.board import board_of
-    from graphsearch.position.openings import opening_at
-
-    found = opening_at(board_of(position))
+    found = opening_at(position)
     return f"{numbered(None, found.line)} ({found})" if found else position
 
 

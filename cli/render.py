@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from .scores import detailed, heading, is_white, score, signed, wdl
 from .tables import FILL, LEFT, WHOLE, Cells, table
@@ -16,27 +16,14 @@ if TYPE_CHECKING:
 
     from graphsearch.graph.view import MoveView, NodeView, Origin
     from graphsearch.position.openings import Opening
+    from graphsearch.query.path import RouteStep
+    from graphsearch.query.pv import LinePly
     from graphsearch.query.routes import Way
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
-# column -> least width of a terminal that shows it
-LEAST = {"W D L": 46, "P": 52, "Q": 60, "Line": 34}
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
 BY_CLOCK = "draw by the 50-move rule"
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
-
-
-class Step(Protocol):
-    """A move of a stored line."""
-
-    @property
-    def san(self) -> str: ...  # noqa: D102
-    @property
-    def move(self) -> str: ...  # noqa: D102
-    @property
-    def n(self) -> int: ...  # noqa: D102
-    @property
-    def q(self) -> float: ...  # noqa: D102
 
 
 def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
@@ -48,10 +35,10 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
 
     board = board_of(node.position)
     rows = [_cells(board, move) for move in node.moves[: multipv or None]]
-    return table(rows, {"Move": WHOLE, "Line": FILL}, least=LEAST).drawn(width)
+    return table(rows, {"Move": WHOLE, "Line": FILL}, spare=("Q", "P", "W D L")).drawn(width)
 
 
-def steps_table(position: str, steps: Iterable[Step]) -> Cells:
+def steps_table(position: str, steps: Iterable[LinePly | RouteStep]) -> Cells:
     """Returns the moves of a line from a position with their visits, and with `--details` Q."""
     from graphsearch.position.board import board_of
 
@@ -143,12 +130,27 @@ def way_cells(way: Way | None, position: str) -> dict[str, str]:
 
 
 WAY = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Position": WHOLE}
-WAY_LEAST = {"ECO": 70, "Opening": 140, "Position": 160}
+WAY_SPARE = ("Position", "Opening", "ECO")
 
 
 def opening_cells(opening: Opening | None) -> dict[str, str]:
     """Returns the columns of an opening: its code, and its name."""
     return {"ECO": opening.eco if opening else "", "Opening": opening.name if opening else ""}
+
+
+def opening_at(position: str) -> Opening | None:
+    """Returns the opening of a position given as FEN."""
+    from graphsearch.position import openings
+    from graphsearch.position.board import board_of
+
+    return openings.opening_at(board_of(position))
+
+
+def line_cells(start: str | None, sans: Sequence[str]) -> dict[str, str]:
+    """Returns the first columns of a list of lines: moves from a FEN (None: the start), and opening."""
+    from graphsearch.position.openings import opening_after
+
+    return {"Line": numbered(start, sans), **opening_cells(opening_after(start, sans))}
 
 
 def opening_line(opening: Opening | None) -> list[str]:
@@ -179,15 +181,11 @@ def node_summary(node: NodeView) -> str:
     if ended:
         return f"{side} to move: {ended}"
     worth = score(cp_of(node.q, node.wdl.draw), node.mate, white=white)
-    proven = f"   proven: {proven_text(node)}" if node.bounds[0] == node.bounds[1] else ""
+    mate = f", mate in {abs(node.mate)}" if node.mate else ""
+    is_proven = node.bounds[0] == node.bounds[1]
+    proven = f"   proven: {proven_result(node.bounds, white=white)}{mate}" if is_proven else ""
     chances = f"W D L {wdl(node.wdl, white=white)}"
     return f"{side} to move   {worth}   {chances}   {count(node.visits, 'visit')}{proven}   ({heading()})"
-
-
-def proven_text(node: NodeView) -> str:
-    """Returns the proven result of a node: `White wins, mate in 3`."""
-    result = proven_result(node.bounds, white=is_white(node.position))
-    return f"{result}, mate in {abs(node.mate)}" if node.mate else result
 
 
 def proven_result(bounds: tuple[int, int], *, white: bool) -> str:
@@ -249,6 +247,22 @@ def count(number: int, noun: str, plural: str = "") -> str:
     ('1 node', '12,345 nodes', '2 leaves')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in words.
+
+    >>> duration(42.4), duration(3700), duration(200_000)
+    ('42 s', '1 h 01 min', '2 d 7 h')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
 def rate(number: float) -> str:

@@ -17,23 +17,23 @@ from .options import (
     Depth,
     Json,
     Lines,
+    PgnInput,
     PositionOptions,
     Side,
     StoreOption,
-    argument,
     option,
     side_of,
 )
 from .output import print_answer, print_json, problem_lines, say, speaks_unicode
 from .render import count, numbered
-from .scores import detailed, heading, is_white, score, signed
+from .scores import detail, heading, is_white, score, signed
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
     import chess
     from rich.tree import Tree as Drawing
 
-    from graphsearch.book.study.repertoire.drill import DrillState, Question
+    from graphsearch.book.study.repertoire.drill import Question
     from graphsearch.book.study.repertoire.moves import RepertoireChange
     from graphsearch.book.study.repertoire.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 
@@ -100,12 +100,7 @@ def remove(store: StoreOption, position: PositionOptions, side: OneSide) -> Repe
     "graphsearch repertoire import first.graph white.pgn --side white",
     name="import",
 )
-def import_pgn(
-    file: Annotated[str, argument("FILE", "PGN file, plain, .gz or .zst; - for standard input.")],
-    store: StoreOption,
-    side: OneSide,
-    json: Json = False,
-) -> None:
+def import_pgn(file: PgnInput, store: StoreOption, side: OneSide, json: Json = False) -> None:
     """Add all lines of a PGN file to the repertoire of a side, variations included.
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
@@ -247,10 +242,9 @@ def _drawing(found: Survey, depth: int | None) -> Drawing:
 
 def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *, is_here: bool) -> str:
     white = is_white(one.position)
-    more = detailed({"q": f"  Q {signed(move.q, white=white)}"})
     parts = [f"{numbered(one.position, [move.san])}{GLYPHS.get(move.nag or 0, '')}"]
     parts.append(score(move.cp, None, white=white) or "never searched")
-    parts.append(f"{move.n or 0:,}{more.get('q', '')}")
+    parts.append(f"{move.n or 0:,}{detail(f'  Q {signed(move.q, white=white)}')}")
     if not one.own:
         parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
     if not is_here:
@@ -287,14 +281,10 @@ def drill(store: StoreOption, side: Side = None, json: Json = False) -> None:
     if not shown:
         print("There is nothing to drill; `graphsearch repertoire add` adds a line.")
     for one in shown:
-        print(_due(one))
+        later = f", the next one on {one.next_due}" if one.next_due else ""
+        print(f"{one.side.capitalize()}: {len(one.due):,} of {count(one.cards, 'position')} due{later}")
         if one.due and not _drilled(store, one.side):
             break
-
-
-def _due(state: DrillState) -> str:
-    later = f", the next one on {state.next_due}" if state.next_due else ""
-    return f"{state.side.capitalize()}: {len(state.due):,} of {count(state.cards, 'position')} due{later}"
 
 
 def _drilled(store: Path, side: str) -> bool:
@@ -305,7 +295,10 @@ def _drilled(store: Path, side: str) -> bool:
     board = None
     while question := next_question(store, side, board):
         board = _board_of(question)
-        print(f"\n{_picture(board, side)}\n{_line(board)}")
+        rows = str(board).splitlines()  # as letters, from the side's view
+        print(
+            "", *(rows if side == "white" else (row[::-1] for row in reversed(rows))), _line(board), sep="\n"
+        )
         move = _read_answer(board)
         if move is None:
             break
@@ -325,12 +318,6 @@ def _board_of(question: Question) -> chess.Board:
     for move in question.moves:
         board.push_uci(move)
     return board
-
-
-def _picture(board: chess.Board, side: str) -> str:
-    """Returns the board as letters, from a side's view."""
-    rows = str(board).splitlines()
-    return "\n".join(rows if side == "white" else (row[::-1] for row in reversed(rows)))
 
 
 def _line(board: chess.Board) -> str:

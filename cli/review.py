@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ import typer
 from .commands import command, command_line
 from .compiling import compiled
 from .exports import STDOUT, opened_target
-from .imports import given_file
+from .imports import given_file, unpacked
 from .options import (
     EvaluatorOptions,
     Json,
@@ -28,36 +27,24 @@ from .options import (
     option,
     side_of,
 )
-from .output import FAILED, print_json, print_parts, say
+from .output import FAILED, print_json, print_parts, problem_lines, say
 from .progress import titled_bar
 from .render import count, move_number, rate
 from .scores import heading, score
 from .signals import StopSignals
-from .tables import FILL, NAME, WHOLE, Cells, Part, table
+from .tables import FILL, NAME, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.games import GameChoice
-    from graphsearch.book.review.results import (
-        GameReview,
-        MoveReview,
-        Player,
-        ReviewProgress,
-        ReviewReport,
-    )
+    from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewProgress, ReviewReport
     from graphsearch.book.review.review import ReviewSettings
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
 
-MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
-# column -> least width of a terminal that shows it
-PLAYER_LEAST = {"Games": 58, "Moves": 50, "Loss %": 44, "Loss": 66, "!": 72}
-PLAYER_LEAST |= {"Opening": 84, "Middlegame": 84, "Endgame": 84}
-MOMENT_LEAST = {"Loss %": 30, "Better": 44, "Its score": 56}
-PACKED = {".gz", ".zst"}
+PLAYER_SPARE = ("Opening", "Middlegame", "Endgame", "!", "Loss", "Games", "Moves", "Loss %")
 GameParts = Callable[["GameReview"], Iterable[Part]]
-_STOPPING = "Stopping: finishing the wave and saving...\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +87,7 @@ class Request:
     file: Annotated[str, argument("FILE", "Games in PGN, plain, .gz or .zst; - for standard input.")]
     store: StoreToMake
     visits: Annotated[
-        int | None,
-        option("--visits N", "Visits of every position; 1,000 if no limit is named.", min=10),
+        int | None, option("--visits N", "Visits of every position; 1,000 if no limit is named.", min=10)
     ] = None
     evaluations: Annotated[
         int | None, option("--evaluations N", "Most evaluations for every position.", min=1)
@@ -214,8 +200,7 @@ def default_output(name: str) -> str | None:
     """
     if name == STDOUT:
         return None
-    path = Path(name)
-    path = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    path = unpacked(name)
     return str(path.with_name(f"{path.stem}-reviewed.pgn"))
 
 
@@ -237,7 +222,7 @@ def _reviewed(
         if request.json or every or not games:
             games.append(game)
 
-    with StopSignals(_STOPPING) as signals, titled_bar("Reading", title) as show:
+    with StopSignals() as signals, titled_bar("Reading", title) as show:
         if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
             signals.arm()
         with paging_kernels_compiling():
@@ -272,9 +257,12 @@ def _print(
         for game in games:
             print_parts(every(game))
     elif table_wanted and report.reviewed:
-        print_parts([_players_table(report)])
+        rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
+        print_parts([table(rows, {"Player": NAME}, spare=PLAYER_SPARE)])
         if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
-            print_parts(["", *game_lines(games[0]), _moments_table(games[0])])
+            cells = [_moment_cells(move) for move in games[0].moves if move.glyph]
+            marked = table(cells, {"Move": WHOLE, "Better": FILL}, spare=("Its score", "Better", "Loss %"))
+            print_parts(["", *game_lines(games[0]), marked])
         unlisted = len(report.players.listed()) - MAX_PLAYERS
         if unlisted > 0:
             print(f"and {unlisted:,} more players; --json has all")
@@ -290,10 +278,6 @@ def title(now: ReviewProgress) -> str:
 
 
 # ------------------------------------------------------------------ tables and lines
-def _players_table(report: ReviewReport) -> Cells:
-    """Returns the figures of the players; the phases have accuracies."""
-    rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
-    return table(rows, {"Player": NAME}, least=PLAYER_LEAST)
 
 
 def _player_cells(player: Player) -> dict[str, str]:
@@ -323,12 +307,6 @@ def game_lines(game: GameReview) -> list[str]:
     return [*opening, f"({heading()})"]
 
 
-def _moments_table(game: GameReview) -> Cells:
-    """Returns the marked moves of a game, values seen by White."""
-    rows = [_moment_cells(move) for move in game.moves if move.glyph]
-    return table(rows, {"Move": WHOLE, "Better": FILL}, least=MOMENT_LEAST)
-
-
 def _moment_cells(move: MoveReview) -> dict[str, str]:
     better = move.better if move.loss else ""
     return {
@@ -350,15 +328,9 @@ def value_text(cp: int, mate: int | None, *, white: bool) -> str:
 
 def _problem_lines(report: ReviewReport) -> Iterator[str]:
     """Yields skipped games and notes about the file."""
-    for problem in report.problems[:MAX_PROBLEMS]:
-        yield f"{report.name}, line {problem.place}: {problem.reason}"
-    more = len(report.problems) - MAX_PROBLEMS
-    if more > 0:
-        yield f"{report.name}: and {more:,} more; --json has all"
-    for note in report.notes[:MAX_PROBLEMS]:
-        yield f"note: {report.name}: {note}"
-    if len(report.notes) > MAX_PROBLEMS:
-        yield f"note: {report.name}: and {len(report.notes) - MAX_PROBLEMS:,} more notes; --json has all"
+    problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]
+    yield from problem_lines(problems, len(problems))
+    yield from problem_lines([f"note: {report.name}: {note}" for note in report.notes], len(report.notes))
 
 
 def _report_lines(report: ReviewReport) -> Iterator[str]:

@@ -82,6 +82,13 @@ def score(cp: int | None, mate: int | None, *, white: bool) -> str:
     return "" if cp is None else pawns(seen(cp, white=white))
 
 
+def value_score(value: float | None, position: str) -> str:
+    """Returns a value of a book for the side to move of a position as a score; empty for None."""
+    from graphsearch.position.values import cp_of
+
+    return "" if value is None else score(cp_of(value), None, white=is_white(position))
+
+
 def wdl(shares: WDL | None, *, white: bool) -> str:
     """Returns win, draw and loss in per cent: `45 32 23`; those of White in White's view."""
     if shares is None:
@@ -105,6 +112,11 @@ def signed(q: float | None, *, white: bool = True) -> str:
 def is_white(position: str) -> bool:
     """Returns whether White is to move in a FEN."""
     return position.split(" ", 2)[1] == "w"
+
+
+def detail(text: str) -> str:
+    """Returns a text with `--details`, else an empty one."""
+    return text if look.details else ""
 
 
 def detailed(cells: dict[str, str]) -> dict[str, str]:

@@ -83,7 +83,7 @@ def serve(
         ram_bytes=graph_ram(ram),
         beside=tuple(others or ()),
     )
-    with StopSignals("Stopping: finishing the wave and saving...\n") as signals:
+    with StopSignals() as signals:
         server = Server(served, host=host, port=port, password=password, kept=keep_address)
         signals.arm()
         print(server.address, flush=True)

@@ -11,7 +11,7 @@ from .commands import command
 from .options import Json, Lines, PositionOptions, StoreOption
 from .output import FAILED, print_json, print_parts, print_view, say, say_if_unfinished
 from .render import board_text, count, node_view, opening_line, origin_line
-from .scores import is_white, look, score
+from .scores import is_white, look, score, value_score
 
 if TYPE_CHECKING:
     from graphsearch.query.position import Position
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     'graphsearch show first.graph "1. e4 e5" --json',
     views=True,
 )
-def show(
-    store: StoreOption,
-    position: PositionOptions,
-    lines: Lines = 0,
-    json: Json = False,
-) -> None:
+def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> None:
     """Print the stored data of a position: its moves with their lines, imported games, the books
     that have it, and second opinions. Nothing is searched.
 
@@ -75,8 +70,6 @@ def _as_dict(found: Position) -> dict[str, Any]:
 
 def _notes(found: Position) -> Iterator[str]:
     """Yields the facts beside the search, line by line."""
-    from graphsearch.position.values import cp_of
-
     white = is_white(found.position)
     if not found.moves:
         yield "not searched"
@@ -84,7 +77,7 @@ def _notes(found: Position) -> Iterator[str]:
     if games:
         yield f"games: {count(games, 'game')} in {count(len(found.games), 'move')}"
     for book in found.books:
-        worth = "" if book.value is None else f", {score(cp_of(book.value), None, white=white)}"
+        worth = "" if book.value is None else f", {value_score(book.value, found.position)}"
         moves = f", {count(len(book.moves), 'move')}" if book.moves else ""
         yield f"book {book.book}: {book.state}, ply {book.ply}{worth}{moves}"
     for opinion in found.opinions:

@@ -98,7 +98,7 @@ class StopSignals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._armed:
-            raise _ending(number)
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
         self._count += 1
         self.exit_code = self.exit_code or 128 + number
         self.stop.set()
@@ -109,10 +109,6 @@ class StopSignals:
         if self._count > 2:
             # ends like a kill, which the file survives; an exception might save a half-finished wave
             os._exit(self.exit_code)
-
-
-def _ending(number: int) -> BaseException:
-    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
 
 
 def _write(text: str) -> None:

@@ -16,7 +16,7 @@ from .commands import command, group, report
 from .options import Json, StoreOption
 from .output import FAILED, print_json, print_parts, problem_lines, say, say_if_unfinished
 from .progress import progress_bar
-from .render import WAY, WAY_LEAST, count, moment, size, way_cells
+from .render import WAY, count, moment, size, way_cells
 from .scores import is_white
 from .tables import LEFT, Cells, Part, table
 
@@ -36,7 +36,7 @@ TEXTS = (
     *("Searched (UTC)", "Kind", "Started (UTC)", "Limits", "Parameters", "Value", "Time"),
     *("State", "File"),
 )
-LEAST = {"Parameters": 80, "Started (UTC)": 70, "Limits": 60, "Time": 60}  # narrowest terminals
+SPARE = ("Position", "Opening", "Parameters", "Started (UTC)", "ECO", "Limits", "Time")
 MAX_ROWS = 20  # searches and roots in a table; JSON has all
 
 
@@ -91,22 +91,19 @@ def _ways(store: Path, found: StoreInfo) -> Mapping[str, Way]:
 
 
 def _summary(name: str, found: StoreInfo) -> str:
+    each = f" ({found.bytes_per_node:.1f} bytes per node)" if found.nodes else ""
+    several = found.evaluators if len(found.evaluators) > 1 else {}
     lines = {
         "File": name,
         "Format": str(found.format_version),
         "Evaluator": found.evaluator.describe() if found.evaluators else "none yet; the first search sets it",
-        **_others(found),
+        **{f"  {number}": identity.describe() for number, identity in several.items()},
         "Nodes": f"{found.nodes:,}",
-        "Size": _size(found),
+        "Size": size(found.file_bytes) + each,
         **_entries(found),
         **_imported(found.imported),
     }
     return "\n".join(f"{label + ':':<11}{text}" for label, text in lines.items())
-
-
-def _size(found: StoreInfo) -> str:
-    each = f" ({found.bytes_per_node:.1f} bytes per node)" if found.nodes else ""
-    return size(found.file_bytes) + each
 
 
 def _entries(found: StoreInfo) -> dict[str, str]:
@@ -136,7 +133,7 @@ def _imported(found: Imported) -> dict[str, str]:
 def _table(name: str, found: Sequence[_T], cells: Callable[[_T], dict[str, str]], total: int) -> Cells:
     more = f"{total}" if total <= MAX_ROWS else f"the last {MAX_ROWS} of {total}; --json has all"
     kinds = dict.fromkeys(TEXTS, LEFT) | WAY
-    return table(map(cells, found), kinds, least=WAY_LEAST | LEAST, title=f"{name} ({more})")
+    return table(map(cells, found), kinds, spare=SPARE, title=f"{name} ({more})")
 
 
 def _root(root: RootInfo, ways: Mapping[str, Way]) -> dict[str, str]:
@@ -169,13 +166,6 @@ def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
         "Time": f"{run.seconds:.1f} s",
         "State": "" if run.finished else "interrupted",
     }
-
-
-def _others(found: StoreInfo) -> dict[str, str]:
-    """Returns the evaluators of the file, by number, if it has several."""
-    if len(found.evaluators) < 2:
-        return {}
-    return {f"  {number}": identity.describe() for number, identity in found.evaluators.items()}
 
 
 def _runs_table(found: StoreInfo, ways: Mapping[str, Way]) -> Cells:
@@ -213,10 +203,7 @@ def _changed(params: Mapping[str, float | int | str]) -> str:
     )
 
 
-@command(
-    "Check every record of a graph file.",
-    "graphsearch store verify first.graph --json",
-)
+@command("Check every record of a graph file.", "graphsearch store verify first.graph --json")
 def verify(store: StoreOption, json: Json = False) -> None:
     """Read a whole graph file, transposition entries included, and check the invariants of every record.
 

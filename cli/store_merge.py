@@ -17,7 +17,7 @@ from .options import Force, Json, Ram, argument, byte_count, option
 from .output import FAILED, print_answer, problem_lines, say, say_if_unfinished
 from .polyglot import is_book, merge_books
 from .progress import progress_bar, titled_bar
-from .render import WAY, WAY_LEAST, count, size, way_cells
+from .render import WAY, WAY_SPARE, count, size, way_cells
 from .signals import StopSignals
 from .store_upkeep import parted
 from .tables import LEFT, Cells, Part, table
@@ -143,7 +143,7 @@ def title(now: MergeProgress) -> str:
 def _view(report: MergeReport) -> Iterator[Part]:
     yield table(map(_input, report.inputs), {"File": LEFT})
     if not report.inputs:
-        say(f"{report.path} is the file that is merged into, and no other is named: nothing to add.")
+        say(f"Nothing to add: no file but {report.path} itself is named.")
     for what, examples in (("new", report.examples.of("fresh")), ("changed", report.examples.of("changed"))):
         if report.dry_run and examples:
             yield _examples(what, examples, [one.path for one in report.inputs])
@@ -180,4 +180,4 @@ def _examples(what: str, examples: list[dict[str, Any]], files: Iterable[str]) -
         | {"Visits before": f"{one['before']:,}", "Visits": f"{one['after']:,}"}
         for one in examples
     ]
-    return table(rows, WAY, least=WAY_LEAST, title=f"Most visited, {what}")
+    return table(rows, WAY, spare=WAY_SPARE, title=f"Most visited, {what}")

@@ -13,7 +13,7 @@ from .commands import command, report
 from .options import EvaluatorOptions, Force, Json, StoreOption, argument, option
 from .output import print_json, problem_lines, say
 from .progress import progress_bar
-from .render import count, size
+from .render import count, duration, size
 from .signals import StopSignals
 from .tables import Part, table
 
@@ -43,20 +43,10 @@ def _working(title: str) -> Iterator[Callable[..., None] | None]:
         yield advance
 
 
-def _is_cluster(store: Path) -> bool:
-    from graphsearch.store.sharded.manifest import is_sharded
-
-    return is_sharded(store)
-
-
-def _sizes(before: int, after: int) -> str:
-    return f"{size(before)} before, {size(after)} after"
-
-
 def _compacted(found: CompactReport | PruneReport, store: Path) -> Iterator[Part]:
     from graphsearch.store.upkeep.prune import PruneReport
 
-    sizes = _sizes(found.bytes_before, found.bytes_after)
+    sizes = f"{size(found.bytes_before)} before, {size(found.bytes_after)} after"
     if isinstance(found, PruneReport):
         yield f"{store}: {count(found.nodes_before, 'node')} before, {found.nodes_after:,} after; {sizes}"
     else:
@@ -79,9 +69,10 @@ def compact(store: StoreOption, min_visits: MinVisits = None) -> CompactReport |
     process that writes the file must end first.
     """
     from graphsearch.search.shards import upkeep
+    from graphsearch.store.sharded.manifest import is_sharded
     from graphsearch.store.upkeep import compact, prune
 
-    cluster = _is_cluster(store)
+    cluster = is_sharded(store)
     if min_visits is not None:
         with _working("Pruning") as advance:
             return (upkeep.prune if cluster else prune.prune)(store, min_visits, advance)
@@ -105,11 +96,12 @@ def backup(store: StoreOption, copy: Copy, force: Force = False) -> BackupReport
     The copy appears only when it is complete and on disk. The copy of a cluster (a folder) is a new folder.
     """
     from graphsearch.search.shards import upkeep
+    from graphsearch.store.sharded.manifest import is_sharded
     from graphsearch.store.upkeep import backup
 
-    folder = _is_cluster(store)
+    folder = is_sharded(store)
     if folder and force:
-        raise typer.BadParameter("--force replaces no cluster; name another folder")
+        raise typer.BadParameter("--force cannot replace a cluster; name another folder")
     with _working("Copying pages") as advance:
         if folder:
             return upkeep.backup(store, copy, progress=advance)
@@ -136,11 +128,12 @@ def salvage(store: StoreOption, new: New, evaluator: Evaluator = None, force: Fo
     of its files is rescued like any other, and put back under its name.
     """
     from graphsearch.search.shards import upkeep
+    from graphsearch.store.sharded.manifest import is_sharded
     from graphsearch.store.upkeep import salvage
 
-    folder = _is_cluster(store)
+    folder = is_sharded(store)
     if folder and (force or evaluator):
-        raise typer.BadParameter("a cluster is rescued without --force and --evaluator: into a new folder")
+        raise typer.BadParameter("--force and --evaluator do not apply to a cluster; name a new folder")
     identity = _identity(evaluator) if evaluator else None
     with _working("Reading blocks") as advance:
         if folder:
@@ -178,10 +171,7 @@ def split(store: StoreOption, folder: Cluster, shards: Shards) -> Parted:
         return parting.split(store, folder, shards=shards, progress=advance)
 
 
-@command(
-    "Make the missing files of a cluster anew, empty.",
-    "graphsearch lab mend first.cluster",
-)
+@command("Make the missing files of a cluster anew, empty.", "graphsearch lab mend first.cluster")
 def mend(folder: Cluster, json: Json = False) -> None:
     """Make the missing files of a cluster anew, without records.
 
@@ -223,7 +213,7 @@ def _prediction(row: Prediction) -> dict[str, str]:
         "RAM, all": size(row.ram_all_bytes),
         "RAM, least": size(row.ram_least_bytes),
         "of it index": size(row.ram_index_bytes),
-        "Time": _duration(row.seconds),
+        "Time": "" if row.seconds is None else duration(row.seconds),
     }
 
 
@@ -244,14 +234,3 @@ def forecast(store: StoreOption) -> Forecast:
     from graphsearch.store.upkeep import forecast
 
     return forecast.forecast(store)
-
-
-def _duration(seconds: float | None) -> str:
-    """Returns a time in hours or days.
-
-    >>> _duration(5400), _duration(200000), _duration(None)
-    ('1.5 h', '2.3 days', '')
-    """
-    if seconds is None:
-        return ""
-    return f"{seconds / 3600:.1f} h" if seconds < 86400 else f"{seconds / 86400:.1f} days"

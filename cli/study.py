@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from .commands import command, group, report
 from .exports import STDOUT, write_text
 from .imports import given_file
-from .options import Json, StoreOption, argument, option
+from .options import Json, PgnInput, StoreOption, argument, option
 from .output import print_json, problem_lines, say
 from .progress import progress_bar
 from .render import count, moment
@@ -48,7 +48,7 @@ def list_all(store: StoreOption) -> StudyList:
     name="import",
 )
 def import_pgn(
-    file: Annotated[str, argument("FILE", "PGN file, plain, .gz or .zst; - for standard input.")],
+    file: PgnInput,
     store: StoreOption,
     name: Annotated[
         str, option("--name NAME", "Name of the study; by default players and event name it.")
@@ -102,10 +102,7 @@ def export(
 
 @command("Rename a study.", 'graphsearch study rename first.graph "My game" "Round 3"')
 def rename(
-    store: StoreOption,
-    name: Name,
-    new: Annotated[str, argument("NEW", "Its new name.")],
-    json: Json = False,
+    store: StoreOption, name: Name, new: Annotated[str, argument("NEW", "Its new name.")], json: Json = False
 ) -> None:
     """Rename a study.
 
@@ -136,11 +133,4 @@ def _done(number: int, name: str, what: str, *, json: bool) -> None:
         print(f"{name}: {what}")
 
 
-app = group(
-    "Studies: list, import, export, rename, delete.",
-    list_all,
-    import_pgn,
-    export,
-    rename,
-    delete,
-)
+app = group("Studies: list, import, export, rename, delete.", list_all, import_pgn, export, rename, delete)

@@ -14,6 +14,8 @@ SEEN_FIRST = 100  # rows that set the column widths of a stream
 SEEN_BYTES = 1 << 20  # of text in them; beyond it, fewer rows set the widths
 WIDEST = 100  # characters of a column but the last
 WIDEST_WHOLE = 60  # of text on one line, such as a name, so that a pipe's width has room for the rest
+ROOMY, TIGHT = 30, 8  # characters of text that folds or fills, before spare columns go, and before others go
+GAP = 3  # characters between two columns
 # kinds of columns: text that folds, text on one line, text that takes the width left over, numbers; a name
 # takes the width left over on a terminal, and is text on one line elsewhere
 LEFT, WHOLE, FILL, RIGHT, NAME = "left", "whole", "fill", "right", "name"
@@ -27,7 +29,7 @@ class Cells:
 
     rows: list[Row]
     kinds: Mapping[str, str]
-    least: Mapping[str, int]
+    spare: Sequence[str]
     title: str | None
 
     def drawn(self, width: int | None) -> Table:
@@ -35,7 +37,7 @@ class Cells:
         from rich import box
         from rich.table import Table
 
-        names = [name for name in self._names() if width is None or width >= self.least.get(name, 0)]
+        names = self._names() if width is None else self._fitting(width)
         drawn = Table(
             box=box.SIMPLE_HEAD,
             pad_edge=False,
@@ -55,6 +57,7 @@ class Cells:
                 no_wrap=kind != LEFT,
                 overflow="fold" if kind == LEFT else "ellipsis",
                 ratio=1 if kind == FILL else None,
+                min_width=TIGHT if width and kind == FILL else None,
                 max_width=WIDEST_WHOLE if kind == WHOLE else None,
             )
         for row in self.rows:
@@ -66,12 +69,30 @@ class Cells:
         names = dict.fromkeys(name for row in self.rows for name in row)
         return [name for name in names if any(row.get(name) for row in self.rows)]
 
+    def _fitting(self, width: int) -> list[str]:
+        """Returns the columns for a width: without those of `spare`, then without the last, until all fit."""
+        from rich.cells import cell_len
+
+        names = self._names()
+        widest = {
+            name: max(cell_len(row.get(name, "")) for row in (*self.rows, {name: name})) for name in names
+        }
+        for room, order in ((ROOMY, self.spare), (TIGHT, names[:0:-1])):
+            most = {
+                name: room if self.kinds.get(name) in (LEFT, FILL, NAME) else WIDEST_WHOLE for name in names
+            }
+            for name in order:
+                if sum(min(widest[one], most[one]) + GAP for one in names) <= width + GAP:
+                    break
+                names = [one for one in names if one != name]
+        return names
+
 
 def table(
     rows: Iterable[Row],
     kinds: Mapping[str, str] | None = None,
     *,
-    least: Mapping[str, int] | None = None,
+    spare: Sequence[str] = (),
     title: str | None = None,
 ) -> Cells:
     """Returns a table without its empty columns.
@@ -79,10 +100,11 @@ def table(
     Args:
       rows: cells by column.
       kinds: of columns that hold no numbers.
-      least: least width of a terminal that shows a column; every terminal shows the others.
+      spare: columns that a narrow terminal leaves out, the least important first; then it leaves out the last
+        ones, never the first. A pipe shows all.
       title: text above the table.
     """
-    return Cells(list(rows), kinds or {}, least or {}, title)
+    return Cells(list(rows), kinds or {}, spare, title)
 
 
 def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

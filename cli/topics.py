@@ -70,8 +70,6 @@ Ctrl-C and 143 after SIGTERM, both saved first.""",
 
 def _page(topic: str) -> str:
     if topic == "settings":
-        from .settings import KEYS, NAME, user_file
-
         rows = "\n".join(f"  {name:<12}{text}" for name, (_, text) in KEYS.items())
         return (
             f"{NAME} sets defaults of options. The nearest one from this folder upwards holds, then\n"
@@ -137,11 +135,7 @@ def _view(found: Settings) -> Iterator[Part]:
     yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
 
 
-@report(
-    "Print the settings that hold here, and where they are from.",
-    "graphsearch config",
-    view=_view,
-)
+@report("Print the settings that hold here, and where they are from.", "graphsearch config", view=_view)
 def config() -> Settings:
     """Print the defaults of options that hold in this folder, and where each is from.
 

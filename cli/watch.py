@@ -45,7 +45,7 @@ MOST_ROOTS = 20  # of a file, if no position is named
 JSON_SECONDS = 5.0  # between two lines of JSON during a turn
 FRAME_LINES = 3  # lines of the live display that are not roots
 KINDS = {"Line": LEFT, "Best": WHOLE, "PV": FILL}
-LEAST = {"Share": 70, "Visits": 60, "PV": 80}
+SPARE = ("PV", "Share", "Visits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +124,7 @@ def _roots(request: Request) -> list[Root]:
     boards = [LineOptions().board_after(text) for text in request.positions or ()] or _stored(request.store)
     shares = request.share or []
     if len(shares) > len(boards):
-        raise typer.BadParameter(
-            f"--share is there {len(shares)} times, for {count(len(boards), 'position')}"
-        )
+        raise typer.BadParameter(f"--share is given {len(shares)} times for {count(len(boards), 'position')}")
     if any(not 0 < share <= 1000 for share in shares):
         raise typer.BadParameter("--share must be above 0, at most 1,000")
     shares = shares + [1.0] * (len(boards) - len(shares))
@@ -140,7 +138,7 @@ def _stored(store: Path) -> list[Any]:
     from graphsearch.store.sharded.files import open_to_read
 
     if not store.exists():
-        raise typer.BadParameter(f"name positions; there is no file {store} whose roots could be searched")
+        raise typer.BadParameter(f"name positions: {store} does not exist, so it has no roots to search")
     with open_to_read(store) as file:
         found = [board_of(root.position) for root in file.roots()[:MOST_ROOTS]]
     if not found:
@@ -261,7 +259,7 @@ class _Watch:
     def parts(self) -> Iterator[str | Cells]:
         """Yields the name of the shown view and the table of all roots."""
         yield f"({heading()})"
-        yield table(map(self._cells, self._roots), KINDS, least=LEAST)
+        yield table(map(self._cells, self._roots), KINDS, spare=SPARE)
 
     def _cells(self, root: Root) -> dict[str, str]:
         from graphsearch.position.lines import sans_of
@@ -296,5 +294,5 @@ class _Watch:
         from rich.text import Text
 
         shown = self._roots[: max(1, screen.height - FRAME_LINES)]
-        cells = table(map(self._cells, shown), KINDS, least=LEAST)
+        cells = table(map(self._cells, shown), KINDS, spare=SPARE)
         return Group(cells.drawn(screen.width), Text(self._line(now)))

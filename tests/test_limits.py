@@ -59,7 +59,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/exchange/site/export.py": "the page of the package",
     "graphsearch/web/assets.py": "the page of the package",
     "graphsearch/web/api/comparing.py": "the answer that a task of this server wrote",
-    "graphsearch/web/kept_address.py": "the address that it writes, for this user alone",
+    "graphsearch/web/serving.py": "the address that it writes, for this user alone",
     "cli/__init__.py": "/dev/null",
     "cli/compile_kernels.py": "/dev/null",
     "cli/output.py": "/dev/null",

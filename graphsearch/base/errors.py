@@ -137,3 +137,13 @@ class ExportTargetError(ExportError, InputFileError):
 
 class MissingPackageError(EvaluatorError, ExportError):
     """A package of an optional extra that is not installed; the text has the command that installs it."""
+
+
+def check_least(least: int, **numbers: float | None) -> None:
+    """Raises InvalidParameterError unless all numbers are at least `least`; None is no number.
+
+    >>> check_least(1, depth=3, width=None)
+    """
+    for name, number in numbers.items():
+        if number is not None and number < least:
+            raise InvalidParameterError(f"{name} must be at least {least}, not {number}")

@@ -164,7 +164,7 @@ def _split(rest: str) -> list[tuple[str, str | None]]:
             raise InvalidPositionError(f"not an EPD operation: {rest[at:].strip()[:60]}")
         name, operand = match[1], match[2]
         if any(name == other for other, _ in found):
-            raise InvalidPositionError(f"the operation {name} is there twice")
+            raise InvalidPositionError(f"the operation {name} appears twice")
         found.append((name, operand.strip() if operand and operand.strip() else None))
         at = match.end()
     return found

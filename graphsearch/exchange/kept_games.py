@@ -193,7 +193,7 @@ def game_text(
     where = Path(file) if file is not None else Path(name)
     if not where.is_file():
         raise ImportFileError(
-            f"{where}, which has the text of game {source}:{number}, is not there; name it with --file"
+            f"{where}, which has the text of game {source}:{number}, is missing; name it with --file"
         )
     with opened(GivenFile(str(where)), where.parent) as given:
         if given.digest != digest:

@@ -135,7 +135,7 @@ def new_folder(
 
 def _check_folder(target: Path, store: Path, is_own: Callable[[Path], bool]) -> None:
     if not target.name:
-        raise ExportTargetError(f"{target} is no name of a folder; name one that is to be made")
+        raise ExportTargetError(f"{target} cannot name a new folder; choose another name")
     _check_outside(target.resolve(), store)
     if not target.parent.is_dir():
         raise ExportTargetError(f"{target.parent} does not exist; make this folder first")

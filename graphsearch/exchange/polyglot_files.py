@@ -84,7 +84,7 @@ def read_book(path: Path) -> BookFile:
     if len(data) % ENTRY_BYTES:
         raise InputFileError(
             f"{path} has {len(data):,} bytes, and a Polyglot book {ENTRY_BYTES} for each entry:"
-            " it is cut short, or no book"
+            " it is cut short or not a book"
         )
     rows = np.frombuffer(data, ENTRIES)
     keys = rows["key"].astype(np.uint64)

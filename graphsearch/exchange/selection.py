@@ -10,7 +10,7 @@ from typing import Literal
 
 import chess
 
-from ..base.errors import ExportError, InvalidParameterError, InvalidPositionError
+from ..base.errors import ExportError, InvalidParameterError, InvalidPositionError, check_least
 from ..base.limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
@@ -49,10 +49,8 @@ class Selection:
             raise InvalidParameterError(
                 f"side must be {', '.join(SIDES[:-1])} or {SIDES[-1]}, not {self.side!r}"
             )
-        for name, least in (("depth", 0), ("min_visits", 0), ("max_moves", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidParameterError(f"{name} must be at least {least}, not {value}")
+        check_least(0, depth=self.depth, min_visits=self.min_visits)
+        check_least(1, max_moves=self.max_moves)
         for root in self.roots:
             check(root)
 

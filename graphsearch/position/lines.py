@@ -20,6 +20,21 @@ def sans_of(board: chess.Board, moves: Iterable[chess.Move]) -> tuple[str, ...]:
     return tuple(sans)
 
 
+def legal_part(board: chess.Board, line: Iterable[str]) -> list[chess.Move]:
+    """Returns the moves of a line in UCI, up to the first that is illegal.
+
+    >>> legal_part(chess.Board(), ["e2e4", "e2e4"])
+    [Move.from_uci('e2e4')]
+    """
+    walk, moves = board.copy(stack=False), []
+    for text in line:
+        try:
+            moves.append(walk.push_uci(text))
+        except ValueError:
+            break
+    return moves
+
+
 def ply_of(fen: str) -> int:
     """Returns the number of half-moves before a position, from its move number and side to move.
 

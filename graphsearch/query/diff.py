@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
+from ..base.errors import InvalidParameterError, check_least
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
@@ -127,18 +127,13 @@ def diff(
       CorruptRecordError: if a block is damaged.
       StoreError: if a file cannot be read.
     """
-    if cp < 1 or top < 0:
-        raise InvalidParameterError("cp must be at least 1, top at least 0")
+    check_least(1, cp=cp)
+    check_least(0, top=top)
     if not what or not set(what) <= set(WHATS):
         raise InvalidParameterError(
             f"a change is one of {', '.join(WHATS)}, not {', '.join(what) or 'nothing'}"
         )
-    with (
-        open_to_read(old) as one,
-        one.snapshot(),
-        open_to_read(new) as other,
-        other.snapshot(),
-    ):
+    with open_to_read(old) as one, one.snapshot(), open_to_read(new) as other, other.snapshot():
         found = Difference(
             old=os.fspath(old),
             new=os.fspath(new),
@@ -206,14 +201,8 @@ def values_of(batch: RecordBatch) -> _Values:
     """Returns the values of records."""
     from .diff_kernel import worth
 
-    size = len(batch)
-    found = _Values(
-        np.empty(size, np.int64),
-        np.empty(size, np.float32),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
+    visits, draws, bounds, best = (np.empty(len(batch), np.int64) for _ in range(4))
+    found = _Values(visits, np.empty(len(batch), np.float32), draws, bounds, best)
     worth(board_tables(), columns_of(batch), found.visits, found.q, found.draws, found.bounds, found.best)
     return found
 
@@ -273,13 +262,28 @@ class Most(Generic[_Row]):
         return [row for _, _, row in sorted(self._rows, key=lambda entry: (-entry[0], -entry[1]))]
 
 
+class MostVisited(Most[RecordBatch]):
+    """Keeps the most visited records of some batches; rows are made at the end, as that takes longest."""
+
+    def keep(self, batch: RecordBatch) -> None:
+        """Keeps those records of a batch that have enough visits."""
+        visits = visits_of(batch)
+        for i in self.places(visits, np.arange(len(visits))):
+            self.add(int(visits[i]), batch.part(i, i + 1).copied())
+
+    def alone(self) -> list[Alone]:
+        """Returns the records as rows, the most visited first."""
+        found = [(record, unpack(record.words[0].tolist())) for record in self.rows()]
+        return [Alone(fen_of(b), key_text(b), _worth(values_of(record), 0, b)) for record, b in found]
+
+
 class _Comparison:
     """One pass over both files."""
 
     def __init__(self, found: Difference, what: tuple[str, ...], top: int) -> None:
         self._found, self._what = found, what
-        self._changes = Most[Callable[[], Change]](top)
-        self._gone, self._come = Most[Callable[[], Alone]](top), Most[Callable[[], Alone]](top)
+        self._changes = Most[tuple[RecordBatch, RecordBatch, tuple[str, ...]]](top)
+        self._gone, self._come = MostVisited(top), MostVisited(top)
 
     def compare(self, one: Store, other: Store, on_progress: OnProgress) -> Difference:
         found, done, total = self._found, 0, one.node_count + other.node_count
@@ -287,8 +291,8 @@ class _Comparison:
             self._step(old, new)
             done += len(old.batch) + len(new.batch)
             on_progress(done, max(done, total))
-        found.changes = [make() for make in self._changes.rows()]
-        found.gone, found.come = ([make() for make in most.rows()] for most in (self._gone, self._come))
+        found.changes = [_change(*one) for one in self._changes.rows()]
+        found.gone, found.come = self._gone.alone(), self._come.alone()
         return found
 
     def _step(self, old: _Records, new: _Records) -> None:
@@ -306,15 +310,10 @@ class _Comparison:
         found.same += int(same.sum())
         found.only_old += int(alone.sum())
         found.only_new += len(places) - met
-        self._note_alone(self._gone, take(old.batch, np.nonzero(alone)[0]))
-        self._note_alone(self._come, take(new.batch, np.nonzero(places < 0)[0]))
+        self._gone.keep(take(old.batch, np.nonzero(alone)[0]))
+        self._come.keep(take(new.batch, np.nonzero(places < 0)[0]))
         other = np.nonzero((places >= 0) & ~same)[0]
         self._note_changes(take(old.batch, places[other]), take(new.batch, other))
-
-    def _note_alone(self, most: Most[Callable[[], Alone]], batch: RecordBatch) -> None:
-        visits = visits_of(batch)
-        for i in most.places(visits, np.arange(len(visits))):
-            most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))
 
     def _note_changes(self, old: RecordBatch, new: RecordBatch) -> None:
         """Counts the changes of records of the same positions, and keeps those of the largest weight."""
@@ -328,16 +327,12 @@ class _Comparison:
         for name, which in changed.items():
             self._found.counts[name] += int(which.sum())
         listed = np.nonzero(np.logical_or.reduce([changed[name] for name in self._what]))[0]
-        weights = _weights(a, b, changed[BEST])
+        visits, change = np.minimum(a.visits, b.visits).astype(np.float64), (b.q - a.q).astype(np.float64)
+        weights = matter(visits, change, changed[BEST].astype(np.float64))
         for i in self._changes.places(weights, listed):
             what = tuple(name for name, which in changed.items() if which[i])
-            self._changes.add(float(weights[i]), _change_maker(old.part(i, i + 1), new.part(i, i + 1), what))
-
-
-def _weights(a: _Values, b: _Values, best: NDArray[np.bool_]) -> Floats:
-    """Returns the weights of changes by `matter`, with the smaller visits of both values."""
-    visits = np.minimum(a.visits, b.visits).astype(np.float64)
-    return matter(visits, (b.q - a.q).astype(np.float64), best.astype(np.float64))
+            both = old.part(i, i + 1).copied(), new.part(i, i + 1).copied()
+            self._changes.add(float(weights[i]), (*both, what))
 
 
 def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
@@ -363,26 +358,7 @@ def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
     return found
 
 
-# rows are made at the end, for few records: making them takes longer than everything else
-def alone_maker(record: RecordBatch) -> Callable[[], Alone]:
-    """Returns a function that makes the row of one record."""
-    record = record.copied()
-
-    def make() -> Alone:
-        board = unpack(record.words[0].tolist())
-        return Alone(fen_of(board), key_text(board), _worth(values_of(record), 0, board))
-
-    return make
-
-
-def _change_maker(old: RecordBatch, new: RecordBatch, what: tuple[str, ...]) -> Callable[[], Change]:
-    old, new = old.copied(), new.copied()
-
-    def make() -> Change:
-        board = unpack(new.words[0].tolist())
-        key = key_text_of_words(new.words[0])
-        return Change(
-            fen_of(board), key, what, _worth(values_of(old), 0, board), _worth(values_of(new), 0, board)
-        )
-
-    return make
+def _change(old: RecordBatch, new: RecordBatch, what: tuple[str, ...]) -> Change:
+    board = unpack(new.words[0].tolist())
+    worths = _worth(values_of(old), 0, board), _worth(values_of(new), 0, board)
+    return Change(fen_of(board), key_text_of_words(new.words[0]), what, *worths)

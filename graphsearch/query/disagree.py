@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import chess
 
 from ..base.answer import picked
-from ..base.errors import InvalidParameterError, StoreError
+from ..base.errors import InvalidParameterError, StoreError, check_least
 from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
 from ..store.record.node import NodeRecord, prior_order, priors_from_codes
@@ -105,8 +105,7 @@ def disagree(
     """
     if by not in (BY_VALUE, BY_POLICY):
         raise InvalidParameterError(f"order must be {BY_VALUE} or {BY_POLICY}, not {by!r}")
-    if top < 1 or min_visits < 1:
-        raise InvalidParameterError(f"top and min_visits must be at least 1, not {top} and {min_visits}")
+    check_least(1, top=top, min_visits=min_visits)
     with open_to_read(path) as store, store.snapshot():
         counts = _counts(store)
         number = _chosen(evaluator, {k: store.evaluators()[k] for k in counts})
@@ -130,17 +129,17 @@ def _counts(store: Store) -> dict[int, int]:
 
 
 def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:
-    fitting = [number for number in known if wanted is None or _is_called(wanted, number, known[number])]
+    """Returns the evaluator with this number, kind, digest or beginning of a description."""
+    fitting = [
+        number
+        for number, identity in known.items()
+        if wanted in (None, str(number), identity.digest) or identity.describe().startswith(str(wanted))
+    ]
     if len(fitting) == 1:
         return fitting[0]
     names = ", ".join(f"{number}: {known[number].describe()}" for number in fitting or known)
     what = "several match" if fitting else f"none of them is {wanted!r}"
     raise InvalidParameterError(f"there are opinions of {names}; {what}; give its number")
-
-
-def _is_called(wanted: str, number: int, identity: EvaluatorIdentity) -> bool:
-    """Returns whether a number, a kind or the beginning of a description matches this evaluator."""
-    return wanted == str(number) or identity.describe().startswith(wanted) or identity.digest == wanted
 
 
 def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> tuple[list[Disagreement], int]:
@@ -156,22 +155,20 @@ def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> t
         if record is None or len(record.codes) != len(opinion.policy):
             lost += 1
             continue
-        row = _compared(board, record, opinion, _DIFFERENCES[by])
+        row = _compared(board, record, opinion, by)
         heapq.heappush(best, (row.weight, -place, row))
         if len(best) > top:
             heapq.heappop(best)
     return [row for _, _, row in sorted(best, reverse=True)], lost
 
 
-def _compared(
-    board: chess.Board,
-    record: NodeRecord,
-    opinion: Opinion,
-    difference_of: Callable[[NodeRecord, Opinion], float],
-) -> Disagreement:
+def _compared(board: chess.Board, record: NodeRecord, opinion: Opinion, by: str) -> Disagreement:
     """Returns a position with the values of its record and of the opinion."""
     moves = legal_moves(board)
-    difference = difference_of(record, opinion)
+    if by == BY_VALUE:
+        difference = abs(record.v - opinion.second_q)
+    else:
+        difference = total_variation(record.priors, priors_from_codes(opinion.policy))
     visited = best_move(record, board)
     assert visited is not None, "positions without moves get no opinions"
     return Disagreement(
@@ -191,14 +188,6 @@ def _compared(
     )
 
 
-def _of_value(record: NodeRecord, opinion: Opinion) -> float:
-    return abs(record.v - opinion.second_q)
-
-
-def _of_policy(record: NodeRecord, opinion: Opinion) -> float:
-    return total_variation(record.priors, priors_from_codes(opinion.policy))
-
-
 def total_variation(p: list[float], other: list[float]) -> float:
     """Returns half the sum of |P - P'|, in [0, 1].
 
@@ -206,6 +195,3 @@ def total_variation(p: list[float], other: list[float]) -> float:
     0.5
     """
     return 0.5 * sum(abs(a - b) for a, b in zip(p, other, strict=True))
-
-
-_DIFFERENCES = {BY_VALUE: _of_value, BY_POLICY: _of_policy}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
+from ..base.errors import InvalidParameterError, check_least
 from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of
@@ -24,9 +25,8 @@ from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import checked
+from .diff import OnProgress
 from .filters import Filters
-
-OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +72,22 @@ def find(
       CorruptRecordError: if a block is damaged.
       StoreError: if the file cannot be read.
     """
-    if limit is not None and limit < 1:
-        raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    check_least(1, limit=limit)
     with open_to_read(path) as store:
-        tables = _Tables(store, filters)
-        advance = _Advance(store.node_count, on_progress)
+        tables, done = _Tables(store, filters), 0
+
+        def counted(stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
+            """Yields the hits of a file, and counts the records read with them."""
+            nonlocal done
+            for size, hits in stream:
+                yield hits
+                done += size
+                if on_progress:
+                    on_progress(done, max(done, store.node_count))
+
         streams = portion_streams(store, lambda portion: _hits(portion, filters))
-        left = limit
-        for hits in in_file_order([advance.past(stream) for stream in streams]):
-            for found in _found_in(hits, tables):
-                yield found
-                left = None if left is None else left - 1
-                if left == 0:
-                    return
-
-
-class _Advance:
-    """Counts the records read and reports them."""
-
-    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
-        self._done, self._total = 0, total
-        self._on_progress = on_progress
-
-    def past(self, stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
-        """Yields the hits of a file, and counts the records read with them."""
-        for size, hits in stream:
-            yield hits
-            self._done += size
-            if self._on_progress:
-                self._on_progress(self._done, max(self._done, self._total))
+        batches = in_file_order([counted(stream) for stream in streams])
+        yield from islice((found for hits in batches for found in _found_in(hits, tables)), limit)
 
 
 def _hits(portion: Portion, filters: Filters) -> tuple[int, RecordBatch]:

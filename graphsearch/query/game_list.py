@@ -159,8 +159,8 @@ def _listed(store: Store, filters: GameFilters, order: Order) -> ListedGames:
     everything = kept(store)
     if not everything:
         raise InvalidParameterError(
-            f"{store.path} keeps no games; `graphsearch import FILE --players` adds them, also of files that"
-            " were imported before"
+            f"{store.path} has stored no games; `graphsearch import FILE --players` adds them, also from"
+            " files that were imported before"
         )
     files = {one.id: one.name for one in sources(store) if one.players}
     met = None if filters.position is None else reaching(store, filters.position)
@@ -178,7 +178,7 @@ def _game(row: GameRow, openings: dict[tuple[int, int], str], files: dict[int, s
 
 def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: Ply | None) -> Conditions:
     opening = filters.opening.strip()
-    is_code = bool(_ECO.fullmatch(opening))
+    is_code, file = bool(_ECO.fullmatch(opening)), filters.file.casefold()
     return Conditions(
         sides=_sides(store, filters),
         eco=opening.upper() if is_code else None,
@@ -188,14 +188,9 @@ def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: 
         most_elo=filters.most_elo,
         since=filters.since,
         until=filters.until,
-        sources=_sources(filters, files),
+        sources=[one for one, name in files.items() if file in Path(name).name.casefold()] if file else None,
         among=None if met is None else [tables.game_number(*one) for one in met],
     )
-
-
-def _sources(filters: GameFilters, files: dict[int, str]) -> Sequence[int] | None:
-    wanted = filters.file.casefold()
-    return [one for one, name in files.items() if wanted in Path(name).name.casefold()] if wanted else None
 
 
 def _sides(store: Store, filters: GameFilters) -> Sequence[Sides] | None:

@@ -128,7 +128,7 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
         record = source.read(board)
         if record is None and not counts:
             raise UnknownPositionError(
-                f"{source.path} has this position neither from games nor from a search: {fen_of(board)}"
+                f"{source.path} has neither games nor a search of this position: {fen_of(board)}"
             )
     total = sum(counts.values(), Results())
     rows = [_row(board, move, counts, total, record) for move in _met(board, counts, record)]

@@ -11,6 +11,7 @@ import chess
 
 from ..base.answer import Answer
 from ..position.board import check, fen_of, key_text
+from ..position.lines import legal_part, sans_of
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.record.provenance import RunInfo
 from ..store.tables import history as table
@@ -40,19 +41,19 @@ class HistoryPoint(Answer):
     run: int
     kind: str | None
     evaluator: int | None
-    book: str | None
+    book: str | None = None
     saved: str
     n: int
     q: float
-    win: float | None
-    draw: float | None
-    loss: float | None
+    win: float | None = None
+    draw: float | None = None
+    loss: float | None = None
     cp: int
-    depth: int | None
-    positions: int | None
+    depth: int | None = None
+    positions: int | None = None
     best_move: str | None
     best_san: str | None
-    changed: bool
+    changed: bool = False
     pv: tuple[str, ...]
     line: tuple[str, ...]
 
@@ -139,19 +140,13 @@ def _searched(root: chess.Board, save: SavedValues, run: RunInfo | None) -> Hist
     values = save.values
     wdl = wdl_from_q(values.q, values.draw)
     return HistoryPoint(
-        **_of_run(save.run, run),
-        **_moves(root, values.best_move, values.pv),
-        book=None,
-        saved=save.saved,
-        n=values.n,
+        **_shared(root, save, run),
         q=values.q,
         win=wdl.win,
         draw=values.draw,
         loss=wdl.loss,
         cp=cp_of(values.q, values.draw),
         depth=values.depth,
-        positions=None,
-        changed=False,
     )
 
 
@@ -160,44 +155,27 @@ def _grown(
 ) -> HistoryPoint:
     values = save.values
     return HistoryPoint(
-        **_of_run(save.run, run),
-        **_moves(root, values.best_move, values.pv),
+        **_shared(root, save, run),
         book=names.get(save.book, f"book {save.book}"),
-        saved=save.saved,
-        n=values.n,
         q=values.value,
-        win=None,
-        draw=None,
-        loss=None,
         cp=cp_of(values.value),
-        depth=None,
         positions=values.positions,
-        changed=False,
     )
 
 
-def _of_run(number: int, run: RunInfo | None) -> dict[str, Any]:
+def _shared(root: chess.Board, save: SavedValues | SavedBookValues, run: RunInfo | None) -> dict[str, Any]:
+    """Returns the fields about the run, and the best move and the line up to the first illegal move."""
+    best, pv = save.values.best_move, save.values.pv
+    sans = sans_of(root, legal_part(root, pv))
+    first = sans_of(root, legal_part(root, [best] if best else []))
     return {
-        "run": number,
+        "run": save.run,
         "kind": run.kind if run else None,
         "evaluator": run.evaluator if run else None,
+        "saved": save.saved,
+        "n": save.values.n,
+        "best_move": best,
+        "best_san": first[0] if first else None,
+        "pv": pv[: len(sans)],
+        "line": sans,
     }
-
-
-def _moves(root: chess.Board, best: str | None, pv: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the best move and the line with their SAN, up to the first illegal move of the file."""
-    sans = _sans(root, pv)
-    first = _sans(root, (best,) if best else ())
-    return {"best_move": best, "best_san": first[0] if first else None, "pv": pv[: len(sans)], "line": sans}
-
-
-def _sans(root: chess.Board, pv: tuple[str, ...]) -> tuple[str, ...]:
-    walk, sans = root.copy(stack=False), []
-    for text in pv:
-        try:
-            move = walk.parse_uci(text)
-        except ValueError:
-            break
-        sans.append(walk.san(move))
-        walk.push(move)
-    return tuple(sans)

@@ -90,20 +90,18 @@ def values(path: str | os.PathLike[str] | Records, board: chess.Board) -> LineVa
 
 
 def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
-    turn = "w" if board.turn else "b"
-    san = board.san(move) if move else None
     point: dict[str, Any] = {
         "ply": ply,
         "number": board.fullmove_number,
-        "turn": turn,
+        "turn": "w" if board.turn else "b",
         "position": fen_of(board),
     }
-    point |= {"move": move.uci() if move else None, "san": san}
+    point |= {"move": move.uci(), "san": board.san(move)} if move else {}
     record = source.read(board)
     if record is None:
         return LinePoint(**point)
-    q, draw = node_mean(record)
-    q = for_white(board, q)
+    mean, draw = node_mean(record)
+    q = for_white(board, mean)
     point |= {"n": record.visits, "q": q, "cp": cp_of(q, draw)}
     return LinePoint(**point, **_moves(source, board, record, move))
 

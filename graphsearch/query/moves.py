@@ -13,7 +13,6 @@ from ..base.answer import picked
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
 from ..position.board import key_text
 from ..position.values import negate
-from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
 from ..store.tables import games as tables
 from .source import Records, RecordSource, after, opened
@@ -94,18 +93,13 @@ def _stored(source: Records, board: chess.Board, move: MoveView, games: int) -> 
     if record is None:
         return StoredMove(move, move.bounds, games)
     child_q = negate(node_mean(record)[0])
+    lower, upper = record.bounds_at(child.halfmove_clock)
     return StoredMove(
         view=move,
-        bounds=move.bounds if move.bounds != UNPROVEN else _proven(record, child.halfmove_clock),
+        bounds=move.bounds if move.bounds != UNPROVEN else (-upper, -lower),
         games=games,
         child_n=record.visits,
         child_q=child_q,
         stale=None if move.q is None else child_q - move.q,
         transposition=not record.terminal and record.visits > move.n,
     )
-
-
-def _proven(record: NodeRecord, clock: int) -> Bounds:
-    """Returns the bounds of a move from the bounds of the position after it."""
-    lower, upper = record.bounds_at(clock)
-    return -upper, -lower

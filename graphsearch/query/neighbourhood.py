@@ -7,12 +7,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError, UnknownPositionError
+from ..base.errors import UnknownPositionError, check_least
 from ..position.board import board_of, check, fen_of, key_text
 from ..store.record.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_roots, book_steps
@@ -155,9 +156,8 @@ def neighbourhood(
       UnknownPositionError: if the file, or the book, does not hold it.
       StoreError: if the file cannot be read.
     """
-    for name, value, low in (("depth", depth, 0), ("min_visits", min_visits, 0), ("most", most, 1)):
-        if value is not None and value < low:
-            raise InvalidParameterError(f"{name} must be at least {low}, not {value}")
+    check_least(0, depth=depth, min_visits=min_visits)
+    check_least(1, most=most)
     if board is not None:
         check(board)
     with records_of(path) as source:
@@ -236,15 +236,15 @@ class _Choice:
         self._least = least
         self._most = most
         self._levels: dict[str, int] = {}
-        self._serial = 0
         self.boards: dict[str, chess.Board] = {}
         self.known: dict[str, _Known] = {}
 
     def take(self, roots: Sequence[chess.Board]) -> None:
         """Adds the positions reached from some roots, the widest lines first."""
+        number = count()  # so that neither boards nor moves are ever compared
         queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]] = []
         for root in roots:
-            self._push(queue, -(1 << 62), 0, key_text(root), root, None)
+            heapq.heappush(queue, (-(1 << 62), 0, next(number), key_text(root), root, None))
         while queue:
             width, level, _, key, parent, move = heapq.heappop(queue)
             if self._levels.get(key, 1 << 30) <= level:
@@ -258,21 +258,8 @@ class _Choice:
             if self._depth is None or level < self._depth:
                 for way in self.known[key].ways:
                     if way.n >= self._least:
-                        self._push(
-                            queue, max(width, -way.n), level + 1, way.child, self.boards[key], way.move
-                        )
-
-    def _push(
-        self,
-        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]],
-        width: int,
-        level: int,
-        key: str,
-        parent: chess.Board,
-        move: chess.Move | None,
-    ) -> None:
-        self._serial += 1  # so that neither boards nor moves are ever compared
-        heapq.heappush(queue, (width, level, self._serial, key, parent, move))
+                        rank = max(width, -way.n), level + 1, next(number)
+                        heapq.heappush(queue, (*rank, way.child, self.boards[key], way.move))
 
     def _enter(self, key: str, parent: chess.Board, move: chess.Move | None) -> bool:
         """Adds a position if it is known; returns whether it is."""
@@ -313,7 +300,10 @@ def _drawn(chosen: _Choice, roots: Sequence[str]) -> tuple[tuple[DrawnNode, ...]
     stand = places(list(levels.values()), tree, sides)
     order = sorted(levels, key=lambda key: (levels[key], stand[at[key]]))
     number = {key: k for k, key in enumerate(order)}
-    nodes = tuple(_node(chosen, key, levels[key], stand[at[key]]) for key in order)
+    nodes = tuple(
+        DrawnNode(key, fen_of(chosen.boards[key]), levels[key], stand[at[key]], *chosen.known[key][:3])
+        for key in order
+    )
     drawn = [
         _edge(chosen.boards[key], number[key], number[way.child], way, main=first)
         for (key, way), first in zip(edges, is_main, strict=True)
@@ -347,19 +337,6 @@ def _main_ways(
         if levels[way.child] == levels[key] + 1 and way.n > most.get(way.child, -1):
             main[way.child], most[way.child] = (key, way.move), way.n
     return main
-
-
-def _node(chosen: _Choice, key: str, level: int, place: float) -> DrawnNode:
-    known = chosen.known[key]
-    return DrawnNode(
-        key=key,
-        position=fen_of(chosen.boards[key]),
-        level=level,
-        place=place,
-        n=known.n,
-        q=known.q,
-        state=known.state,
-    )
 
 
 def _edge(board: chess.Board, parent: int, child: int, way: _Way, *, main: bool) -> DrawnEdge:

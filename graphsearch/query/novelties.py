@@ -11,7 +11,7 @@ import chess
 import numpy as np
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError, UnknownPositionError
+from ..base.errors import InvalidParameterError, UnknownPositionError, check_least
 from ..position.board import check, fen_of, key_text, unpack
 from ..position.lines import sans_of
 from ..position.notation import board_from_fen
@@ -56,11 +56,8 @@ class Rules:
         for name in ("share", "popular"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidParameterError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
-        least_of = {"games": 0, "cp": 0, "min_games": 1, "min_visits": 1, "move_visits": 1, "loss": 0}
-        for name, least in least_of.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidParameterError(f"{name} must be at least {least}, not {value}")
+        check_least(0, games=self.games, cp=self.cp, loss=self.loss)
+        check_least(1, min_games=self.min_games, min_visits=self.min_visits, move_visits=self.move_visits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +74,9 @@ class NotableMove:
       weight: of a novelty, `reached * n_share`; of a popular move, the points that its games lost by Q.
     """
 
-    position: str
-    start: str
-    line: tuple[str, ...]
+    position: str = ""
+    start: str = ""
+    line: tuple[str, ...] = ()
     move: str
     san: str
     best: str
@@ -152,7 +149,11 @@ def novelties(
             for reached, record in _recorded(walk, reader, judge):
                 judge.judge(reached, record)
         if not judge.reached:
-            raise UnknownPositionError(_nothing(source, rules, board))
+            where = fen_of(board) if board else "the roots of this book"
+            raise UnknownPositionError(
+                f"{source.path} has fewer than {rules.min_games} imported games that continue from {where};"
+                " `graphsearch import` adds games, --min-games asks for fewer"
+            )
     return Novelties(
         start=fen_of(board) if board else None,
         book=book,
@@ -175,14 +176,6 @@ def _begin(
     number = book_named(source.store, book).id
     roots = [board_from_fen(fen) for fen in book_roots(source.store, number)]
     return roots, set(book_keys(source.store, number))
-
-
-def _nothing(source: RecordSource, rules: Rules, board: chess.Board | None) -> str:
-    where = fen_of(board) if board else "the roots of this book"
-    return (
-        f"{source.path} has no {rules.min_games} imported games that continue from {where};"
-        " `graphsearch import` adds games, --min-games asks for fewer"
-    )
 
 
 def _recorded(walk: Iterable[Reached], reader: Reader, judge: _Judge) -> Iterator[tuple[Reached, NodeRecord]]:
@@ -292,9 +285,6 @@ class _Seen:
     def notable(self, board: chess.Board, weight: float) -> NotableMove:
         """Returns the row of the answer; `_with_line` adds the line to the rows that are listed."""
         return NotableMove(
-            position="",
-            start="",
-            line=(),
             move=self.step.move.uci(),
             san=board.san(self.step.move),
             best=board.san(self.best.move),

@@ -15,7 +15,7 @@ from itertools import count
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError, UnknownPositionError
+from ..base.errors import UnknownPositionError, check_least
 from ..position.board import board_of, check, fen_of, key_text
 from .source import RecordSource, after, opened, steps_of
 
@@ -84,18 +84,16 @@ def path(
       UnknownPositionError: if the file does not hold the root, or no root.
       StoreError: if the file cannot be read.
     """
-    if limit < 1:
-        raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    check_least(1, limit=limit)
     check(board)
     with opened(file) as source:
         roots = _roots(source, board, root)
         looking = _Looking(source, board, limit)
         shortest = looking.shortest(roots)
         visited = looking.most_visited(roots, len(shortest.steps) + EXTRA_PLIES) if shortest else None
-        fens = tuple(fen_of(start) for start in roots)
         return Path(
             position=fen_of(board),
-            roots=fens,
+            roots=tuple(map(fen_of, roots)),
             shortest=shortest,
             most_visited=visited or shortest,
             complete=looking.complete,
@@ -198,18 +196,7 @@ class _Looking:
         for board in roots:
             bound = self._target.plies_from(board)
             if bound is not None:
-                yield (
-                    _Label(
-                        board=board.copy(stack=False),
-                        before=None,
-                        move=None,
-                        n=0,
-                        q=0.0,
-                        plies=0,
-                        least_n=_UNBOUNDED,
-                    ),
-                    bound,
-                )
+                yield _Label(board.copy(stack=False), None, None, 0, 0.0, 0, _UNBOUNDED), bound
 
     def _children(self, label: _Label) -> Iterator[tuple[_Label, int]]:
         """Yields the positions after visited moves from which the target can still be reached."""
@@ -221,18 +208,7 @@ class _Looking:
             bound = self._target.plies_from(board)
             if bound is not None:
                 least = min(label.least_n, edge.n)
-                yield (
-                    _Label(
-                        board=board,
-                        before=label,
-                        move=move,
-                        n=edge.n,
-                        q=edge.value,
-                        plies=label.plies + 1,
-                        least_n=least,
-                    ),
-                    bound,
-                )
+                yield _Label(board, label, move, edge.n, edge.value, label.plies + 1, least), bound
 
 
 # ------------------------------------------------------------------ reachability

@@ -68,8 +68,8 @@ def _all(store: Store) -> list[PlayerRow]:
     found = tables.players(store)
     if not found:
         raise InvalidParameterError(
-            f"{store.path} has no players of its games;"
-            " `graphsearch import FILE --players` adds that, also for files that were imported before"
+            f"{store.path} has no players;"
+            " `graphsearch import FILE --players` adds them, also from files that were imported before"
         )
     return found
 
@@ -121,6 +121,6 @@ def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str, str
     file = next((one for one in sources(store) if one.id == source), None)
     if row is None or file is None:
         raise InvalidParameterError(
-            f"{store.path} keeps no game {source}:{number}; games are kept by `import --players`"
+            f"{store.path} has no game {source}:{number}; `import --players` stores games"
         )
     return row, file.name, file.digest

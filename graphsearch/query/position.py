@@ -104,6 +104,8 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
     check(board)
     with opened(path) as source:
         found = moves_in(source, board, lines=lines) if source.read(board) else None
+        with source.store.reading() as connection:
+            repertoire = moves_at(connection, key_text(board))
         return Position(
             position=fen_of(board),
             key=key_text(board),
@@ -112,18 +114,13 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             games=counts_at(source, board),
             books=tuple(_books(source, board)),
             opinions=tuple(_opinions(source, board)),
-            repertoire=_repertoire(source, board),
+            repertoire=repertoire,
         )
 
 
 def unknown(board: chess.Board) -> Position:
     """Returns the answer for an unknown position."""
     return Position(fen_of(board), key_text(board), None, None, {}, (), (), {})
-
-
-def _repertoire(source: RecordSource, board: chess.Board) -> dict[str, list[str]]:
-    with source.store.reading() as connection:
-        return moves_at(connection, key_text(board))
 
 
 def _origin(source: RecordSource, found: Moves) -> Origin:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
+from ..base.errors import InvalidParameterError, check_least
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
 from ..store.record.node import NodeRecord
@@ -97,8 +97,7 @@ def pv(
     """
     if by not in _CHOICES:
         raise InvalidParameterError(f"lines must follow {BY_VISITS} or {BY_VALUE}, not {by!r}")
-    if lines < 1:
-        raise InvalidParameterError(f"lines must be at least 1, not {lines}")
+    check_least(1, lines=lines)
     with records_of(path) as source:
         record = source.wanted(board)
         first = (_CHOICES[by](record, board) or mate_step(record, board))[:lines]

@@ -92,8 +92,6 @@ class Finder:
         while (met is None or met.move is None) and self._walked < self.budget and self._heap:
             self._expand()
             met = met or self._met.get(key)
-            if met is not None and met.move is not None:
-                break
         if met is not None and met.move is not None:
             return _way(met)
         return self._looked_for(board) or _named(board) or (_way(met) if met else None)

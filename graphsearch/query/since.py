@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -22,19 +22,18 @@ from numpy.typing import NDArray
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError
 from ..position.board import board_of
+from ..position.lines import legal_part, sans_of
 from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import all_records
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.provenance import RunInfo
-from ..store.record.ranking import visits_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows
-from .diff import Alone, Most, alone_maker, bounds_in, values_of
+from .diff import Alone, MostVisited, OnProgress, bounds_in, values_of
 
-OnProgress = Callable[[int, int], None]
 LAST = "last"  # names the last run
 
 
@@ -98,20 +97,19 @@ def since(
         first = _first_run(store.runs(), moment)
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
-        found.roots = sorted(_roots(store, first), key=_same_move)
-        most, proofs, done = Most[Callable[[], Alone]](top), Most[Callable[[], Alone]](top), 0
+        found.roots = sorted(_roots(store, first), key=lambda root: (_is_same(root), -root.new.n))
+        most, proofs, done = MostVisited(top), MostVisited(top), 0
         for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)
             proven = take(come, np.flatnonzero(_is_proven(come)))
             found.proven += len(proven)
-            _keep(most, come)
-            _keep(proofs, proven)
+            most.keep(come)
+            proofs.keep(proven)
             done += len(batch)
             if on_progress:
                 on_progress(done, max(done, store.node_count))
-        found.come = [make() for make in most.rows()]
-        found.proofs = [make() for make in proofs.rows()]
+        found.come, found.proofs = most.alone(), proofs.alone()
     return found
 
 
@@ -120,12 +118,6 @@ def _is_proven(batch: RecordBatch) -> NDArray[np.bool_]:
     lower, upper = bounds_in(values_of(batch).bounds)
     found: NDArray[np.bool_] = (lower == upper) & (batch.flags & TERMINAL_MASK == 0)
     return found
-
-
-def _keep(most: Most[Callable[[], Alone]], batch: RecordBatch) -> None:
-    visits = visits_of(batch)
-    for i in most.places(visits, np.arange(len(visits))):
-        most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))
 
 
 def _first_run(runs: list[RunInfo], moment: str) -> int:
@@ -144,7 +136,7 @@ def _first_run(runs: list[RunInfo], moment: str) -> int:
         first = next((run for run, start in began if start is not None and start >= time), None)
     if first is None:
         raise InvalidParameterError(
-            f"the file has no run as late as {moment}; `graphsearch store info` lists them"
+            f"the file has no run at or after {moment}; `graphsearch store info` lists its runs"
         )
     return first
 
@@ -178,10 +170,9 @@ def _roots(store: Store, first: int) -> Iterator[RootChange]:
 
 def _then(board: chess.Board, row: tuple[Any, ...]) -> RootThen:
     _, run, n, q, draw, best = row
-    move = chess.Move.from_uci(best) if best else None
-    san = board.san(move) if move and board.is_legal(move) else None
-    return RootThen(run, n, q, cp_of(q, draw), san)
+    sans = sans_of(board, legal_part(board, [best] if best else []))
+    return RootThen(run, n, q, cp_of(q, draw), sans[0] if sans else None)
 
 
-def _same_move(change: RootChange) -> tuple[bool, int]:
-    return change.old is not None and change.old.best_san == change.new.best_san, -change.new.n
+def _is_same(change: RootChange) -> bool:
+    return change.old is not None and change.old.best_san == change.new.best_san

@@ -25,7 +25,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..base.errors import GraphSearchError, InvalidParameterError, StatementLimitError
+from ..base.errors import GraphSearchError, InvalidParameterError, StatementLimitError, check_least
 from ..store.connection import BoundedConnection
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.sharded.files import gather_tables, open_to_read
@@ -35,6 +35,7 @@ from .sql_functions import PURE, Function, Value, record_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from sqlite_utils import Database
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
 PULSE = 1000  # steps of SQLite's machine between two checks for Ctrl-C: a step may take long
@@ -95,16 +96,12 @@ def sql(
       KeyboardInterrupt: at Ctrl-C, within some milliseconds.
       StoreError: if the file cannot be read.
     """
-    if limit is not None and limit < 1:
-        raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    check_least(1, limit=limit)
     if not 0 <= timeout < math.inf:
         raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
     check_statement(statement)
     real = real_path(path)
-    with (
-        opened(real, heap_bytes) as connection,
-        Functions(path, Clock(connection, timeout)) as functions,
-    ):
+    with opened(real, heap_bytes) as connection, Functions(path, Clock(connection, timeout)) as functions:
         functions.add_to(connection)
         connection.set_authorizer(_authorize)
         connection.is_bounded = False  # only the clock limits it
@@ -133,6 +130,24 @@ def opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
             connection = stack.enter_context(closing(open_reader(path, tidy=False)))
             _limit(connection, heap_bytes)
         yield connection
+
+
+@contextmanager
+def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
+    """Yields the plain tables and views of a file or cluster, read-only, with the functions of this module.
+
+    Args:
+      path: the graph file; a search may write it meanwhile.
+
+    Raises:
+      StoreError: if the file cannot be read.
+      sqlite3.OperationalError: for a statement that writes.
+    """
+    from sqlite_utils import Database
+
+    with opened(real_path(path), 0) as connection, Functions(path, Clock(connection, 0)) as functions:
+        functions.add_to(connection)
+        yield Database(connection, recursive_triggers=False)
 
 
 def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
@@ -259,7 +274,7 @@ class Functions:
                 yield
         except MemoryError:
             raise StatementLimitError(
-                "SQL: the statement needs more memory than it may have; let it sort or gather less"
+                "SQL: the statement exceeds its memory limit; sort or collect fewer rows"
             ) from None
         except sqlite3.Error as error:
             if self._failure is not None:
@@ -270,7 +285,7 @@ class Functions:
             if code == sqlite3.SQLITE_TOOBIG:
                 most = f"{MAX_VALUE_BYTES >> 20} MiB"
                 raise StatementLimitError(
-                    f"SQL: a text or BLOB of more than {most}; take a part of it with substr()"
+                    f"SQL: a text or BLOB has more than {most}; take a part of it with substr()"
                 ) from None
             if code in _FAILURES:
                 with sql_errors(real_path(path), "read it"):
@@ -283,7 +298,7 @@ class Functions:
         if not self.clock.was_over:
             return KeyboardInterrupt()
         return StatementLimitError(
-            f"SQL: stopped after {self.clock.timeout:g} s; --time gives it more, and 0 no limit"
+            f"SQL: stopped after {self.clock.timeout:g} s; --time sets another limit, 0 none"
         )
 
     def rows(

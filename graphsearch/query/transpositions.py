@@ -14,7 +14,7 @@ from itertools import count
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
+from ..base.errors import check_least
 from ..position.board import board_of, fen_of, key_text
 from ..store.record.ranking import node_mean
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
@@ -80,20 +80,13 @@ def transpositions(
       UnknownPositionError: if the file does not hold it.
       StoreError: if the file cannot be read.
     """
-    check_numbers(top=top, look=look)
+    check_least(1, top=top, look=look)
     with opened(path) as source:
         if board is not None:
             source.wanted(board)
         roots = [board] if board else [board_of(root.position) for root in source.store.roots()]
         looking = _Looking(source, roots, look)
         return looking.answer(top)
-
-
-def check_numbers(**numbers: int) -> None:
-    """Raises InvalidParameterError unless all are at least 1."""
-    for name, value in numbers.items():
-        if value < 1:
-            raise InvalidParameterError(f"{name} must be at least 1, not {value}")
 
 
 @dataclass(slots=True)

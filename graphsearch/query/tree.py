@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
+from ..base.errors import check_least
 from ..position.board import fen_of, key_text
 from ..position.values import cp_of
 from ..store.record.node import NodeRecord
@@ -92,9 +92,7 @@ def tree(
       UnknownPositionError: if the file does not hold it.
       StoreError: if the file cannot be read.
     """
-    for name, value in (("depth", depth), ("min_visits", min_visits), ("width", width)):
-        if value is not None and value < 1:
-            raise InvalidParameterError(f"{name} must be at least 1, not {value}")
+    check_least(1, depth=depth, min_visits=min_visits, width=width)
     with records_of(path) as source:
         record = source.wanted(board)
         least = max(1, record.visits // share) if min_visits is None else min_visits
@@ -117,19 +115,16 @@ class _Growing:
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         q, draw = node_mean(record)
-        cp = cp_of(q, draw)
-        fen, n = fen_of(board), record.visits
-        root = Branch(move=None, san=None, n=n, p=None, q=q, cp=cp, mate=None, position=fen)
+        root = Branch(None, None, record.visits, None, q, cp_of(q, draw), None, fen_of(board))
         level: deque[Expansion] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
             level.extend(self._expand(branch, position, line))
-        shown = len(self._places)
         return Tree(
             depth=self._depth,
             min_visits=self._least,
             width=self._width,
-            positions=shown,
+            positions=len(self._places),
             transpositions=self._transpositions,
             root=root,
         )

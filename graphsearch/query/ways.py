@@ -7,11 +7,11 @@ Records and edges are listed in temporary files, in as many parts as memory requ
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import check_least
 from ..graph.memory import default_budget
 from ..graph.sweeps.parts import Listed, PartedGraph, U64s, listed, parts_for, table_bytes
 from ..graph.sweeps.parts_kernel import ANY_VISITS, ENTRY_WORDS
@@ -24,9 +24,9 @@ from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from . import ways_kernel
-from .transpositions import Transposition, Transpositions, check_numbers
+from .diff import OnProgress
+from .transpositions import Transposition, Transpositions
 
-OnProgress = Callable[[int, int], None]
 SLICE = 1 << 20  # places of a table that are ranked at once, so that memory hardly grows
 
 
@@ -54,7 +54,7 @@ def count_all(
       CorruptRecordError: if a block is damaged.
       StoreError: if the file cannot be read.
     """
-    check_numbers(top=top)
+    check_least(1, top=top)
     with open_to_read(path) as store:
         allowed = default_budget() if ram_bytes is None else ram_bytes
         parts = parts_for(store.node_count, allowed, "counting the ways into")

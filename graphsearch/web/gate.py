@@ -100,10 +100,10 @@ class Gate:
         """Returns the response to a refused request or a login; None for any other."""
         host = request.headers.get("host", "")
         if not self._is_here(host):
-            return _no("this server does not go by that name")
+            return _no("this server does not have that name")
         origin = request.headers.get("origin")
         if origin is not None and origin != f"http://{host}":
-            return _no("requests of other pages are refused")
+            return _no("requests from other pages are refused")
         if origin is None and request.method not in READING:
             return _no("a request that changes something must name its origin")
         if request.url.path == ENTER:

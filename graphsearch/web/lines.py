@@ -1,4 +1,4 @@
-"""Lines in SAN: of a node, and to the positions of a list."""
+"""Lines to the positions of a list."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import chess
-
-from ..position.lines import sans_of
 from ..query.routes import routes
 
 MOST_PLIES = 24  # of a line on the page
-
-
-def sans_of_line(board: chess.Board, line: Sequence[chess.Move]) -> list[str]:
-    """Returns the first `MOST_PLIES` moves of a line in SAN."""
-    return list(sans_of(board, line[:MOST_PLIES]))
 
 
 def with_ways(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

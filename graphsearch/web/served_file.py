@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,7 +23,6 @@ from .jobs.task_queue import TaskQueue
 
 CLOSE_SECONDS = 30.0  # for the last changes of the queue
 MOST_OTHERS = 1000  # files in the list
-BUILTIN, UNIFORM = "builtin", "uniform"
 ONE_FILE = (
     "This page serves a cluster, which is searched and read. To import, build, review, merge or follow the"
     " board, serve one file: graphsearch store merge makes one of a cluster"
@@ -43,7 +43,7 @@ class ServedFile:
 
     path: Path
     read_only: bool = False
-    evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered(()))
+    evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered())
     ram_bytes: int | None = None
     beside: tuple[Path, ...] = ()
     queue: TaskQueue = field(init=False)
@@ -73,7 +73,8 @@ class ServedFile:
         near: list[Path] = []
         with suppress(OSError):  # a folder without permission to list it
             near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
-        found = (path for path in [*near, *self.beside] if _is_graph(path) and not path.samefile(self.path))
+        graphs = (path for path in [*near, *self.beside] if path.is_file() or is_sharded(path))
+        found = (path for path in graphs if not path.samefile(self.path))
         return {path.name: path for path in islice(found, MOST_OTHERS)}
 
     @property
@@ -123,14 +124,9 @@ class ServedFile:
             self._folder.cleanup()
 
 
-def offered(names: tuple[str, ...] | list[str], **options: Any) -> dict[str, EvaluatorSpec]:
+def offered(names: Sequence[str] = ()) -> dict[str, EvaluatorSpec]:
     """Returns the evaluators for a page: the given ones first, then the built-in ones without files."""
-    found = {name: EvaluatorSpec(evaluator=name, **options) for name in names}
-    return found | {name: EvaluatorSpec(evaluator=name) for name in (BUILTIN, UNIFORM) if name not in found}
-
-
-def _is_graph(path: Path) -> bool:
-    return path.is_file() or is_sharded(path)
+    return {name: EvaluatorSpec(evaluator=name) for name in (*names, "builtin", "uniform")}
 
 
 def _mark(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,19 +13,19 @@ from pathlib import Path
 
 import uvicorn
 
-from ..base.errors import GraphSearchError, InvalidParameterError
+from ..base.errors import GraphSearchError, InputFileError, InvalidParameterError
 from ..base.limits import PASSWORD, read_file
-from ..base.outside import KeptAddress
+from ..base.outside import KeptAddress, declared
 from ..store.sharded.files import open_to_read
 from .api.kept import restore
 from .app import application
 from .gate import Gate, Keys, is_local
-from .kept_address import read_address, write_address
 from .served_file import ServedFile
 
 LOOK_SECONDS = 0.1  # between two checks of the request to stop
 LEAVE_SECONDS = 2  # for requests still being answered when the server ends
 LEAST_PASSWORD = 8  # characters
+OTHERS = 0o077  # permissions of other users
 
 
 class Server:
@@ -62,12 +63,12 @@ class Server:
         with open_to_read(served.path):
             pass
         self.served = served
-        known = read_address(kept) if kept else None
+        known = _read_address(kept) if kept else None
         self._socket = _listening(host, port or (known.port if known else 0))
         bound = int(self._socket.getsockname()[1])
         keys = Keys(password, known.token, known.session) if known else Keys(password)
         if kept and known is None:
-            write_address(kept, KeptAddress(port=bound, token=keys.token, session=keys.session))
+            _write_address(kept, KeptAddress(port=bound, token=keys.token, session=keys.session))
         shown = f"[{host}]" if ":" in host else host
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
         self.address = f"http://{shown}:{bound}/enter?token={keys.token}"
@@ -164,3 +165,38 @@ def read_password(path: Path) -> str:
     if len(password) < LEAST_PASSWORD:
         raise InvalidParameterError(f"{path}: a password has at least {LEAST_PASSWORD} characters")
     return password
+
+
+def _read_address(path: Path) -> KeptAddress | None:
+    """Returns the kept address; None if there is no file.
+
+    Raises:
+      InvalidParameterError: if the file holds no address, or if other users may read it.
+      InputFileError: if it cannot be read.
+    """
+    try:
+        mode = path.stat().st_mode
+        text = read_file(path, PASSWORD)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputFileError(f"cannot read {path}: {error.strerror or error}") from None
+    if os.name == "posix" and mode & OTHERS:
+        raise InvalidParameterError(f"{path} opens the page: other users must not read it (chmod 600 {path})")
+    try:
+        return declared(KeptAddress, text)
+    except InputFileError:
+        raise InvalidParameterError(f"{path} holds no address of a page; name another file") from None
+
+
+def _write_address(path: Path, address: KeptAddress) -> None:
+    """Writes an address into a new file, for this user alone.
+
+    Raises:
+      InputFileError: if the file cannot be written.
+    """
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(address.model_dump_json() + "\n")
+    except OSError as error:
+        raise InputFileError(f"cannot write {path}: {error.strerror or error}") from None

@@ -51,9 +51,9 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
     ("words", "said"),
     [
         (["a.pgn", "--all"], "needs a graph file"),
-        (["startpos", "--all", "--store", "a.graph"], "takes a PGN file"),
-        (["a.pgn", "--all", "--ply", "2", "--store", "a.graph"], "takes a PGN file"),
-        (["a.epd", "--searchmoves", "e4"], "is for one position"),
+        (["startpos", "--all", "--store", "a.graph"], "needs a PGN file"),
+        (["a.pgn", "--all", "--ply", "2", "--store", "a.graph"], "needs a PGN file"),
+        (["a.epd", "--searchmoves", "e4"], "works for one position"),
         (["a.epd", "-o", "a.epd"], "the file that is read"),
         (["startpos", "-o", "out.epd"], "-o writes games"),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.output import problem_lines
+from cli.tables import FILL, table
 from tests.conftest import Cli
 from tests.query.handmade import LINES, graph_file
 
@@ -69,3 +70,21 @@ def test_the_first_problems_are_listed_and_the_others_counted() -> None:
     assert list(problem_lines(some[:2], 2)) == some[:2]
     assert list(problem_lines(some, 45)) == [*some[:20], "and 25 more; --json lists 30"]
     assert list(problem_lines(some[:5], 7)) == [*some[:5], "and 2 more"]
+
+
+def test_a_narrow_terminal_leaves_out_columns_and_a_pipe_none() -> None:
+    cells = table(
+        [{"Line": "1. e4 e5 " * 9, "Name": "n" * 30, "Score": "+0.31", "N": "1"}],
+        {"Line": FILL},
+        spare=["Name"],
+    )
+    shown = {
+        width: [str(one.header) for one in cells.drawn(width).columns] for width in (None, 90, 60, 17, 5)
+    }
+    assert shown == {
+        None: ["Line", "Name", "Score", "N"],
+        90: ["Line", "Name", "Score", "N"],
+        60: ["Line", "Score", "N"],
+        17: ["Line", "Score"],
+        5: ["Line"],
+    }

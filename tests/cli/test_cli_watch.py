@@ -42,8 +42,8 @@ def test_a_limit_of_evaluations_is_that_of_all_turns(cli: Cli, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "name positions; there is no file"),
-        (("1. e4", "--share", "1", "--share", "2"), "--share is there 2 times"),
+        ((), "name positions: "),
+        (("1. e4", "--share", "1", "--share", "2"), "--share is given 2 times"),
         (("1. e4", "--share", "0"), "above 0"),
         (("1. e5",), "is illegal in"),
     ],

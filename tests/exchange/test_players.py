@@ -108,7 +108,7 @@ def test_without_the_option_nothing_is_kept_and_it_is_added_later_without_counti
     file, late, at_once = pgn(tmp_path), tmp_path / "late.graph", tmp_path / "once.graph"
     imported(late, file)
     before = counts(late)
-    with pytest.raises(InvalidParameterError, match="--players` adds that"):
+    with pytest.raises(InvalidParameterError, match="--players` adds them"):
         players(late)
     report = imported(late, file, players=True)
     assert (report.state, report.new_taken, report.players, report.problems) == ("players", 0, 4, [])
@@ -179,13 +179,13 @@ def test_the_text_of_a_game_is_not_read_from_a_file_that_changed(tmp_path: Path)
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("DELETE FROM game_text")  # as before there was this table
         connection.commit()
-    with pytest.raises(ImportFileError, match="is not there; name it with --file"):
+    with pytest.raises(ImportFileError, match="is missing; name it with --file"):
         game_text(store, 1, 1)
     assert game_text(store, 1, 1, file=moved).text == GAMES[0]
     moved.write_bytes(moved.read_bytes().replace(b"a comment", b"no remark"))
     with pytest.raises(ImportFileError, match="has changed since"):
         game_text(store, 1, 1, file=moved)
-    with pytest.raises(InvalidParameterError, match="keeps no game 1:2"):
+    with pytest.raises(InvalidParameterError, match="has no game 1:2"):
         game_text(store, 1, 2, file=moved)
 
 

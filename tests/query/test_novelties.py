@@ -210,7 +210,7 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
 
 
 def test_what_cannot_be_asked_is_refused_in_one_line(made: Made) -> None:
-    with pytest.raises(UnknownPositionError, match="no 5 imported games"):
+    with pytest.raises(UnknownPositionError, match="fewer than 5 imported games"):
         novelties(made.path, board_of("h4 h5 Rh3"))
     with pytest.raises(InvalidParameterError, match="a position or a book"):
         novelties(made.path)
@@ -374,7 +374,7 @@ def test_the_commands_print_tables(made: Made, cli: Cli) -> None:
     lines = made.path.with_name("lines.pgn")
     lines.write_text("kept")
     none = cli("prepare", "--player", "Bob", "--store", made.path, "--min-games", "999", "-o", lines)
-    assert (none.code, lines.read_text(), "left as it is" in none.err) == (0, "kept", True)
+    assert (none.code, lines.read_text(), "was not changed" in none.err) == (0, "kept", True)
     refused = cli("prepare", "--player", "Bob", "--store", made.path, "-o", made.path)
     assert (refused.code, refused.out) == (2, ""), "before anything is asked"
     words = ("novelties", "startpos", "--store", made.path, "--min-games", "2", "--min-visits", "2")

@@ -9,7 +9,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.query.plain_tables import plain_tables
+from graphsearch.query.sql import plain_tables
 
 
 @pytest.fixture

@@ -364,4 +364,4 @@ def test_a_statement_gets_no_more_memory_than_it_may_have(file: Path) -> None:
     )
     command = [sys.executable, "-c", program, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert "StatementLimitError: SQL: the statement needs more memory than it may have" in done.stderr
+    assert "StatementLimitError: SQL: the statement exceeds its memory limit" in done.stderr

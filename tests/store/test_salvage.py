@@ -295,7 +295,7 @@ def test_records_of_a_run_whose_row_is_lost_cannot_say_it(two: Path) -> None:
     report, found = saved_of_two(two)
     assert found == {key: replace(r, run=r.run % 2) for key, r in TWO.items()}
     assert report.tables_lost == ["run"]
-    assert "table run: 100 records cannot say their run, whose row is lost" in report.problems
+    assert "table run: 100 records belong to runs whose rows are lost" in report.problems
 
 
 def test_an_evaluator_whose_row_is_lost_is_told_from_others(two: Path) -> None:

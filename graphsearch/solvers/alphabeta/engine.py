@@ -24,13 +24,12 @@ from ...store.record.transposition_layout import ALL, CUT, MOST_DEPTH, PV
 from . import frame_layout as layout
 from .frames_kernel import new_search_arrays
 from .iteration_kernel import search_slice
-from .known import continued, is_shortest_mate
+from .known import MOST_LINE, continued, is_shortest_mate
 from .results import AlphaBetaResult, Counts, DepthLimits, DepthResult
 
 if TYPE_CHECKING:
     from ...graph.arena import Arena
 
-MOST_LINE = 200  # plies
 SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a tenth of a second
 CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
 UNLIMITED = 1 << 62

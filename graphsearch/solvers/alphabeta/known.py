@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 import chess
 
 from ...position.board import CLOCK_DRAW, FREE_CLOCK, history_keys
+from ...position.lines import legal_part
 from ...position.scores import LEAST_MATE, MATE
 from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import PROOF
 from ...store.transpositions.runs import RunOutcome
 from .frame_layout import QUIET_PLIES
 from .results import DepthLimits, KnownDepth
+
+MOST_LINE = 200  # plies
 
 
 def continued(table: EntryTable, board: chess.Board, most: int) -> list[chess.Move]:
@@ -56,9 +59,6 @@ def _longest_defence(table: EntryTable, board: chess.Board) -> chess.Move | None
             return None
         lasts[move] = plies
     return max(lasts, key=lambda move: lasts[move], default=None)
-
-
-MOST_LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,11 @@ def facts_of(
     """
     facts = []
     if entry is not None:
-        same = [_legal(board, row.pv) for row in rows.values() if row.value == entry.value]
+        same = [tuple(legal_part(board, row.pv.split())) for row in rows.values() if row.value == entry.value]
         line = max([*same, tuple(continued(table, board, MOST_LINE))], key=len)
         facts.append(RootFact(entry.depth, entry.value, entry.bound, line))
     facts += [
-        RootFact(depth, row.value, row.bound, _legal(board, row.pv))
+        RootFact(depth, row.value, row.bound, tuple(legal_part(board, row.pv.split())))
         for depth, row in rows.items()
         if row.value is not None
     ]
@@ -139,16 +139,6 @@ def _answering(fact: RootFact, limits: DepthLimits) -> RootFact | None:
     if proven:
         return replace(fact, depth=depth)
     return replace(fact, depth=depth, bound="lower" if above else "upper" if below else "exact")
-
-
-def _legal(board: chess.Board, text: str) -> tuple[chess.Move, ...]:
-    game, line = board.copy(stack=False), []
-    for word in text.split():
-        try:
-            line.append(game.push_uci(word))
-        except ValueError:
-            break
-    return tuple(line)
 
 
 def known_of(facts: Sequence[RootFact], rows: Mapping[int, RunOutcome]) -> KnownDepth:

@@ -128,7 +128,8 @@ class _AlphaBetaSession:
     def _look_up(self) -> None:
         rows: dict[int, RunOutcome] = {}
         if not self.history:
-            self.graph.call(lambda store: rows.update(self._rows(store)))
+            position, key, evaluation = fen_of(self.board), self._key, self._evaluation
+            self.graph.call(lambda store: rows.update(runs.iterations(store, position, key, evaluation)))
         entry = usable_entry(self.table, self.board)
         facts = facts_of(entry, self.table, self.board, rows)
         self.known = known_of(facts, rows)
@@ -136,9 +137,6 @@ class _AlphaBetaSession:
         self.before = next((fact for fact in reversed(facts) if fact.bound == "exact"), None)
         if self.answer is not None:
             self.stop_reason = "known"
-
-    def _rows(self, store: Store) -> dict[int, RunOutcome]:
-        return runs.iterations(store, fen_of(self.board), self._key, self._evaluation)
 
     def _search(self, *, use_graph: bool) -> None:
         self.graph.note_later(self._begin)
@@ -191,20 +189,20 @@ class _AlphaBetaSession:
         each side six positions took 98 to 102 % of the nodes to depths 6 and 7, and had the same values.
         """
         window = self.limits.last_window if self.depth == self.limits.depth else (-FAR, FAR)
-        left = None if self.limits.nodes is None else self.limits.nodes - self._nodes()
+        left = None if self.limits.nodes is None else self.limits.nodes - self._counts().nodes
         return self.engine.search(
             self.board, self.depth, *window, stop=self._must_stop, node_limit=left, on_slice=self._between
         )
 
-    def _nodes(self) -> int:
-        return sum(iteration.counts.nodes for iteration in self.iterations)
+    def _counts(self) -> Counts:
+        return sum((iteration.counts for iteration in self.iterations), Counts())
 
     def _must_stop(self) -> bool:
         if self.stop.is_set():
             self.stop_reason = "stop"
         elif self.limits.seconds is not None and time.monotonic() - self.started >= self.limits.seconds:
             self.stop_reason = "time"
-        elif self.limits.nodes is not None and self._nodes() >= self.limits.nodes:
+        elif self.limits.nodes is not None and self._counts().nodes >= self.limits.nodes:
             self.stop_reason = "nodes"
         elif self.graph.log_held:
             self.stop_reason = "reader"
@@ -217,10 +215,8 @@ class _AlphaBetaSession:
             self._save()
         if self.on_progress and now - self.shown_at >= self.interval:
             self.shown_at = now
-            before = sum((iteration.counts for iteration in self.iterations), Counts())
-            self.on_progress(
-                AlphaBetaProgress(now - self.started, self.depth, before + counts, self.table.count)
-            )
+            total = self._counts() + counts
+            self.on_progress(AlphaBetaProgress(now - self.started, self.depth, total, self.table.count))
 
     # ---------------------------------------------------------- saving
     @property
@@ -267,8 +263,7 @@ class _AlphaBetaSession:
             self.unsaved = error
 
     def _total(self) -> RunOutcome:
-        counts = sum((iteration.counts for iteration in self.iterations), Counts())
-        return _outcome(self._best(), counts, time.monotonic() - self.started)
+        return _outcome(self._best(), self._counts(), time.monotonic() - self.started)
 
     # ---------------------------------------------------------- reporting
     def _best(self) -> DepthResult | None:

@@ -108,8 +108,13 @@ def note_proof(graph: Graph, board: chess.Board) -> None:
     known = table.get(board)
     if known is not None and known.mate_plies is not None and abs(known.mate_plies) <= proof.mate:
         return
-    value, bound = (MATE - proof.mate, "lower") if proof.result > 0 else (proof.mate - MATE, "upper")
-    table.put(board, Entry(value, PROOF, bound, None, "", 0))
+    table.put(board, _entry(proof.mate, wins=proof.result > 0, exact=False))
+
+
+def _entry(plies: int, *, wins: bool, exact: bool, move: chess.Move | None = None) -> Entry:
+    """Returns the entry of a position with a proven mate; `wins`: whether the side to move mates."""
+    bound = "exact" if exact else "lower" if wins else "upper"
+    return Entry(MATE - plies if wins else plies - MATE, PROOF, bound, move, "", 0)
 
 
 class MateSearch:
@@ -156,9 +161,7 @@ class MateSearch:
 
     # -------------------------------------------------------------- the search
     def run(
-        self,
-        stop: threading.Event | None = None,
-        on_progress: Callable[[MateProgress], None] | None = None,
+        self, stop: threading.Event | None = None, on_progress: Callable[[MateProgress], None] | None = None
     ) -> MateResult:
         """Searches until the shortest mate is proven or a limit is reached; see `find_mate`."""
         self._stop, self._on_progress = stop, on_progress
@@ -355,9 +358,7 @@ class MateSearch:
             shorter = abs(known.mate_plies) > len(pv)
             if not shorter and (known.bound == "exact" or not exact):
                 return False
-        value = MATE - len(pv) if side.attacks else len(pv) - MATE
-        bound = "exact" if exact else "lower" if side.attacks else "upper"
-        entries.put(self.board, Entry(value, PROOF, bound, pv[0], "", 0))
+        entries.put(self.board, _entry(len(pv), wins=side.attacks, exact=exact, move=pv[0]))
         return True
 
     def _result(self, reason: str, pv: tuple[chess.Move, ...], *, stored: bool) -> MateResult:

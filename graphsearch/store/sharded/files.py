@@ -102,7 +102,7 @@ def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
     """
     path = folder / manifest.files[number]
     if path.exists() and not path.is_file():
-        raise StoreError(f"{path} is no file; move it away, and put the file of shard {number} there")
+        raise StoreError(f"{path} is not a file; move it away, and put the file of shard {number} there")
     if not path.exists():
         raise StoreError(
             f"{folder}: shard {number}, {path.name}, is missing; restore it, or have it made empty with"

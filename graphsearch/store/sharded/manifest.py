@@ -112,7 +112,7 @@ def _parsed(text: bytes, path: Path) -> Manifest:
     found = declared(ManifestFile, text)
     if len(set(found.files)) < len(found.files):
         twice = next(f for f in found.files if found.files.count(f) > 1)
-        raise InputFileError(f"{twice} stands there twice")
+        raise InputFileError(f"{twice} is listed twice")
     return Manifest(
         cluster=found.cluster,
         identity=EvaluatorIdentity(**found.evaluator.model_dump()),

@@ -111,7 +111,7 @@ def add_evaluator(store: OpenStore, identity: EvaluatorIdentity) -> int:
         number = max(known, default=0) + 1
         if number > MAX_EVALUATOR:
             raise StoreError(
-                f"{store.path}: the file has {MAX_EVALUATOR} evaluators already, more have no place in it;"
+                f"{store.path}: the file has {MAX_EVALUATOR} evaluators already, the most that fit;"
                 f" use another file for {identity.describe()}"
             )
         write_evaluator(connection, number, identity)

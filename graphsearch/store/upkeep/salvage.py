@@ -274,7 +274,7 @@ class Sources:
             for number, count in sorted(self.nameless.items())
         ]
         if self.forgotten:
-            found.append(f"table run: {self.forgotten} records cannot say their run, whose row is lost")
+            found.append(f"table run: {self.forgotten} records belong to runs whose rows are lost")
         return found
 
 
@@ -293,7 +293,7 @@ def read_sources(damaged: sqlite3.Connection, path: Path, given: EvaluatorIdenti
     found = evaluators.get(bound)
     identity = found or given
     if identity is None and not _is_blank(damaged):
-        raise StoreError(f"{path} cannot say which evaluator it is bound to; name it with --evaluator")
+        raise StoreError(f"{path} does not say which evaluator it is bound to; name it with --evaluator")
     if found is not None and given is not None and found.as_json() != given.as_json():
         raise provenance.mismatch(path, found, given)
     runs, runs_lost = _runs(damaged)

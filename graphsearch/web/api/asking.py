@@ -23,6 +23,7 @@ from ..served_file import ServedFile
 from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 
 CSV = "csv"  # the parameter that asks for a file
+DOWNLOADS = {"csv": "text/csv; charset=utf-8", "pgn": "application/x-chess-pgn", "toml": "application/toml"}
 QUESTION_SECONDS = 20.0  # time limit of an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409), (ChangedMeanwhileError, 409))
 _W = TypeVar("_W", bound=Wanted)
@@ -106,9 +107,14 @@ def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
         raise InvalidParameterError(f"this answer has no table {table!r}")
     columns = facts.get("columns")
     text = table_text(columns, rows) if isinstance(columns, list) else csv_text(rows)
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in f"{served.path.stem}-{table}")
-    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+    return download(text, f"{served.path.stem}-{table}", "csv")
+
+
+def download(content: str | bytes, stem: str, ending: str) -> Response:
+    """Returns content as a file to save; its name has letters and digits of ASCII only."""
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in stem)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"'}
+    return Response(content, media_type=DOWNLOADS.get(ending, "application/octet-stream"), headers=headers)
 
 
 async def _body(request: Request) -> bytes:
@@ -122,6 +128,6 @@ async def _body(request: Request) -> bytes:
         body += piece
         if len(body) > MOST_BODY_BYTES:
             raise InvalidParameterError(
-                f"that is more than {MOST_BODY_BYTES >> 20} MiB; import it as a file instead"
+                f"a request has at most {MOST_BODY_BYTES >> 20} MiB; import a file instead"
             )
     return bytes(body)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from ...base.errors import InvalidParameterError
@@ -19,11 +18,6 @@ from ..served_file import ServedFile
 from .asking import get, post
 from .kept import makes, queue
 from .requests import DiffWanted, Nothing, OtherFile, TaskWanted
-
-
-def _others(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
-    """Returns the files to compare the served one with."""
-    return {"files": list(served.others())}
 
 
 @makes("compare", DiffWanted)
@@ -58,12 +52,8 @@ def _merge(served: ServedFile, wanted: OtherFile) -> MergeTask:
     """Returns the task of merging another file into the served one."""
     served.may_take_in()
     other = _named(served, wanted)
-    return MergeTask(
-        title=f"merge {other.name} into {served.path.name}",
-        path=served.path,
-        other=other,
-        ram_bytes=served.ram_bytes,
-    )
+    title = f"merge {other.name} into {served.path.name}"
+    return MergeTask(title=title, path=served.path, other=other, ram_bytes=served.ram_bytes)
 
 
 def _named(served: ServedFile, wanted: OtherFile) -> Path:
@@ -75,7 +65,7 @@ def _named(served: ServedFile, wanted: OtherFile) -> Path:
 
 
 ROUTES = [
-    get("/api/others", Nothing, _others),
+    get("/api/others", Nothing, lambda served, it: {"files": list(served.others())}),
     get("/api/compared", TaskWanted, _compared),
     post("/api/compare", DiffWanted, lambda served, it: queue(served, "compare", it), writes=False),
     post("/api/merge", OtherFile, lambda served, it: queue(served, "merge", it)),

@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -33,7 +32,8 @@ async def _news(request: Request, served: ServedFile) -> AsyncIterator[str]:
         now = time.monotonic()
         if now - looked >= FILE_SECONDS:
             looked = now
-            found = json.dumps(await run_in_threadpool(_outside, served))
+            facts = await run_in_threadpool(lambda: {"stamp": served.stamp(), "holder": served.holder()})
+            found = json.dumps(facts)
             if found != outside:
                 outside = found
                 said = now
@@ -45,10 +45,6 @@ async def _news(request: Request, served: ServedFile) -> AsyncIterator[str]:
             said = now
             yield ": still here\n\n"
         await asyncio.sleep(TICK_SECONDS)
-
-
-def _outside(served: ServedFile) -> dict[str, Any]:
-    return {"stamp": served.stamp(), "holder": served.holder()}
 
 
 ROUTES = [Route("/api/events", _events, methods=["GET"])]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from io import BytesIO, TextIOWrapper
+from typing import Annotated, Literal
 
 import chess
+from pydantic import Field
 from starlette.responses import Response
 
 from ...base.errors import InvalidParameterError
@@ -17,12 +19,39 @@ from ...query.games import games
 from ...query.players import kept_game
 from ...store.sharded.files import open_to_read
 from ..served_file import ServedFile
-from .asking import get
-from .game_requests import GameListWanted, GameWanted
-from .requests import GivenPosition
+from .asking import download, get
+from .requests import SPELLED, GivenPosition, Name, Ply
 from .studies import tree_dict
 
-BARE = "its comments and variations: this file was made before it kept them, and its PGN file is not there"
+MOST_LISTED_GAMES = 100_000  # of a file; a page of the list has some dozens
+BARE = "its comments and variations: graphsearch did not store them then, and the PGN file is missing"
+
+
+class GameListWanted(GivenPosition):
+    """Imported games by conditions; with `here` those that reach the position."""
+
+    here: bool = False
+    player: Name = ""
+    opponent: Name = ""
+    color: Literal["white", "black"] | None = None
+    opening: Name = ""
+    result: Literal["1-0", "0-1", "1/2-1/2", "*"] | None = None
+    least_elo: Ply | None = None
+    most_elo: Ply | None = None
+    since: Name | None = None
+    until: Name | None = None
+    file: Name = ""
+    by: Name = "date"
+    down: bool = True
+    first: Ply = 0
+    most: Annotated[int, Field(ge=1, le=MOST_LISTED_GAMES), SPELLED] = 50
+
+
+class GameWanted(GivenPosition):
+    """An imported game, and the position to find in it."""
+
+    source: Ply
+    number: Ply
 
 
 def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
@@ -62,9 +91,7 @@ def _pgn(served: ServedFile, wanted: GameListWanted) -> Response:
     """Returns the games of a list as a file."""
     out = BytesIO()
     export_games(served.path, _list(served, wanted), out, form="pgn")
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in served.path.stem)
-    headers = {"Content-Disposition": f'attachment; filename="{name}-games.pgn"'}
-    return Response(out.getvalue(), media_type="application/x-chess-pgn", headers=headers)
+    return download(out.getvalue(), f"{served.path.stem}-games", "pgn")
 
 
 ROUTES = [

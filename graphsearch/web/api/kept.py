@@ -84,7 +84,7 @@ def _made(served: ServedFile, kept: dict[str, object]) -> tuple[Request, Task]:
     """
     name, wanted = kept.get("name"), kept.get("wanted")
     if not isinstance(name, str) or name not in _MAKERS or not isinstance(wanted, dict):
-        raise InvalidParameterError("it is not repeated")
+        raise InvalidParameterError("a task of this kind is not repeated")
     kind, maker = _MAKERS[name]
     try:
         found = kind.model_validate(wanted)

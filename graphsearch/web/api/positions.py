@@ -28,7 +28,7 @@ from ...query.tree import tree
 from ..jobs.memory import node
 from ..lines import MOST_PLIES
 from ..served_file import ServedFile
-from .asking import get, post
+from .asking import download, get, post
 from .requests import (
     GivenPosition,
     LinesWanted,
@@ -114,21 +114,14 @@ def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str,
 
 
 def _around(wanted: NeighbourhoodWanted) -> partial[Neighbourhood]:
-    return partial(
-        neighbourhood,
-        board=wanted.board(),
-        depth=wanted.depth,
-        min_visits=wanted.min_visits,
-        most=wanted.most,
-        book=wanted.book,
-    )
+    options = wanted.model_dump(include={"depth", "min_visits", "most", "book"})
+    return partial(neighbourhood, board=wanted.board(), **options)
 
 
 def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:
     """Returns the same graph as an SVG file, or for Graphviz."""
     text = (dot_of if wanted.form == "dot" else svg_of)(_around(wanted)(served.path))
-    name = f'attachment; filename="graph.{wanted.form}"'
-    return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
+    return download(text, "graph", wanted.form)
 
 
 def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:
@@ -162,9 +155,7 @@ def _games(text: str) -> dict[str, Any]:
             problems += played.notes
             found.append(_game(played.board, game.headers) | {"number": played.game})
     if not found:
-        raise InvalidPositionError(
-            problems[0] if problems else "there is neither a position nor a game in it"
-        )
+        raise InvalidPositionError(problems[0] if problems else "the text has neither a position nor a game")
     return {"games": found, "more": more, "problems": problems[:20]}
 
 

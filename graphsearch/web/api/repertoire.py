@@ -17,7 +17,7 @@ from ...book.study.visits import VisitChanges, changes_since, changes_since_visi
 from ...exchange.sources import GivenFile
 from ..lines import with_ways
 from ..served_file import ServedFile
-from .asking import get, post
+from .asking import download, get, post
 from .repertoire_requests import (
     ChangesWanted,
     DrillAnswer,
@@ -45,11 +45,8 @@ def _repertoire(served: ServedFile, wanted: RepertoireWanted) -> dict[str, objec
 def _file(served: ServedFile, wanted: RepertoireFile) -> Response:
     """Returns a repertoire as a file."""
     if wanted.form == "toml":
-        text, kind = toml_of_repertoire(served.path, wanted.side, wanted.side), "application/toml"
-    else:
-        text, kind = pgn_of_repertoire(served.path, wanted.side), "application/x-chess-pgn"
-    headers = {"Content-Disposition": f'attachment; filename="{wanted.side}.{wanted.form}"'}
-    return Response(text, media_type=kind, headers=headers)
+        return download(toml_of_repertoire(served.path, wanted.side, wanted.side), wanted.side, "toml")
+    return download(pgn_of_repertoire(served.path, wanted.side), wanted.side, "pgn")
 
 
 async def _import(request: Request) -> Response:
@@ -74,20 +71,17 @@ def _answer(served: ServedFile, wanted: DrillAnswer) -> drill.Verdict:
 
 
 # ------------------------------------------------------------ visits
-def _changes(served: ServedFile, wanted: ChangesWanted) -> dict[str, object]:
-    """Returns the changes since the last visit recorded in the file."""
-    return _shown(served, changes_since_visit(served.kept), ways=wanted.ways)
 
 
 def _changes_since(served: ServedFile, wanted: SeenWanted) -> dict[str, object]:
     """Returns the changes since the numbers kept by the browser."""
     found = changes_since(served.kept, [one.row() for one in wanted.seen], wanted.since)
-    return _shown(served, found, ways=wanted.ways)
+    return _shown(served, found, wanted)
 
 
-def _shown(served: ServedFile, found: VisitChanges, *, ways: bool) -> dict[str, object]:
-    rows = [one.as_dict() for one in found.changes[: MOST_WAYS if ways else MOST_CHANGES]]
-    shown = with_ways(served.path, rows) if ways else rows
+def _shown(served: ServedFile, found: VisitChanges, wanted: ChangesWanted) -> dict[str, object]:
+    rows = [one.as_dict() for one in found.changes[: MOST_WAYS if wanted.ways else MOST_CHANGES]]
+    shown = with_ways(served.path, rows) if wanted.ways else rows
     return found.as_dict() | {"closed": closed(served), "changes": shown}
 
 
@@ -116,7 +110,7 @@ ROUTES = [
     Route("/api/repertoire-import", _import, methods=["POST"]),
     get("/api/drill", DrillWanted, _question),
     post("/api/drill", DrillAnswer, _answer),
-    get("/api/changes", ChangesWanted, _changes),
+    get("/api/changes", ChangesWanted, lambda of, it: _shown(of, changes_since_visit(of.kept), it)),
     post("/api/changes", SeenWanted, _changes_since, writes=False),
     post("/api/visit", LookedAt, _visit),
     post("/api/snapshot", LookedAt, _snapshot, writes=False),

@@ -35,7 +35,7 @@ from ...query.tree_values import tree_values
 from ...store.sharded.files import file_of_tables
 from ...store.tables.studies import Study, StudyMove
 from ..served_file import ServedFile
-from .asking import error_of, get, post, served_by
+from .asking import download, error_of, get, post, served_by
 from .requests import GivenPosition, Nothing, read_query
 from .study_requests import (
     NewStudy,
@@ -71,10 +71,6 @@ def closed(served: ServedFile) -> str:
     if not os.access(file_of_tables(served.path), os.W_OK):
         return f"{served.path.name} can only be read; check its permissions"
     return ""
-
-
-def _study(served: ServedFile, wanted: StudyWanted) -> dict[str, object]:
-    return _as_dict(*studies.load_study(served.path, wanted.id))
 
 
 def _as_dict(study: Study, tree: Tree) -> dict[str, object]:
@@ -169,9 +165,7 @@ def _pgn(served: ServedFile, wanted: StudyWanted) -> Response:
     """Returns a study as a file, or all of them."""
     text = studies.export_studies(served.path, [wanted.id] if wanted.id else [])
     name = f"study-{wanted.id}" if wanted.id else f"{served.path.stem}-studies"
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
-    headers = {"Content-Disposition": f'attachment; filename="{name}.pgn"'}
-    return Response(text, media_type="application/x-chess-pgn", headers=headers)
+    return download(text, name, "pgn")
 
 
 def _tree_pgn(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
@@ -211,7 +205,7 @@ def _note(served: ServedFile, wanted: NoteWritten) -> dict[str, object]:
 
 ROUTES = [
     get("/api/studies", Nothing, _studies),
-    get("/api/study", StudyWanted, _study),
+    get("/api/study", StudyWanted, lambda served, it: _as_dict(*studies.load_study(served.path, it.id))),
     get("/api/study-pgn", StudyWanted, _pgn),
     get("/api/note", GivenPosition, lambda served, it: note_on(served.path, it.board())),
     post("/api/study-new", NewStudy, _new),

@@ -46,24 +46,21 @@ class StudyChangeWanted(Wanted):
     name: Name | None = None
 
 
-class StudyEdit(StudyChangeWanted):
-    """A change of a study at the revision that was read."""
+class StudyGone(Wanted):
+    """A study to delete, at the revision that was read."""
 
     id: Number
     revision: Number
+
+
+class StudyEdit(StudyChangeWanted, StudyGone):
+    """A change of a study at the revision that was read."""
 
 
 class NewStudy(StudyChangeWanted):
     """A new study that begins with a position."""
 
     root: Words = ""
-
-
-class StudyGone(Wanted):
-    """A study to delete, at the revision that was read."""
-
-    id: Number
-    revision: Number
 
 
 class StudyImport(Wanted):

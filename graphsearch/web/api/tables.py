@@ -14,7 +14,7 @@ from ...query.find import find
 from ...query.novelties import Novelties, Rules, novelties
 from ...query.players import players
 from ...query.prepare import Preparation, prepare
-from ...query.sql import sql
+from ...query.sql import json_value, sql
 from ...query.transpositions import transpositions
 from ...store.info import info, unfinished_state
 from ...store.sharded.files import open_to_read
@@ -68,9 +68,7 @@ def _books(served: ServedFile, wanted: BookWanted) -> dict[str, Any]:
 def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
     rows, complete = [], True
     try:
-        for found in find(
-            served.path, _filters(wanted), limit=wanted.limit, on_progress=lambda done, total: check_time()
-        ):
+        for found in find(served.path, _filters(wanted), limit=wanted.limit, on_progress=_look_at_clock):
             rows.append(found.as_dict())
     except StatementLimitError:
         complete = False
@@ -78,9 +76,7 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
 
 
 def _disagree(served: ServedFile, wanted: DisagreeWanted) -> dict[str, Any]:
-    found = disagree(
-        served.path, wanted.evaluator, top=wanted.top, min_visits=wanted.min_visits, by=wanted.by
-    ).as_dict()
+    found = disagree(served.path, **wanted.model_dump()).as_dict()
     return found | {"positions": with_ways(served.path, found["positions"])}
 
 
@@ -91,8 +87,8 @@ def _filters(wanted: FindWanted) -> Filters:
 
 
 def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:
-    names = ("games", "cp", "min_games", "min_visits", "move_visits", "loss")
-    rules = Rules(share=wanted.share / 100, **{name: getattr(wanted, name) for name in names})
+    names = {"games", "cp", "min_games", "min_visits", "move_visits", "loss"}
+    rules = Rules(share=wanted.share / 100, **wanted.model_dump(include=names))
     board = None if wanted.book else wanted.board()
     return novelties(
         served.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_look_at_clock
@@ -100,18 +96,8 @@ def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:
 
 
 def _prepare(served: ServedFile, wanted: PrepareWanted) -> Preparation:
-    return prepare(
-        served.path,
-        [wanted.player],
-        color=wanted.color,
-        since=wanted.since,
-        book=wanted.book,
-        min_games=wanted.min_games,
-        min_visits=wanted.min_visits,
-        by=wanted.by,
-        top=wanted.top,
-        on_progress=_look_at_clock,
-    )
+    options = wanted.model_dump(exclude={"player"})
+    return prepare(served.path, [wanted.player], on_progress=_look_at_clock, **options)
 
 
 def _look_at_clock(*_: int) -> None:
@@ -120,7 +106,7 @@ def _look_at_clock(*_: int) -> None:
 
 def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
     if "\0" in wanted.statement:
-        raise InvalidParameterError("a statement has no NUL character")
+        raise InvalidParameterError("a statement must not contain a NUL character")
     try:
         with sql(served.path, wanted.statement, limit=MOST_ROWS + 1, timeout=SQL_SECONDS) as result:
             rows = [[_cell(value) for value in row] for row in result.rows]
@@ -135,22 +121,14 @@ def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
 def _cell(value: Any) -> Any:
     if isinstance(value, bytes):
         return f"BLOB of {len(value):,} bytes"
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return str(value)
-    if isinstance(value, int) and abs(value) > 1 << 53:
-        return str(value)
-    return value
+    return str(value) if isinstance(value, int) and abs(value) > 1 << 53 else json_value(value)
 
 
 ROUTES = [
     get("/api/file", Nothing, _file),
     get("/api/books", BookWanted, _books),
     get("/api/why", WhyWanted, lambda served, it: why(served.path, it.board(), it.book)),
-    get(
-        "/api/disagree",
-        DisagreeWanted,
-        _disagree,
-    ),
+    get("/api/disagree", DisagreeWanted, _disagree),
     get(
         "/api/transpositions",
         TranspositionsWanted,

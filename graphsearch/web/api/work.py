@@ -54,7 +54,7 @@ def _search(served: ServedFile, wanted: SearchWanted) -> SearchTask:
         title=f"search {_name(board)}",
         path=served.path,
         boards=(board,),
-        limits=Limits(visits=wanted.visits, evaluations=wanted.evaluations, seconds=wanted.seconds),
+        limits=Limits(**wanted.model_dump(include={"visits", "evaluations", "seconds"})),
         searchmoves=_listed(board, wanted.searchmoves),
         waits=wanted.queue,
         **settings(served, wanted),
@@ -86,12 +86,8 @@ def _follow(served: ServedFile, wanted: FollowWanted) -> dict[str, Any]:
     for root in map(_root, wanted.roots):
         distinct.setdefault((fen_of(root.board), root.searchmoves), root)
     roots = tuple(distinct.values())
-    task = FollowTask(
-        title=f"follow {roots[0].title}",
-        path=served.path,
-        roots=roots,
-        **settings(served, wanted),
-    )
+    title = f"follow {roots[0].title}"
+    task = FollowTask(title=title, path=served.path, roots=roots, **settings(served, wanted))
     return served.queue.follow(task).as_dict()
 
 
@@ -156,16 +152,13 @@ def _build(served: ServedFile, wanted: BuildWanted) -> BuildTask:
     config = parse_config(wanted.text, served.folder, "BOOK.toml")
     if config.evaluator != EvaluatorSpec() and config.evaluator not in served.evaluators.values():
         raise InvalidParameterError(
-            "the page builds with the evaluators that it offers; name none in [evaluator]"
+            "a book built from the page must use an evaluator that the page offers; remove [evaluator]"
         )
     return BuildTask(
         title=f"build the book {config.name}",
         path=served.path,
-        text=wanted.text,
-        seconds=wanted.seconds,
-        evaluations=wanted.evaluations,
         ram_bytes=_ram(served, wanted.ram or ""),
-        threads=wanted.threads,
+        **wanted.model_dump(exclude={"ram"}),
     )
 
 
@@ -178,7 +171,7 @@ def _refuse_files(text: str) -> None:
     roots = found.get("root")
     for root in roots if isinstance(roots, list) else ():
         if isinstance(root, dict) and "pgn" in root:
-            raise InvalidParameterError("a book that is built from the page names its roots by moves or fen")
+            raise InvalidParameterError("a book built from the page must give its roots as moves or fen")
 
 
 # ---------------------------------------------------------------- imports and exports
@@ -232,7 +225,7 @@ async def received(request: Request, file: Path) -> Path:
             await run_in_threadpool(out.write, bytes(piece))
     except OSError as error:
         file.unlink(missing_ok=True)
-        raise InputFileError(f"the file cannot be kept: {error.strerror or error}") from None
+        raise InputFileError(f"the file cannot be saved: {error.strerror or error}") from None
     except BaseException:
         file.unlink(missing_ok=True)
         raise

@@ -57,9 +57,7 @@ class _Follower:
         """Searches a root for a turn, or until other roots arrive."""
         self._reports.facts = {"title": f"follow {root.title}", "roots": self._turns.as_list()}
         result = self._result(root)
-        self._totals["new_visits"] += result.new_visits
-        self._totals["evaluations"] += result.evaluations
-        self._totals["seconds"] += result.seconds
+        self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
         self._turns.count(root, result.seconds, result.stop_reason)
         self._graph.save_soon()
 

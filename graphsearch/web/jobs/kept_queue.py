@@ -20,8 +20,8 @@ from ...store.tables.tasks import TaskRow, all_tasks, drop_tasks, put_tasks
 
 ENDING = "-queue"  # of the folder's name
 LOCK = "lock"  # a file in it
-READ_ONLY = "the file is only read here, so the queue ends with graphsearch serve"
-TAKEN = "another graphsearch serve keeps the queue of this file; this one ends with graphsearch serve"
+READ_ONLY = "the file is served for reading only, so the queue is lost when graphsearch serve ends"
+TAKEN = "another graphsearch serve saves the queue of this file; this queue is lost when this one ends"
 
 _Change = TaskRow | int | threading.Event
 
@@ -57,7 +57,7 @@ class KeptQueue:
             folder.mkdir(mode=0o700, exist_ok=True)
             found = lock_of(folder / LOCK)
         except OSError as error:
-            self.problem = f"the queue ends with graphsearch serve: {folder}: {error.strerror or error}"
+            self.problem = f"the queue cannot be saved: {folder}: {error.strerror or error}"
             return None
         if found is None:
             self.problem = TAKEN
@@ -124,7 +124,7 @@ class KeptQueue:
                 self._save(changes)
                 self.problem = ""
             except (GraphSearchError, OSError) as error:
-                self.problem = f"the queue is not kept in the file: {error}"
+                self.problem = f"the queue cannot be saved in the file: {error}"
             for change in changes:
                 if isinstance(change, threading.Event):
                     change.set()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from ...base.answer import picked
 from ...position.board import board_of
-from ..lines import sans_of_line
+from ...position.lines import sans_of
+from ..lines import MOST_PLIES
 
 if TYPE_CHECKING:
     from ...graph.view import NodeView, Reader
@@ -17,7 +19,14 @@ if TYPE_CHECKING:
 
 UPDATE_SECONDS = 0.2  # least time between two progress reports
 LONGEST_SECONDS = 0.6  # most time between two updates of the numbers, plus the wait for the next progress
+COUNTERS = (
+    "seconds visits new_visits evaluations catch_ups collisions nodes resident ram_bytes read_back written"
+    " depth seldepth visits_per_s evaluations_per_s"
+)
 SHARE = 0.005  # of a search's time spent on lines for the page, and as much on everything else
+
+
+Lines = dict[str, dict[str, Sequence[str]]]  # of moves, in UCI and SAN
 
 
 class Reports:
@@ -34,7 +43,7 @@ class Reports:
         self._numbers = _Share(SHARE, UPDATE_SECONDS, LONGEST_SECONDS)
         self._lines = _Share(SHARE, UPDATE_SECONDS)
         self._watched_before: tuple[str, ...] = ()
-        self._shown: dict[str, dict[str, list[str]]] = {}  # lines of the root, by move
+        self._shown: Lines = {}  # lines of the root, by move
 
     def show(self, now: Progress) -> None:
         """Reports a search's state; lines take twenty times as long as numbers, and are sent less often."""
@@ -48,8 +57,8 @@ class Reports:
         with self._numbers:
             root = now.node(0)
             nodes = [_node(root, self._shown), *(_node(each, {}) for each in self._watched(root.position))]
-            report = {"stage": "searching", "counters": _counters(now), "reading": now.loaded, "nodes": nodes}
-        self._send(self.facts | report)
+            report = {"counters": picked(now, COUNTERS), "reading": now.loaded, "nodes": nodes}
+        self._send(self.facts | {"stage": "searching"} | report)
 
     def _watched(self, root: str) -> Iterator[NodeView]:
         """Yields the watched positions in the graph, except the root."""
@@ -81,30 +90,23 @@ class _Share:
         self._next = self._began + max(self._least, min(self._most, used / self._share))
 
 
-def _lines_of(node: NodeView) -> dict[str, dict[str, list[str]]]:
+def _lines_of(node: NodeView) -> Lines:
     """Returns the lines of a node's moves in UCI and SAN, by move."""
     board = board_of(node.position)
     moves = [move for move in node.moves if len(move.pv) > 1]
     return {
-        move.move.uci(): {"pv": [one.uci() for one in move.pv], "pv_san": sans_of_line(board, move.pv)}
+        move.move.uci(): {
+            "pv": [one.uci() for one in move.pv],
+            "pv_san": sans_of(board, move.pv[:MOST_PLIES]),
+        }
         for move in moves
     }
 
 
-def _node(node: NodeView, lines: dict[str, dict[str, list[str]]]) -> dict[str, Any]:
+def _node(node: NodeView, lines: Lines) -> dict[str, Any]:
     """Returns a node for the page; its moves have the known lines."""
     found = node.as_dict()
     for move in found["moves"]:
         del move["pv"]
         move |= lines.get(move["move"], {})
     return found | {"mate": node.mate}
-
-
-_COUNTERS = (
-    "seconds", "visits", "new_visits", "evaluations", "catch_ups", "collisions", "nodes", "resident",
-    "ram_bytes", "read_back", "written", "depth", "seldepth", "visits_per_s", "evaluations_per_s",
-)  # fmt: skip
-
-
-def _counters(now: Progress) -> dict[str, float]:
-    return {name: getattr(now, name) for name in _COUNTERS}

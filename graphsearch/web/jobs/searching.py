@@ -192,9 +192,7 @@ class _Searches:
     def _one(self, board: chess.Board, limits: Limits) -> str:
         with unsaved_told():
             result = self._searched.search(board, limits, self._reports.show)
-        self._totals["new_visits"] += result.new_visits
-        self._totals["evaluations"] += result.evaluations
-        self._totals["seconds"] += result.seconds
+        self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
         self._reached = replace(
             self._reached,
             visits=self._reached.visits + result.new_visits,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
+from ...base.answer import picked
 from ...base.errors import GraphSearchError, StoreLockedError
 from ...base.faults import error_line
-from .comparing import do_compare
 from .following import do_follow
 from .reporting import UPDATE_SECONDS
 from .searching import do_search
@@ -34,7 +35,7 @@ from .tasks import (
 )
 
 if TYPE_CHECKING:
-    from ...book.review.results import GameReview, ReviewProgress
+    from ...book.review.results import GameReview
     from ...workers.process import Pipe
 
 MOST_PROBLEMS = 20  # of a merge or an import, reported to the page
@@ -83,7 +84,7 @@ def _do(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
     if isinstance(task, ReviewTask):
         return _review(task, requests.stop, send)
     if isinstance(task, CompareTask):
-        return do_compare(task, _Pace(send).show)
+        return _compare(task, _Pace(send).show)
     assert isinstance(task, ExportTask)
     return _export(task, send)
 
@@ -113,22 +114,24 @@ def _build(task: BuildTask, requests: Requests, send: SendProgress) -> dict[str,
     return {"stage": "done", **report.as_dict()}
 
 
+def _counted(send: SendProgress) -> Callable[[object], None]:
+    """Returns a function that reports the progress of an import or a review."""
+    return lambda now: send(picked(now, "stage done total count rate"))
+
+
 def _import(task: ImportTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     from ...base.limits import open_file
     from ...exchange.epd_import import import_epd
-    from ...exchange.importing import ImportProgress
     from ...exchange.pgn_import import import_pgn
     from ...exchange.polyglot_import import import_polyglot
     from ...exchange.sources import GivenFile
 
-    def show(now: ImportProgress) -> None:
-        send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
-
     take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[task.form]
     with open_file(task.file) as stream:
         given = GivenFile(task.name, stream)
-        kept = {"players": task.players} if task.form == "pgn" else {}
-        report = take(task.path, [given], again=task.again, stop=requests.stop, on_progress=show, **kept)[0]
+        more: dict[str, Any] = {"players": task.players} if task.form == "pgn" else {}
+        more |= {"stop": requests.stop, "on_progress": _counted(send)}
+        report = take(task.path, [given], again=task.again, **more)[0]
     task.file.unlink(missing_ok=True)
     if report.error:
         raise GraphSearchError(report.error)
@@ -190,6 +193,23 @@ def _export_tables(task: ExportTask, send: SendProgress) -> dict[str, Any]:
     return {"stage": "done", **report.as_dict(), "path": task.file.name}
 
 
+def _compare(task: CompareTask, show: Callable[[int, int], None]) -> dict[str, object]:
+    """Writes the differences of two files; returns the final report for the page."""
+    from ...book.changes import changes
+    from ...query.diff import WHATS, diff
+    from ..lines import with_ways
+
+    pair = (task.path, task.other) if task.turned else (task.other, task.path)
+    what = (task.what,) if task.what else WHATS
+    found = diff(*pair, cp=task.cp, what=what, top=task.top, on_progress=show).as_dict()
+    for name, path in (("changes", pair[1]), ("come", pair[1]), ("gone", pair[0])):
+        found[name] = with_ways(path, found[name])
+    found |= {"old": pair[0].name, "new": pair[1].name}
+    found["books"] = [book.as_dict() for book in changes(*pair, top=task.top)]
+    task.file.write_text(json.dumps(found), encoding="utf-8")
+    return {"stage": "done", "path": task.file.name}
+
+
 class _Pace:
     """Reports an export's or a merge's progress now and then."""
 
@@ -213,9 +233,6 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
     send({"stage": "starting"})
     games: list[dict[str, object]] = []
 
-    def show(now: ReviewProgress) -> None:
-        send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
-
     def keep(game: GameReview) -> None:
         if len(games) < MOST_GAMES:
             games.append(game.as_dict())
@@ -235,7 +252,7 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
             evaluator=evaluator,
             ram_bytes=task.ram_bytes,
             stop=stop,
-            on_progress=show,
+            on_progress=_counted(send),
             on_game=keep,
         )
     found = report.as_dict()

@@ -260,7 +260,7 @@ FILES: list[tuple[Callable[[Path], None], str]] = [
     (truncate, "damaged"),
     (scribble, "is not a graph file"),
     (empty, "is empty, not a graph file"),
-    (put_a_folder, "is no file; move it away"),
+    (put_a_folder, "is not a file; move it away"),
     (link_to_nothing, "is missing; restore it, or have it made empty with `graphsearch lab mend"),
     (Path.unlink, "is missing; restore it, or have it made empty with `graphsearch lab mend"),
 ]

@@ -17,22 +17,26 @@ from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves, pack
 from graphsearch.position.scores import MATE
 from graphsearch.solvers.alphabeta.nodetypes.classify import Classification, classify, classify_file
-from graphsearch.solvers.alphabeta.nodetypes.stored_steps_kernel import CAPTURE, CHECK, index_entries
-from graphsearch.solvers.alphabeta.nodetypes.theory import Arrival, Rules, expected, minimal, minimal_of
-from graphsearch.solvers.alphabeta.nodetypes.walk import (
-    NO_DISTANCE,
-    Bounds,
-    RecordProofs,
-    Words,
-    entries_of,
-    walk,
+from graphsearch.solvers.alphabeta.nodetypes.stored_steps_kernel import (
+    CAPTURE,
+    CHECK,
+    EntryIndex,
+    index_entries,
 )
+from graphsearch.solvers.alphabeta.nodetypes.theory import Arrival, Rules, expected, minimal, minimal_of
+from graphsearch.solvers.alphabeta.nodetypes.walk import NO_DISTANCE, Bounds, RecordProofs, Words, walk
 from graphsearch.store.record.transposition import TYPES, Entry, EntryTable, encoded
 from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions import saved as store_entries
 
 Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut
+
+
+def entries_of(table: EntryTable) -> EntryIndex:
+    """Returns the entries of a table in memory as columns for a walk."""
+    there = table.arrays.keys != 0
+    return index_entries(table.arrays.keys[there], table.arrays.data[there])
 
 
 def table_of(puts: list[Put], start: str = chess.STARTING_FEN) -> EntryTable:

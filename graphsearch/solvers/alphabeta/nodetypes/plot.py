@@ -133,7 +133,8 @@ def _draw_counts(axes: Axes, picture: _Picture) -> None:
     axes.set_yscale("log")
     axes.set_ylim(LOWEST, top)
     for kind, (colour, marker, _) in STYLES.items():
-        apart = _apart(kind, len(picture.counted[kind]) - 1)
+        widest = WIDEST * max(1, len(picture.counted[kind]) - 1)
+        apart = min(widest, max(-widest, APART[kind]))
         plies, values = _positive(picture.formulas[kind])
         inside = np.flatnonzero(values <= top).tolist()  # no half marker on the edge
         axes.plot(apart + plies, values, color=colour, marker=marker, markevery=inside, **FORMULA)
@@ -151,10 +152,6 @@ def _draw_counts(axes: Axes, picture: _Picture) -> None:
     axes.set_title(picture.title, fontsize=10)
     axes.tick_params(labelsize=8)
     axes.grid(True, color=GRID, linewidth=0.6)
-
-
-def _apart(kind: str, plies: int) -> float:
-    return math.copysign(min(abs(APART[kind]), WIDEST * max(1, plies)), APART[kind]) if APART[kind] else 0.0
 
 
 def _positive(values: Sequence[float]) -> tuple[Points, Points]:

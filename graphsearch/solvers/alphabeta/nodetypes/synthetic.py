@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....base.answer import picked
-from ....base.errors import CapacityError, InvalidParameterError
+from ....base.errors import CapacityError, InvalidParameterError, check_least
 from ....jit.types import uint64
 from .theory import KINDS, Agreement, Minimal, Rules, minimal, random_branching
 
@@ -233,8 +233,7 @@ def search_uniform(
     """
     from . import uniform_tree_kernel as kernel
 
-    if candidates < 1:
-        raise InvalidParameterError(f"candidates must be at least 1, not {candidates}")
+    check_least(1, candidates=candidates)
     units = round((tree.order or 0.0) * (1 << kernel.ORDER_BITS))
     shape = np.array([tree.branching, tree.depth, pvs, tree.order is None, candidates, units], np.int64)
     frames, names, counters, types = kernel.new_search(tree.depth)

@@ -24,8 +24,8 @@ from ....store.index.locate_kernel import FilterArrays, no_filter
 from ....store.reading import MAX_ASKED, Reader
 from ....store.record import transposition_layout as layout
 from ....store.record.node import LOWER_SHIFT, TERMINAL_MASK, UNPROVEN, UPPER_SHIFT
-from ....store.record.transposition import TYPES, EntryTable, check_of
-from .stored_steps_kernel import BEST, CAPTURE, CHECK, EntryIndex, index_entries, list_steps, new_steps
+from ....store.record.transposition import TYPES, check_of
+from .stored_steps_kernel import BEST, CAPTURE, CHECK, EntryIndex, list_steps, new_steps
 from .theory import KINDS, Arrival, Rules, expected
 
 Words = NDArray[np.uint64]
@@ -127,12 +127,6 @@ class Walked:
     entries: int
     reached: int
     complete: bool
-
-
-def entries_of(table: EntryTable) -> EntryIndex:
-    """Returns the entries of a table in memory as columns for a walk."""
-    there = table.arrays.keys != 0
-    return index_entries(table.arrays.keys[there], table.arrays.data[there])
 
 
 MAX_NODES = 5_000_000

@@ -98,6 +98,7 @@ READERS = [
     ("reevaluate", "--evaluator", "uniform"),
 ]
 USERS = [("analyze", "startpos", "--visits", "1", "--store"), *READERS]
+OPENING = [*USERS[:2], ("store", "compact"), ("lab", "refresh")]  # each way to open a file
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -122,12 +123,12 @@ def test_a_foreign_file_is_refused_and_left_as_it_was(
     assert [path.name for path in tmp_path.iterdir() if ".lock" not in path.name] == [name]
 
 
-@pytest.mark.parametrize("command", USERS)
+@pytest.mark.parametrize("command", OPENING)
 def test_a_directory_is_no_graph_file(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
     assert_refused(cli(*command, tmp_path), 1, tmp_path.name)
 
 
-@pytest.mark.parametrize("command", USERS)
+@pytest.mark.parametrize("command", OPENING)
 def test_a_file_of_a_newer_format_is_refused(cli: Cli, small_graph: Path, command: tuple[str, ...]) -> None:
     sql(small_graph, "pragma user_version = 9999")
     assert_refused(cli(*command, small_graph), 1, "9999")

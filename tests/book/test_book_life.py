@@ -91,7 +91,7 @@ def test_a_book_lives(folder: Path, cli: Cli) -> None:
     killed_once(path, toml, 5)  # and the next build decides everything anew, by records that have grown
     assert cli("store", "verify", path).code == 0
     assert searched(path) == 5
-    report = cli("book", "build", toml, "--store", path, "--evaluations", 2400, "--json").json
+    report = cli("book", "build", toml, "--store", path, "--evaluations", 1200, "--json").json
     assert report["searched"] > 10
     assert cli("store", "verify", path).code == 0
     assert sql(path, "SELECT sum(white + draws + black + unknown) FROM game_move") == counted

@@ -134,7 +134,7 @@ def value_at(snapshot: BookSnapshot, place: tuple[int, bool]) -> float:
 @pytest.mark.parametrize("transpose", [False, True])
 def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool) -> None:
     compared = shared = 0
-    for seed in range(80 if transpose else 200):
+    for seed in range(60 if transpose else 80):
         book = random_book(seed, transpose=transpose, plies=3)
         if sum(row["state"] != "open" for row in book.rows.values()) > 7:
             continue  # too many sets to try
@@ -145,8 +145,8 @@ def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool) -> None:
         is_tree = len(in_degrees) == len(set(in_degrees))
         shared += not is_tree
         compared += sum(compare(snapshot, change, is_tree=is_tree) for change in (2.0, 0.35))
-    assert compared > 20
-    assert (shared > 3) == transpose
+    assert compared > 10
+    assert (shared > 1) == transpose
 
 
 def compare(snapshot: BookSnapshot, change: float, *, is_tree: bool) -> int:
@@ -193,7 +193,7 @@ def test_large_sets_flip_larger_books_with_transpositions() -> None:
 def test_thousands_of_positions_have_bottlenecks() -> None:
     rng = random.Random(5)
     positions = []
-    count = 5_000
+    count = 2_000
     fens = [chess.STARTING_FEN, board_after("e4").fen()]
     ply_of = [0, *sorted(rng.randrange(1, 40) for _ in range(count - 1))]
     first = [next((i for i, ply in enumerate(ply_of) if ply == p), count) for p in range(42)]

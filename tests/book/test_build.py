@@ -79,13 +79,13 @@ def paid_once(evaluator: CountingEvaluator) -> bool:
 def test_stopped_and_resumed_it_is_the_same_book_paid_once(tmp_path: Path, policy: Any, value: Any) -> None:
     found = config(max_ply=4, expansion=Expansion(policy=policy, value=value))
     one, many = CountingEvaluator(), CountingEvaluator()
-    whole = built(tmp_path / "one.graph", found, 300, evaluator=one)
-    parts = [built(tmp_path / "many.graph", found, n, evaluator=many) for n in (20, 80, 200)]
+    whole = built(tmp_path / "one.graph", found, 160, evaluator=one)
+    parts = [built(tmp_path / "many.graph", found, n, evaluator=many) for n in (20, 60, 80)]
     assert contents(tmp_path / "one.graph") == contents(tmp_path / "many.graph")
     assert paid_once(one)
     assert many.asked == one.asked
-    assert whole.searched == sum(part.searched for part in parts) == 15
-    assert whole.evaluations == sum(part.evaluations for part in parts) == 300
+    assert whole.searched == sum(part.searched for part in parts) == 8
+    assert whole.evaluations == sum(part.evaluations for part in parts) == 160
     assert verify(tmp_path / "many.graph").ok
 
 
@@ -102,7 +102,7 @@ def test_a_small_book_is_finished(tmp_path: Path) -> None:
 
 
 def test_every_move_of_the_book_leads_where_it_says(tmp_path: Path) -> None:
-    built(tmp_path / "a.graph", config(max_ply=4), 500)
+    built(tmp_path / "a.graph", config(max_ply=4), 200)
     tree = tree_of_file(tmp_path / "a.graph", config())
     for position in tree.positions.values():
         board = chess.Board(position.fen)
@@ -117,7 +117,7 @@ def test_every_move_of_the_book_leads_where_it_says(tmp_path: Path) -> None:
 
 def test_values_in_the_file_are_those_of_the_rule(tmp_path: Path) -> None:
     found = config(max_ply=4)
-    built(tmp_path / "a.graph", found, 500)
+    built(tmp_path / "a.graph", found, 240)
     tree = tree_of_file(tmp_path / "a.graph", found)
     searched = [p for p in tree.positions.values() if p.state == "open"]
     assert len(searched) > 10
@@ -168,7 +168,7 @@ built(Path(sys.argv[1]), config(max_ply=6), evaluator=Deadly())
 
 def test_killed_it_goes_on(tmp_path: Path) -> None:
     path, whole = tmp_path / "a.graph", tmp_path / "whole.graph"
-    command = [sys.executable, "-c", CHILD, str(path), "130"]
+    command = [sys.executable, "-c", CHILD, str(path), "70"]
     child = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, check=False)
     assert child.returncode == -signal.SIGKILL
     assert verify(path).ok
@@ -181,11 +181,11 @@ def test_killed_it_goes_on(tmp_path: Path) -> None:
 
 def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None:
     stop, evaluator = threading.Event(), CountingEvaluator()
-    found = config(leaf=Leaf(evaluations=400, params=(("MinibatchSize", "8"),)))
+    found = config(leaf=Leaf(evaluations=150, params=(("MinibatchSize", "8"),)))
 
     class Stopping(CountingEvaluator):
         def evaluate(self, batch: PositionBatch) -> Evaluation:
-            if len(self.asked) > 600:
+            if len(self.asked) > 200:
                 stop.set()
             return super().evaluate(batch)
 
@@ -193,8 +193,8 @@ def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None
     report = built(tmp_path / "a.graph", found, evaluator=first, stop=stop)
     assert report.ended == "stop"
     assert report.searched == 1
-    assert report.evaluations == len(first.asked) > 600
-    built(tmp_path / "a.graph", found, 400, evaluator=evaluator)
+    assert report.evaluations == len(first.asked) > 200
+    built(tmp_path / "a.graph", found, 150, evaluator=evaluator)
     assert not set(evaluator.asked) & set(first.asked)
 
 
@@ -234,7 +234,7 @@ def test_limits(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ telling
 def test_progress_says_what_is_searched_and_how_long_it_takes(tmp_path: Path) -> None:
     seen: list[BuildProgress] = []
-    built(tmp_path / "a.graph", config(max_ply=4), 500, on_progress=seen.append)
+    built(tmp_path / "a.graph", config(max_ply=4), 100, on_progress=seen.append)
     assert {now.stage for now in seen} == {"loading", "building"}
     assert any(now.line.startswith("1. ") for now in seen)
 

@@ -146,9 +146,9 @@ def test_a_broken_game_among_all_is_noted_with_its_reason(games: Path) -> None:
 
 def test_a_large_file_of_games_gives_its_roots(tmp_path: Path) -> None:
     games = shared_data("data/8moves_v3_first8000.pgn").read_text().split("\n\n")
-    (tmp_path / "many.pgn").write_text("\n\n".join(games[:4000]))  # headers and moves of 2,000
+    (tmp_path / "many.pgn").write_text("\n\n".join(games[:1000]))  # headers and moves of 500
     book = parse_config(f'{HEAD}[[root]]\npgn = "many.pgn"\ngames = "all"\nply = 6', tmp_path, "b.toml")
-    assert 100 < len(book.roots) < 2000
+    assert 50 < len(book.roots) < 500
     assert {root.board.ply() for root in book.roots} == {6}
 
 

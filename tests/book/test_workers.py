@@ -108,9 +108,9 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
     path, run = file
     launcher = LocalLauncher(1)
     launcher.shares_files = reads_file
-    tasks = [task(evaluations=120, params=PLAIN)]
-    tasks.append(task("d3d4", evaluations=None, visits=200, params=PLAIN))
-    tasks.append(task("e2e4", evaluations=120, params=PLAIN, moves=("d6c5", "d6e6")))
+    tasks = [task(evaluations=60, params=PLAIN)]
+    tasks.append(task("d3d4", evaluations=None, visits=90, params=PLAIN))
+    tasks.append(task("e2e4", evaluations=60, params=PLAIN, moves=("d6c5", "d6e6")))
     with WorkerExecutor(path, Oracle(log), 1, book=1, run=run, launcher=launcher) as executor:
         outcomes = [done(executor, one)[one.fen] for one in tasks]
     assert [outcome.error for outcome in outcomes] == ["", "", ""]
@@ -188,7 +188,7 @@ def test_a_worker_whose_evaluator_hangs_is_replaced(
     board = KINGS.copy()
     board.push_uci("d3d4")
     oracle = Oracle(log, bad=board.epd(), how="hang", once=tmp_path / "once")
-    with WorkerExecutor(path, oracle, 2, book=1, run=run, timeouts=Timeouts(result=1.5)) as executor:
+    with WorkerExecutor(path, oracle, 1, book=1, run=run, timeouts=Timeouts(result=1.5)) as executor:
         found = done(executor, task("d3d4"), task("d3e4"))
     assert [outcome.error for outcome in found.values()] == ["", ""]
     assert (tmp_path / "once").exists()
@@ -227,7 +227,7 @@ def test_an_evaluator_that_fails_ends_its_task_with_an_error_and_the_others_go_o
     path, run = file
     board = KINGS.copy()
     board.push_uci("e2e4")
-    with WorkerExecutor(path, Oracle(log, bad=board.epd(), how="raise"), 2, book=1, run=run) as executor:
+    with WorkerExecutor(path, Oracle(log, bad=board.epd(), how="raise"), 1, book=1, run=run) as executor:
         found = done(executor, task("e2e4"), task(root=board, evaluations=5), task("d3e4", evaluations=40))
         wrong = done(executor, task(params=(("Nonsense", "1"),)), Task("0" * 16, "no position", visits=3))
         mute = done(executor, task("d3d4", evaluations=5))
@@ -242,7 +242,7 @@ def test_what_no_worker_can_start_with_is_said_at_once(file: tuple[Path, int], l
     path, run = file
     before = set(children(os.getpid()))  # of tests that ran in this process earlier
     with pytest.raises(EvaluatorError, match=r"nowhere\.pb\.gz"):
-        WorkerExecutor(path, Oracle(log, how="unmakeable"), 2, book=1, run=run)
+        WorkerExecutor(path, Oracle(log, how="unmakeable"), 1, book=1, run=run)
     with pytest.raises(EvaluatorMismatchError, match="hash"):
         WorkerExecutor(path, EvaluatorSpec(evaluator="uniform"), 1, book=1, run=run)
     with pytest.raises(InvalidParameterError, match="workers"):
@@ -317,7 +317,7 @@ def test_workers_end_with_the_process_they_work_for_and_the_file_is_sound(
     process = run_script(tmp_path / "script.py", text)
     assert process.stdout is not None
     workers = [int(word) for word in process.stdout.readline().split()]
-    until(lambda: len(evaluated(log)) > 60)
+    until(lambda: len(evaluated(log)) > 30)
     until(lambda: path.with_name("book.graph-wal").stat().st_size > 100_000)
     if number == signal.SIGKILL:
         process.kill()

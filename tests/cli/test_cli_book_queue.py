@@ -9,7 +9,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from ..conftest import ROOT, Cli, finish, start
+from ..conftest import ROOT, Cli, start
 from ..support.books import small_book
 
 GAMES = '[White "A"]\n\n1. e4 e5 *\n\n[White "B"]\n\n1. d4 d5 2. c4 *\n\n[White "C"]\n\n1. e4 Ke4 *\n'
@@ -160,11 +160,3 @@ def test_every_fault_of_a_book_toml_has_a_line_of_its_own(tmp_path: Path) -> Non
         "graphsearch: b.toml:2: unknown key 'sied' in [book]; did you mean 'side'? allowed are name, side,"
         " max_ply",
     ]
-
-
-def test_the_queue_can_be_read_by_a_process_while_a_todo_runs(white: Path) -> None:
-    running = [
-        start("book", "todo", "white", "--kind", kind, "--store", white, "--queue")
-        for kind in ("leaves", "gaps")
-    ]
-    assert [finish(process).code for process in running] == [0, 0]

@@ -98,6 +98,7 @@ READERS = [
     ("reevaluate", "--evaluator", "uniform"),
 ]
 USERS = [("analyze", "startpos", "--visits", "1", "--store"), *READERS]
+OPENING = [*USERS[:2], ("store", "compact"), ("lab", "refresh")]  # each way to open a file
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -122,12 +123,12 @@ def test_a_foreign_file_is_refused_and_left_as_it_was(
     assert [path.name for path in tmp_path.iterdir() if ".lock" not in path.name] == [name]
 
 
-@pytest.mark.parametrize("command", USERS)
+@pytest.mark.parametrize("command", OPENING)
 def test_a_directory_is_no_graph_file(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
     assert_refused(cli(*command, tmp_path), 1, tmp_path.name)
 
 
-@pytest.mark.parametrize("command", USERS)
+@pytest.mark.parametrize("command", OPENING)
 def test_a_file_of_a_newer_format_is_refused(cli: Cli, small_graph: Path, command: tuple[str, ...]) -> None:
     sql(small_graph, "pragma user_version = 9999")
     assert_refused(cli(*command, small_graph), 1, "9999")
@@ -249,11 +250,10 @@ def test_a_failing_command_leaves_no_new_file(cli: Cli, tmp_path: Path, command:
 
 
 # ------------------------------------------------------------ what a process is given
-CLOSED = {"0": "<&-", "0 1 2": "<&- >&- 2>&-"}  # tests/surroundings/test_streams.py closes the others
 ASKED = ("uci", "evaluate -", "import --format epd - --store new.graph", "lab perft startpos 1", "--help")
 IN_TURN = """
 import os, sys
-import graphsearch.exchange.epd_import, graphsearch.uci.engine  # what the commands load, once
+import graphsearch.cli.app, graphsearch.exchange.epd_import, graphsearch.uci.engine  # what they load, once
 from graphsearch.cli import main
 for line in sys.argv[1:]:
     child = os.fork()  # all begin with the streams that the interpreter has found
@@ -267,10 +267,9 @@ for line in sys.argv[1:]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("closed", CLOSED)
-def test_a_closed_stream_is_an_empty_one(tmp_path: Path, closed: str) -> None:
-    line = f'exec "$@" {CLOSED[closed]}'
-    words = ["sh", "-c", line, "sh", sys.executable, "-c", IN_TURN, *ASKED]
+def test_a_closed_stdin_is_an_empty_one(tmp_path: Path) -> None:
+    """`tests/surroundings/test_streams.py` closes the other streams."""
+    words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", IN_TURN, *ASKED]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     assert "internal error" not in done.stdout + done.stderr

@@ -41,13 +41,13 @@ def read_all(master: int) -> str:
 
 
 def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_stdout() -> None:
-    out, shown = on_a_terminal("analyze", "startpos", "--time", "1.2", "--json")
+    out, shown = on_a_terminal("analyze", "startpos", "--time", "0.8", "--json")
     for word in ("Move", "W D L", "Line", "nodes ", "visits/s ", "evaluations/s ", "depth "):
         assert word in shown
     assert json.loads(out)["bestmove"]
 
 
 def test_a_narrow_terminal_is_enough() -> None:
-    out, shown = on_a_terminal("analyze", "startpos", "--time", "0.8", columns=20)
+    out, shown = on_a_terminal("analyze", "startpos", "--time", "0.5", columns=20)
     assert "Move" in shown
     assert "\x1b" not in out

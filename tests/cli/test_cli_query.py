@@ -30,14 +30,8 @@ LINES = {
 }
 GOLDEN = ROOT / "tests" / "golden"
 POSITION_QUESTIONS = (
-    "lab moves",
-    "games",
-    "lines",
-    "tree",
-    "lab path",
-    "lab parents",
-    "lab transpositions",
-)
+    "lab moves", "games", "lines", "tree", "lab path", "lab parents", "lab transpositions",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -173,8 +167,9 @@ def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, ques
     assert (missing.code, missing.out) == (2, "")
     assert "does not exist" in missing.err
     if question not in ("lab path", "lab parents"):
-        unknown = cli(*question.split(), "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "--store", file)
-        assert (unknown.code, unknown.out, len(unknown.faults)) == (1, "", 1)
+        fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
+        unknown = cli(*question.split(), fen, "--store", file)
+        assert (unknown.code, unknown.out, len(unknown.faults), fen in unknown.err) == (1, "", 1, True)
 
 
 def test_disagree_takes_its_file_either_way(cli: Cli, file: Path) -> None:
@@ -205,16 +200,17 @@ def test_questions_about_one_position_do_not_load_the_compiler(file: Path) -> No
 
 def test_output_without_unicode_is_ascii(file: Path) -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
-    for args in (["tree", "startpos"], ["curve", "startpos", "--moves", "Nf3 e5 e4 Nc6"]):
-        outcome = finish(start(*args, "--store", file, env=environment)).ends(0)
-        assert outcome.out.isascii()
-        assert "+0.10  111" in outcome.out or "*" in outcome.out
+    curve = ["curve", "startpos", "--moves", "Nf3 e5 e4 Nc6", "--store", str(file)]
+    before = f"from graphsearch.cli import main; main({curve!r})"
+    outcome = finish(start("tree", "startpos", "--store", file, before=before, env=environment)).ends(0)
+    assert outcome.out.isascii()
+    assert "+0.10  111" in outcome.out
+    assert "*" in outcome.out
 
 
-@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["terminal", "background"])
-def test_an_endless_statement_ends_at_ctrl_c(file: Path, inherited: signal.Handlers) -> None:
+def test_an_endless_statement_ends_at_ctrl_c_although_it_began_in_the_background(file: Path) -> None:
     def inherit() -> None:
-        signal.signal(signal.SIGINT, inherited)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     statement = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT n FROM x"
     process = start("lab", "sql", statement, "--store", file, "--json", preexec_fn=inherit)
@@ -232,17 +228,17 @@ def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path) -> None:
         ["lab", "parents", "startpos", "--moves", "e4 e5 Nf3"],
         ["lab", "transpositions"],
     )
-    text = in_a_terminal([[*words, "--store", str(file)] for words in questions])
-    assert text.count("Visits") == len(questions)
-    assert [line for line in text.splitlines() if len(line) > 80] == []
-    narrow = [["games", "startpos", "--store", str(file)], ["lab", "moves", "startpos", "--store", str(file)]]
-    assert len(re.findall("^Move  ", in_a_terminal(narrow, columns=40), re.MULTILINE)) == 2
+    narrow = (["games", "startpos"], ["lab", "moves", "startpos"])
+    wide = in_a_terminal([[*words, "--store", str(file)] for words in questions])
+    small = in_a_terminal([[*words, "--store", str(file)] for words in narrow], columns=40)
+    assert wide.count("Visits") == len(questions)
+    assert [line for line in wide.splitlines() if len(line) > 80] == []
+    assert len(re.findall("^Move  ", small, re.MULTILINE)) == 2
 
 
 def in_a_terminal(commands: list[list[str]], *, columns: int = 80) -> str:
     """Returns what commands print in a terminal, without its colours."""
     code = f"from graphsearch.cli import main; assert not any([main(words) for words in {commands!r}])"
-
     parent, child = pty.openpty()
     environment = os.environ | {"COLUMNS": str(columns), "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
     process = subprocess.Popen(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import chess
-import numba
 import numpy as np
 import pytest
-from numba import int64
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.quiescence.captures_kernel import (
@@ -21,7 +19,9 @@ from graphsearch.evaluators.quiescence.captures_kernel import (
     order_key,
     pinned_of,
 )
+from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ONE, ctz, ptr
+from graphsearch.jit.types import int64
 from graphsearch.position.board import pack, unpack
 from graphsearch.position.board_kernel import PW, generate_moves, in_check
 from graphsearch.position.tables import load_tables
@@ -31,7 +31,7 @@ from tests.support.positions import random_words
 FLOORS = np.array([-9000, 0, 999, 1000, 3200, 3300, 5000, 8499, 8500, 9500, 17999, 30000])
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@kernel
 def words_by_filter(s: Any, moves: Any, n: Any, floor: Any, out: Any) -> Any:
     """Writes the words of the legal moves that gain more than a floor; returns how many."""
     found = 0
@@ -43,7 +43,7 @@ def words_by_filter(s: Any, moves: Any, n: Any, floor: Any, out: Any) -> Any:
     return found
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@kernel
 def compare(T: Any, words: Any, floors: Any, moves: Any, listed: Any, filtered: Any, seen: Any) -> Any:
     """Returns the first position whose lists differ, -1 if there is none; counts in `seen`."""
     t = ptr(T, 0)
@@ -72,7 +72,7 @@ def compare(T: Any, words: Any, floors: Any, moves: Any, listed: Any, filtered: 
     return -1
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@kernel
 def compare_exchanges(T: Any, words: Any, moves: Any, gains: Any, seen: Any) -> Any:
     """Returns the first position where a capture's loss is misjudged, -1 if there is none."""
     t = ptr(T, 0)

@@ -28,10 +28,10 @@ from tools.training.train import State
 SHARE = 30.0
 
 
-@pytest.fixture
-def network(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a file with a made-up network."""
-    path = tmp_path / "a.nnue"
+    path = tmp_path_factory.mktemp("network") / "a.nnue"
     path.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
     return path
 
@@ -43,10 +43,20 @@ def dealt(network: str) -> tuple[Groups, Any]:
     return table.deal(1), evaluator.weights
 
 
-def members_of(network: str) -> dict[str, Any]:
-    """Returns the sizes of groups, their labels, and what the network itself says of the members."""
+def groups_of(network: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns what tests ask of the members of groups, and of their gradients."""
     groups, weights = dealt(network)
-    again, _ = dealt(network)
+    return members_of(groups, weights, dealt(network)[0]), slopes_of(groups)
+
+
+@pytest.fixture(scope="module")
+def facts(network: Path) -> Any:
+    """Returns both for a made-up network."""
+    return in_plain_python(groups_of, str(network))
+
+
+def members_of(groups: Groups, weights: Any, again: Groups) -> dict[str, Any]:
+    """Returns the sizes of groups, their labels, and what the network itself says of the members."""
     words = np.pad(groups.members["words"], ((0, 0), (0, 1)))
     alone = train.scores_of(words, weights, train.STATIC) * 361 // 1000
     return {
@@ -57,17 +67,16 @@ def members_of(network: str) -> dict[str, Any]:
     }
 
 
-def test_members_of_groups_are_quiet_and_labelled_by_the_network(network: Path) -> None:
-    found = in_plain_python(members_of, str(network))
+def test_members_of_groups_are_quiet_and_labelled_by_the_network(facts: Any) -> None:
+    found = facts[0]
     assert all(LEAST_MEMBERS <= size <= MOST_MEMBERS for size in found["sizes"])
     close = [abs(a - b) <= 1 for a, b in zip(found["labels"], found["alone"], strict=True)]
     assert np.mean(close) > 0.9  # the line of another may end in a stalemate
     assert found["again"]
 
 
-def slopes(network: str) -> dict[str, Any]:
+def slopes_of(groups: Groups) -> dict[str, Any]:
     """Returns the largest differences of gradients that are shared, and gradients with slopes of the loss."""
-    groups, _ = dealt(network)
     rng, tables, every = np.random.default_rng(4), load_tables(), np.arange(len(groups.begins) - 1)
     members = np.arange(len(groups.members))
     net = value_learning.new_network(8, rng)
@@ -98,8 +107,8 @@ def slopes(network: str) -> dict[str, Any]:
     return {"apart": apart, "slopes": found}
 
 
-def test_gradients_of_groups_are_those_of_the_loss(network: Path) -> None:
-    found = in_plain_python(slopes, str(network))
+def test_gradients_of_groups_are_those_of_the_loss(facts: Any) -> None:
+    found = facts[1]
     assert max(found["apart"]) < 1e-4
     for name, gradient, slope in found["slopes"]:
         assert gradient == pytest.approx(slope, rel=0.03, abs=3e-3), name

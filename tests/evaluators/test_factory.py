@@ -81,15 +81,6 @@ def test_priors_come_from_one_and_values_from_the_other() -> None:
     np.testing.assert_array_equal(other.priors, builtin.priors)
 
 
-def test_workers_evaluate_in_other_processes_what_one_would_here() -> None:
-    made = create("builtin", {"workers": "2", "PolicyTemperature": "2"})
-    assert isinstance(made, PooledEvaluator)
-    answer, expected = made.evaluate(BATCH), create("builtin", {"PolicyTemperature": "2"}).evaluate(BATCH)
-    made.close()
-    np.testing.assert_array_equal(answer.wdl, expected.wdl)
-    np.testing.assert_array_equal(answer.priors, expected.priors)
-
-
 def test_a_pools_workers_have_both_parts() -> None:
     spec = EvaluatorSpec(
         policy="uniform", value="builtin", pool="local", options=(("workers", "2"), ("value.workers", "1"))
@@ -103,12 +94,6 @@ def test_a_pools_workers_have_both_parts() -> None:
         create(EvaluatorSpec(pool="local", options=(("workers", "2"), ("Workers", "2"))))
     with pytest.raises(InvalidParameterError, match="no option nodes"):
         create(EvaluatorSpec(pool="local", options=(("nodes", "2"),)))
-
-
-@pytest.mark.parametrize("pool", ["", "remote", "local:1", "ray:"])
-def test_an_unknown_pool_names_those_that_there_are(pool: str) -> None:
-    with pytest.raises(InvalidParameterError, match="pool must be local, ray or ray:ADDRESS"):
-        create(EvaluatorSpec(pool=pool))
 
 
 def test_the_part_that_is_not_given_is_the_evaluator() -> None:

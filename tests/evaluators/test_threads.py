@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from graphsearch.evaluators.protocol import Evaluator, PositionBatch
 from graphsearch.position.board import unpack
 
 from ..conftest import ROOT, finish
+from ..support.pools import until
 from ..support.positions import random_words
 
 PREFIX = "graphsearch-evaluation"
@@ -26,15 +26,6 @@ PREFIX = "graphsearch-evaluation"
 
 def running() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith(PREFIX)]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Waits until something holds; fails if that takes long."""
-    for _ in range(1000):
-        if holds():
-            return
-        time.sleep(0.01)
-    pytest.fail("this never held")
 
 
 def batch_of(count: int) -> PositionBatch:

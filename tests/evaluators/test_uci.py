@@ -314,7 +314,6 @@ def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
         text(policy_depth="7"),
         text(PolicyTemperature="0.2"),
         text(Style="Very Wild"),
-        text(Hash="17"),
         text(reproducible="true"),
         text(f"{path} --fast"),
         text(fake_engine(tmp_path / "b", 'NAME = "Fake 1.1"')),
@@ -454,7 +453,7 @@ def test_an_engine_that_fails_twice_is_named_with_the_position_and_what_it_did(
     assert sent(path).count("uci") == 2  # once restarted
 
 
-@pytest.mark.parametrize(("failing", "workers"), [(HANG, "2"), (CRASH, "1"), (ILLEGAL, "2")])
+@pytest.mark.parametrize(("failing", "workers"), [(HANG, "2"), (CRASH, "1")])
 def test_an_engine_that_fails_in_the_middle_costs_no_position(
     tmp_path: Path, failing: str, workers: str
 ) -> None:
@@ -528,19 +527,10 @@ def test_after_a_failure_the_evaluator_works_on(tmp_path: Path, made: list[UciEv
 
 
 def test_workers_share_a_batch_and_answers_keep_their_order(tmp_path: Path) -> None:
-    for options in ({}, {"reproducible": "true"}):
-        path = fake_engine(tmp_path / str(len(options)))
-        same(answers(path, workers="3", **options), expected())
-        assert sent(path).count("uci") == 3
-
-
-def test_reproducible_makes_every_position_a_new_game(tmp_path: Path) -> None:
-    path = fake_engine(tmp_path)
-    answers(path, reproducible="true")
-    assert sent(path).count("ucinewgame") == len(FENS)
-    path = fake_engine(tmp_path / "other")
-    answers(path)
-    assert sent(path).count("ucinewgame") == 1
+    for options, new_games in (({}, 2), ({"reproducible": "true"}, len(FENS))):
+        path = fake_engine(tmp_path / str(new_games))
+        same(answers(path, workers="2", **options), expected())
+        assert (sent(path).count("uci"), sent(path).count("ucinewgame")) == (2, new_games)
 
 
 def test_one_evaluator_serves_one_thread_after_another(tmp_path: Path, made: list[UciEvaluator]) -> None:
@@ -654,7 +644,7 @@ good = go
 def go(board, words, k):
     with (HERE.parent / "count").open("a") as count:
         count.write("x")
-    if (HERE.parent / "count").stat().st_size > 120 and not (HERE.parent / "healed").exists():
+    if (HERE.parent / "count").stat().st_size > 60 and not (HERE.parent / "healed").exists():
         os._exit(9)
     good(board, words, k)
 """
@@ -665,14 +655,14 @@ def go(board, words, k):
         Graph.open(file, evaluator=made[0]) as graph,
         pytest.raises(EvaluatorError, match="ended with code 9"),
     ):
-        analyze(graph, chess.Board(), Limits(visits=500), params)
+        analyze(graph, chess.Board(), Limits(visits=200), params)
     node = show(file, chess.Board())
     assert node is not None
-    assert 20 <= node.visits <= 80
+    assert 8 <= node.visits <= 40
     assert verify(file).ok
     (tmp_path / "healed").touch()
     with Graph.open(file, evaluator=made[0]) as graph:
-        assert analyze(graph, chess.Board(), Limits(visits=40), params).visits >= node.visits + 40
+        assert analyze(graph, chess.Board(), Limits(visits=20), params).visits >= node.visits + 20
     assert verify(file).ok
 
 
@@ -683,7 +673,7 @@ def test_a_search_that_overlaps_with_two_engines_finds_what_one_finds(
     for workers in ("1", "2"):
         made.append(UciEvaluator.from_options(str(path), {"workers": workers}))
         with Graph.open(None, evaluator=made[-1]) as graph:
-            result = analyze(graph, chess.Board(), Limits(visits=60), SearchParams(minibatch_size=16))
+            result = analyze(graph, chess.Board(), Limits(visits=32), SearchParams(minibatch_size=16))
             found.append([(move.move, move.n, move.q) for move in result.node.moves])
     assert found[0] == found[1]
 

@@ -64,7 +64,7 @@ def test_names_of_moves_are_those_of_python_chess() -> None:
     import random
 
     rng = random.Random(7)
-    boards = [random_board(rng, 150) for _ in range(80)] + [chess.Board(PROMOTES), chess.Board(CASTLES)]
+    boards = [random_board(rng, 150) for _ in range(30)] + [chess.Board(PROMOTES), chess.Board(CASTLES)]
     words = np.array([pack(board) for board in boards])
     legal = [(i, board, move) for i, board in enumerate(boards) for move in legal_moves(board)]
     codes = np.array([encode_move(move) for _, _, move in legal], np.uint16)

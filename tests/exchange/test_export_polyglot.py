@@ -105,7 +105,7 @@ def visits_of(known: Known) -> dict[int, dict[chess.Move, float]]:
 
 @pytest.mark.parametrize("fen", [chess.STARTING_FEN, CASTLES, CHESS960, PROMOTES, ENDGAME])
 def test_python_chess_finds_the_visited_moves_of_every_position(tmp_path: Path, fen: str) -> None:
-    path = searched(tmp_path / "some.graph", fen, visits=150)
+    path = searched(tmp_path / "some.graph", fen, visits=80)
     out = tmp_path / "book.bin"
     report = export_polyglot(path, out)
     known = known_below(path, fen)

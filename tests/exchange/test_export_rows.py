@@ -30,7 +30,7 @@ FENS = (chess.STARTING_FEN, ENDGAME, MATES, PROMOTES)
 @pytest.fixture(scope="module", params=FENS, ids=["start", "endgame", "mates", "promotions"])
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("graph") / "some.graph"
-    return searched(path, request.param, visits=120), request.param
+    return searched(path, request.param, visits=60), request.param
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:

@@ -88,9 +88,7 @@ def test_every_table_belongs_to_somebody() -> None:
     assert set(PLAIN) | OWN == set(TABLES)
 
 
-@pytest.mark.parametrize(
-    "table", ["polyglot_entry", "epd_position", "book_position", "game_position", "source"]
-)
+@pytest.mark.parametrize("table", ["polyglot_entry", "book_position", "source"])
 def test_rows_of_a_damaged_page_are_lost_and_told_the_others_are_kept(
     path: Path, tmp_path: Path, table: str
 ) -> None:

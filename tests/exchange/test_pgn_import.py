@@ -5,10 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -490,11 +489,16 @@ def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path:
 
 def test_standard_input_is_known_by_its_bytes_too(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    command = [sys.executable, "-m", "graphsearch", "import", "-", "--store", str(path)]
-    for text in ("1 game imported", "imported before (1 game)"):
-        done = subprocess.run(command, input="1. e4 *\n", capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert text in done.stdout
+    (tmp_path / "in").write_text("1. e4 *\n")
+    again = f"import os; from graphsearch.cli import main; main(['import', '-', '--store', {str(path)!r}]); "
+    with (tmp_path / "in").open() as given:
+        process = start("import", "-", "--store", path, before=f"{again}os.lseek(0, 0, 0)", stdin=given)
+        done = finish(process).ends(0)
+    assert re.findall("1 game imported|imported before .1 game.", done.out) == [
+        "1 game imported",
+        "imported before (1 game)",
+    ]
+    (tmp_path / "in").unlink()
     assert [p.name for p in tmp_path.iterdir()] == ["a.graph"], "nothing is left of what was kept"
 
 

@@ -105,18 +105,9 @@ def _add(row: Row, given: dict[str, Any]) -> None:
 
 
 COLUMNS = (
-    "runs",
-    "kills",
-    "faults",
-    "refused",
-    "survived",
-    "late",
-    "lost",
-    "unsound",
-    "not_repeated",
-    "tracebacks",
-    "hangs",
-)
+    "runs", "kills", "faults", "refused", "survived", "late", "lost", "unsound", "not_repeated",
+    "tracebacks", "hangs",
+)  # fmt: skip
 
 
 def _table(rows: Sequence[Row]) -> str:

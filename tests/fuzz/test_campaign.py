@@ -17,10 +17,15 @@ pytestmark = pytest.mark.skipif(bool(shim.why_not()), reason=shim.why_not())
 
 ALIKE = {  # commands that read or write the file as others of the table do: only long campaigns take them
     "analyze, 2 threads",
+    "store info",
+    "show",
+    "query history",
     "query pv",
     "query find",
     "query novelties",
     "query sql",
+    "query prepare",
+    "export csv",
     "export svg",
     "export epd",
     "export jsonl",

@@ -51,17 +51,8 @@ def _call(data: bytes, folder: Path) -> bool:
 
 
 CASES = (
-    "accept",
-    "refuse",
-    "decline",
-    "defect",
-    "crash",
-    "hang",
-    "memory",
-    "thread",
-    "crash below",
-    "accept",
-)
+    "accept", "refuse", "decline", "defect", "crash", "hang", "memory", "thread", "crash below", "accept",
+)  # fmt: skip
 
 
 def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: Path) -> None:

@@ -14,25 +14,10 @@ from graphsearch.store.store import Store
 from . import commands, graphfile
 
 TABLES = (
-    "run",
-    "root",
-    "root_history",
-    "book_history",
-    "source",
-    "game",
-    "player",
-    "game_position",
-    "polyglot_entry",
-    "epd_position",
-    "book_position",
-    "book_queue",
-    "opinion",
-    "entry_run",
-    "study",
-    "study_move",
-    "note",
-    "repertoire_move",
-)
+    "run", "root", "root_history", "book_history", "source", "game", "player", "game_position",
+    "polyglot_entry", "epd_position", "book_position", "book_queue", "opinion", "entry_run", "study",
+    "study_move", "note", "repertoire_move",
+)  # fmt: skip
 State = dict[str, int]  # what a file holds: numbers that must not fall, records by position among them
 
 

@@ -34,7 +34,7 @@ from ..support.positions import after, listed
 
 # GRAPHSEARCH_FULL=1 counts all 960 start positions and plays sixty times as many games
 FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
-GAMES, EVERY = (600, 1) if FULL else (10, 8)
+GAMES, EVERY = (600, 1) if FULL else (10, 16)
 
 PUBLISHED = [  # the chess programming wiki's Chess960 perft results, depths 1 to 5
     ("bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9", (21, 528, 12189, 326672, 8146062)),

@@ -128,21 +128,21 @@ def test_every_kind_of_mate_in_one_is_seen(fen: str, move: str) -> None:
 
 def test_mates_in_one_are_those_of_python_chess_where_men_stand_anywhere() -> None:
     rng = random.Random(3)
-    boards = [board for board in (scattered(rng) for _ in range(1200)) if any(board.legal_moves)]
-    assert assert_same(boards) > 25
+    boards = [board for board in (scattered(rng) for _ in range(600)) if any(board.legal_moves)]
+    assert assert_same(boards) > 12
 
 
 def test_mates_in_one_are_those_of_python_chess_with_castling_and_en_passant() -> None:
     rng = random.Random(4)
-    boards = [crowded(rng) for _ in range(500)]
+    boards = [crowded(rng) for _ in range(250)]
     special = [
         move
         for board in boards
         for move in mates(board)
         if board.is_castling(move) or board.is_en_passant(move)
     ]
-    assert assert_same(boards) > 40
-    assert len(special) > 3
+    assert assert_same(boards) > 15
+    assert special
 
 
 def test_mates_in_one_are_those_of_python_chess_in_games() -> None:

@@ -8,7 +8,7 @@ import chess
 import chess.pgn
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.base.errors import InvalidPositionError
@@ -39,6 +39,7 @@ def games(draw: st.DrawFn) -> chess.Board:
     return board
 
 
+@settings(max_examples=40)
 @given(games(), st.booleans())
 def test_every_legal_move_is_read_as_san_and_as_uci(board: chess.Board, uci: bool) -> None:
     fresh, words = chess.Board(), []
@@ -48,6 +49,7 @@ def test_every_legal_move_is_read_as_san_and_as_uci(board: chess.Board, uci: boo
     assert read_position("startpos", moves=" ".join(words)).board.move_stack == board.move_stack
 
 
+@settings(max_examples=40)
 @given(games())
 def test_a_fen_is_read_as_python_chess_wrote_it(board: chess.Board) -> None:
     assert read_position(board.fen()).board.fen() == board.fen()

@@ -241,13 +241,6 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ["moves", "pv", "tree", "transpositions", "games"])
-def test_an_unknown_position_is_named(file: Path, name: str) -> None:
-    board = board_after("h4 h5")
-    with pytest.raises(UnknownPositionError, match=board.fen().split()[0]):
-        QUESTIONS[name](file, board)  # type: ignore[operator]
-
-
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_an_illegal_position_and_a_missing_file_are_refused(file: Path, name: str) -> None:
     illegal = chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1")

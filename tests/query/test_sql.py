@@ -31,13 +31,8 @@ from .handmade import board_after
 
 GOLDEN = ROOT / "tests" / "golden"
 POSITION_VIEWS = (
-    "runs",
-    "position_moves",
-    "game_moves",
-    "games_against_search",
-    "book_edges",
-    "book_open_leaves",
-)
+    "runs", "position_moves", "game_moves", "games_against_search", "book_edges", "book_open_leaves",
+)  # fmt: skip
 VIEWS = (*POSITION_VIEWS, "played_games")
 ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) "
 START_KEY = f"{key_of(chess.Board()):016x}"

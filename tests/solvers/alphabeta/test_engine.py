@@ -158,8 +158,8 @@ def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
 
 FEW = [
     ("4k3/8/8/3q4/8/8/3R4/3K4 w - - 0 1", 2),
-    ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 2),
-    ("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 99 80", 2),
+    ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 1),
+    ("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 99 80", 1),
 ]
 
 

@@ -133,7 +133,7 @@ def test_lengths_of_queen_endings_are_those_of_retrograde_analysis() -> None:
     generator = random.Random(3)
     wins = retrograde()
     checked = 0
-    while checked < 15:
+    while checked < 8:
         squares = [generator.randrange(64) for _ in range(3)]
         turn = generator.random() < 0.5
         plies = int(wins[0 if turn else 1][tuple(squares)])
@@ -160,14 +160,14 @@ def test_no_claim_contradicts_a_tablebase() -> None:
         for path in sorted(Path(folder).glob("*.rtbw")):
             if path.stem in ("KBvK", "KNvK"):
                 continue  # dead
-            for board in [placed(generator, path.stem) for _ in range(10)]:
+            for board in [placed(generator, path.stem) for _ in range(4)]:
                 wdl = tables.probe_wdl(board)
                 result = find_mate(board, MateLimits(visits=2500), table_bytes=1 << 20)
                 if result.mate is not None:
                     claims += 1
                     assert wdl == (2 if result.mate > 0 else -2), board.fen()
                     assert_line_mates(result)
-    assert claims > 20
+    assert claims > 8
 
 
 def placed(generator: random.Random, name: str) -> chess.Board:
@@ -186,7 +186,7 @@ def placed(generator: random.Random, name: str) -> chess.Board:
 def test_short_mates_of_random_positions_are_those_of_trying_everything() -> None:
     generator = random.Random(11)
     found = 0
-    for _ in range(100):
+    for _ in range(50):
         board = placed(generator, generator.choice(["KQRvKN", "KQQvKR", "KRRvKB", "KQPvKP"]))
         plies = mates_within(board, 3)
         result = find_mate(board, MateLimits(moves=2), table_bytes=1 << 18)
@@ -194,13 +194,13 @@ def test_short_mates_of_random_positions_are_those_of_trying_everything() -> Non
         if result.mate is not None and result.mate < 0:
             assert mates_within(board, 4, attacks=False) == -2 * result.mate
         found += result.mate is not None
-    assert found > 4
+    assert found > 1
 
 
 def test_mates_of_the_collection_are_found_with_the_right_length() -> None:
     lines = shared_data("data/mates_500.epd").read_text().splitlines()
     cases = [(fen, int(bm.rstrip(";"))) for fen, _, bm in (line.partition(" bm #") for line in lines)]
-    cases = sorted(cases, key=lambda case: abs(case[1]))[:62:5]
+    cases = sorted(cases, key=lambda case: abs(case[1]))[:62:9]
     for fen, moves in cases:
         board = chess.Board(fen + " 0 1")
         search = MateSearch(board, MateLimits(visits=400_000), table_bytes=1 << 26)

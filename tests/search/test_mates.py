@@ -213,7 +213,7 @@ def test_a_search_without_limits_begins_before_the_prover_looks_for_long_mates()
 
 
 def test_the_prover_takes_no_more_than_its_share_of_the_visits() -> None:
-    limit = 60_000
+    limit = 20_000
     finder = WatchedFinder(visits=limit)
     with Graph.open(None, evaluator="builtin") as graph:
         analyze(graph, chess.Board(DECIDED), Limits(visits=limit), mates=finder)

@@ -13,7 +13,6 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CapacityError, StoreError
-from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
 from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
@@ -160,16 +159,3 @@ def test_prior_codes_of_kernels_and_records_agree() -> None:
     assert codes == [prior_code(float(p)) for p in values]
     assert min(codes) == 1
     assert max(codes) == 63
-
-
-def test_bytes_per_node_are_what_the_arrays_hold() -> None:
-    with Graph.open(None, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=50_000))
-        arena = graph.arena
-        table, c = arena.arrays.table, arena.counters
-        assert (
-            arena.bytes_used
-            == table.nbytes + 8 * c[arena_kernel.RECORD_WORDS] + 4 * c[arena_kernel.BLOCK_WORDS]
-        )
-        entries = np.count_nonzero(table)
-        assert entries == arena.node_count

@@ -49,8 +49,8 @@ def full_text(table: str) -> str:
 @pytest.mark.parametrize(
     ("made", "table"),
     [
-        *product([endless_view], ("store_info", "run", "segment", "block", "game")),
-        *product([full_text], ("store_info", "game")),
+        *product([endless_view], ("store_info", "segment", "game")),
+        (full_text, "game"),
     ],
 )
 def test_what_is_no_table_is_never_read(

@@ -252,21 +252,6 @@ def test_a_flush_is_all_or_nothing(path: Path) -> None:
         assert len(contents(store)) == store.node_count == 300
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(path: Path) -> None:
-    with new_store(path) as store:
-        store.append(batch_of(RECORDS[:100]), fresh=100)
-        pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
-        store.connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreError, match="full") as caught, store.transaction():
-            store.append(batch_of(RECORDS[100:]), fresh=200)
-        assert str(path) in str(caught.value)
-        assert "\n" not in str(caught.value)
-        assert len(contents(store)) == store.node_count == 100
-        store.connection.execute("PRAGMA max_page_count = 100000")
-        store.append(batch_of(RECORDS[100:]), fresh=200)
-        assert len(contents(store)) == 300
-
-
 def test_a_refused_record_leaves_the_store_usable(path: Path) -> None:
     with new_store(path) as store:
         bad = batch_of(RECORDS[:40])

@@ -18,7 +18,6 @@ from graphsearch.query.filters import Filters
 from graphsearch.query.find import find
 from graphsearch.query.games import games
 from graphsearch.query.moves import moves
-from graphsearch.store.store import Store
 
 from .conftest import Client, Serve
 from .test_page import Page
@@ -194,8 +193,3 @@ def test_every_view_with_a_table_has_a_link(driver: Any, visitor: Client) -> Non
         page.view(view)
         page.wait(f'return document.querySelectorAll(".view-{view} a.csv").length >= {links}', view)
     assert page.errors() == []
-
-
-def test_the_graph_file_is_sound_with_the_games(collection: Path) -> None:
-    with Store.open(collection, read_only=True) as store:
-        assert store.connection.execute("SELECT count(*) FROM game_index").fetchone()[0] == 3

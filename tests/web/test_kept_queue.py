@@ -26,7 +26,7 @@ from graphsearch.web.jobs.tasks import Reached, SearchTask
 
 from ..support.graphs import ENDGAME
 from ..support.positions import KIWIPETE
-from .conftest import Client, Serve, until
+from .conftest import Address, Client, Serve, until
 
 PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
 SERVE = """
@@ -65,20 +65,13 @@ def entered(serve: Serve, path: Path, **options: Any) -> Client:
     return client
 
 
-class Address:
-    """The address of a server in another process, for a client."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-
 def test_a_killed_server_leaves_its_queue_to_the_next_one(serve: Serve, small_graph: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SERVE, small_graph], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
     try:
-        client = Client(Address(process.stdout.readline().strip()))  # type: ignore[arg-type]
+        client = Client(Address(process.stdout.readline().strip()))
         client.enter()
         exported = client.post("export", form="csv").json["number"]
         until(lambda: client.ask("GET", f"/api/download/{exported}").status == 200, "the export")

@@ -346,11 +346,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.plain = Graph.open(None, evaluator=HashEvaluator())
         self.graph = Graph.open(self.path, evaluator=HashEvaluator())
 
-    @rule(
-        root=st.sampled_from(ROOTS),
-        visits=st.integers(1, 120),
-        batch=st.sampled_from([1, 2, 16, 40]),
-    )
+    @rule(root=st.sampled_from(ROOTS), visits=st.integers(1, 120), batch=st.sampled_from([1, 2, 16, 40]))
     def search(self, root: str, visits: int, batch: int) -> None:
         board, params = chess.Board(root), SearchParams(minibatch_size=batch)
         results = [

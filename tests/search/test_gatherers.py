@@ -93,10 +93,7 @@ def test_invariants_hold_and_no_position_is_evaluated_twice(name: str, gather: s
 @pytest.mark.parametrize("gather", GATHERERS)
 def test_a_dropped_wave_leaves_no_visit_in_flight_and_no_change(gather: str) -> None:
     board = chess.Board(KIWIPETE)
-    with (
-        in_memory(KIWIPETE, 600) as graph,
-        gathering(graph, board, gather, 256) as runner,
-    ):
+    with in_memory(KIWIPETE, 600) as graph, gathering(graph, board, gather, 256) as runner:
         while runner.gather() == 0 or runner.wave.counts[wave_kernel.EARLY]:
             runner.drop()  # what needs no evaluation is counted, until there is no more of it
         before = {k: r for k, (_, r) in records_below(graph, board).items()}
@@ -309,10 +306,7 @@ def test_flow_splits_the_visits_of_a_young_root_as_if_they_came_one_by_one() -> 
     taken = [0] * len(node.n)
     for _ in range(16):
         taken[best_edge(node, taken, params)] += 1
-    with (
-        in_memory(KIWIPETE, 40) as graph,
-        gathering(graph, board, "flow", 16, max_wave_share=1.0) as runner,
-    ):
+    with in_memory(KIWIPETE, 40) as graph, gathering(graph, board, "flow", 16, max_wave_share=1.0) as runner:
         runner.gather()
         entries = runner.wave.entries.reshape(-1, wave_kernel.ENTRY_WORDS).astype(np.int64)
         entries = entries[: int(runner.wave.counts[wave_kernel.ENTRIES])]

@@ -12,12 +12,7 @@ from zstandard import ZstdCompressor
 
 from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.codec import records as codec
-from graphsearch.store.codec.compression import (
-    TRAINED_FROM,
-    Dictionaries,
-    Header,
-    without_checksum,
-)
+from graphsearch.store.codec.compression import TRAINED_FROM, Dictionaries, Header, without_checksum
 from graphsearch.store.codec.layout import FRAME_START, HEADER, LENGTH
 from graphsearch.store.record.node import NodeRecord
 

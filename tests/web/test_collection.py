@@ -104,7 +104,7 @@ def rows(answer: Any) -> list[dict[str, str]]:
 def test_exports_of_servers_are_listed_with_all_that_they_say(visitor: Client) -> None:
     found = visitor.get("game-list").json
     assert [(one["date"], one["white_elo"], one["eco"]) for one in found["games"]] == [
-        *(("2024-05-17", 2100, "C44"), ("2023-01-02", 1500, "C20"), ("2022-01-01", None, "C20")),
+        *(("2024-05-17", 2100, "C44"), ("2023-01-02", 1500, "C20"), ("2022-01-01", None, "C20"))
     ]
     pgn = visitor.get("game-list-pgn", by="number", down="false").body.decode()
     again = io.StringIO(pgn)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import CapacityError, StoreError
+from graphsearch.base.errors import CapacityError
 from graphsearch.graph.arena import Arena
 from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
@@ -109,37 +109,6 @@ def test_records_whose_priors_fit_no_legal_moves_are_left_out_and_counted() -> N
     arena = Arena()
     assert arena.load(RecordBatch.from_records([broken])) == 1
     assert arena.node_count == 0
-
-
-def test_a_failed_flush_loses_nothing_and_the_next_one_succeeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        analyze(graph, BOARD, Limits(visits=100))
-        append = Store.append_parts
-
-        def fail(self: Store, batches: list[RecordBatch], *, fresh: int) -> None:
-            append(self, batches, fresh=fresh)
-            raise StoreError("the disk is full")
-
-        monkeypatch.setattr(Store, "append_parts", fail)
-        with pytest.raises(StoreError, match="full"):
-            analyze(graph, BOARD, Limits(visits=100))
-        monkeypatch.undo()
-        assert graph.arena.dirty_count > 0
-        graph.flush()
-        whole = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
-    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        assert {k: r for k, (_, r) in records_below(graph, BOARD).items()} == whole
-        assert graph.store is not None
-        assert graph.store.node_count == graph.node_count
-
-
-def test_a_graph_without_a_file_stops_when_it_fills_its_memory() -> None:
-    with Graph.open(None, evaluator="uniform", ram_bytes=6 << 20) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=10_000_000))
-        assert result.stop_reason == "memory"
-        assert result.nodes > 10_000
 
 
 @pytest.mark.parametrize("ram_bytes", [1_000, 600_000])

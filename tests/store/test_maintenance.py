@@ -151,23 +151,6 @@ def test_pruning_below_one_visit_is_refused(path: Path) -> None:
         prune(path, 0)
 
 
-def test_a_pruned_graph_is_searched_on(small_graph: Path) -> None:
-    import chess
-
-    from graphsearch import Graph, Limits, SearchParams, analyze
-
-    report = prune(small_graph, 3)
-    assert report.nodes_after < report.nodes_before / 2
-    with Graph.open(small_graph) as graph:
-        before = graph.read(chess.Board())
-        assert before is not None
-        analyze(graph, chess.Board(), Limits(visits=400), SearchParams())
-        after = graph.read(chess.Board())
-        assert after is not None
-        assert after.visits >= before.visits + 400
-    assert verify(small_graph).problems == []
-
-
 # -------------------------------------------------------------- backup
 
 WRITER = """

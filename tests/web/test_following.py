@@ -141,6 +141,7 @@ def test_a_cluster_and_a_wrong_root_are_refused(client: Client, cluster_client: 
 # ------------------------------------------------------------ the page
 def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Page) -> None:
     client = page.client
+    page.search_with_one_thread()
     page.click("#follow")
     until(lambda: searched(client, "the start position") > FEWER_VISITS, "the start")
     page.drag("e2", "e4")
@@ -159,6 +160,7 @@ def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Pag
 
 
 def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(page: Page) -> None:
+    page.search_with_one_thread()
     page.wait("return document.querySelector('.moves .act') !== null", "the moves")
     first = page.text(".moves tbody tr .move")
     page.click(".moves .act")
@@ -197,6 +199,7 @@ def counts_at_start(client: Client) -> dict[str, int]:
 
 
 def test_the_watch_list_is_searched_in_turn_with_the_board(page: Page) -> None:
+    page.search_with_one_thread()
     page.view("search")
     page.click("#watch-here")
     page.drag("d2", "d4")

@@ -39,6 +39,15 @@ class Page:
         self.click(f"#tab-{name}")
         self.wait(f"return document.querySelector('.view-{name}')?.children.length > 0", f"the view {name}")
 
+    def search_with_one_thread(self) -> None:
+        """Leaves the other cores to other tests while a search goes on."""
+        self.view("search")
+        self.run(
+            "const e = document.querySelector('#set-threads'); e.value = 1;"
+            "e.dispatchEvent(new Event('input'))"
+        )
+        self.view("moves")
+
     def line(self) -> str:
         script = 'return [...document.querySelectorAll("#line button")].map((e) => e.textContent).join(" ")'
         return str(self.run(script))
@@ -96,16 +105,6 @@ def test_pieces_are_dragged_and_the_line_is_walked_by_keys(page: Page) -> None:
     assert page.errors() == []
 
 
-def test_a_promotion_is_chosen_on_the_board(page: Page) -> None:
-    page.driver.get(f"http://{page.client.host}/p/8/P3k3/8/8/8/8/4K3/8_w_-_-_0_1")
-    page.wait(f"return {PIECES} === 3", "the position")
-    page.drag("a7", "a8")
-    page.wait('return document.querySelectorAll("#board .choice").length === 4', "the choice")
-    knight = page.driver.find_elements("css selector", "#board .choice")[1]
-    knight.click()
-    page.wait('return document.querySelector("#line button")?.textContent === "a8=N"', "the promotion")
-
-
 def test_castling_of_chess960_is_dragged_onto_the_rook_or_to_where_the_king_goes(page: Page) -> None:
     squares = '[...document.querySelectorAll("#board use")].map((man) => man.dataset.square)'
     page.driver.get(f"http://{page.client.host}/p/3k4/8/8/8/8/8/8/R2K3R_w_HA_-_0_1")
@@ -143,11 +142,7 @@ def test_a_transposition_is_drawn_once_and_leads_on(page: Page) -> None:
 
 
 def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) -> None:
-    page.view("search")
-    page.run(
-        'const e = document.querySelector("#set-threads"); e.value = "1"; e.dispatchEvent(new Event("input"))'
-    )
-    page.view("moves")
+    page.search_with_one_thread()
     page.click("#start")
     numbers = (
         'return Number(document.querySelector("[data-counter=visits]")?.textContent.replaceAll(",", "") || 0)'

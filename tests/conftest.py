@@ -36,7 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     No example of Hypothesis fails for the time that it takes: a kernel may be compiled, the machine be busy.
     """
-    settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("any-machine", deadline=None, max_examples=50, suppress_health_check=slow)
     settings.load_profile("any-machine")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)

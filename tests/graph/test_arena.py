@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import CapacityError, StoreError
-from graphsearch.graph import arena_kernel
+from graphsearch.base.errors import CapacityError
 from graphsearch.graph.arena import Arena
 from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
@@ -112,37 +111,6 @@ def test_records_whose_priors_fit_no_legal_moves_are_left_out_and_counted() -> N
     assert arena.node_count == 0
 
 
-def test_a_failed_flush_loses_nothing_and_the_next_one_succeeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        analyze(graph, BOARD, Limits(visits=100))
-        append = Store.append_parts
-
-        def fail(self: Store, batches: list[RecordBatch], *, fresh: int) -> None:
-            append(self, batches, fresh=fresh)
-            raise StoreError("the disk is full")
-
-        monkeypatch.setattr(Store, "append_parts", fail)
-        with pytest.raises(StoreError, match="full"):
-            analyze(graph, BOARD, Limits(visits=100))
-        monkeypatch.undo()
-        assert graph.arena.dirty_count > 0
-        graph.flush()
-        whole = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
-    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        assert {k: r for k, (_, r) in records_below(graph, BOARD).items()} == whole
-        assert graph.store is not None
-        assert graph.store.node_count == graph.node_count
-
-
-def test_a_graph_without_a_file_stops_when_it_fills_its_memory() -> None:
-    with Graph.open(None, evaluator="uniform", ram_bytes=6 << 20) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=10_000_000))
-        assert result.stop_reason == "memory"
-        assert result.nodes > 10_000
-
-
 @pytest.mark.parametrize("ram_bytes", [1_000, 600_000])
 def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_bytes: int) -> None:
     with Graph.open(None, evaluator="uniform", ram_bytes=ram_bytes) as graph:
@@ -160,16 +128,3 @@ def test_prior_codes_of_kernels_and_records_agree() -> None:
     assert codes == [prior_code(float(p)) for p in values]
     assert min(codes) == 1
     assert max(codes) == 63
-
-
-def test_bytes_per_node_are_what_the_arrays_hold() -> None:
-    with Graph.open(None, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=50_000))
-        arena = graph.arena
-        table, c = arena.arrays.table, arena.counters
-        assert (
-            arena.bytes_used
-            == table.nbytes + 8 * c[arena_kernel.RECORD_WORDS] + 4 * c[arena_kernel.BLOCK_WORDS]
-        )
-        entries = np.count_nonzero(table)
-        assert entries == arena.node_count

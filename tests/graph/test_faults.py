@@ -108,6 +108,9 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 sys.argv[:2] = ["graphsearch"]
 from graphsearch.cli import main
+import graphsearch.search.session
+session = sys.modules["graphsearch.search.session"]
+session.FIRST_FLUSH_SECONDS = session.FLUSH_SECONDS = 0.2
 sys.exit(main())
 """
 

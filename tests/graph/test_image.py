@@ -25,7 +25,7 @@ from tests.support.arenas import check_arena
 from tests.support.graphs import check_invariants
 
 MORE = 400
-VISITS = 3000
+VISITS = 1200
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(graphsearch.graph.paging, "LEAST_BYTES", 1 << 14)
     monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
     monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
-    path, budget = tmp_path / "a.graph", 400_000
+    path, budget = tmp_path / "a.graph", 200_000
     grown(path, VISITS, VISITS, ram_bytes=budget)
     with Graph.open(path, ram_bytes=budget) as graph:
         resident = graph.arena.node_count
@@ -156,21 +156,13 @@ def damaged(path: Path, at: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize(
-    "part", ["hash", "head", "counters", "sums", "table", "blocks", "short", "empty", "rights"]
-)
+@pytest.mark.parametrize("part", ["hash", "head", "sums", "blocks", "short", "empty", "rights"])
 def test_a_damaged_image_counts_as_missing(tmp_path: Path, cache: Path, part: str) -> None:
     path = tmp_path / "a.graph"
     grown(path, VISITS)
     (kept,) = images(cache)
     size, head = kept.stat().st_size, image.HASH_BYTES
-    places = {
-        "hash": 3,
-        "head": head + 9,
-        "counters": head + 17,
-        "sums": head + 8 * (2 + len(image.KEPT)) + 1,
-    }
-    places |= {"table": size // 4, "blocks": -100}
+    places = {"hash": 3, "head": head + 9, "sums": head + 8 * (2 + len(image.KEPT)) + 1, "blocks": -100}
     if part == "rights":
         kept.chmod(0o666)
     elif part in places:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import chess
@@ -15,7 +14,7 @@ import graphsearch.graph.arena
 import graphsearch.graph.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph import loading, paging
-from graphsearch.graph.loading import Loader, is_due
+from graphsearch.graph.loading import Loader
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
 from tests.support.arenas import check_arena
@@ -184,26 +183,6 @@ def test_a_search_does_not_wait_for_a_file_that_takes_long_to_read(
         result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
         assert graph.loading
         assert result.new_visits >= MORE
-
-
-@pytest.mark.parametrize(
-    ("nodes", "inside", "reads"),
-    [(1_000_000, True, 2_500), (10_000_000, True, 13_000), (10_000_000, False, 1_700), (0, True, 8)],
-)
-def test_a_file_is_read_in_order_after_a_fifth_of_a_second_of_single_reads(
-    nodes: int, inside: bool, reads: int
-) -> None:
-    for more in (0, 1):
-        pager: Any = SimpleNamespace(
-            complete=False, kernels_read=inside, read_back=reads + more, budget=1 << 40
-        )
-        assert is_due(pager, nodes) == bool(more)
-
-
-@pytest.mark.parametrize(("budget", "due"), [(19_000_000, False), (20_000_000, True)])
-def test_a_file_is_not_read_in_order_if_less_than_an_eighth_fits(budget: int, due: bool) -> None:
-    pager: Any = SimpleNamespace(complete=False, kernels_read=True, read_back=5_000, budget=budget)
-    assert is_due(pager, 1_000_000) == due
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from graphsearch.store.record.transposition_layout import PROOF
 from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, numbers_below, read
+from ..support.positions import after_line
 from ..support.reference import HashEvaluator
 
 ONE = SearchParams(minibatch_size=1)
@@ -114,7 +115,7 @@ def test_a_perpetual_is_worth_about_a_draw(batch: int) -> None:
     # White, two rooks down, checks on e8 and h5 for ever
     board = chess.Board("6k1/6p1/8/7Q/8/8/rr4PP/7K w - - 0 1")
     with Graph.open(None, evaluator=LostForWhite()) as graph:
-        result = analyze(graph, board, Limits(visits=4000), SearchParams(minibatch_size=batch))
+        result = analyze(graph, board, Limits(visits=2000), SearchParams(minibatch_size=batch))
         check_invariants(graph, board)
         assert graph.arena.counters[arena_kernel.PATH_DRAWS] > 0
     assert result.node.moves[0].san == "Qe8+"
@@ -126,7 +127,7 @@ def test_a_repetition_is_drawn_on_its_path_and_not_in_the_shared_record() -> Non
     board = chess.Board("7k/8/8/p7/P7/8/8/K7 w - - 0 1")
     evaluator = TableEvaluator({}, TableEntry((0.9, 0.05, 0.05), {}))
     with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, board, Limits(visits=4000), ONE)
+        analyze(graph, board, Limits(visits=1500), ONE)
         found = check_invariants(graph, board)
     drawn = [edge for _, record in found.values() for edge in record.edges if edge.r]
     assert drawn
@@ -150,9 +151,7 @@ GAME = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"  # Ng8 would be the third start position
 
 
 def test_a_third_occurrence_by_the_game_before_is_a_draw_that_is_not_kept(tmp_path: Path) -> None:
-    board = chess.Board()
-    for san in GAME.split():
-        board.push_san(san)
+    board = after_line(GAME)
     evaluator = TableEvaluator({}, TableEntry((0.6, 0.2, 0.2), {}))
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=evaluator) as graph:
@@ -171,11 +170,9 @@ def test_a_third_occurrence_by_the_game_before_is_a_draw_that_is_not_kept(tmp_pa
 
 
 def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> None:
-    board = chess.Board()
-    for san in GAME.split():
-        board.push_san(san)
+    board = after_line(GAME)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=100), ONE)
+        analyze(graph, board, Limits(visits=50), ONE)
         whole = numbers_below(graph, board)
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         seen = []
@@ -183,7 +180,7 @@ def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> Non
         def save(_: object) -> None:
             seen.append(graph.flush())
 
-        analyze(graph, board, Limits(visits=100), ONE, on_progress=save, interval=0.0)
+        analyze(graph, board, Limits(visits=50), ONE, on_progress=save, interval=0.0)
         parts = numbers_below(graph, board)
-    assert len(seen) > 33
+    assert len(seen) > 15
     assert parts == whole

@@ -21,8 +21,8 @@ from graphsearch.search.waves import WaveRunner
 from graphsearch.store.record.ranking import visits_of
 from tests.support.table import TableEntry, TableEvaluator
 
-from ..support.graphs import check_invariants, read, records_below
-from ..support.positions import KIWIPETE, POSITIONS
+from ..support.graphs import check_invariants, in_memory, read, records_below
+from ..support.positions import KIWIPETE, POSITIONS, after_line
 from ..support.reference import HashEvaluator, Node, ReferenceSearch
 
 BIG = 1 << 60
@@ -38,13 +38,6 @@ class KeyedEvaluator(HashEvaluator):
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         self.keys += map(key_of_words, batch.words)
         return super().evaluate(batch)
-
-
-def after(line: str) -> chess.Board:
-    board = chess.Board()
-    for san in line.split():
-        board.push_san(san)
-    return board
 
 
 @contextmanager
@@ -66,34 +59,23 @@ def leaves_of(runner: WaveRunner, count: int) -> list[str]:
     return [unpack(row).epd() for row in words]
 
 
-def searched(fen: str, visits: int, evaluator: Any = None) -> Graph:
-    graph = Graph.open(None, evaluator=evaluator or HashEvaluator())
-    analyze(graph, chess.Board(fen), Limits(visits=visits), SearchParams(minibatch_size=1))
-    return graph
-
-
 # --------------------------------------------------------------------------- what all of them hold
-@pytest.mark.parametrize("name", ["kiwipete", "cycles", "mate near"])
+@pytest.mark.parametrize("name", ["kiwipete", "cycles"])
 def test_a_batch_of_one_is_plain_puct_with_every_gatherer(name: str) -> None:
     board = chess.Board(POSITIONS[name])
     reference = ReferenceSearch(HashEvaluator(), SearchParams(minibatch_size=1))
-    reference.run(board, 200)
+    reference.run(board, 150)
     expected = {key: [n for n in node.n if n] for key, node in reference.nodes.items()}
     for gather in GATHERERS:
         with Graph.open(None, evaluator=HashEvaluator()) as graph:
-            analyze(graph, board, Limits(visits=200), SearchParams(minibatch_size=1, gather=gather))
+            analyze(graph, board, Limits(visits=150), SearchParams(minibatch_size=1, gather=gather))
             found = records_below(graph, board)
         visits = {key: [e.n for e in record.edges if e.n] for key, (_, record) in found.items()}
         assert visits == expected, gather
 
 
-# every gatherer meets every batch size and half of the positions, and so does every position
-PAIRS = [
-    (name, gather, (2, 32, 1024)[(i + k) % 3])
-    for i, name in enumerate(POSITIONS)
-    for k, gather in enumerate(GATHERERS)
-    if (i + k) % 2
-]
+# every gatherer meets every batch size, but for the last one
+PAIRS = [(name, GATHERERS[i % 4], (2, 32, 1024)[i % 3]) for i, name in enumerate(POSITIONS)]
 
 
 @pytest.mark.parametrize(("name", "gather", "batch"), PAIRS)
@@ -111,10 +93,7 @@ def test_invariants_hold_and_no_position_is_evaluated_twice(name: str, gather: s
 @pytest.mark.parametrize("gather", GATHERERS)
 def test_a_dropped_wave_leaves_no_visit_in_flight_and_no_change(gather: str) -> None:
     board = chess.Board(KIWIPETE)
-    with (
-        searched(KIWIPETE, 1200) as graph,
-        gathering(graph, board, gather, 512) as runner,
-    ):
+    with in_memory(KIWIPETE, 600) as graph, gathering(graph, board, gather, 256) as runner:
         while runner.gather() == 0 or runner.wave.counts[wave_kernel.EARLY]:
             runner.drop()  # what needs no evaluation is counted, until there is no more of it
         before = {k: r for k, (_, r) in records_below(graph, board).items()}
@@ -123,14 +102,14 @@ def test_a_dropped_wave_leaves_no_visit_in_flight_and_no_change(gather: str) -> 
         again = leaves_of(runner, runner.gather())
         runner.drop()
         assert again == first
-        assert len(set(first)) == len(first) > 50
+        assert len(set(first)) == len(first) > 20
         assert {k: r for k, (_, r) in records_below(graph, board).items()} == before
 
 
 @pytest.mark.parametrize("gather", GATHERERS)
 def test_every_leaf_is_unknown_and_counted_once_when_the_wave_is_complete(gather: str) -> None:
     board = chess.Board()
-    with searched(chess.STARTING_FEN, 500) as graph, gathering(graph, board, gather, 256) as runner:
+    with in_memory(chess.STARTING_FEN, 500) as graph, gathering(graph, board, gather, 256) as runner:
         count = runner.gather()
         leaves = leaves_of(runner, count)
         assert len(set(leaves)) == count > 20
@@ -155,28 +134,28 @@ def test_a_transposition_met_twice_in_one_wave_is_one_leaf(gather: str) -> None:
         "e4 e5": {"g1f3": 0.9},
         "Nf3 e5": {"e2e4": 0.9},
     }
-    entries = {after(line).epd(): TableEntry((0.3, 0.4, 0.3), priors) for line, priors in lines.items()}
+    entries = {after_line(line).epd(): TableEntry((0.3, 0.4, 0.3), priors) for line, priors in lines.items()}
     evaluator = TableEvaluator(entries, TableEntry((0.3, 0.4, 0.3), {}))
     with Graph.open(None, evaluator=evaluator) as graph:
         for line in lines:
-            analyze(graph, after(line), Limits(visits=1))
+            analyze(graph, after_line(line), Limits(visits=1))
         if gather != "flow":  # which asks for no more than a share of the root's N, here 1
             collisions = int(graph.arena.counters[arena_kernel.COLLISIONS])
             with gathering(graph, chess.Board(), gather, 16) as runner:
                 leaves = leaves_of(runner, runner.gather())
                 runner.drop()
-            assert leaves.count(after("e4 e5 Nf3").epd()) == 1
+            assert leaves.count(after_line("e4 e5 Nf3").epd()) == 1
             assert len(leaves) == len(set(leaves))
             assert graph.arena.counters[arena_kernel.COLLISIONS] > collisions
         analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=16, gather=gather))
-    assert evaluator.asked.count(after("e4 e5 Nf3").epd()) == 1
+    assert evaluator.asked.count(after_line("e4 e5 Nf3").epd()) == 1
 
 
 @pytest.mark.parametrize("gather", GATHERERS)
 def test_a_terminal_is_backed_up_in_the_gather_and_takes_no_place_in_the_batch(gather: str) -> None:
     board = chess.Board(POSITIONS["mates below"])
     with (
-        searched(POSITIONS["mates below"], 400, "uniform") as graph,
+        in_memory(POSITIONS["mates below"], 400, "uniform") as graph,
         gathering(graph, board, gather, 128, max_wave_share=1.0) as runner,
     ):
         before = read(graph, board)
@@ -193,7 +172,7 @@ def test_a_terminal_is_backed_up_in_the_gather_and_takes_no_place_in_the_batch(g
 def test_a_huge_budget_on_a_few_nodes_ends_at_once(gather: str) -> None:
     for name in ("few nodes", "mate near", "start"):
         board = chess.Board(POSITIONS[name])
-        with searched(POSITIONS[name], 10, "uniform") as graph:
+        with in_memory(POSITIONS[name], 10, "uniform") as graph:
             limit = {"max_collision_visits": 10**9, "max_collision_events": 10**9, "max_wave_share": 1.0}
             with gathering(graph, board, gather, 1 << 16, **limit) as runner:
                 count = runner.gather()
@@ -215,7 +194,7 @@ def test_a_search_that_can_find_nothing_more_ends() -> None:
 # --------------------------------------------------------------------------- classic
 def test_classic_ends_after_its_collision_events() -> None:
     board = chess.Board(KIWIPETE)
-    with searched(KIWIPETE, 50) as graph:
+    with in_memory(KIWIPETE, 50) as graph:
         for events in (1, 5, 32):
             before = int(graph.arena.counters[arena_kernel.COLLISIONS])
             with gathering(graph, board, "classic", 4096, max_collision_events=events) as runner:
@@ -227,7 +206,7 @@ def test_classic_ends_after_its_collision_events() -> None:
 def test_a_collision_counts_for_the_visits_until_the_runner_up_overtakes() -> None:
     """With one multivisit allowed per event, the first collision ends a wave of MaxCollisionVisits 1."""
     board = chess.Board(KIWIPETE)
-    with searched(KIWIPETE, 50) as graph:
+    with in_memory(KIWIPETE, 50) as graph:
         before = int(graph.arena.counters[arena_kernel.COLLISIONS])
         with gathering(graph, board, "classic", 4096, max_collision_visits=1) as runner:
             runner.gather()
@@ -239,7 +218,7 @@ def test_a_collision_counts_for_the_visits_until_the_runner_up_overtakes() -> No
 # --------------------------------------------------------------------------- budget
 def test_budget_takes_one_leaf_a_child_of_a_new_root_and_counts_the_rest_as_collisions() -> None:
     """20 moves of P 1/20 and a budget of 60: three each, one leaf and two collisions."""
-    with searched(chess.STARTING_FEN, 1, "uniform") as graph:
+    with in_memory(chess.STARTING_FEN, 1, "uniform") as graph:
         with gathering(graph, chess.Board(), "budget", 60, max_collision_visits=40) as runner:
             assert runner.gather() == 20
             assert runner.wave.counts[wave_kernel.COLLISIONS_LEFT] == 0  # 2 * 20 of 40 in the first round
@@ -268,7 +247,7 @@ def unknown_children(graph: Graph, root: chess.Board) -> set[str]:
 @pytest.mark.parametrize("visits", [1, 21, 60])
 def test_exclude_ends_when_everything_below_the_root_is_in_flight(visits: int) -> None:
     with (
-        searched(chess.STARTING_FEN, visits, "uniform") as graph,
+        in_memory(chess.STARTING_FEN, visits, "uniform") as graph,
         gathering(graph, chess.Board(), "exclude", 4096) as runner,
     ):
         leaves = leaves_of(runner, runner.gather())
@@ -280,7 +259,7 @@ def test_exclude_ends_when_everything_below_the_root_is_in_flight(visits: int) -
 
 def test_exclude_fills_a_batch_that_the_graph_has_leaves_for() -> None:
     with (
-        searched(chess.STARTING_FEN, 2000, "uniform") as graph,
+        in_memory(chess.STARTING_FEN, 2000, "uniform") as graph,
         gathering(graph, chess.Board(), "exclude", 8192) as runner,
     ):
         count = runner.gather()
@@ -293,7 +272,7 @@ def test_exclude_fills_a_batch_that_the_graph_has_leaves_for() -> None:
 @pytest.mark.parametrize("share", [0.05, 0.25, 1.0])
 def test_flow_gives_every_node_a_share_of_its_own_visits_at_most(share: float) -> None:
     with (
-        searched(chess.STARTING_FEN, 2000, "uniform") as graph,
+        in_memory(chess.STARTING_FEN, 2000, "uniform") as graph,
         gathering(graph, chess.Board(), "flow", 4096, max_wave_share=share) as runner,
     ):
         assert runner.gather() > 16
@@ -327,10 +306,7 @@ def test_flow_splits_the_visits_of_a_young_root_as_if_they_came_one_by_one() -> 
     taken = [0] * len(node.n)
     for _ in range(16):
         taken[best_edge(node, taken, params)] += 1
-    with (
-        searched(KIWIPETE, 40) as graph,
-        gathering(graph, board, "flow", 16, max_wave_share=1.0) as runner,
-    ):
+    with in_memory(KIWIPETE, 40) as graph, gathering(graph, board, "flow", 16, max_wave_share=1.0) as runner:
         runner.gather()
         entries = runner.wave.entries.reshape(-1, wave_kernel.ENTRY_WORDS).astype(np.int64)
         entries = entries[: int(runner.wave.counts[wave_kernel.ENTRIES])]

@@ -13,10 +13,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import InvalidParameterError
-from graphsearch.evaluators.combined import CombinedEvaluator
-from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import OUTSIDE_BATCH, Evaluation, PositionBatch
-from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
 from graphsearch.search.job import BatchLimit
@@ -151,11 +148,6 @@ def test_an_evaluator_outside_the_kernels_gets_as_many_as_it_wants() -> None:
     with Graph.open(None, evaluator=evaluator) as graph:
         analyze(graph, chess.Board(), Limits(visits=1000))
     assert max(evaluator.sizes) == 4
-
-
-def test_evaluators_of_several_parts_want_what_their_parts_want() -> None:
-    assert create("builtin").batch_size == 1
-    assert CombinedEvaluator(UniformEvaluator(), HashEvaluator()).batch_size == OUTSIDE_BATCH
 
 
 def test_a_file_goes_on_with_another_batch_without_a_word(tmp_path: Path) -> None:

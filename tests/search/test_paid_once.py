@@ -32,15 +32,9 @@ from ..graph.sweeps.test_reevaluate import assert_same
 from ..graph.sweeps.test_refresh import records_of
 from ..support.counting import CountingEvaluator
 from ..support.graphs import ENDGAME, searched
+from ..support.positions import after_line
 
 KILLS = 40 if os.environ.get("GRAPHSEARCH_FULL") else 4
-
-
-def moved(*sans: str) -> chess.Board:
-    board = chess.Board()
-    for san in sans:
-        board.push_san(san)
-    return board
 
 
 def assert_paid_once(evaluator: CountingEvaluator) -> None:
@@ -54,7 +48,7 @@ def assert_paid_once(evaluator: CountingEvaluator) -> None:
 
 def test_roots_that_transpose_share_what_was_paid(tmp_path: Path) -> None:
     evaluator, params = CountingEvaluator(), SearchParams(minibatch_size=8)
-    roots = [moved("e4", "e5", "Nf3"), moved("Nf3", "e5", "e4"), moved(), moved("Nf3"), moved("e4", "e5")]
+    roots = [*map(after_line, ("e4 e5 Nf3", "Nf3 e5 e4", "", "Nf3", "e4 e5"))]
     for root in roots:
         with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
             analyze(graph, root, Limits(visits=150), params)
@@ -142,17 +136,17 @@ class Slow(CountingEvaluator):
         time.sleep(0.01)
         return super().evaluate(batch)
 
-def do(work, path, log):
+def do(work, path, log, visits=3000):
     if work == "search":
         with Graph.open(path, evaluator=Slow(log=log)) as graph:
-            analyze(graph, chess.Board(), Limits(visits=3000), PARAMS)
+            analyze(graph, chess.Board(), Limits(visits=visits), PARAMS)
     elif work == "reevaluate":
         reevaluate(path, Slow("other", log=log))
     else:
         second_opinion(path, Slow("other", log=log))
 
 for work in ("search", "second", "reevaluate"):  # compiles, before any fork
-    do(work, sys.argv[1], None)
+    do(work, sys.argv[1], None, visits=50)
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -240,13 +234,11 @@ def test_a_reevaluation_killed_again_and_again_ends_like_one_that_was_not(
     assert verify(path).problems == []
 
 
-def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(tmp_path: Path) -> None:
     from graphsearch.store import merging
 
     path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "", "e4", "d4 d5", visits=300)
-    for _ in range(5):
+    for _ in range(3):
         with Store.open(path, sizes=Sizes(step_blocks=1)) as store:
             batch = next(store.scan())
             store.append(batch.part(0, 30), fresh=0)

@@ -34,7 +34,7 @@ SLICES: list[dict[str, Any]] = [  # limits of the sessions, again and again
     {"seconds": 0.002},  # a thousand visits of the fastest evaluator
     {"evaluations": 1},
 ]
-VISITS = {1: 100, 16: 300, 256: 1500}  # of a test's search, by batch: enough for some full waves
+VISITS = {1: 100, 16: 300, 64: 700}  # of a test's search, by batch: enough for some full waves
 Records = dict[int, Any]
 
 

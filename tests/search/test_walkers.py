@@ -11,7 +11,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import CapacityError, StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.factory import create
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.guards_kernel import FIRST_ROW
@@ -66,10 +66,8 @@ def check(graph: Graph, board: chess.Board, teams: list[Walkers]) -> None:
     ("fen", "threads", "name"),
     [
         (chess.STARTING_FEN, 17, "builtin"),
-        (KIWIPETE, 2, "builtin"),
         (KIWIPETE, 5, "uniform"),
         (ENDGAME, 5, "uniform"),
-        (ENDGAME, 17, "builtin"),
         (MATES, 2, "builtin"),
     ],
 )
@@ -106,7 +104,7 @@ def test_a_position_is_evaluated_once(teams: list[Walkers]) -> None:
 
 def test_records_are_read_and_evicted_between_visits(teams: list[Walkers], tmp_path: Path) -> None:
     path, visits, most = tmp_path / "a.graph", 0, 4_000
-    for part in range(3):
+    for part in range(2):
         with Graph.open(path, evaluator=threaded(5, "uniform"), ram_bytes=700_000) as graph:
             result = analyze(graph, BOARD, Limits(visits=most))
             visits += most
@@ -130,20 +128,19 @@ def test_full_memory_ends_the_search(teams: list[Walkers]) -> None:
         graph.evaluator.close()
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("broken")])
 def test_a_thread_that_fails_leaves_sound_records(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, teams: list[Walkers], error: BaseException
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, teams: list[Walkers]
 ) -> None:
     plain, calls = waves_kernel.run_lone, itertools.count()
 
     def run(*arguments: Any) -> int:
         if next(calls) == 30:
-            raise error
+            raise KeyboardInterrupt
         return plain(*arguments)
 
     with Graph.open(tmp_path / "a.graph", evaluator=threaded(3)) as graph:
         monkeypatch.setattr(waves_kernel, "run_lone", run)
-        with pytest.raises(type(error)):
+        with pytest.raises(KeyboardInterrupt):
             analyze(graph, BOARD, Limits(visits=20_000))
         assert 0 < read(graph, BOARD).visits < 20_000
         assert analyze(graph, BOARD, Limits(visits=300)).new_visits == 300
@@ -151,7 +148,7 @@ def test_a_thread_that_fails_leaves_sound_records(
         graph.evaluator.close()
 
 
-@pytest.mark.parametrize("error", [StoreError("gone"), CapacityError("full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [StoreError("gone"), KeyboardInterrupt()])
 def test_visits_that_wait_are_dropped_if_their_records_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, teams: list[Walkers], error: BaseException
 ) -> None:
@@ -205,11 +202,10 @@ def test_a_process_with_one_core_walks_alone(monkeypatch: pytest.MonkeyPatch) ->
             assert loop._threads_of(graph, Limits(visits=20_000)) == 1
 
 
-@pytest.mark.parametrize(("threads", "said"), [("0", "at least 1, not 0"), ("9999", "from 0 to 1024")])
-def test_a_senseless_number_of_threads_is_one_line(cli: Cli, threads: str, said: str) -> None:
-    found = cli("analyze", "startpos", "--threads", threads, "--visits", "10")
-    assert found.code == 2
-    assert said in found.err.splitlines()[0]
+def test_a_senseless_number_of_threads_is_one_line(cli: Cli) -> None:
+    for threads, said in ((0, "at least 1, not 0"), (9999, "from 0 to 1024")):
+        found = cli("analyze", "startpos", "--threads", threads, "--visits", "10").ends(2)
+        assert said in found.err.splitlines()[0]
 
 
 def test_waves_of_larger_batches_do_not_walk(teams: list[Walkers]) -> None:

@@ -97,7 +97,6 @@ def test_random_bytes_decode_alike_or_not_at_all(data: bytes) -> None:
     opened(with_checksum(CHUNK.blocks[0][: layout.HEADER] + data))
 
 
-@settings(max_examples=120)
 @given(st.data())
 def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
     plain = bytearray(data.draw(st.sampled_from((*PLAIN, SMALL))))
@@ -110,7 +109,6 @@ def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
     outcome(bytes(plain[: len(plain) - cut]) + bytes(data.draw(st.sampled_from((0, 0, 0, 1)))))
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_changed_bits_of_stored_blocks_decode_alike_or_not_at_all(data: st.DataObject) -> None:
     block = bytearray(CHUNK.blocks[data.draw(st.integers(0, 1))][: -layout.CHECKSUM])

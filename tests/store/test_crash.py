@@ -189,36 +189,16 @@ backup(sys.argv[1], sys.argv[2], force=True, progress=lambda done, total: os.wri
 """
 
 
-@pytest.mark.parametrize("pages", [1, 5])
-def test_a_killed_backup_leaves_the_old_copy(tmp_path: Path, pages: int) -> None:
+def test_a_killed_backup_leaves_the_old_copy(tmp_path: Path) -> None:
     path = filled(tmp_path / "test.graph", RECORDS, runs=4)
     copy = filled(tmp_path / "copy.graph", RECORDS[:7])
     with subprocess.Popen(
         [sys.executable, "-c", BACKUP, str(path), str(copy)], stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
-        process.stdout.read(pages)
+        process.stdout.read(5)
         process.kill()
     assert verify(copy).problems == []
     with Store.open(copy, read_only=True) as store:
         assert len(contents(store)) in (7, 400), "the old one, or the new one if the kill came late"
-    assert verify(path).problems == []
-
-
-@pytest.mark.parametrize("step", range(4))
-def test_a_creation_that_was_cut_short_can_be_repeated(tmp_path: Path, step: int) -> None:
-    import sqlite3
-
-    from graphsearch.store.format import create_tables
-
-    path = tmp_path / "test.graph"
-    if step:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("PRAGMA page_size = 16384")
-        if step > 1:
-            create_tables(connection)
-        if step > 2:
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.close()
-    filled(path, random_records(1, 5))
     assert verify(path).problems == []

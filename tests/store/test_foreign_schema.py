@@ -47,11 +47,7 @@ def full_text(table: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("made", "table"),
-    [
-        *product([endless_view], ("store_info", "run", "segment", "block", "game")),
-        *product([full_text], ("store_info", "game")),
-    ],
+    ("made", "table"), [*product([endless_view], ("store_info", "segment", "game")), (full_text, "game")]
 )
 def test_what_is_no_table_is_never_read(
     cli: Cli, small_graph: Path, tmp_path: Path, table: str, made: Callable[[str], str]

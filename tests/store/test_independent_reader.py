@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -52,17 +51,6 @@ def test_a_reader_from_the_schema_reads_the_golden_file(tmp_path: Path) -> None:
         check_equal(record, by_words[record.words])
 
 
-def test_its_records_have_the_digest_of_the_golden_file(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
-    lines = []
-    for one in reader.read_records(path).values():
-        edges = [(e.n, e.r, e.q.hex(), e.draws) for e in one.edges]
-        numbers = [one.v.hex(), one.draws, one.evaluator, one.flags, one.codes.hex(), one.run]
-        lines.append(json.dumps([list(one.words), numbers, edges]))
-    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
-    assert digest == json.loads(GOLDEN.with_suffix(".json").read_text())["sha256"]
-
-
 def test_it_reads_the_entries_of_the_golden_file(tmp_path: Path) -> None:
     path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
     keys, words = json.loads(GOLDEN.with_suffix(".json").read_text())["entries"]["words"]
@@ -73,8 +61,6 @@ def test_it_reads_the_entries_of_the_golden_file(tmp_path: Path) -> None:
 
 
 FENS = (
-    chess.STARTING_FEN,
-    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
     "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 74 90",  # children of several clocks
     "bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9",
     "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
@@ -86,7 +72,7 @@ def test_it_reads_what_a_search_has_just_written(fen: str, tmp_path: Path) -> No
     path = tmp_path / "a.graph"
     board = chess.Board(fen, chess960=True) if "HF" in fen else chess.Board(fen)
     with Graph.open(path, evaluator="uniform") as graph:
-        analyze(graph, board, Limits(visits=400))
+        analyze(graph, board, Limits(visits=200))
     found = {record.words: record for record in reader.read_records(path).values()}
     own = own_records(path)
     assert len(own) == len(found)

@@ -66,7 +66,6 @@ def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) ->
     "spoil",
     [
         "DELETE FROM sqlite_sequence",
-        "UPDATE sqlite_sequence SET seq = 0",
         "UPDATE sqlite_sequence SET seq = 'x'",
         "UPDATE sqlite_sequence SET name = '1' WHERE name = 'chunk'",
     ],
@@ -87,7 +86,7 @@ def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
         assert contents(reader) == NEWEST
 
 
-@pytest.mark.parametrize("stop", [1, 2, 5, 9])
+@pytest.mark.parametrize("stop", [1, 5])
 def test_compacting_may_stop_at_any_step(path: Path, stop: int) -> None:
     calls = iter(range(1, 100))
 
@@ -127,7 +126,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
     assert verify(path).problems == []
 
 
-@pytest.mark.parametrize("stop", [1, 4, 9, 12])
+@pytest.mark.parametrize("stop", [1, 9])
 def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
     calls = iter(range(1, 100))
 
@@ -150,23 +149,6 @@ def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
 def test_pruning_below_one_visit_is_refused(path: Path) -> None:
     with pytest.raises(InvalidParameterError, match="at least 1"):
         prune(path, 0)
-
-
-def test_a_pruned_graph_is_searched_on(small_graph: Path) -> None:
-    import chess
-
-    from graphsearch import Graph, Limits, SearchParams, analyze
-
-    report = prune(small_graph, 3)
-    assert report.nodes_after < report.nodes_before / 2
-    with Graph.open(small_graph) as graph:
-        before = graph.read(chess.Board())
-        assert before is not None
-        analyze(graph, chess.Board(), Limits(visits=400), SearchParams())
-        after = graph.read(chess.Board())
-        assert after is not None
-        assert after.visits >= before.visits + 400
-    assert verify(small_graph).problems == []
 
 
 # -------------------------------------------------------------- backup
@@ -275,28 +257,4 @@ def test_an_empty_graph_is_copied_and_compacted(tmp_path: Path) -> None:
     assert backup(path, tmp_path / "copy.graph").nodes == 0
     assert compact(path).nodes == 0
     assert prune(path, 5).nodes_after == 0
-    assert verify(path).problems == []
-
-
-def test_a_clock_that_jumps_back_harms_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.store.info import info
-    from graphsearch.store.tables import provenance
-    from graphsearch.store.upkeep.forecast import forecast
-
-    times = (f"{year}-01-01T00:00:00+00:00" for year in range(2030, 2000, -1))
-    monkeypatch.setattr(provenance, "now", lambda: next(times))
-    with Store.open(path) as store:
-        for k in range(3):
-            run = store.begin_run(chess.STARTING_FEN, {}, {})
-            store.append(batch_of([changed(RECORDS[0], random.Random(k))]), fresh=0)
-            store.record_root("0" * 16, chess.STARTING_FEN, k)
-            store.finish_run(run, 10, 10)
-        assert [run.id for run in store.runs()] == [1, 2, 3], "searches are listed as they came"
-        assert store.roots()[0].visits == 2
-        assert contents(store)[identity(RECORDS[0])] == changed(RECORDS[0], random.Random(2))
-    assert info(path).nodes == 600
-    assert forecast(path).file.nodes_per_s is None
-    compact(path)
-    with Store.open(path) as store:
-        assert contents(store)[identity(RECORDS[0])] == changed(RECORDS[0], random.Random(2))
     assert verify(path).problems == []

@@ -114,7 +114,7 @@ def read_all(path: Path, *, read_only: bool) -> None:
         contents(store)
 
 
-@pytest.mark.parametrize("size", [1, 50, 100, 4000, 16384, 40000])
+@pytest.mark.parametrize("size", [1, 100, 4000, 40000])
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_truncated_file_fails_in_one_line(path: Path, size: int, read_only: bool) -> None:
     filled(path, RECORDS)

@@ -65,10 +65,7 @@ def test_a_binding_that_is_rolled_back_is_none(path: Path) -> None:
 
 
 def test_a_file_is_bound_to_no_evaluator_that_it_does_not_list(path: Path) -> None:
-    with (
-        Store.open(path) as store,
-        pytest.raises(StoreError, match=r"a.graph: .* no evaluator 2"),
-    ):
+    with Store.open(path) as store, pytest.raises(StoreError, match=r"a.graph: .* no evaluator 2"):
         store.bind_evaluator(2)
 
 
@@ -153,11 +150,7 @@ def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
         ),
         (EvaluatorIdentity("a", "", {"x": 1}), EvaluatorIdentity("a"), "x 1 there, not set here"),
         (EvaluatorIdentity("a", "", {"x": ""}), EvaluatorIdentity("a"), "x none there, not set here"),
-        (
-            EvaluatorIdentity("a", "", {"x": "1"}),
-            EvaluatorIdentity("a", "", {"x": 1}),
-            'x "1" there, 1 here',
-        ),
+        (EvaluatorIdentity("a", "", {"x": "1"}), EvaluatorIdentity("a", "", {"x": 1}), 'x "1" there, 1 here'),
         (
             EvaluatorIdentity("a", "", {"x": "one\ntwo"}, "m"),
             EvaluatorIdentity("a", "", {"x": "one"}, ""),

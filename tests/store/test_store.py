@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -252,21 +250,6 @@ def test_a_flush_is_all_or_nothing(path: Path) -> None:
         assert len(contents(store)) == store.node_count == 300
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(path: Path) -> None:
-    with new_store(path) as store:
-        store.append(batch_of(RECORDS[:100]), fresh=100)
-        pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
-        store.connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreError, match="full") as caught, store.transaction():
-            store.append(batch_of(RECORDS[100:]), fresh=200)
-        assert str(path) in str(caught.value)
-        assert "\n" not in str(caught.value)
-        assert len(contents(store)) == store.node_count == 100
-        store.connection.execute("PRAGMA max_page_count = 100000")
-        store.append(batch_of(RECORDS[100:]), fresh=200)
-        assert len(contents(store)) == 300
-
-
 def test_a_refused_record_leaves_the_store_usable(path: Path) -> None:
     with new_store(path) as store:
         bad = batch_of(RECORDS[:40])
@@ -448,26 +431,6 @@ def test_a_position_that_cannot_be_searched_cannot_be_read(path: Path) -> None:
     filled(path, RECORDS[:3])
     with Store.open(path) as store, pytest.raises(ValueError, match="illegal position"):
         store.read(chess.Board(None))
-
-
-WITHOUT_NUMBA = """
-import sys
-sys.modules["numba"] = None
-import chess
-from graphsearch.store.info import info
-from graphsearch.store.store import Store
-with Store.open(sys.argv[1], read_only=True) as store:
-    assert store.read(chess.Board(sys.argv[2])) is not None
-info(sys.argv[1])
-"""
-
-
-def test_reading_one_record_needs_no_numba(path: Path) -> None:
-    record = RECORDS[0]
-    filled(path, RECORDS)
-    command = [sys.executable, "-c", WITHOUT_NUMBA, str(path), unpack(record.words).fen()]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_tidying_drops_old_versions_and_shrinks_the_file(tmp_path: Path) -> None:

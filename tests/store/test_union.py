@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.position.board import clock_of_words
@@ -188,7 +188,6 @@ def one(old: NodeRecord, new: NodeRecord) -> NodeRecord:
     return found[0] if found else old
 
 
-@settings(max_examples=100)
 @given(versions())
 def test_the_kernel_unites_two_versions_by_the_rules(pair: list[NodeRecord]) -> None:
     old, new = pair
@@ -200,7 +199,6 @@ def test_the_kernel_unites_two_versions_by_the_rules(pair: list[NodeRecord]) -> 
     assert problems(expected) == []
 
 
-@settings(max_examples=100)
 @given(versions(3))
 def test_no_visit_is_lost_and_what_is_done_twice_changes_nothing(three: list[NodeRecord]) -> None:
     old, new, third = three
@@ -220,7 +218,6 @@ def test_no_visit_is_lost_and_what_is_done_twice_changes_nothing(three: list[Nod
     assert again == one(both, third)
 
 
-@settings(max_examples=100)
 @given(versions(3))
 def test_the_order_of_the_files_decides_only_values_that_nothing_else_decides(
     three: list[NodeRecord],

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import random
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
 from threading import Barrier
 
 import numpy as np
@@ -20,10 +15,10 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 from numpy.typing import NDArray
 
 from graphsearch.base.errors import CorruptRecordError
+from graphsearch.jit.compiler import kernel
 from graphsearch.jit.libzstd import libzstd
 from graphsearch.jit.pointers import ptr
 from graphsearch.jit.types import uint64
@@ -164,7 +159,7 @@ def test_bulk_and_single_sealing_agree() -> None:
 
 
 def test_checksums_are_those_of_zlib() -> None:
-    @njit  # type: ignore[untyped-decorator]
+    @kernel
     def crc(data: NDArray[np.uint8], begin: int, end: int, table: NDArray[np.uint32]) -> uint64:
         return packing_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))
 
@@ -172,7 +167,7 @@ def test_checksums_are_those_of_zlib() -> None:
     data = np.frombuffer(bytearray(random.Random(2).randbytes(100)), np.uint8)
     for begin in (0, 1, 7):
         for end in (begin, begin + 1, begin + 8, begin + 23, 90):
-            assert crc(data, begin, end, table) == zlib.crc32(data[begin:end].tobytes())
+            assert int(crc(data, begin, end, table)) == zlib.crc32(data[begin:end].tobytes())
 
 
 # ------------------------------------------------------------------ dictionaries
@@ -208,7 +203,7 @@ def test_with_a_damaged_dictionary_both_ways_agree(data: st.DataObject) -> None:
 # ------------------------------------------------------------------ damaged blocks
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st.DataObject) -> None:
     dictionary, blocks, plain = CHUNK
@@ -221,7 +216,7 @@ def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st
     assert bool(found[1]) != bool(wrong)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_damaged_frames_are_what_the_package_says(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(texts()))
@@ -246,7 +241,6 @@ def written(blocks: list[bytes]) -> bytes:
     return out[:end].tobytes()
 
 
-@settings(max_examples=90)
 @given(st.binary(max_size=300), st.integers(0, (1 << 32) - 1))
 def test_any_bytes_are_unpacked_or_refused_within_their_room(data: bytes, header: int) -> None:
     written([with_checksum(header.to_bytes(4, "little") + data)])
@@ -255,7 +249,7 @@ def test_any_bytes_are_unpacked_or_refused_within_their_room(data: bytes, header
         agreed(b"", [block])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.binary(max_size=300), st.integers(0, MOST))
 def test_any_frame_is_expanded_or_refused_within_its_room(frame: bytes, codes: int) -> None:
     for block in (
@@ -318,7 +312,7 @@ def test_what_stands_behind_a_frame_is_never_content(behind: bytes) -> None:
     assert found[0][header.parts()[1] :] == b"columns" or wrong
 
 
-# ------------------------------------------------------------------ threads and the cache
+# ------------------------------------------------------------------ threads
 
 
 def test_threads_unpack_at_once_each_with_its_own_context() -> None:
@@ -340,39 +334,3 @@ def test_threads_unpack_at_once_each_with_its_own_context() -> None:
     assert [damage for _, damage in results] == [0] * threads
     if libzstd():
         assert len({context for context, _ in results}) == threads
-
-
-UNPACK = """
-import hashlib, sys
-import numpy as np
-from graphsearch.jit.compiler import JIT_OFF
-from graphsearch.store.codec import bulk
-from graphsearch.store.codec.unpacking import Unpacker
-blocks = [bytes.fromhex(line) for line in sys.stdin]
-dictionary = blocks.pop()
-unpacker = Unpacker()
-data, ends = bulk.joined(blocks)
-slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
-plain, sizes = unpacker.unpack(data, ends, slots, lambda _: dictionary, lambda i, what: sys.exit(what))
-print(hashlib.sha256(plain[: sizes.sum()].tobytes()).hexdigest())
-print("plain" if JIT_OFF else int("numba" not in sys.modules))
-"""
-
-
-def test_a_cold_cache_a_warm_one_and_plain_python_unpack_the_same(tmp_path: Path) -> None:
-    dictionary, blocks, plain = CHUNK
-    expected = hashlib.sha256(b"".join(plain)).hexdigest()
-    lines = "\n".join(block.hex() for block in [*blocks, dictionary])
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", UNPACK],
-            input=lines,
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"GRAPHSEARCH_CACHE_DIR": str(tmp_path)} | environment,
-            timeout=300,
-        ).stdout.split()
-        for environment in ({}, {}, {"NUMBA_DISABLE_JIT": "1"})
-    ]
-    assert found == [[expected, "0"], [expected, "1"], [expected, "plain"]]

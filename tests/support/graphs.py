@@ -13,6 +13,7 @@ import chess
 import numpy as np
 
 from graphsearch import Limits, SearchParams, analyze
+from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.graph.arena import Arena
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.heap_kernel import find_position
@@ -70,6 +71,13 @@ def _search(path: Path, fen: str, lines: tuple[str, ...], visits: int) -> None:
             for san in line.split():
                 board.push_san(san)
             analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=8))
+
+
+def in_memory(fen: str, visits: int, evaluator: str | Evaluator | None = None) -> Graph:
+    """Returns a graph without a file, searched visit by visit, by `hash` unless another is given."""
+    graph = Graph.open(None, evaluator=evaluator or HashEvaluator())
+    analyze(graph, chess.Board(fen), Limits(visits=visits), SearchParams(minibatch_size=1))
+    return graph
 
 
 def read(graph: Graph, board: chess.Board) -> NodeRecord:

@@ -12,17 +12,7 @@ from numpy.typing import NDArray
 
 from tools.lc0_format import data, layer, net, number, rounded, word
 
-__all__ = [
-    "Tiny",
-    "convolved",
-    "data",
-    "net",
-    "number",
-    "policy_cell",
-    "policy_texts",
-    "softmax",
-    "word",
-]
+__all__ = ["Tiny", "convolved", "data", "net", "number", "policy_cell", "policy_texts", "softmax", "word"]
 
 Floats = NDArray[np.float64]
 

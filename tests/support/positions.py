@@ -92,6 +92,14 @@ def random_games(seed: int, count: int, plies: int) -> list[chess.Board]:
     return found
 
 
+def after_line(line: str) -> chess.Board:
+    """Returns the position after moves as people write them, with the game."""
+    board = chess.Board()
+    for san in line.split():
+        board.push_san(san)
+    return board
+
+
 def played(fen: str, moves: list[str]) -> chess.Board:
     """Returns the position after moves in UCI, with the game."""
     board = chess.Board(fen)

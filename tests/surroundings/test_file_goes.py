@@ -113,14 +113,6 @@ def test_other_work_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch:
     assert outcome.err.startswith(f"graphsearch: {small_graph} was moved or deleted while it was open")
 
 
-def test_a_reader_goes_on_with_the_file_that_it_opened(small_graph: Path) -> None:
-    with Store.open(small_graph, read_only=True) as store:
-        nodes = store.node_count
-        small_graph.unlink()
-        assert store.node_count == nodes
-        assert store.read(chess.Board()) is not None
-
-
 def test_a_graph_that_is_closed_later_saves_elsewhere_too(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     graph = Graph.open(path)

@@ -97,7 +97,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
     subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_disk_that_fills_at_any_point_costs_nothing_that_was_saved(
     cli: Cli, small_disk: Callable[[int], Path], seed: int
 ) -> None:

@@ -154,6 +154,14 @@ def test_a_file_of_another_evaluator_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_file_that_another_program_writes_is_left_alone_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path), Played({"GraphFile": str(path)}) as game:
+        lines = game.ask("isready", until="readyok")
+        assert any("ERROR" in line and "memory only" in line for line in lines)
+        assert is_legal(START, game.ask("go nodes 20", until="bestmove"))
+
+
 def test_a_cluster_is_refused_in_one_line_with_the_remedy_and_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "a.cluster"
     new_cluster(folder, shards=2, identity=UniformEvaluator.identity)
@@ -294,7 +302,7 @@ JUNK = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_junk_ends_the_engine_and_every_go_has_its_answer(seed: int) -> None:
     dice = random.Random(seed)
     with Played() as game:
@@ -332,7 +340,7 @@ def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch
         game.ready()
         with monkeypatch.context() as broken:
             broken.setattr(Store, "append_parts", full)
-            assert is_legal(START, game.ask("go movetime 1500", until="bestmove"))
+            assert is_legal(START, game.ask("go movetime 300", until="bestmove"))
             game.console.until("info string ERROR: the disk is full")
             assert is_legal(START, game.ask("go nodes 1", until="bestmove"))
         visits = field_of(game.ask("go nodes 1", until="bestmove")[-2], "nodes")
@@ -344,7 +352,7 @@ def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("overlap", ["0", "1"])
 def test_go_nodes_again_and_again_is_one_search(tmp_path: Path, overlap: str) -> None:
     path, options = tmp_path / "a.graph", {"MinibatchSize": "16", "Overlap": overlap}
-    for session in ((1, 50, 51, 300), (301, 500)):
+    for session in ((1, 50, 51, 150), (151, 250)):
         with Played(options | {"GraphFile": str(path)}, make=lambda settings: HashEvaluator()) as game:
             for nodes in session:
                 game.ready().ask(f"go nodes {nodes}", until="bestmove")
@@ -356,8 +364,8 @@ def test_go_nodes_again_and_again_is_one_search(tmp_path: Path, overlap: str) ->
         assert numbers_below(graph, START) == parts
 
 
-@pytest.mark.parametrize("count", [40])
-def test_every_go_of_a_hasty_gui_gets_one_answer(count: int) -> None:
+def test_every_go_of_a_hasty_gui_gets_one_answer() -> None:
+    count = 20
     with Played({"MultiPV": "500", "VerboseMoveStats": "true", "LogLiveStats": "true"}) as game:
         game.ready()
         moves: list[str] = []

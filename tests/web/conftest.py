@@ -41,11 +41,18 @@ class Answer:
         return str(self.json["error"])
 
 
+@dataclass(frozen=True)
+class Address:
+    """What stands for a server of another process."""
+
+    address: str
+
+
 @dataclass
 class Client:
     """One who speaks to a server, with the cookie if it came in by the printed address."""
 
-    server: Server
+    server: Any  # a Server or an Address
     cookie: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     end: Callable[[], None] = lambda: None

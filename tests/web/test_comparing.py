@@ -45,14 +45,6 @@ def test_files_of_the_folder_are_compared_and_no_others(client: Client, small_gr
         assert client.post("merge", other=name).status == 400
 
 
-def test_only_a_comparison_that_is_done_has_found_something(client: Client) -> None:
-    number = client.post("export", form="csv").json["number"]
-    done(client, number)
-    assert "compared nothing" in client.get("compared", number=number).error
-    assert client.get("compared", number=99).status == 400
-    assert "one of" in client.post("compare", other="x.graph", what="nothing").error
-
-
 def test_another_file_is_merged_as_a_task(client: Client, small_graph: Path) -> None:
     other = shutil.copy(small_graph, small_graph.with_name("other.graph"))
     with Store.open(other) as store:
@@ -67,6 +59,9 @@ def test_another_file_is_merged_as_a_task(client: Client, small_graph: Path) -> 
     with Store.open(small_graph, read_only=True) as store:
         assert len(store.runs()) == runs + 1
     assert Path(other).read_bytes() == before
+    assert "compared nothing" in client.get("compared", number=job["number"]).error
+    assert client.get("compared", number=99).status == 400
+    assert "one of" in client.post("compare", other="x.graph", what="nothing").error
 
 
 def test_the_page_compares_in_the_queue_and_shows_what_changed(

@@ -120,18 +120,6 @@ def test_a_running_search_answers_from_its_memory(client: Client, small_graph: P
     assert client.get("position", **line).json["node"]["visits"] == node.visits
 
 
-def test_moves_that_are_left_out_get_no_visits(client: Client) -> None:
-    moves = [move.uci() for move in chess.Board().legal_moves if move.uci() != "e2e4"]
-    before = client.get("position").json["node"]["moves"]
-    client.post("follow", roots=[{"searchmoves": " ".join(moves)}], threads=1)
-    until(lambda: root_visits(client) > FEWER_VISITS, "visits")
-    after = client.get("position").json["node"]["moves"]
-    counts = [{move["move"]: move["n"] for move in found} for found in (before, after)]
-    assert counts[1]["e2e4"] == counts[0]["e2e4"]
-    assert counts[1]["d2d4"] > counts[0]["d2d4"]
-    stopped(client)
-
-
 def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, small_graph: Path) -> None:
     for line in ("e2e4", "a2a4 h7h5"):
         client.post("follow", roots=[{"line": line}], threads=1)
@@ -153,6 +141,7 @@ def test_a_cluster_and_a_wrong_root_are_refused(client: Client, cluster_client: 
 # ------------------------------------------------------------ the page
 def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Page) -> None:
     client = page.client
+    page.search_with_one_thread()
     page.click("#follow")
     until(lambda: searched(client, "the start position") > FEWER_VISITS, "the start")
     page.drag("e2", "e4")
@@ -170,40 +159,47 @@ def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Pag
     assert page.errors() == []
 
 
-def test_a_move_is_excluded_and_taken_again_from_its_row(page: Page) -> None:
+def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(page: Page) -> None:
+    page.search_with_one_thread()
     page.wait("return document.querySelector('.moves .act') !== null", "the moves")
     first = page.text(".moves tbody tr .move")
     page.click(".moves .act")
     assert page.run("return document.activeElement.getAttribute('role')") == "menuitem"
+    page.click("#row-menu button:nth-child(3)")
+    page.wait("return document.querySelector('.limit') !== null", "the note")
+    assert page.text(".limit").startswith(f"The search takes only {first}.")
+    page.click(".limit button")
+    page.wait("return document.querySelector('.limit') === null", "all moves")
+    page.click(".moves .act")
     page.click("#row-menu button:nth-child(2)")
     page.wait("return document.querySelector('.limit') !== null", "the note")
     assert page.text(".limit").startswith(f"The search leaves out {first}.")
+    before = counts_at_start(page.client)
     page.click("#start")
     until(lambda: root_visits(page.client) > FEWER_VISITS, "the search")
     task: Any = page.client.server.served.queue._running[False].task
     assert len(task.searchmoves) == 19
+    grown = {move for move, n in counts_at_start(page.client).items() if n > before[move]}
+    assert grown
+    assert chess.Board().parse_san(first).uci() not in grown
     page.wait("return !document.querySelector('#stop').hidden", "the news of it")
     page.click(".limit button")  # the search goes on with all moves
     until(lambda: "follow" in running(page.client)["title"] and root_visits(page.client), "all moves")
     assert page.run("return document.querySelectorAll('.left-out').length") == 0
-    assert page.errors() == []
-
-
-def test_search_here_and_only_this_move(page: Page) -> None:
-    page.wait("return document.querySelector('.moves .act') !== null", "the moves")
-    san = page.text(".moves tbody tr .move")
-    page.click(".moves .act")
-    page.click("#row-menu button:nth-child(3)")
-    page.wait("return document.querySelector('.limit') !== null", "the note")
-    assert page.text(".limit").startswith(f"The search takes only {san}.")
     page.click(".moves .act")
     page.click("#row-menu button:nth-child(1)")
-    until(lambda: searched(page.client, f"1. {san}"), "the search behind the move")
-    assert page.line() == san
+    page.wait(f"return {LINE} === 1", "the move")
+    until(lambda: searched(page.client, f"1. {page.line()}"), "the search behind the move")
     assert page.errors() == []
+
+
+def counts_at_start(client: Client) -> dict[str, int]:
+    """Returns the visits of every move of the start position."""
+    return {move["move"]: move["n"] for move in client.get("position").json["node"]["moves"]}
 
 
 def test_the_watch_list_is_searched_in_turn_with_the_board(page: Page) -> None:
+    page.search_with_one_thread()
     page.view("search")
     page.click("#watch-here")
     page.drag("d2", "d4")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
 from .conftest import Client, until
-from .test_page import PIECES, Page
+from .test_page import Page
 
 LINE = "e4,e5,Nf3,Nc6,Bb5,a6,Ba4,Nf6,O-O,Be7"
 LEFT, RIGHT, TAB, ENTER, ESCAPE = "\ue012", "\ue014", "\ue004", "\ue007", "\ue00c"
@@ -201,13 +200,3 @@ def test_results_name_how_many_are_known(page: Page) -> None:
         "return document.querySelector('.view-games tbody')?.textContent.includes('50% of 2')", "the result"
     )
     assert "3 without a result" in page.text(".view-games .lead")
-
-
-def test_the_list_of_keys_opens_and_closes(page: Page) -> None:
-    body = page.driver.find_element("css selector", "body")
-    body.send_keys("?")
-    page.wait("return document.querySelector('#keys').open", "the list")
-    page.driver.switch_to.active_element.send_keys(ESCAPE)
-    page.wait("return !document.querySelector('#keys').open", "closed")
-    time.sleep(0.1)
-    assert page.run(f"return {PIECES}") == 32

@@ -26,7 +26,7 @@ from graphsearch.web.jobs.tasks import Reached, SearchTask
 
 from ..support.graphs import ENDGAME
 from ..support.positions import KIWIPETE
-from .conftest import Client, Serve, until
+from .conftest import Address, Client, Serve, until
 
 PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
 SERVE = """
@@ -65,25 +65,18 @@ def entered(serve: Serve, path: Path, **options: Any) -> Client:
     return client
 
 
-class Address:
-    """The address of a server in another process, for a client."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-
 def test_a_killed_server_leaves_its_queue_to_the_next_one(serve: Serve, small_graph: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SERVE, small_graph], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
     try:
-        client = Client(Address(process.stdout.readline().strip()))  # type: ignore[arg-type]
+        client = Client(Address(process.stdout.readline().strip()))
         client.enter()
         exported = client.post("export", form="csv").json["number"]
         until(lambda: client.ask("GET", f"/api/download/{exported}").status == 200, "the export")
-        client.post("search", line="e4", seconds=500)
-        client.post("search-game", line="d4 d5", until=50)
+        client.post("search", line="e4", seconds=500, threads=1)
+        client.post("search-game", line="d4 d5", until=50, threads=1)
         client.ask("POST", "/api/import/pgn?name=new.pgn&players=true", PGN)
         until(lambda: any(state == "running" for *_, state in rows(small_graph)), "the search in the file")
         until(lambda: len(rows(small_graph)) == 4, "the queue in the file")
@@ -117,7 +110,7 @@ def test_a_killed_server_leaves_its_queue_to_the_next_one(serve: Serve, small_gr
 
 def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, small_graph: Path) -> None:
     client = entered(serve, small_graph)
-    client.post("search", seconds=500, visits=10**9)
+    client.post("search", seconds=500, visits=10**9, threads=1)
     client.post("search", queue=True, visits=20)
     until(lambda: queue(client)["running"][0]["facts"].get("counters"), "the search")
     client.end()

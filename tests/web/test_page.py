@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
-from .conftest import Client, Serve, until
+from .conftest import Client, until
 
 PIECES = 'document.querySelectorAll("#board .men use").length'
 
@@ -40,6 +38,15 @@ class Page:
     def view(self, name: str) -> None:
         self.click(f"#tab-{name}")
         self.wait(f"return document.querySelector('.view-{name}')?.children.length > 0", f"the view {name}")
+
+    def search_with_one_thread(self) -> None:
+        """Leaves the other cores to other tests while a search goes on."""
+        self.view("search")
+        self.run(
+            "const e = document.querySelector('#set-threads'); e.value = 1;"
+            "e.dispatchEvent(new Event('input'))"
+        )
+        self.view("moves")
 
     def line(self) -> str:
         script = 'return [...document.querySelectorAll("#line button")].map((e) => e.textContent).join(" ")'
@@ -98,16 +105,6 @@ def test_pieces_are_dragged_and_the_line_is_walked_by_keys(page: Page) -> None:
     assert page.errors() == []
 
 
-def test_a_promotion_is_chosen_on_the_board(page: Page) -> None:
-    page.driver.get(f"http://{page.client.host}/p/8/P3k3/8/8/8/8/4K3/8_w_-_-_0_1")
-    page.wait(f"return {PIECES} === 3", "the position")
-    page.drag("a7", "a8")
-    page.wait('return document.querySelectorAll("#board .choice").length === 4', "the choice")
-    knight = page.driver.find_elements("css selector", "#board .choice")[1]
-    knight.click()
-    page.wait('return document.querySelector("#line button")?.textContent === "a8=N"', "the promotion")
-
-
 def test_castling_of_chess960_is_dragged_onto_the_rook_or_to_where_the_king_goes(page: Page) -> None:
     squares = '[...document.querySelectorAll("#board use")].map((man) => man.dataset.square)'
     page.driver.get(f"http://{page.client.host}/p/3k4/8/8/8/8/8/8/R2K3R_w_HA_-_0_1")
@@ -145,11 +142,7 @@ def test_a_transposition_is_drawn_once_and_leads_on(page: Page) -> None:
 
 
 def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) -> None:
-    page.view("search")
-    page.run(
-        'const e = document.querySelector("#set-threads"); e.value = "1"; e.dispatchEvent(new Event("input"))'
-    )
-    page.view("moves")
+    page.search_with_one_thread()
     page.click("#start")
     numbers = (
         'return Number(document.querySelector("[data-counter=visits]")?.textContent.replaceAll(",", "") || 0)'
@@ -223,28 +216,10 @@ def test_an_opponent_with_an_evil_name_is_found_and_prepared_for(page: Page) -> 
     page.wait('return document.querySelectorAll("#line button").length === 1', "the move on the board")
 
 
-def test_every_view_opens_on_two_pages_at_once_without_an_error(driver: Any, page: Page) -> None:
+def test_two_pages_show_views_at_once_without_an_error(driver: Any, page: Page) -> None:
     first = driver.current_window_handle
     driver.switch_to.new_window("tab")
     second = Page(driver, page.client)
-    for name in (
-        "moves",
-        "graph",
-        "values",
-        "search",
-        "review",
-        "games",
-        "novelties",
-        "prepare",
-        "books",
-        "find",
-        "sql",
-        "diff",
-        "runs",
-        "files",
-    ):
-        second.view(name)
-        second.wait('return document.querySelector("#panel").children.length > 0', name)
     for name in ("games", "graph", "values", "books", "search"):  # their answers come late
         second.click(f"#tab-{name}")
     time.sleep(0.5)
@@ -260,14 +235,6 @@ def test_every_view_opens_on_two_pages_at_once_without_an_error(driver: Any, pag
         'return document.querySelector("#line button")?.textContent === "Nf3"', "the first page still works"
     )
     assert [error for error in page.errors() if "/api/" not in error] == []
-
-
-def test_a_read_only_page_has_no_button_to_search(driver: Any, serve: Serve, small_graph: Path) -> None:
-    client = serve(small_graph, read_only=True)
-    page = Page(driver, client)
-    page.wait('return document.querySelector("#start").hidden', "read-only")
-    page.driver.get(f"http://{client.host}/?{urlencode({'line': 'e4'})}")
-    page.wait('return document.querySelectorAll("#line button").length === 1', "a link from elsewhere")
 
 
 def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:

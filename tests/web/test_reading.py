@@ -34,6 +34,8 @@ return {
 };
 """
 
+WELL: dict[str, object] = {"headings": 1, "heads": 0, "inside": 0, "nameless": []}
+
 
 def colours(block: str) -> dict[str, str]:
     return dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", block))
@@ -71,16 +73,19 @@ def test_every_view_has_its_names_and_no_picture_holds_what_the_keyboard_reaches
     page = Page(driver, client)
     page.driver.get(f"http://{client.host}/p/?line=e4,e5,Nf3&at=1")
     page.wait('return document.querySelectorAll("#line button").length > 0', "the line")
-    for name in page.run("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.id.slice(4))"):
+    views = "return [...document.querySelectorAll('[role=tab], [role=menuitemradio]')].map((tab) => tab.id)"
+    assert len(page.run(views)) >= 14
+    for name in (tab.removeprefix("tab-") for tab in page.run(views)):
         page.view(name)
         page.wait('return document.querySelector("#panel > div").children.length > 0', name)
+        assert page.run(LOOK) == WELL, name
     page.view("values")
     page.wait('return document.querySelectorAll(".icicle .cell").length > 0', "the icicle")
     page.wait('return document.querySelectorAll(".line-table th").length > 0', "the table")
-    found = page.run(LOOK)
-    assert found == {"headings": 1, "heads": 0, "inside": 0, "nameless": []}
+    assert page.run(LOOK) == WELL
     page.driver.get(f"http://{client.host}/p/8/P3k3/8/8/8/8/8/4K3_w_-_-_0_1")
     page.wait('return document.querySelectorAll("#board .men use").length === 3', "a promotion")
     page.drag("a7", "a8")
     page.wait('return document.querySelectorAll("#board .choice").length === 4', "the choice")
     assert page.run(LOOK)["inside"] == 0
+    assert [error for error in page.errors() if "/api/" not in error] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,7 +9,6 @@ import pytest
 from starlette.routing import Route
 
 from graphsearch.query.source import KeptFile
-from graphsearch.store.store import Store
 from graphsearch.web.api import requests
 from graphsearch.web.api.requests import ExportWanted, Wanted
 from graphsearch.web.app import application
@@ -126,15 +124,3 @@ def test_a_question_that_reads_too_many_records_ends_with_a_line(
         served.kept = KeptFile(served.path, served.stamp)  # forgets what was read
         answer = client.get(path, **given)
         assert (answer.status, "may take" in answer.error) == (400, True), path
-
-
-# ------------------------------------------------------------------ damage
-def test_a_damaged_record_leaves_the_board_and_says_what_is_wrong(client: Client, small_graph: Path) -> None:
-    with Store.open(small_graph) as store, store.transaction():
-        store.connection.execute("UPDATE block SET data = zeroblob(length(data))")
-    answer = client.get("position", line="e2e4")
-    assert answer.status == 200
-    found = answer.json
-    assert (found["node"], len(found["legal"]), found["line"][0]["san"]) == (None, 20, "e4")
-    assert "small.graph" in found["problem"]
-    assert json.loads(client.get("position", root="8/8/8/8/8/8/8/8 w - - 0 1").body).keys() == {"error"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import chess
@@ -13,15 +12,7 @@ import chess
 from graphsearch.graph.view import show
 
 from ..conftest import Cli, start
-from .conftest import PATIENCE_S, Client, Serve, until
-
-
-class Address:
-    """What stands for a server of another process."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
+from .conftest import PATIENCE_S, Address, Client, Serve, until
 
 AFTER_D4 = chess.Board("rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq - 0 1")
 
@@ -32,8 +23,7 @@ def test_ctrl_c_saves_the_search_that_is_running(small_graph: Path) -> None:
     process = start("serve", small_graph, "--no-browser")
     try:
         assert process.stdout
-        server: Any = Address(process.stdout.readline().strip())
-        client = Client(server)
+        client = Client(Address(process.stdout.readline().strip()))
         assert client.enter().status == 303
         client.post("search", searchmoves="d4", threads=1)
         until(lambda: b'"nodes"' in news(client), "the search")

@@ -27,15 +27,8 @@ from ...support.counting import CountingEvaluator
 from ...support.reference import HashEvaluator
 from .test_reevaluate import answers_of, is_evaluated, stopped
 from .test_reevaluate import old as old
+from .test_reevaluate import small_batches as small_batches
 from .test_refresh import Records, records_of
-
-
-@pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.graph.sweeps import evaluating
-
-    for name in ("FIRST_BATCH", "LARGEST_BATCH"):
-        monkeypatch.setattr(evaluating, name, 16)
 
 
 def rows_of(path: Path, name: str = "other") -> dict[int, Opinion]:
@@ -212,11 +205,6 @@ def test_positions_that_left_the_file_are_counted(old: Path) -> None:
     found = disagree(old, top=1000)
     assert found.lost > 0
     assert all(row.n >= 2 for row in found.rows)
-
-
-def test_few_visits_are_left_out_of_the_list(old: Path) -> None:
-    second_opinion(old, CountingEvaluator("other"))
-    assert all(row.n >= 20 for row in disagree(old, top=50, min_visits=20).rows)
 
 
 def test_a_file_without_opinions_says_how_to_get_them(old: Path) -> None:

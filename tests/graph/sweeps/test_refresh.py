@@ -28,7 +28,6 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
 
-from ...conftest import sql
 from ...query.handmade import node
 from ...store.records import batch_of, filled
 from ...support.graphs import ENDGAME, MATES, check_invariants, searched, visited_children
@@ -50,7 +49,7 @@ def stale(tmp_path: Path) -> Path:
 @pytest.fixture
 def cyclic(tmp_path: Path) -> Path:
     """A file with cycles, terminals, and visits that ended in draws of the path."""
-    return searched(tmp_path / "cyclic.graph", ENDGAME, "", "Ra6+", "Rxh1", visits=100)
+    return searched(tmp_path / "cyclic.graph", ENDGAME, "", "Ra6+", "Rxh1", visits=60)
 
 
 @pytest.fixture
@@ -306,11 +305,10 @@ def test_stopped_before_it_writes_it_leaves_every_byte(stale: Path) -> None:
     assert sorted(path.name for path in stale.parent.iterdir()) == [stale.name]
 
 
-@pytest.mark.parametrize("after", [0, 2])
-def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Path, after: int) -> None:
+def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Path) -> None:
     expected = refreshed_slowly(records_of(stale))
     with pytest.raises(Stop):
-        refresh(stale, EXACT, on_progress=stopping(WRITING, after), sizes=Sizes(step_blocks=1))
+        refresh(stale, EXACT, on_progress=stopping(WRITING, 2), sizes=Sizes(step_blocks=1))
     assert verify(stale).problems == []
     refresh(stale, EXACT)
     assert_close(records_of(stale), expected)
@@ -322,14 +320,6 @@ def test_a_search_goes_on_after_it(stale: Path) -> None:
     with Graph.open(stale, evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=40))
         check_invariants(graph, chess.Board())
-
-
-def test_the_plain_tables_tell_the_new_values(stale: Path) -> None:
-    refresh(stale, EXACT)
-    with Store.open(stale, read_only=True) as store:
-        node = view(store.read, chess.Board())
-    assert node is not None
-    assert sql(stale, "SELECT q FROM top_position WHERE key = ?", node.key) == [(node.q,)]
 
 
 def test_progress_names_the_stage_the_sweep_and_its_change(stale: Path) -> None:
@@ -366,7 +356,7 @@ SMALL = Sizes(chunk_blocks=4, step_blocks=2, scan_blocks=3)
 
 
 @pytest.mark.usefixtures("few_parts")
-@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty"])
+@pytest.mark.parametrize("name", ["cyclic", "near_fifty"])
 def test_a_table_that_does_not_fit_gives_the_same_values_in_parts(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -411,10 +401,10 @@ def test_a_refresh_in_parts_leaves_no_files_behind(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 1.5, float("nan")])
-def test_a_tolerance_out_of_range_is_refused(stale: Path, tolerance: float) -> None:
-    with pytest.raises(InvalidParameterError, match="tolerance"):
-        refresh(stale, tolerance)
+def test_a_tolerance_out_of_range_is_refused(stale: Path) -> None:
+    for tolerance in (0.0, 1.5, float("nan")):
+        with pytest.raises(InvalidParameterError, match="tolerance"):
+            refresh(stale, tolerance)
 
 
 def test_an_empty_file_has_nothing_to_refresh(tmp_path: Path) -> None:

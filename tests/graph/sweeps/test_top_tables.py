@@ -73,16 +73,15 @@ def check(path: Path) -> None:
 def test_positions_that_are_searched_on_keep_no_old_rows(tmp_path: Path) -> None:
     path = search(tmp_path / "a.graph")
     few = {row[0] for row in tables(path)["top_position"]}
-    for line in LINES:
+    for line in LINES[:3]:
         search(path, line, visits=70)
     assert few <= {row[0] for row in tables(path)["top_position"]}
     assert len(tables(path)["top_position"]) > len(few)
     check(path)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_tables_follow_any_sequence_of_commands(seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)
+def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
+    rng = random.Random(0)
     path, other = tmp_path / "a.graph", tmp_path / "b.graph"
     search(path)
     steps: list[Callable[[], object]] = [
@@ -111,15 +110,12 @@ def stopped_refresh(path: Path, step: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("step", [1, 3])
-def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(
-    step: int, tmp_path: Path
-) -> None:
+def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    for line in LINES:
+    for line in LINES[:4]:
         search(path, line)
     other = Path(shutil.copy(path, tmp_path / "b.graph"))
-    assert stopped_refresh(path, step)
+    assert stopped_refresh(path, 2)
     check(path)
     for each in (path, other):
         refresh(each, 1e-6)

@@ -47,7 +47,7 @@ own_moves = 2
 reply_p = 0.0
 reply_moves = 2
 [leaf]
-evaluations = 30
+evaluations = 12
 params = { MinibatchSize = 8 }
 """,
     folder=Path(),

@@ -34,10 +34,7 @@ MOVES = tuple(map(chess.Move.from_uci, ("a2a3", "e2e4")))
 
 def job_of(visits: int, **more: Any) -> SearchJob:
     return SearchJob(
-        board=chess.Board(),
-        limits=Limits(visits=visits),
-        params=SearchParams(minibatch_size=64),
-        **more,
+        board=chess.Board(), limits=Limits(visits=visits), params=SearchParams(minibatch_size=64), **more
     )
 
 
@@ -56,7 +53,7 @@ def test_the_only_shard_makes_the_records_and_runs_of_a_search_of_one_file(
     one, seen = tmp_path / "one.graph", list[int]()
     with Graph.open(one, evaluator=HashEvaluator()) as graph:
         for moves in ((), MOVES, ()):
-            job = job_of(700, searchmoves=moves)
+            job = job_of(300, searchmoves=moves)
             alone = analyze(graph, job.board, job.limits, job.params, searchmoves=moves)
             control = Control(on_progress=lambda progress: seen.append(progress.visits), interval=0.0)
             found = master.analyze(lone, job, control)

@@ -186,7 +186,7 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
     lines: list[str] = []
     found = master.analyze(
         folder,
-        SearchJob(board=chess.Board(), limits=Limits(visits=5000), params=params, save_seconds=0.1),
+        SearchJob(board=chess.Board(), limits=Limits(visits=2500), params=params, save_seconds=0.1),
         Control(on_progress=kill, on_loss=lines.append, interval=0.05),
         evaluator=UNIFORM,
         shards=2,

@@ -112,7 +112,7 @@ def test_shards_that_stay_find_what_new_ones_find_and_a_lost_one_is_replaced(
 ) -> None:
     stay = Rig(tmp_path / "stay.cluster", monkeypatch, CountedLauncher(dies))
     lines: list[str] = []
-    jobs = [SearchJob(board=board, limits=Limits(visits=200), params=PARAMS) for board in BOARDS]
+    jobs = [SearchJob(board=board, limits=Limits(visits=100), params=PARAMS) for board in BOARDS]
     with master.searching(stay.folder) as shards:
         found = [shards.search(job, Control(on_loss=lines.append)) for job in jobs]
     assert stay.launcher.started == started
@@ -171,9 +171,6 @@ def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
-    whole = Rig(tmp_path / "b.cluster", monkeypatch, CountedLauncher())
-    expected, _ = whole.review()
-    use(monkeypatch, rig.launcher, *rig.evaluators)
     stop = threading.Event()
 
     def look(progress: ReviewProgress) -> None:
@@ -184,7 +181,7 @@ def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was(
     monkeypatch.setattr("graphsearch.search.shards.session.PROGRESS_SECONDS", 0.0)
     stopped, nothing = rig.review(stop=stop, on_progress=look)
     assert stopped.stopped
-    assert 0 < stopped.searched < expected.searched
+    assert 0 < stopped.searched < 12
     assert nothing == b""
     report, _ = rig.review()
     assert report.reviewed == 2

@@ -65,12 +65,6 @@ def test_a_broken_invariant_is_named(broken: NodeRecord, problem: str) -> None:
     assert problem in "; ".join(problems(broken))
 
 
-@given(node_records())
-@settings(max_examples=20)
-def test_generated_records_are_sound(record: NodeRecord) -> None:
-    assert problems(record) == []
-
-
 @given(st.lists(node_records(), max_size=6))
 @settings(max_examples=20)
 def test_columns_hold_the_rows(records: list[NodeRecord]) -> None:
@@ -87,12 +81,6 @@ def test_batches_join_and_part(groups: list[list[NodeRecord]]) -> None:
     part = whole.part(len(records) // 3, len(records))
     assert [part.record(i) for i in range(len(part))] == records[len(records) // 3 :]
     assert part.code_offsets[0] == part.edge_offsets[0] == 0
-
-
-def test_an_empty_batch_has_room_and_no_content() -> None:
-    batch = RecordBatch.empty(2, 5, 3)
-    assert (len(batch), batch.words.shape, len(batch.codes), len(batch.n)) == (2, (2, 10), 5, 3)
-    assert not batch.words.any()
 
 
 def test_priors_sum_to_one_and_keep_their_order() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.base.errors import InvalidPositionError
+from graphsearch.base.errors import InputFileError, InvalidPositionError
 
 from .commands import command
 from .options import Json, PositionOptions, StoreToSave, Time, option
@@ -84,7 +84,7 @@ def mate(
     if time is None and visits is None:
         time = DEFAULT_SECONDS
     limits = MateLimits(visits=visits, seconds=time, moves=within)
-    found, bad, results = 0, 0, _Results(output, store)
+    tried, found, bad, results = 0, 0, 0, _Results(output, store)
     results.check(position)
     with StopSignals("Stopping: finding the proven line...\n") as signals:
         for line, text, board in _problems(position):
@@ -96,8 +96,9 @@ def mate(
                 continue
             with _proofs_of(store, board) as entries:
                 result, checked = _search(board, limits, entries, signals, check=check)
+            tried += 1
             found += result.mate is not None
-            solved = results.add(text, result)
+            solved = results.add(line, text, result)
             if json:
                 more: dict[str, object] = {"line": line, "solved": solved} if line else {}
                 more |= {} if checked is None else {"checked": checked.as_dict()}
@@ -106,6 +107,8 @@ def mate(
             if line:
                 print(f"line {line}: {board.fen()}")
             print(*_answer(board, result, checked), sep="\n")
+    if not (tried or bad or signals.exit_code):
+        raise InputFileError(f"{position.position} has no position")
     results.finish()
     if store is None and found and not json:
         say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
@@ -138,8 +141,11 @@ class _Results:
         source = Path(position.position)
         check_target(self._output, store=self._store, source=source)
 
-    def add(self, text: str, result: MateResult) -> bool | None:
-        """Adds a result; returns whether it solves its line, None if the line names no result."""
+    def add(self, number: int, text: str, result: MateResult) -> bool | None:
+        """Adds the result of a line; returns whether it solves it, None if the line names no result.
+
+        Operations that cannot be read are reported; the line is then written as it is.
+        """
         from graphsearch.exchange.epd_import import read_epd
         from graphsearch.exchange.epd_sets import annotated, is_solved
         from graphsearch.position.lines import sans_of
@@ -148,8 +154,10 @@ class _Results:
             board, operations = read_epd(text)
             mate = str(result.mate) if result.mate is not None and result.mate > 0 else None
             line = annotated(text, {"dm": mate, "pv": " ".join(sans_of(board, list(result.pv)))})
-        except InvalidPositionError:  # not a line of a file, or one with unreadable operations
-            self._lines += [text] if text else []
+        except InvalidPositionError as error:
+            if text:  # the line of a file
+                say(f"graphsearch: line {number}: {error}; its operations are ignored")
+                self._lines.append(text)
             return None
         self._lines.append(line)
         solved = is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)

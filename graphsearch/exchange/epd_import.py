@@ -67,7 +67,7 @@ def _read_lines(importing: Importing, given: Input) -> None:
         for number, line in enumerate(given.lines(), start=1):
             text = as_text(line).strip()
             passed += bool(text)
-            if text and passed > importing.before:
+            if text and not text.startswith("#") and passed > importing.before:
                 _add_line(importing, number, text, rows)
             if len(rows) >= LINES_AT_ONCE:
                 _save(importing, rows)

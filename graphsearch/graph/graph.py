@@ -188,6 +188,11 @@ class Graph(SavedGraph):
         return self._entries.kept.table if self._entries.kept else None
 
     @property
+    def proofs(self) -> EntryTable | None:
+        """The entries whose mates searches use, None without any."""
+        return self._entries.proofs
+
+    @property
     def kept_entries(self) -> KeptEntries | None:
         """The table of entries with the report of its loading and the digest of its evaluation."""
         return self._entries.kept

@@ -98,6 +98,7 @@ class GraphEntries:
 
     Attributes:
       kept: all entries with their unsaved changes; None if they are not in use.
+      proofs: the entries whose mates searches use, all or only the proofs; None without any.
       problems: damaged pieces, skipped, found when only the proofs were loaded.
     """
 
@@ -107,6 +108,7 @@ class GraphEntries:
         self._call = call
         self._heeds_proofs = False
         self.kept: KeptEntries | None = None
+        self.proofs: EntryTable | None = None
         self.problems: list[str] = []
 
     def use(self, table_bytes: int) -> EntryTable:
@@ -119,7 +121,7 @@ class GraphEntries:
             kept = KeptEntries(table_bytes, BuiltinEvaluator().identity.digest)
             if self._call:
                 self._call(kept.load)
-            self.kept = kept
+            self.kept, self.proofs = kept, kept.table
             self._arena.set_entries(kept.table.arrays)
         return self.kept.table
 
@@ -139,6 +141,7 @@ class GraphEntries:
         if len(found.keys):
             table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
             table.enter(found.keys, found.data)
+            self.proofs = table
             self._arena.set_entries(table.arrays)
 
     @property

@@ -119,16 +119,26 @@ class Finder:
                 child.before, child.move = met, move  # a root that lies below another one
 
     def _looked_for(self, board: chess.Board) -> Way | None:
-        """Takes moves back to a position with a line; returns the whole line, None if there is none."""
+        """Takes moves back to a position with a line; returns the whole line, None if there is none.
+
+        If `board` is a root, lines that begin at it do not count: they would lead around a circle.
+        """
         taken: list[tuple[str, chess.Move]] = []
         at, key, passed = board, key_text(board), set[str]()
+        own = self._met.get(key)
         while not taken or key not in self._met:
             if self._left <= 0 or len(taken) >= TAKEN_BACK:
                 return None
             self._left -= 1
             passed.add(key)
             parents = stored(self._source, at, list(candidates(at)))
-            visited = [one for one in parents if one.edge.n and key_text(one.board) not in passed]
+            visited = [
+                one
+                for one in parents
+                if one.edge.n
+                and (before := key_text(one.board)) not in passed
+                and not _leads_to(own, self._met.get(before))
+            ]
             if not visited:
                 return None
             best = max(visited, key=lambda one: one.edge.n)
@@ -141,7 +151,7 @@ class Finder:
         return _way(met)
 
 
-def _leads_to(met: _Met, other: _Met | None) -> bool:
+def _leads_to(met: _Met | None, other: _Met | None) -> bool:
     """Returns whether a position lies on the way to another one."""
     while other is not None:
         if other is met:

@@ -158,7 +158,7 @@ class GraphSearch(Session):
             try:
                 self._know_root()
                 self._restrict()
-                if self._mates:
+                if self._mates and not self._is_proven():
                     self._mates.find(self._view(0))
                 self._resume()  # last: the leaves of a wave in flight must stay unknown
                 self._loop()

@@ -14,10 +14,14 @@ from ..graph.graph import Graph
 from ..graph.lines import learn_line
 from ..graph.view import NodeView
 from ..store.record.ranking import node_mean
+from ..store.record.transposition import EntryTable
 
 
 class MateFinder(Protocol):
     """Looks for mates in the root of a search; implemented by `solvers.mate.beside.MateFinder`."""
+
+    def recall(self, board: chess.Board, proofs: EntryTable, stop: threading.Event) -> Sequence[chess.Move]:
+        """Returns the line of the mate that the file's entries prove; empty if they prove none."""
 
     def before(self, board: chess.Board, stop: threading.Event) -> Sequence[chess.Move]:
         """Returns the line of a mate for either side before the search begins; empty without one."""
@@ -46,10 +50,17 @@ class RootMates:
         self.first: frozenset[chess.Move] = frozenset()
 
     def find(self, node: NodeView) -> None:
-        """Looks for a short mate if the root is still open."""
-        if node.bounds[0] != node.bounds[1] and not self._stop.is_set():
+        """Looks for a proof in the file's entries, then for a short mate if the root is still open.
+
+        An entry may have proven the root's result before any record proves a move that leads to it.
+        """
+        if self._stop.is_set():
+            return
+        proofs = self._graph.proofs
+        self._line = self._finder.recall(self._board, proofs, self._stop) if proofs else ()
+        if not self._line and node.bounds[0] != node.bounds[1]:
             self._line = self._finder.before(self._board, self._stop)
-            self.learn()
+        self.learn()
 
     def pause(self, visits: int) -> int | None:
         """Returns the visits that a search makes before the finder continues; None: no limit."""

@@ -40,6 +40,7 @@ def test_results_of_a_file_are_counted_and_written_with_its_lines(cli: Cli, tmp_
     problems.write_text("\n".join([*lines, f"{bare} bm nonsense;"]) + "\n")
     done = cli("mate", problems, "-o", out).ends(0)
     assert "solved: 2 of 4" in done.err
+    assert "line 7: bm: invalid san: 'nonsense'; its operations are ignored" in done.err
     first, *_, plain, unread = written = out.read_text().splitlines()
     assert first.startswith(f'{bare} hmvc 0; fmvn 1; id "two"; dm 2; pv Ra6 ')
     assert "; dm 2; pv Ra6 " in plain
@@ -109,3 +110,17 @@ def test_every_position_of_a_file_is_searched_in_turn(cli: Cli, tmp_path: Path) 
     found = [json.loads(line)["mate"] for line in cli("mate", file, "--json").out.splitlines()]
     assert found == [1, 2]
     assert cli("mate", file, "--game", 1, "--json").json["mate"] == 1
+
+
+def test_a_file_without_a_position_is_refused(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "empty.epd"
+    for text in ("", "\n# nothing yet\n"):
+        file.write_text(text)
+        for args in ((), ("--json",), ("-o", tmp_path / "out.epd")):
+            refused = cli("mate", file, *args)
+            assert (refused.code, refused.out, refused.faults) == (
+                2,
+                "",
+                [f"graphsearch: {file} has no position"],
+            )
+    assert not (tmp_path / "out.epd").exists()

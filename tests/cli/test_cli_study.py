@@ -41,6 +41,12 @@ def test_a_pgn_goes_in_and_comes_out(cli: Cli, small_graph: Path, file: Path, tm
     assert cli("study", "export", small_graph, "Again").out == text
 
 
+def test_a_file_without_games_is_not_called_empty(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.pgn"
+    text.write_text("hello\n")
+    assert cli("study", "import", small_graph, text).faults == [f"graphsearch: {text} has no games"]
+
+
 def test_studies_are_listed_renamed_and_deleted(cli: Cli, small_graph: Path, file: Path) -> None:
     assert cli("study", "list", small_graph).out == "There are no studies.\n"
     cli("study", "import", small_graph, file, "--name", "One")

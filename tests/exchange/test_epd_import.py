@@ -117,6 +117,12 @@ def test_positions_are_stored_with_key_fen_and_operations(path: Path) -> None:
     assert stored(path)[1][3] == {"id": "caf\u00e9"}
 
 
+def test_comment_lines_are_no_positions(path: Path) -> None:
+    report = imported(path, f"# two positions\n{BOARD} bm e4;\n # and\n{BOARD} bm Kd2;\n")
+    assert (report.taken, report.skipped, report.problems) == (2, 0, [])
+    assert [place for place, *_ in stored(path)] == [2, 4]
+
+
 @pytest.mark.parametrize(("name", "count"), [("bratko-kopec.epd", 24), ("mates_500.epd", 500)])
 def test_the_samples_are_taken_whole(path: Path, name: str, count: int) -> None:
     source = shared_data(f"data/{name}")

@@ -61,3 +61,13 @@ def test_a_root_without_a_name_begins_its_lines(tmp_path: Path) -> None:
     file = graph_file(tmp_path / "b.graph", {"": {"Kd4": (9, 0.1)}, "Kd4": None}, fen=root)
     fen = board_after("Kd4", root).fen()
     assert routes(file, [fen])[fen] == Way(chess.Board(root).fen(), ("Kd4",), None)
+
+
+def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
+    named, unnamed = board_after("e4 c5").fen(), "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
+    for root, there, back in ((named, "Nf3 Nf6", "Ng1 Ng8"), (unnamed, "Kd3 Kd6", "Ke3 Ke6")):
+        moves = [*there.split(), *back.split()]
+        lines = {" ".join(moves[:k]): {moves[k]: (9, 0.1)} for k in range(4)}
+        file = graph_file(tmp_path / f"{moves[0]}.graph", lines, fen=root)
+        found = routes(file, [root])[root]
+        assert (found.start, found.line) == ((None, ("e4", "c5")) if root == named else (root, ()))

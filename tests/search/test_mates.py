@@ -12,6 +12,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.graph.lines import learn_line
+from graphsearch.position.scores import MATE
 from graphsearch.query.pv import CHECKMATE, pv
 from graphsearch.search import waves
 from graphsearch.search.results import Progress, SearchResult
@@ -25,6 +26,8 @@ from graphsearch.solvers.mate.beside import (
 )
 from graphsearch.solvers.mate.session import SLICE, find_mate
 from graphsearch.solvers.mate.sides import MateLimits
+from graphsearch.store.record.transposition import Entry
+from graphsearch.store.record.transposition_layout import PROOF
 
 from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator
@@ -32,6 +35,8 @@ from ..support.reference import HashEvaluator
 GATHERED = [SearchParams(minibatch_size=32, gather=name) for name in ("flow", "classic", "budget", "exclude")]
 BACK_RANK = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
 MORPHY = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # in two: 1. Ra6
+QUEEN = "8/7k/8/8/8/2K5/8/6Q1 w - - 0 1"  # in four
+ENDLESS = "8/8/8/3k4/8/8/8/1BN1K3 w - - 0 1"  # bishop and knight: too long for the prover
 TWO_ROOKS = "7k/8/8/8/8/8/R7/1R2K3 w - - 0 1"  # in three, and longer by most moves
 
 
@@ -151,6 +156,28 @@ def test_what_was_found_is_in_the_file(tmp_path: Path) -> None:
     with Graph.open(path, evaluator="uniform") as graph:
         again = analyze(graph, board, Limits(visits=400))
     assert (again.new_visits, again.stop_reason, again.bestmove) == (0, "proven", line[0])
+
+
+@pytest.mark.parametrize("before", [0, 300])
+def test_a_mate_in_the_entries_of_a_file_is_played_at_once(tmp_path: Path, before: int) -> None:
+    path, board = tmp_path / "proofs.graph", chess.Board(QUEEN)
+    with Graph.open(path, evaluator="uniform") as graph:
+        if before:
+            assert analyze(graph, board, Limits(visits=before)).node.mate is None
+        found = find_mate(board, entries=graph.use_entries(1 << 20))
+    with Graph.open(path, evaluator="uniform") as graph:
+        result = searched(graph, QUEEN, 10)
+        check_invariants(graph, board)
+    assert (result.node.mate, result.bestmove, result.stop_reason) == (4, found.pv[0], "proven")
+    assert len(result.node.moves[0].pv) == len(found.pv)
+
+
+def test_entries_whose_proofs_are_lost_do_not_delay_a_search(tmp_path: Path) -> None:
+    path, board = tmp_path / "lost.graph", chess.Board(ENDLESS)
+    with Graph.open(path, evaluator="uniform") as graph:
+        graph.use_entries(1 << 20).put(board, Entry(MATE - 61, PROOF, "lower", None, "", 0))
+    with Graph.open(path, evaluator="uniform") as graph:
+        assert searched(graph, ENDLESS, 10).new_visits >= 10
 
 
 def test_a_line_of_unvisited_mates_is_shown_to_its_end(tmp_path: Path) -> None:

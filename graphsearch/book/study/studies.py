@@ -149,7 +149,7 @@ def import_studies(
     report = ImportedStudies()
     games = _taken(lines, source, report, on_game)
     if not games:
-        raise InvalidParameterError(f"{source} has no games; {(report.problems or ['it is empty'])[0]}")
+        raise InvalidParameterError("; ".join([f"{source} has no games", *report.problems[:1]]))
     with changing(path) as connection:
         for game in games:
             wanted = checked_name(name or _title(game, source))

@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import chess
 
@@ -23,6 +24,7 @@ from ...position.board import CLOCK_DRAW
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
+from ...store.record.transposition import EntryTable
 from . import beside
 from .session import SLICE, MateSearch, find_mate
 from .sides import MateLimits
@@ -93,6 +95,22 @@ class MateFinder:
     def pause(self, visits: int) -> int | None:
         """Returns the number of visits before the search calls `beside` again; None: any number."""
         return None if self._visits is None else min(max(FIRST_PAUSE, visits // 8), LONGEST_PAUSE)
+
+    def recall(self, board: chess.Board, proofs: EntryTable, stop: threading.Event) -> tuple[chess.Move, ...]:
+        """Returns the line of the mate that these entries prove for a position; empty if they prove none.
+
+        It is also empty if too many entries below it are lost.
+        """
+        entry = proofs.get(board)
+        if entry is None or not entry.mate_plies:
+            return ()
+        search = MateSearch(board, entries=proofs, table_bytes=TABLE_BYTES)
+        search.limit(MateLimits(visits=LINE_VISITS, seconds=None), stop)
+        with suppress(CapacityError):
+            line = search.recall(SETTLING_VISITS)
+            self._search = search if line else None
+            return line
+        return ()
 
     def before(self, board: chess.Board, stop: threading.Event) -> tuple[chess.Move, ...]:
         """Returns the line of a mate in one or two, for either side; empty without one."""

@@ -179,6 +179,7 @@ class LineFinder:
         """Creates a finder over a prover; `stop` ends the checks of defences, never the line itself."""
         self._prover = prover
         self._stop = stop or (lambda: False)
+        self.reproof = REPROOF_VISITS, REPROOF_TIMES  # of attempts to find a lost proof again
 
     def line(self, board: chess.Board, *, attacks: bool, plies: int) -> list[chess.Move]:
         """Returns the line of a proven mate within `plies`, as long as the table's proof at the end."""
@@ -224,11 +225,12 @@ class LineFinder:
 
     def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
         """Returns the moves of a proven position with their proofs; searches lost proofs again."""
-        for _ in range(REPROOF_TIMES):
+        visits, times = self.reproof
+        for _ in range(1 + times):
             answer, children = self._prover.look(board, attacks=attacks, plies=plies)
             if answer.proven:
                 return children
-            self._prover.ask(board, attacks=attacks, plies=plies, visits=REPROOF_VISITS)
+            self._prover.ask(board, attacks=attacks, plies=plies, visits=visits)
         raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
 
     def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:

@@ -174,6 +174,19 @@ class MateSearch:
         stored = self._share(pv)
         return self._result(reason, pv, stored=stored)
 
+    def recall(self, visits: int) -> tuple[chess.Move, ...]:
+        """Returns the line of the mate that the table of entries proves; empty if it proves none.
+
+        Args:
+          visits: of the search for a proof on the line that the table lacks, at most.
+
+        Raises:
+          CapacityError: if that search fails.
+        """
+        self._take()
+        self._finder.reproof = visits, 1
+        return self.line()
+
     def _take(self) -> None:
         """Imports the proofs of the table of entries, and notes the proof of the root."""
         if self.entries is None or not self._is_free:

@@ -17,6 +17,8 @@ from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
 from graphsearch.search.shards.parting import new_cluster
 from graphsearch.store.store import Store
+from graphsearch.uci import answer
+from graphsearch.uci.clock import Standing
 from graphsearch.uci.options import Settings
 from tests.support.graphs import numbers_below
 from tests.support.reference import HashEvaluator
@@ -247,6 +249,24 @@ def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
             game.ask("position startpos moves e2e4", "go ponder wtime 300 btime 300", "d", until="Key")
             assert not any(line.startswith("bestmove") for line in game.console.lines[game.console.read :])
             assert best_of(game.ask(last, until="bestmove")) != "0000"
+
+
+def test_a_best_move_of_the_pondering_is_not_new_after_the_ponderhit(
+    blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Standing] = []
+    monkeypatch.setattr(answer, "may_stop", lambda budget, at: not seen.append(at))
+    with Played(make=lambda settings: blocking) as game:
+        game.ready()
+        blocking.open.clear()
+        game.ask("go ponder wtime 60000 btime 60000", "d", until="Key")
+        blocking.waiting.wait(60)
+        time.sleep(0.5)  # the first best move is known half a second after `go`
+        blocking.open.set()
+        game.console.until("info depth")
+        game.ask("ponderhit", until="bestmove")
+    assert seen
+    assert all(at.best_since <= at.elapsed for at in seen)
 
 
 def test_a_second_go_answers_the_first() -> None:

@@ -207,7 +207,7 @@ class GoAnswer:
         record = read(self.board)
         if record is None or self.done.is_set():
             return
-        now = time.monotonic()
+        is_held, now = self.is_held, time.monotonic()  # a `ponderhit` from here on counts at the next update
         elapsed = now - self.began
         ranked = self._ranked(record)
         best = ranked[0][0] if ranked else None
@@ -215,7 +215,7 @@ class GoAnswer:
             self._best, self._best_since = best, now
         self._record = record
         enough = self.stop.is_set() or self._is_enough(progress, ranked, elapsed)
-        if not self.is_held and enough:
+        if not is_held and enough:
             self._keep(report(progress))
             self.give()
             return

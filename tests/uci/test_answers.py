@@ -16,8 +16,10 @@ from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
 from graphsearch.search.shards.parting import new_cluster
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
+from graphsearch.uci.answer import GoAnswer
 from graphsearch.uci.clock import Standing
 from graphsearch.uci.options import Settings
 from tests.support.graphs import numbers_below
@@ -267,6 +269,26 @@ def test_a_best_move_of_the_pondering_is_not_new_after_the_ponderhit(
         game.ask("ponderhit", until="bestmove")
     assert seen
     assert all(at.best_since <= at.elapsed for at in seen)
+
+
+def test_a_ponderhit_during_an_update_does_not_spend_the_time_of_the_pondering(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    updates: list[GoAnswer] = []
+    real = GoAnswer._ranked
+
+    def ranked(self: GoAnswer, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
+        if self.is_held and time.monotonic() - self.began > 1.0:
+            self.ponderhit()
+        elif not self.is_held and not self.done.is_set():
+            updates.append(self)
+        return real(self, record)
+
+    monkeypatch.setattr(GoAnswer, "_ranked", ranked)
+    monkeypatch.setattr(answer, "may_stop", lambda budget, at: at.elapsed > 0.9)
+    with Played() as game:
+        game.ready().ask("go ponder wtime 60000 btime 60000", until="bestmove")
+    assert updates
 
 
 def test_a_second_go_answers_the_first() -> None:

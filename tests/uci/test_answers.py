@@ -20,7 +20,7 @@ from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
 from graphsearch.uci.answer import GoAnswer
-from graphsearch.uci.clock import Standing
+from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import Settings
 from tests.support.graphs import numbers_below
 from tests.support.reference import HashEvaluator
@@ -257,7 +257,12 @@ def test_a_best_move_of_the_pondering_is_not_new_after_the_ponderhit(
     blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Standing] = []
-    monkeypatch.setattr(answer, "may_stop", lambda budget, at: not seen.append(at))
+
+    def stops(budget: Budget, at: Standing) -> bool:
+        seen.append(at)
+        return True
+
+    monkeypatch.setattr(answer, "may_stop", stops)
     with Played(make=lambda settings: blocking) as game:
         game.ready()
         blocking.open.clear()

@@ -27,7 +27,7 @@ from .image import keep_image, take_image
 from .kept_transpositions import KeptEntries
 from .loading import FILLED_SHARE, Loader, is_due
 from .memory import check_budget
-from .saving import SavedGraph, Work
+from .saving import CLOSED, SavedGraph, Work
 from .summary import root_values
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
@@ -332,7 +332,7 @@ class Graph(SavedGraph):
     def check_open(self) -> None:
         """Raises StoreError if the graph was closed."""
         if self._closed:
-            raise StoreError("the graph is closed; open it again to continue")
+            raise StoreError(CLOSED)
 
     def close(self) -> None:
         """Saves and closes the file. A second call does nothing.
@@ -387,6 +387,7 @@ class Graph(SavedGraph):
         raise TypeError("a Graph cannot be pickled or copied; open its file with Graph.open instead")
 
     def __enter__(self) -> Graph:
+        self.check_open()
         return self
 
     def __exit__(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..base.errors import StoreMovedError
+from ..base.errors import StoreError, StoreMovedError
 from ..store.log import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.moved import copy_elsewhere
@@ -29,6 +29,7 @@ from .summary import RootTables
 Work = Callable[[Store], object]
 
 IN_FLIGHT = "in_flight"  # row of store_info
+CLOSED = "the graph is closed; open it again to continue"
 
 FLUSH_NODES = 1 << 20  # most dirty nodes that are saved at once
 FLUSH_PARTS = 64  # a save takes at most 1 / FLUSH_PARTS of the budget,
@@ -259,17 +260,15 @@ class SavedGraph:
           tables: write the plain tables too; else only if they are due.
 
         Raises:
-          StoreError: if the previous save failed; nothing is lost, the next save retries it.
+          StoreError: if the previous save failed; nothing is lost, the next save retries it. Or if closed.
         """
         self._settle_saving(wait=True)
         if self._saver is None:
             return
-        late, in_flight = len(self._notes), self.in_flight
-        notes = [
-            *self._notes,
-            lambda store: store.write_fact(IN_FLIGHT, in_flight),
-            *([note] if note else []),
-        ]
+        if self.store is None:  # the writer thread has ended: its caller would wait forever
+            raise StoreError(CLOSED)
+        late, wave = len(self._notes), self.in_flight
+        notes = [*self._notes, lambda store: store.write_fact(IN_FLIGHT, wave), *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
         self.arena.take_back_overlay()
         try:
@@ -381,7 +380,6 @@ class SavedGraph:
         try:
             self._save_all(note)
         except StoreMovedError as error:
-            assert self._saver is not None
             raise saved_elsewhere(error, self._saver.call, lambda: self._save_all(note)) from None
         return self.saved_nodes - before
 
@@ -392,6 +390,8 @@ class SavedGraph:
     def call(self, work: Work) -> None:
         """Runs `work` on the writer thread and waits for it; does nothing without a file."""
         if self._saver is not None:
+            if self.store is None:
+                raise StoreError(CLOSED)
             self._saver.call(work)
 
     @property

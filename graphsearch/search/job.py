@@ -60,7 +60,7 @@ class SearchJob:
         """Settles the board; castling may be given in either form.
 
         Raises:
-          InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` is not legal.
+          InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` no legal Move.
         """
         if not isinstance(self.board, chess.Board):
             raise InvalidPositionError(f"the position must be a chess.Board, not {type(self.board).__name__}")
@@ -70,6 +70,8 @@ class SearchJob:
             moves = tuple(read_uci(board, move.uci()) for move in self.searchmoves)
         except ValueError as error:
             raise InvalidPositionError(f"not a legal move: {error}") from None
+        except AttributeError:
+            raise InvalidPositionError(f"searchmoves must be chess.Moves, not {self.searchmoves!r}") from None
         if chess.Move.null() in moves:
             raise InvalidPositionError(f"a null move is not a legal move of {fen_of(board)}")
         object.__setattr__(self, "searchmoves", moves)

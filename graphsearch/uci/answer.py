@@ -77,7 +77,7 @@ class GoAnswer:
         self._reported_at = 0.0
         self._record: NodeRecord | None = None
         self._best: chess.Move | None = None
-        self._best_since = 0.0
+        self._best_since = began
         self._depth = self._deepened_at = 0
         self._proof: tuple[tuple[chess.Move, ...], str] | None = None  # a mate's line, and its `info`
 
@@ -207,14 +207,15 @@ class GoAnswer:
         record = read(self.board)
         if record is None or self.done.is_set():
             return
-        elapsed = time.monotonic() - self.began
+        is_held, now = self.is_held, time.monotonic()  # a `ponderhit` from here on counts at the next update
+        elapsed = now - self.began
         ranked = self._ranked(record)
         best = ranked[0][0] if ranked else None
         if best != self._best:
-            self._best, self._best_since = best, elapsed
+            self._best, self._best_since = best, now
         self._record = record
         enough = self.stop.is_set() or self._is_enough(progress, ranked, elapsed)
-        if not self.is_held and enough:
+        if not is_held and enough:
             self._keep(report(progress))
             self.give()
             return
@@ -267,7 +268,7 @@ class GoAnswer:
             speed=speed,
             best_n=best_n,
             second_n=second_n,
-            best_since=self._best_since,
+            best_since=self._best_since - self.began,  # below 0: since the pondering
             agrees=agrees,
             choices=len(ranked),
         )

@@ -220,3 +220,18 @@ def test_a_graph_closes_only_while_no_search_runs_on_it_and_is_never_copied() ->
     graph.close()
     with pytest.raises(StoreError, match="closed"), graph.held():
         pass
+
+
+def test_a_closed_graph_saves_nothing_and_says_so(tmp_path: Path) -> None:
+    graph = Graph.open(tmp_path / "a.graph", evaluator="uniform")
+    analyze(graph, chess.Board(), Limits(visits=10))
+    graph.close()
+    for _ in range(2):
+        for late in (
+            graph.flush,
+            graph.begin_saving,
+            graph.__enter__,
+            lambda: graph.call(lambda store: None),
+        ):
+            with pytest.raises(StoreError, match="the graph is closed"):
+                late()

@@ -16,7 +16,11 @@ from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
 from graphsearch.search.shards.parting import new_cluster
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
+from graphsearch.uci import answer
+from graphsearch.uci.answer import GoAnswer
+from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import Settings
 from tests.support.graphs import numbers_below
 from tests.support.reference import HashEvaluator
@@ -255,6 +259,49 @@ def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
             game.ask("position startpos moves e2e4", "go ponder wtime 300 btime 300", "d", until="Key")
             assert not any(line.startswith("bestmove") for line in game.console.lines[game.console.read :])
             assert best_of(game.ask(last, until="bestmove")) != "0000"
+
+
+def test_a_best_move_of_the_pondering_is_not_new_after_the_ponderhit(
+    blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Standing] = []
+
+    def stops(budget: Budget, at: Standing) -> bool:
+        seen.append(at)
+        return True
+
+    monkeypatch.setattr(answer, "may_stop", stops)
+    with Played(make=lambda settings: blocking) as game:
+        game.ready()
+        blocking.open.clear()
+        game.ask("go ponder wtime 60000 btime 60000", "d", until="Key")
+        blocking.waiting.wait(60)
+        time.sleep(0.5)  # the first best move is known half a second after `go`
+        blocking.open.set()
+        game.console.until("info depth")
+        game.ask("ponderhit", until="bestmove")
+    assert seen
+    assert all(at.best_since <= at.elapsed for at in seen)
+
+
+def test_a_ponderhit_during_an_update_does_not_spend_the_time_of_the_pondering(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    updates: list[GoAnswer] = []
+    real = GoAnswer._ranked
+
+    def ranked(self: GoAnswer, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
+        if self.is_held and time.monotonic() - self.began > 1.0:
+            self.ponderhit()
+        elif not self.is_held and not self.done.is_set():
+            updates.append(self)
+        return real(self, record)
+
+    monkeypatch.setattr(GoAnswer, "_ranked", ranked)
+    monkeypatch.setattr(answer, "may_stop", lambda budget, at: at.elapsed > 0.9)
+    with Played() as game:
+        game.ready().ask("go ponder wtime 60000 btime 60000", until="bestmove")
+    assert updates
 
 
 def test_a_second_go_answers_the_first() -> None:

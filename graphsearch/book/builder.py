@@ -154,14 +154,14 @@ class Builder:
         tree.update(tree.positions)
         is_whole = True
         if rows.may_decide_otherwise(self._tables, self._started, self.config):
-            is_whole = self.growth.redecide_all(self._shows_and_goes_on)
+            is_whole = self.growth.redecide_all(self._continue_check)
         if is_whole:  # else the next build checks it all
             self._executor.note(lambda store: rows.write_config(store, self._started.book, self.config))
         self.growth.set_apart()
         tree.unsettled.clear()
         self._note_roots()
 
-    def _shows_and_goes_on(self) -> bool:
+    def _continue_check(self) -> bool:
         """Reports the progress of the check; returns False if the build was stopped."""
         self._progress.show("checking")
         return not self._stop.is_set()

@@ -39,27 +39,27 @@ class Tree:
     def __init__(self, moves: Iterable[StudyMove]) -> None:
         """`moves`: the children of each parent in order."""
         self.moves = {move.id: move for move in moves}
-        self._behind: dict[int, list[int]] = {}
+        self._children: dict[int, list[int]] = {}
         for move in self.moves.values():
-            self._behind.setdefault(move.parent, []).append(move.id)
+            self._children.setdefault(move.parent, []).append(move.id)
         self.lost = self.moves.keys() - set(self.below(START))
 
-    def behind(self, number: int) -> list[int]:
+    def children(self, number: int) -> list[int]:
         """Returns the children of a move."""
-        return self._behind.get(number, [])
+        return self._children.get(number, [])
 
     def below(self, number: int) -> Iterator[int]:
         """Yields all moves below a move: each after its parent, the main line before its variations."""
-        waiting = self.behind(number)[::-1]
+        waiting = self.children(number)[::-1]
         while waiting:
             found = waiting.pop()
             yield found
-            waiting += self.behind(found)[::-1]
+            waiting += self.children(found)[::-1]
 
     def add(self, move: StudyMove) -> None:
         """Adds a move as its parent's last child, or replaces the move with its number."""
         if move.id not in self.moves:
-            self._behind.setdefault(move.parent, []).append(move.id)
+            self._children.setdefault(move.parent, []).append(move.id)
         self.moves[move.id] = move
 
     def board(self, fen: str | None, number: int) -> chess.Board:

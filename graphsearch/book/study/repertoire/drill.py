@@ -216,7 +216,7 @@ class _Walk:
             leads = self._leading(met)
             ways = [
                 one
-                for one in self._repertoire.behind(key)
+                for one in self._repertoire.moves_at(key)
                 if one.child in leads and walk.is_legal(chess.Move.from_uci(one.move))
             ]
             if not ways:

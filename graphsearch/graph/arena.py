@@ -64,7 +64,7 @@ class Arena:
     """Nodes and edges in memory. One writer; not for use from several threads at once.
 
     Attributes:
-      before_taking_back: called before the overlay is subtracted, to add its last visits; None: no call.
+      before_subtracting: called before the overlay is subtracted, to add its last visits; None: no call.
     """
 
     def __init__(self, max_bytes: int | None = None, *, logged: bool = True) -> None:
@@ -77,7 +77,7 @@ class Arena:
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
         self._spare_rows = 0
-        self.before_taking_back: Callable[[], None] | None = None
+        self.before_subtracting: Callable[[], None] | None = None
         self._copies: SingleCopies | None = None
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
@@ -303,14 +303,14 @@ class Arena:
         """Whether there are visits that are never saved: draws by this game's history, or forced visits."""
         return bool(self.counters[arena_kernel.OVERLAY_LENGTH])
 
-    def take_back_overlay(self) -> None:
+    def subtract_overlay(self) -> None:
         """Subtracts the overlay's visits from the records, so that these can be saved."""
-        if self.before_taking_back:
-            self.before_taking_back()
+        if self.before_subtracting:
+            self.before_subtracting()
         if self.has_overlay:
             overlay_kernel.shift_overlay(self.arrays, -1)
 
-    def give_again_overlay(self) -> None:
+    def add_overlay(self) -> None:
         """Adds the overlay's visits to the records again, to continue the search."""
         if self.has_overlay:
             overlay_kernel.shift_overlay(self.arrays, 1)

@@ -271,13 +271,13 @@ class SavedGraph:
             *([note] if note else []),
         ]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
-        self.arena.take_back_overlay()
+        self.arena.subtract_overlay()
         try:
             rows = self._tables.rows() if tables else None
-            entries = self._entries.take()
+            entries = self._entries.begin_saving()
             saving = self.arena.begin_saving()
         finally:
-            self.arena.give_again_overlay()
+            self.arena.add_overlay()
         self._saving = saving
 
         def work(store: Store) -> None:
@@ -354,10 +354,10 @@ class SavedGraph:
         except BaseException:
             self._saving = None
             self.arena.undo_saving(saving)
-            self._entries.settle(saved=False)
+            self._entries.end_saving(saved=False)
             raise
         self._saving = None
-        self._entries.settle(saved=True)
+        self._entries.end_saving(saved=True)
         self.arena.end_saving(saving)
         self.pager.file_changed()
         assert self.store

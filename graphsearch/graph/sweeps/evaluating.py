@@ -140,12 +140,12 @@ def answers(
       CorruptRecordError: if a record does not fit its position.
     """
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
-        asker = _Asker(evaluator)
+        batches = _BatchEvaluator(evaluator)
         asked: deque[Future[Reevaluation]] = deque()
-        source = _pieces(portions, asker)
+        source = _pieces(portions, batches)
         while True:
             while len(asked) < AHEAD and not stop.is_set() and (piece := next(source, None)) is not None:
-                asked.append(thread.submit(asker.ask, piece))
+                asked.append(thread.submit(batches.evaluate, piece))
             if stop.is_set():
                 asked = deque(future for future in asked if not future.cancel())
             if not asked:
@@ -159,7 +159,7 @@ def answers(
             yield found
 
 
-class _Asker:
+class _BatchEvaluator:
     """Evaluates batches, and adapts their size to BATCH_SECONDS."""
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -167,7 +167,7 @@ class _Asker:
         self._has_failed = False
         self.size = FIRST_BATCH
 
-    def ask(self, records: RecordBatch) -> Reevaluation:
+    def evaluate(self, records: RecordBatch) -> Reevaluation:
         """Returns the answers for some records.
 
         Raises:
@@ -192,12 +192,12 @@ class _Asker:
             self.size = min(LARGEST_BATCH, 2 * self.size)
 
 
-def _pieces(portions: Iterable[RecordBatch], asker: _Asker) -> Iterator[RecordBatch]:
-    """Yields records in batches of the asker's present size."""
+def _pieces(portions: Iterable[RecordBatch], batches: _BatchEvaluator) -> Iterator[RecordBatch]:
+    """Yields records in batches of the present size."""
     for portion in portions:
         first = 0
         while first < len(portion):
-            last = min(len(portion), first + asker.size)
+            last = min(len(portion), first + batches.size)
             yield portion.part(first, last)
             first = last
 

@@ -31,6 +31,7 @@ from .relay_kernel import list_moves, relay_edges
 
 FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
 BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
+SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these
 AHEAD = 8  # batches given to the evaluator, the present one included: saving and merging take seconds
 
 
@@ -123,6 +124,14 @@ def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evalu
 def open_flags(count: int) -> NDArray[np.uint8]:
     """Returns the flags of `count` records without a proof."""
     return np.full(count, UNPROVEN, np.uint8)
+
+
+def read_portions(store: Store, stop: threading.Event) -> Iterator[RecordBatch]:
+    """Yields the records of a file in file order; ends once `stop` is set."""
+    start: int | None = 0
+    while start is not None and not stop.is_set():
+        batch, start = store.portion(start)
+        yield batch
 
 
 def answers(

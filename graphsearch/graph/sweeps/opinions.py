@@ -37,9 +37,8 @@ from ...store.record.ranking import visits_of
 from ...store.store import Store
 from ...store.tables import opinions as table
 from ...store.tables.opinions import Opinion
-from .evaluating import EvaluatingProgress, Reevaluation, answers, positions_of
+from .evaluating import SAVE_SECONDS, EvaluatingProgress, Reevaluation, answers, positions_of, read_portions
 
-SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these
 SAVE_ROWS = 20_000  # rows of a transaction: some 5 MB
 KIND = "opinion"  # kind of the run
 COUNTING, EVALUATING = "counting", "evaluating"
@@ -167,7 +166,7 @@ class _SecondOpinion:
         limits = [min_visits, *(STEPS**k for k in range(1, 11) if STEPS**k > min_visits), 1 << 40]
         found = np.zeros(len(limits) - 1, np.int64)
         read = 0
-        for batch in self._portions():
+        for batch in read_portions(self._store, self._stop):
             read += len(batch)
             found += np.histogram(visits_of(batch)[_has_opinions(batch)], limits)[0]
             self._say(COUNTING, read, self._store.node_count)
@@ -175,17 +174,11 @@ class _SecondOpinion:
         ranges = list(pairwise(limits))
         return [ranges[k] for k in range(len(ranges) - 1, -1, -1) if found[k]]
 
-    def _portions(self) -> Iterator[RecordBatch]:
-        start: int | None = 0
-        while start is not None and not self._stop.is_set():
-            batch, start = self._store.portion(start)
-            yield batch
-
     def _left(self, steps: Sequence[tuple[int, int]]) -> Iterator[RecordBatch]:
         """Yields the records that lack this evaluator's opinion; updates the rows of the others."""
         for least, below in steps:
             self._least = least
-            for batch in self._portions():
+            for batch in read_portions(self._store, self._stop):
                 visits = visits_of(batch)
                 wanted = np.nonzero(_has_opinions(batch) & (visits >= least) & (visits < below))[0]
                 if len(wanted):

@@ -13,7 +13,7 @@ from typing import Any
 import chess
 
 from ..base.answer import picked
-from .config import BookConfig, Ruling, Window
+from .config import BookConfig, Ruling, Window, is_own_turn
 from .tree import loss_of
 
 FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
@@ -78,7 +78,7 @@ def decide(
     excluded = {m.uci() for ruling in _rulings_on(config.excluded, board) for m in ruling.moves}
     is_alone = has_only_forced(config, board)
     window = None if ply >= config.max_ply else config.window_at(ply)
-    tests = _Tests(window, is_own=config.is_own(board.turn))
+    tests = _Tests(window, is_own=is_own_turn(config.side, board.turn))
     verdicts = []
     for found in ranked:
         loss = loss_of(best, found.value)

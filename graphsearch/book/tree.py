@@ -14,6 +14,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ..position.values import cp_from_q, negate
 from ..search.puct import exploration_term, score
@@ -103,6 +104,12 @@ class BookTree:
     def best(self, position: Position) -> float | None:
         """Returns the best value of any move, in the book or not; None if none is known."""
         return _best(position, self.values(position))
+
+    def best_move(self, position: Position) -> tuple[str | None, float]:
+        """Returns the move in the book with the best known value, and that value; None and -inf if none."""
+        known = ((value, move) for move, value in self.values(position).items() if value is not None)
+        value, best = max(known, key=itemgetter(0), default=(-math.inf, None))
+        return best, value
 
     def update(self, keys: Iterable[str]) -> None:
         """Recomputes positions, and all ancestors that change, the deepest first."""

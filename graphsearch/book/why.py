@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import chess
@@ -14,8 +15,8 @@ from ..position.board import check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables import games
 from ..store.tables.books import BookRow
+from ..store.tables.games import games_by_move
 from . import rows
 from .config import BookConfig
 from .decide import Verdict
@@ -135,10 +136,7 @@ class _BookReader:
         self._roots = tuple(fen for _, fen, _ in found)
         self._fens = {key: fen for key, fen, _ in found}
         self.tree.update(self.tree.positions)
-        self._growth = Growth(self.config, self.tree, 0, store.read, self._games)
-
-    def _games(self, key: str) -> dict[str, int]:
-        return {move.move: move.games for move in games.counts(self._store, [key]).get(key, [])}
+        self._growth = Growth(self.config, self.tree, 0, store.read, partial(games_by_move, store))
 
     def why(self, board: chess.Board) -> Why:
         """Returns the explanation of a position."""

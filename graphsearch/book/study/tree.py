@@ -10,7 +10,7 @@ import chess
 from ...base.errors import InvalidParameterError
 from ...base.limits import STUDY_MOVES
 from ...position.board import board_of, key_text
-from ...position.notation import read_uci
+from ...position.notation import read_legal_uci
 from ...store.tables.studies import Study, StudyMove
 
 START = 0  # the parent of first moves
@@ -98,11 +98,10 @@ class Growth:
         if self._at != given.parent:
             self._board = self._tree.board(self._study.fen, given.parent)
         try:
-            move = read_uci(self._board, given.move)
+            move = read_legal_uci(self._board, given.move)
         except ValueError:
-            move = chess.Move.null()
-        if not move:
-            raise InvalidParameterError(f"move {given.id}: {given.move!r} is not a legal move there")
+            message = f"move {given.id}: {given.move!r} is not a legal move there"
+            raise InvalidParameterError(message) from None
         san = self._board.san(move)
         self._board.push(move)
         self._at = given.id

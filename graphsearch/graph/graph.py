@@ -21,10 +21,8 @@ from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
-from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
 from .image import keep_image, take_image
-from .kept_transpositions import GraphEntries
 from .loading import FILLED_SHARE, Loader, is_due
 from .memory import check_budget
 from .saving import SavedGraph, Work
@@ -180,21 +178,7 @@ class Graph(SavedGraph):
           StoreError: if the file cannot be read.
         """
         self.check_open()
-        return self._entries.use(table_bytes)
-
-    @property
-    def entries(self) -> EntryTable | None:
-        """The table of transposition entries, None if none are in use."""
-        return self._entries.table
-
-    @property
-    def kept_entries(self) -> GraphEntries:
-        """The entries with the report of their loading and the digest of their evaluation."""
-        return self._entries
-
-    def use_proofs(self, found: Loaded) -> None:
-        """Makes searches use the mates that these entries prove, instead of those of the file's entries."""
-        self._entries.use_proofs(found)
+        return self.entries.use(table_bytes)
 
     # -------------------------------------------------------------- a search
     @contextlib.contextmanager
@@ -219,7 +203,7 @@ class Graph(SavedGraph):
         Raises:
           StoreError: if the file cannot be read.
         """
-        self._entries.load_proofs()
+        self.entries.load_proofs()
         if lists:
             self._tables.note_root(root)
 
@@ -227,7 +211,7 @@ class Graph(SavedGraph):
     @property
     def problems(self) -> list[str]:
         """Descriptions of damaged parts of the file that were skipped."""
-        return [*self.pager.problems, *self._entries.problems]
+        return [*self.pager.problems, *self.entries.problems]
 
     @property
     def path(self) -> Path | None:

@@ -97,7 +97,7 @@ class GraphEntries:
             self._call(lambda store: self.use_proofs(saved.load(store)))
 
     def use_proofs(self, found: saved.Loaded) -> None:
-        """Makes searches use the mates that some entries prove."""
+        """Makes searches use the mates that these entries prove, instead of those of the file's entries."""
         self._uses_proofs = True
         self.problems += found.problems
         if len(found.keys):

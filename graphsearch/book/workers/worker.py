@@ -181,7 +181,7 @@ class _Worker:
             store = self._store()
             self._graph = Graph(self._evaluator, store, ram_bytes=ram_bytes)
             if isinstance(store, RemoteStore):
-                self._graph.use_proofs(store.proofs)
+                self._graph.entries.use_proofs(store.proofs)
             self._graph.pager.complete = False  # others write this file too
             self._graph.reads_alone = False
             self._graph.saves_meanwhile = False  # a turn sees one state of it

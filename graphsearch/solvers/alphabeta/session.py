@@ -229,7 +229,7 @@ class _AlphaBetaSession:
 
     @property
     def _evaluation(self) -> str:
-        return self.graph.kept_entries.evaluation
+        return self.graph.entries.evaluation
 
     def _begin(self, store: Store) -> None:
         limits = self.limits.as_dict() | ({runs.HISTORY: self.history} if self.history else {})
@@ -290,7 +290,7 @@ class _AlphaBetaSession:
             pv=answer.pv if answer else (),
             iterations=tuple(self.iterations),
             known=self.known,
-            report=self.graph.kept_entries.report,
+            report=self.graph.entries.report,
             entries=self.table.count,
             graph_nodes=self.graph_nodes,
             seconds=time.monotonic() - self.started,

@@ -57,10 +57,6 @@ MERGE_STEPS = 4  # most merge steps after a save; meanwhile the evaluator works 
 KIND = "reevaluate"  # kind of the run
 
 
-class ReevaluateProgress(EvaluatingProgress):
-    """Progress of a reevaluation; its stages are `evaluating`, `settling` and `writing`."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReevaluateReport:
     """Report of a reevaluation; figures cover all its calls, except where noted.
@@ -112,7 +108,7 @@ class ChangedRoot:
     q_after: float
 
 
-OnProgress = Callable[[ReevaluateProgress], None]
+OnProgress = Callable[[EvaluatingProgress], None]
 
 
 def reevaluate(
@@ -332,7 +328,7 @@ class _Reevaluation:
     def _say(self, stage: str, done: int, total: int | None = None) -> None:
         seconds = time.monotonic() - self._started
         whole = self._total if total is None else total
-        self._on_progress(ReevaluateProgress(stage, done, whole, self._evaluated, seconds))
+        self._on_progress(EvaluatingProgress(stage, done, whole, self._evaluated, seconds))
 
     def _report(self, mark: Unfinished, settled: RefreshReport | None) -> ReevaluateReport:
         roots = [Favourite.from_json(text) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]

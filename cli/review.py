@@ -41,12 +41,12 @@ if TYPE_CHECKING:
         GameReview,
         MoveReview,
         Player,
-        ReviewProgress,
         ReviewReport,
     )
     from graphsearch.book.review.review import ReviewSettings
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
+    from graphsearch.exchange.sources import FileProgress
 
 MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40
@@ -283,7 +283,7 @@ def _print(
         print(line) if table_wanted and not request.json else say(line)
 
 
-def title(now: ReviewProgress) -> str:
+def title(now: FileProgress) -> str:
     """Returns the title of the progress bar, which counts bytes, visits or games."""
     pace = f", {rate(now.rate)} visits/s" if now.count else ""
     return f"{now.stage} {now.name}{pace}"

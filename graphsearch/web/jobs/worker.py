@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -34,7 +35,8 @@ from .tasks import (
 )
 
 if TYPE_CHECKING:
-    from ...book.review.results import GameReview, ReviewProgress
+    from ...book.review.results import GameReview
+    from ...exchange.sources import FileProgress
     from ...workers.process import Pipe
 
 MOST_PROBLEMS = 20  # of a merge or an import, reported to the page
@@ -113,17 +115,21 @@ def _build(task: BuildTask, requests: Requests, send: SendProgress) -> dict[str,
     return {"stage": "done", **report.as_dict()}
 
 
+def _sender(send: SendProgress) -> Callable[[FileProgress], None]:
+    """Returns a function that sends the progress in a file, without the file's name."""
+    return lambda now: send(
+        {"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate}
+    )
+
+
 def _import(task: ImportTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     from ...base.limits import open_file
     from ...exchange.epd_import import import_epd
-    from ...exchange.importing import ImportProgress
     from ...exchange.pgn_import import import_pgn
     from ...exchange.polyglot_import import import_polyglot
     from ...exchange.sources import GivenFile
 
-    def show(now: ImportProgress) -> None:
-        send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
-
+    show = _sender(send)
     take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[task.form]
     with open_file(task.file) as stream:
         given = GivenFile(task.name, stream)
@@ -213,9 +219,6 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
     send({"stage": "starting"})
     games: list[dict[str, object]] = []
 
-    def show(now: ReviewProgress) -> None:
-        send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
-
     def keep(game: GameReview) -> None:
         if len(games) < MOST_GAMES:
             games.append(game.as_dict())
@@ -235,7 +238,7 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
             evaluator=evaluator,
             ram_bytes=task.ram_bytes,
             stop=stop,
-            on_progress=show,
+            on_progress=_sender(send),
             on_game=keep,
         )
     found = report.as_dict()

@@ -14,7 +14,7 @@ import chess
 
 from ..base.answer import picked
 from .config import BookConfig, Ruling, Window, is_own_turn
-from .tree import loss_of
+from .tree import loss_from_q
 
 FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
 REPLY_CP, REPLY_P, REPLY_GAMES = "reply_cp", "reply_p", "reply_games"
@@ -81,7 +81,7 @@ def decide(
     tests = _Tests(window, is_own=is_own_turn(config.side, board.turn))
     verdicts = []
     for found in ranked:
-        loss = loss_of(best, found.value)
+        loss = loss_from_q(best, found.value)
         if found.move in excluded:
             rule, reason = "", "excluded by the configuration"
         else:

@@ -24,7 +24,7 @@ from .decide import (
     has_only_forced,
 )
 from .positions import APART, END, LEAF, OPEN, BookMove, Position
-from .tree import BookTree, loss_of
+from .tree import BookTree, loss_from_q
 
 Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[str], Mapping[str, int]]
@@ -240,7 +240,7 @@ class Growth:
             return False
         values = [v for v in self._tree.values(position).values() if v is not None]
         better = sum(value >= position.outside for value in values)
-        loss = loss_of(self._tree.best(position), position.outside)
+        loss = loss_from_q(self._tree.best(position), position.outside)
         window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
         is_own = is_own_turn(self._config.side, position.turn)
         admitted = sum(move.rule not in (FORCED, QUEUE) for move in position.moves.values())

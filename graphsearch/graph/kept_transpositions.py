@@ -6,11 +6,11 @@ A search uses the mates that they prove, whether all entries are in use or only 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..base.answer import Answer
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..store.record.transposition import ENTRY_BYTES, EntryTable, Words
 from ..store.store import Store
@@ -23,7 +23,7 @@ Call = Callable[[Write], None]  # runs a function on the file's thread, and wait
 
 
 @dataclass(frozen=True, slots=True)
-class EntryReport:
+class EntryReport(Answer):
     """Report on the loading of a file's entries.
 
     Attributes:
@@ -36,10 +36,6 @@ class EntryReport:
     left_out: int = 0
     ignored: int = 0
     problems: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        return asdict(self)
 
 
 class GraphEntries:

@@ -10,7 +10,6 @@ which takes a second or two for a million records, little compared with the eval
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 import time
@@ -18,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import EvaluatorError, InvalidParameterError
 from ...evaluators.protocol import Evaluator
 from ...position.board import decode_move, key_text_of_words
@@ -57,7 +56,7 @@ class OpinionProgress(EvaluatingProgress):
 
 
 @dataclass(frozen=True, slots=True)
-class OpinionReport:
+class OpinionReport(Answer):
     """Report of a second opinion.
 
     Attributes:
@@ -77,10 +76,6 @@ class OpinionReport:
     seconds: float
     mean_change: float
     largest_change: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch reevaluate --second-opinion`."""
-        return dataclasses.asdict(self)
 
 
 OnProgress = Callable[[OpinionProgress], None]

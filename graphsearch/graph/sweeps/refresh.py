@@ -9,17 +9,16 @@ a node's V keeps its weight.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 import chess
 import numpy as np
 
+from ...base.answer import Answer
 from ...base.errors import InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
@@ -62,7 +61,7 @@ class RefreshProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshReport:
+class RefreshReport(Answer):
     """Report of a refresh.
 
     Attributes:
@@ -88,10 +87,6 @@ class RefreshReport:
     changed_records: int
     changed_edges: int
     seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab refresh`."""
-        return dataclasses.asdict(self)
 
 
 OnProgress = Callable[[RefreshProgress], None]

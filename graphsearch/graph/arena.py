@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError
 from ..jit.apart import apart
-from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
+from ..position.board import POSITION_WORDS, pack
 from ..position.tables import load_tables
+from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.codec.bulk import columns_of, segment_order
 from ..store.codec.layout import BLOCK
 from ..store.ordered_work import shared_out, thread_count
 from ..store.record import transposition_kernel
 from ..store.record.node import NodeRecord, RecordBatch
-from ..store.record.node_layout import CAPACITIES, CAPACITY, WIDE
+from ..store.record.node_layout import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
 from ..store.sizes import SIZES
 from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
 from .memory import default_budget, give_back, reserve
@@ -99,10 +100,8 @@ class Arena:
         counters[arena_kernel.BLOCK_WORDS] = 1
         powers = slice(arena_kernel.POWERS, arena_kernel.POWERS + 64)
         self.arrays.floats[powers] = np.arange(64.0) ** 4
-        self.arrays.ints[CAPACITY : CAPACITY + 2 * WIDE] = [
-            *CAPACITIES,
-            CAPACITIES[-1],
-        ] * 2  # wide classes hold as many
+        capacities = [*CAPACITIES, CAPACITIES[-1]]
+        self.arrays.ints[CAPACITY : CAPACITY + 2 * WIDE] = 2 * capacities  # wide classes hold as many
 
     # -------------------------------------------------------------- figures
     @property
@@ -332,8 +331,8 @@ class Arena:
         slot = int(heap_kernel.find_position(self.tables, self.arrays, words))
         if not slot:
             return None
-        clock = int(self.arrays.records[slot + 2]) >> 32 & MAX_CLOCK  # the one it was evaluated with
-        words[8] = int(words[8]) & ~(MAX_CLOCK << 12) | clock << 12
+        clock = int(self.arrays.records[slot + 2]) >> 8 * CLOCK_BYTE & CLOCK_BITS  # at its evaluation
+        words[META] = int(words[META]) & WITHOUT_CLOCK | clock << CLOCK_SHIFT
         if self._copies is None or self._copies.arrays is not self.arrays:
             self._copies = SingleCopies(self.arrays)
         return self._copies.record(slot, words)

@@ -21,8 +21,8 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from graphsearch.exchange.importing import FileReport, ImportProgress
-    from graphsearch.exchange.sources import GivenFile
+    from graphsearch.exchange.importing import FileReport
+    from graphsearch.exchange.sources import FileProgress, GivenFile
     from graphsearch.store.tables.games import Imported
 
 ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
@@ -223,7 +223,7 @@ def _summary(report: FileReport, noun: str) -> str:
     return f"{report.name}: {taken} imported{before}{tail}; {report.seconds:.1f} s{pace}"
 
 
-def title(now: ImportProgress) -> str:
+def title(now: FileProgress) -> str:
     """Returns the current step of an import; the bar counts bytes."""
     rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
     return f"{now.stage} {now.name}{rate}"

@@ -22,8 +22,9 @@ from .tables import Part
 
 if TYPE_CHECKING:
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
+    from graphsearch.graph.sweeps.evaluating import EvaluatingProgress
     from graphsearch.graph.sweeps.opinions import OpinionProgress, OpinionReport
-    from graphsearch.graph.sweeps.reevaluate import ReevaluateProgress, ReevaluateReport
+    from graphsearch.graph.sweeps.reevaluate import ReevaluateReport
     from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
 
 MAX_ROOTS = 20  # changed roots in the output; JSON has all
@@ -184,7 +185,7 @@ def opinion_summary(report: OpinionReport) -> list[str]:
     ]
 
 
-def title(now: ReevaluateProgress) -> str:
+def title(now: EvaluatingProgress) -> str:
     """Returns the current step of a re-evaluation."""
     if now.stage == "evaluating":
         return f"Evaluating, {now.rate:,.0f}/s"

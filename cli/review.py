@@ -36,10 +36,11 @@ from .tables import FILL, NAME, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.games import GameChoice
-    from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewProgress, ReviewReport
+    from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewReport
     from graphsearch.book.review.review import ReviewSettings
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
+    from graphsearch.exchange.sources import FileProgress
 
 MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
@@ -271,7 +272,7 @@ def _print(
         print(line) if table_wanted and not request.json else say(line)
 
 
-def title(now: ReviewProgress) -> str:
+def title(now: FileProgress) -> str:
     """Returns the title of the progress bar, which counts bytes, visits or games."""
     pace = f", {rate(now.rate)} visits/s" if now.count else ""
     return f"{now.stage} {now.name}{pace}"

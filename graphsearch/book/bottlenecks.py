@@ -168,7 +168,7 @@ Cost = tuple[int, float]  # (number of leaves, sum of the changes of their value
 NOTHING: Cost = (0, 0.0)
 NEVER: Cost = (1 << 60, math.inf)
 ROUNDING = 1e-9  # of sums and differences of values
-LOOKED_AT = 200  # duels to compute sets of leaves for, at least
+LEAST_DUELS = 200  # duels to compute sets of leaves for, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def find_bottlenecks(snapshot: BookSnapshot, *, change: float = 2.0, top: int = 
     found = [duel for of_root in by_root for duel in of_root]
     near = sorted((duel for duel in found if duel.targets), key=lambda duel: (duel.leaves, duel.margin))
     if top:  # only a set shows its total change, so compute more sets than requested
-        near = near[: max(4 * top, LOOKED_AT)]
+        near = near[: max(4 * top, LEAST_DUELS)]
     rows = [Bottleneck(duel.root, duel.best, duel.rival, changes_of(minimax, duel)) for duel in near]
     rows.sort(key=lambda row: (len(row.changes), row.total, row.root, row.rival.move))
     safe = sum(not duel.targets for duel in found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from ..base.errors import GraphSearchError
 from ..position.board import board_of
 from ..position.lines import numbered
 from ..store.store import Store
-from ..store.tables import games
+from ..store.tables.games import games_by_move
 from . import queue, rows
 from .build_report import (
     BuildProgress,
@@ -80,7 +79,8 @@ class Builder:
         self.counts = Counts()
         self._lines: dict[str, BookLine] = {}
         self.tree = BookTree(config.expansion.value, order_of(config.expansion))
-        self.growth = Growth(config, self.tree, started.book_run, executor.read, self._games)
+        games_of = partial(games_by_move, self._tables)
+        self.growth = Growth(config, self.tree, started.book_run, executor.read, games_of)
         self.requests = Requests(self.tree, self.growth, config)
         self.roots = Roots(self.tree, self.growth)
         self._progress = ProgressReporter(self, on_progress)
@@ -154,14 +154,14 @@ class Builder:
         tree.update(tree.positions)
         is_whole = True
         if rows.may_decide_otherwise(self._tables, self._started, self.config):
-            is_whole = self.growth.redecide_all(self._shows_and_goes_on)
+            is_whole = self.growth.redecide_all(self._continue_check)
         if is_whole:  # else the next build checks it all
             self._executor.note(lambda store: rows.write_config(store, self._started.book, self.config))
         self.growth.set_apart()
         tree.unsettled.clear()
         self._note_roots()
 
-    def _shows_and_goes_on(self) -> bool:
+    def _continue_check(self) -> bool:
         """Reports the progress of the check; returns False if the build was stopped."""
         self._progress.show("checking")
         return not self._stop.is_set()
@@ -245,10 +245,6 @@ class Builder:
             self.growth.learn(position, board, record)
             self.requests.searched(key)
         self.tree.lease(key, leased=False)
-
-    def _games(self, key: str) -> Mapping[str, int]:
-        found = games.counts(self._tables, [key]).get(key, [])
-        return {move.move: move.games for move in found}
 
     # -------------------------------------------------------------- saving
     def _save(self, *, wait: bool) -> None:

@@ -12,6 +12,7 @@ from ..evaluators.factory import EvaluatorSpec
 Side = Literal["white", "black", "both"]
 Policy = Literal["puct", "dropout", "cost"]
 Backup = Literal["minimax", "q"]
+BOTH: Side = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,11 @@ class Ruling:
     line: int = 0
 
 
+def is_own_turn(side: str, turn: chess.Color) -> bool:
+    """Returns whether a book of a side (`white`, `black` or `both`) has own moves of this colour."""
+    return side == BOTH or (side == "white") == turn
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookConfig:
     """A checked BOOK.toml.
@@ -130,10 +136,6 @@ class BookConfig:
     excluded: tuple[Ruling, ...] = ()
     evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
     notes: tuple[str, ...] = ()
-
-    def is_own(self, turn: chess.Color) -> bool:
-        """Returns whether the moves of this colour are the book's own."""
-        return self.side == "both" or (self.side == "white") == turn
 
     def window_at(self, ply: int) -> Window | None:
         """Returns the last window that covers a ply; None: only forced moves are added there."""

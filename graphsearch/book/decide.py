@@ -13,8 +13,8 @@ from typing import Any
 import chess
 
 from ..base.answer import picked
-from .config import BookConfig, Ruling, Window
-from .tree import loss_of
+from .config import BookConfig, Ruling, Window, is_own_turn
+from .tree import loss_from_q
 
 FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
 REPLY_CP, REPLY_P, REPLY_GAMES = "reply_cp", "reply_p", "reply_games"
@@ -74,14 +74,14 @@ def decide(
     """
     ranked = sorted(known, key=_sort_key)
     best = ranked[0].value if ranked else None
-    forced = {m.uci() for ruling in _of(config.forced, board) for m in ruling.moves}
-    excluded = {m.uci() for ruling in _of(config.excluded, board) for m in ruling.moves}
+    forced = {m.uci() for ruling in _rulings_on(config.forced, board) for m in ruling.moves}
+    excluded = {m.uci() for ruling in _rulings_on(config.excluded, board) for m in ruling.moves}
     is_alone = has_only_forced(config, board)
     window = None if ply >= config.max_ply else config.window_at(ply)
-    tests = _Tests(window, is_own=config.is_own(board.turn))
+    tests = _Tests(window, is_own=is_own_turn(config.side, board.turn))
     verdicts = []
     for found in ranked:
-        loss = loss_of(best, found.value)
+        loss = loss_from_q(best, found.value)
         if found.move in excluded:
             rule, reason = "", "excluded by the configuration"
         else:
@@ -106,10 +106,10 @@ def _sort_key(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
 
 def has_only_forced(config: BookConfig, board: chess.Board) -> bool:
     """Returns whether no moves but the forced ones are added to a position."""
-    return any(ruling.only for ruling in _of(config.forced, board))
+    return any(ruling.only for ruling in _rulings_on(config.forced, board))
 
 
-def _of(rulings: Sequence[Ruling], board: chess.Board) -> list[Ruling]:
+def _rulings_on(rulings: Sequence[Ruling], board: chess.Board) -> list[Ruling]:
     """Returns the rulings on a position."""
     epd = board.epd()
     return [ruling for ruling in rulings if ruling.board.epd() == epd]

@@ -18,6 +18,7 @@ from ..graph.graph import Graph
 from ..position.notation import board_from_fen
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
+from ..search.results import SearchResult
 from ..solvers.mate.beside import MateFinder
 from ..store.record.node import NodeRecord
 from ..store.sharded.cluster_store import open_to_write
@@ -46,6 +47,11 @@ class Task:
     visits: int | None = None
     params: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def limits(self) -> Limits:
+        """The limits of its search."""
+        return Limits(visits=self.visits, evaluations=self.evaluations)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -61,6 +67,26 @@ class Outcome:
     evaluations: int = 0
     error: str = ""
     is_whole: bool = True
+
+
+def search_task(graph: Graph, task: Task, limits: Limits, run: int, stop: threading.Event) -> SearchResult:
+    """Searches the position of a task on a graph, within the task's limits or what is left of them.
+
+    Raises:
+      InvalidPositionError: if the FEN is malformed or its position illegal.
+      GraphSearchError: if the evaluator or the file fails.
+    """
+    return analyze(
+        graph,
+        board_from_fen(task.fen),
+        limits,
+        SearchParams.from_options(f"{name}={text}" for name, text in task.params),
+        stop=stop,
+        searchmoves=[chess.Move.from_uci(move) for move in task.moves],
+        hurry=True,
+        run=run,
+        mates=MateFinder(visits=task.visits or task.evaluations),
+    )
 
 
 class LocalExecutor:
@@ -113,18 +139,7 @@ class LocalExecutor:
         if not self._tasks:
             return []
         task = self._tasks.popleft()
-        board = board_from_fen(task.fen)
-        result = analyze(
-            self._graph,
-            board,
-            Limits(visits=task.visits, evaluations=task.evaluations),
-            SearchParams.from_options(f"{name}={text}" for name, text in task.params),
-            stop=self._stop,
-            searchmoves=[chess.Move.from_uci(move) for move in task.moves],
-            hurry=True,
-            run=self._run,
-            mates=MateFinder(visits=task.visits or task.evaluations),
-        )
+        result = search_task(self._graph, task, task.limits, self._run, self._stop)
         is_whole = result.stop_reason not in UNFINISHED
         return [Outcome(task, result.new_visits, result.evaluations, is_whole=is_whole)]
 

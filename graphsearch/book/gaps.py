@@ -15,8 +15,9 @@ from ..query.games import reply_share
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import checked
+from .config import BOTH, is_own_turn
 from .positions import LEAF, OPEN, BookMove
-from .rows import BOTH, BookSnapshot
+from .rows import BookSnapshot
 from .toml import stored_config
 
 Games = Mapping[str, Mapping[str, int]]  # key -> move -> imported games
@@ -99,7 +100,7 @@ def reaches(snapshot: BookSnapshot, games: Games) -> tuple[dict[int, float], dic
         here = found.get(number)
         if here is None:
             continue
-        certain = snapshot.side != BOTH and snapshot.is_own(position.turn)
+        certain = snapshot.side != BOTH and is_own_turn(snapshot.side, position.turn)
         counts = games.get(position.key, {})
         for move, child in snapshot.edges(number):
             if child is None or not snapshot.leads_on(number, child):
@@ -131,7 +132,7 @@ class _Searcher:
     def gaps_at(self, number: int, reach: float) -> list[Gap]:
         """Returns the gaps at a position; `reach`: its probability."""
         position = self._snapshot.positions[number]
-        own = self._snapshot.is_own(position.turn)
+        own = is_own_turn(self._snapshot.side, position.turn)
         if own and position.state == LEAF:
             return [Gap(number, None, None, reach, None, 0)]
         if (own and self._snapshot.side != BOTH) or position.state != OPEN:

@@ -12,7 +12,7 @@ from ..store.record.node import NodeRecord
 from ..store.record.ranking import edge_of
 from ..store.tables.history import PV_MOVES, BookValues
 from .build_report import RootValue
-from .config import BookConfig
+from .config import BookConfig, is_own_turn
 from .decide import (
     FORCED,
     QUEUE,
@@ -24,7 +24,7 @@ from .decide import (
     has_only_forced,
 )
 from .positions import APART, END, LEAF, OPEN, BookMove, Position
-from .tree import BookTree, loss_of
+from .tree import BookTree, loss_from_q
 
 Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[str], Mapping[str, int]]
@@ -240,9 +240,9 @@ class Growth:
             return False
         values = [v for v in self._tree.values(position).values() if v is not None]
         better = sum(value >= position.outside for value in values)
-        loss = loss_of(self._tree.best(position), position.outside)
+        loss = loss_from_q(self._tree.best(position), position.outside)
         window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
-        is_own = self._config.is_own(position.turn)
+        is_own = is_own_turn(self._config.side, position.turn)
         admitted = sum(move.rule not in (FORCED, QUEUE) for move in position.moves.values())
         if not admits_by_value(window, loss, better, is_own=is_own) and (
             is_own or not admits_by_rank(window, admitted, better)
@@ -297,9 +297,7 @@ class Roots:
 
     def _value(self, key: str) -> RootValue:
         position = self._tree.positions[key]
-        values = self._tree.values(position)
-        known = {move: value for move, value in values.items() if value is not None}
-        best = max(known, key=lambda move: known[move], default=None)
+        best, _ = self._tree.best_move(position)
         san = position.moves[best].san if best else None
         return RootValue(position=position.fen, origin=self._origins[key], value=position.value, best=san)
 
@@ -338,10 +336,8 @@ class Roots:
         """Returns the line of the best values from a position, in the book and one move beyond it."""
         line: list[str] = []
         while len(line) < PV_MOVES:
-            known = {move: value for move, value in self._tree.values(position).items() if value is not None}
-            best = max(known, key=lambda move: known[move], default=None)
-            outside = position.outside
-            if outside is not None and position.outside_move and (best is None or outside > known[best]):
+            best, value = self._tree.best_move(position)
+            if position.outside is not None and position.outside_move and position.outside > value:
                 return (*line, position.outside_move)
             if best is None:
                 break

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-import chess
-
 from ..base.errors import InvalidParameterError, StoreError
 from ..exchange.selection import games_of_roots, without_clocks
 from ..position.lines import numbered, ply_of, sans_of
@@ -225,9 +223,6 @@ def roots_of(store: Store, book: int) -> list[tuple[str, str, str]]:
         return sorted(((key, fen, origin) for key, fen, origin in found), key=lambda root: root[2])
 
 
-BOTH = "both"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookSnapshot:
     """All positions and moves of a book.
@@ -245,10 +240,6 @@ class BookSnapshot:
     positions: Sequence[Position]
     numbers: Mapping[str, int]
     roots: tuple[int, ...]
-
-    def is_own(self, turn: chess.Color) -> bool:
-        """Returns whether the moves of this colour are the book's own."""
-        return self.side == BOTH or (self.side == "white") == turn
 
     def edges(self, number: int) -> Iterator[tuple[BookMove, int | None]]:
         """Yields the moves of a position, each with its child's number, None if not in the book."""

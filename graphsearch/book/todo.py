@@ -247,11 +247,11 @@ def _bottlenecks(snapshot: BookSnapshot, change: float, top: int) -> Todo:
         notes.append(f"{found.safe} rivals of a root's best move are out of reach, or need too many leaves")
     if found.alone:
         notes.append(f"{found.alone} roots have no two moves to compare")
-    rows = tuple(_verdict(snapshot, row, parents[row.root]) for row in found.rows)
+    rows = tuple(_rivalry(snapshot, row, parents[row.root]) for row in found.rows)
     return Todo(snapshot.name, "bottlenecks", rows, tuple(notes))
 
 
-def _verdict(snapshot: BookSnapshot, row: Bottleneck, parents: dict[int, tuple[int, BookMove]]) -> Rivalry:
+def _rivalry(snapshot: BookSnapshot, row: Bottleneck, parents: dict[int, tuple[int, BookMove]]) -> Rivalry:
     fen = snapshot.positions[row.root].fen
     return Rivalry(
         root=fen,

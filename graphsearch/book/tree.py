@@ -14,6 +14,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ..position.values import cp_from_q, negate
 from ..search.puct import exploration_term, score
@@ -104,6 +105,12 @@ class BookTree:
         """Returns the best value of any move, in the book or not; None if none is known."""
         return _best(position, self.values(position))
 
+    def best_move(self, position: Position) -> tuple[str | None, float]:
+        """Returns the move in the book with the best known value, and that value; None and -inf if none."""
+        known = ((value, move) for move, value in self.values(position).items() if value is not None)
+        value, best = max(known, key=itemgetter(0), default=(-math.inf, None))
+        return best, value
+
     def update(self, keys: Iterable[str]) -> None:
         """Recomputes positions, and all ancestors that change, the deepest first."""
         waiting = {key for key in keys if key in self.positions}
@@ -165,7 +172,7 @@ class BookTree:
         best = _best(position, values)
         for rank, move in enumerate(position.moves.values()):
             if self.goes_on(position, move):
-                lost = loss_of(best, values[move.move]) or 0
+                lost = loss_from_q(best, values[move.move]) or 0
                 yield move, self.order.cost(move.p, lost / 100.0, rank)
 
     # -------------------------------------------------------------- the next leaf
@@ -218,20 +225,20 @@ class BookTree:
     def costs(self) -> dict[str, float]:
         """Returns the cost of the cheapest path from a root to every reachable position."""
         found: dict[str, float] = {}
-        heap = [(self.positions[root].ply, root, 0.0) for root in self.roots]
+        heap = [(self.positions[root].ply, root) for root in self.roots]
         best = dict.fromkeys(self.roots, 0.0)
         heapq.heapify(heap)
         while heap:  # by ply, so that every path to a position is known when it is popped
-            ply, key, _ = heapq.heappop(heap)
-            position = self.positions[key]
-            if key in found or ply != position.ply:
+            _, key = heapq.heappop(heap)
+            if key in found:
                 continue
             found[key] = best[key]
+            position = self.positions[key]
             for move, cost in self._costs_of(position, self.values(position)):
                 child = self.positions[move.child]
-                if best[key] + cost < best.get(child.key, float("inf")):
+                if best[key] + cost < best.get(child.key, math.inf):
                     best[child.key] = best[key] + cost
-                    heapq.heappush(heap, (child.ply, child.key, best[child.key]))
+                    heapq.heappush(heap, (child.ply, child.key))
         return found
 
     def line_to(self, key: str) -> BookLine | None:
@@ -259,12 +266,12 @@ def _best(position: Position, values: dict[str, float | None]) -> float | None:
     return max((v for v in (*values.values(), position.outside) if v is not None), default=None)
 
 
-def loss_of(best: float | None, value: float | None) -> int | None:
+def loss_from_q(best: float | None, value: float | None) -> int | None:
     """Returns the loss of a value against the best one in centipawns, at most 10,000; None if one is unknown.
 
     The score type is `centipawn`, from Q alone, because minimax values have no WDL.
 
-    >>> loss_of(0.5, 0.25), loss_of(0.5, None), loss_of(1.0, -1.0)
+    >>> loss_from_q(0.5, 0.25), loss_from_q(0.5, None), loss_from_q(1.0, -1.0)
     (52, None, 10000)
     """
     if best is None or value is None:

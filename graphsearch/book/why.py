@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import chess
@@ -14,8 +15,8 @@ from ..position.board import check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables import games
 from ..store.tables.books import BookRow
+from ..store.tables.games import games_by_move
 from . import rows
 from .config import BookConfig
 from .decide import Verdict
@@ -117,8 +118,7 @@ def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdic
     Raises:
       StoreError: if the file has no such book, or cannot be read.
     """
-    asked = _BookReader(store, rows.book_named(store, name))
-    return lambda board: asked.why(board).verdicts
+    return _BookReader(store, rows.book_named(store, name)).verdicts
 
 
 class _BookReader:
@@ -135,10 +135,7 @@ class _BookReader:
         self._roots = tuple(fen for _, fen, _ in found)
         self._fens = {key: fen for key, fen, _ in found}
         self.tree.update(self.tree.positions)
-        self._growth = Growth(self.config, self.tree, 0, store.read, self._games)
-
-    def _games(self, key: str) -> dict[str, int]:
-        return {move.move: move.games for move in games.counts(self._store, [key]).get(key, [])}
+        self._growth = Growth(self.config, self.tree, 0, store.read, partial(games_by_move, store))
 
     def why(self, board: chess.Board) -> Why:
         """Returns the explanation of a position."""
@@ -163,25 +160,25 @@ class _BookReader:
             priority=costs.get(key),
             rank=place,
             leaves=len(costs),
-            verdicts=tuple(self._verdicts(position, board)) if position else (),
+            verdicts=self.verdicts(board),
             since={m.move: m.since for m in position.moves.values()} if position else {},
             left_at=None if position else self._left_at(board) or self._left_before(board),
             roots=self._roots,
         )
 
+    def verdicts(self, board: chess.Board) -> tuple[Verdict, ...]:
+        """Returns the present verdicts on the legal moves of a position; none if it was not searched."""
+        position = self.tree.positions.get(key_text(board))
+        record = self._store.read(board) if position and position.state == OPEN else None
+        if position is None or record is None:
+            return ()
+        found = self._growth.verdicts(position, board, known_moves(board, record))
+        return tuple(_with_san(_as_it_stands(verdict), board) for verdict in found)
+
     def _leaf_costs(self) -> dict[str, float]:
         """Returns the costs of all reachable leaves."""
         costs = self.tree.costs()
         return {key: cost for key, cost in costs.items() if self.tree.positions[key].reach == 0.0}
-
-    def _verdicts(self, position: Position, board: chess.Board) -> Sequence[Verdict]:
-        if position.state != OPEN:
-            return ()
-        record = self._store.read(board)
-        if record is None:
-            return ()
-        found = self._growth.verdicts(position, board, known_moves(board, record))
-        return [_with_san(_as_it_stands(verdict), board) for verdict in found]
 
     def _line(self, key: str) -> str:
         line = self.tree.line_to(key)
@@ -212,7 +209,7 @@ class _BookReader:
         return self._left(*min(found, key=lambda way: (way[0].ply, way[0].key, way[2].uci())))
 
     def _left(self, position: Position, before: chess.Board, move: chess.Move) -> LeftAt:
-        verdict = next((v for v in self._verdicts(position, before) if v.candidate.move == move.uci()), None)
+        verdict = next((v for v in self.verdicts(before) if v.candidate.move == move.uci()), None)
         return LeftAt(fen_of(before), before.san(move), self._line(position.key), position.state, verdict)
 
 

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from ..position.board import (
     CHECKMATE,
     CLOCK_DRAW,
-    MAX_CLOCK,
     MAX_MOVES,
     clock_of_words,
-    clock_term,
 )
+from ..position.fens import clocks_of
 from ..position.rules_kernel import MATE
 from ..position.values import D_SCALE
-from ..position.words import BLACK, CLOCK_BITS, CLOCK_SHIFT, KEY, META, PAWNS, WHITE
+from ..position.words import BLACK, META, PAWNS, WHITE
 from ..query.steps import legal_codes, positions_after
 from ..store.codec import bulk
 from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
 from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import ranking, visits_of
+from ..store.segments import keys_of
 from .worth_kernel import describe, value_edges
 
 Ints = NDArray[np.int64]
@@ -158,11 +158,6 @@ def _signs(q: NDArray[np.float32]) -> Ints:
     return np.where(q == 1.0, 2, np.where(q == -1.0, 0, 1))
 
 
-def clocks_of(words: Words) -> Ints:
-    """Returns the halfmove clocks of positions, `[R, 10]`."""
-    return (words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(np.int64)
-
-
 def edges_by_move(batch: RecordBatch) -> Ints:
     """Returns the edge of every legal move, in canonical order; -1 for a move without one."""
     of = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
@@ -274,7 +269,7 @@ def _nodes(batch: RecordBatch, moves: MoveColumns) -> NodeColumns:
     first = np.flatnonzero(moves.rank == 1)
     best[moves.of[first]] = first
     return NodeColumns(
-        key=batch.words[:, KEY] ^ clock_terms()[clocks],
+        key=keys_of(batch.words),
         n=visits_of(batch),
         q=worth.q,
         draw=np.clip(worth.draw, 0.0, 1.0 - np.abs(worth.q)),
@@ -302,9 +297,3 @@ def _mates(
         if proof and proof.moves is not None:
             mate[i], mated[i] = proof.moves, True
     return mate, mated
-
-
-@cache
-def clock_terms() -> Words:
-    """Returns `clock_term` of every halfmove clock."""
-    return np.array([clock_term(clock) for clock in range(MAX_CLOCK + 1)], np.uint64)

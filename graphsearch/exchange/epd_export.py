@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import CHECKMATE, FREE_CLOCK
+from ..position.fens import clocks_of
 from ..position.values import MATE_CE, shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.codec.bulk import board_tables, columns_of
 from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from .centipawns import cps_of
-from .columns import clocks_of
 from .mapped import Rows
 from .output import ExportReport, Target
 from .pool import Ints, RecordPool, Words
@@ -170,7 +170,7 @@ class Lines:
         best_moves(board_tables(), columns_of(batch), best, codes)
         some = np.flatnonzero(best >= 0)
         words = np.ascontiguousarray(batch.words[some])
-        at = words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+        at = clocks_of(words)
         words[at <= FREE_CLOCK, META] &= np.uint64(WITHOUT_CLOCK)
         of = np.arange(len(some))
         children, metas = self._pool.children_of(words, of, codes[some])

@@ -16,24 +16,12 @@ from ..store.sharded.cluster_store import open_to_write
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import GameSource
-from .sources import GivenFile, Input, opened
+from .sources import FileProgress, GivenFile, Input, opened
 
 SAY_SECONDS = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class ImportProgress:
-    """Progress in a file: bytes done and in total; games, entries or positions so far, and per second."""
-
-    stage: str
-    name: str
-    done: int
-    total: int
-    count: int = 0
-    rate: float = 0.0
-
-
-OnProgress = Callable[[ImportProgress], object]
+OnProgress = Callable[[FileProgress], object]
 
 
 class Importing:
@@ -99,7 +87,7 @@ class Importing:
         passed = max(self.report.done - self.before, self.report.players)
         done = passed if count is None else count
         rate, given = done / max(now - self._started, 1e-9), self._given
-        self._on_progress(ImportProgress(stage, given.name, given.position, given.size, done, rate))
+        self._on_progress(FileProgress(stage, given.name, given.position, given.size, done, rate))
 
 
 ReadFile = Callable[[Importing, Input], None]
@@ -153,7 +141,7 @@ def _import_one(
         if stop.is_set():
             raise _StoppedError
         if on_progress:
-            on_progress(ImportProgress("Reading", given.name, done, total))
+            on_progress(FileProgress("Reading", given.name, done, total))
 
     def on_read() -> None:
         if stop.is_set():

@@ -41,6 +41,24 @@ class GivenFile:
     stream: BinaryIO | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """Progress in a file.
+
+    Attributes:
+      stage: such as `Reading`. name: of the file or the game. done, total: in units of the stage, most often
+        bytes.
+      count, rate: processed items (games, visits), and items per second; 0 if the stage processes none.
+    """
+
+    stage: str
+    name: str
+    done: int
+    total: int
+    count: int = 0
+    rate: float = 0.0
+
+
 class Input:
     """An open file of an import.
 

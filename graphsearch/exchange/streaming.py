@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import ExportError
-from ..position.words import KEY, META
+from ..position.words import META
+from ..store.segments import keys_of
 from ..store.store import Store
 from .choices import BookEntry, Moves
-from .columns import Mask, clock_terms, clocks_of
+from .columns import Mask
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pool import Ints, RecordPool, Words
 from .selection import Selection, plan
@@ -62,7 +63,7 @@ class Part:
     @property
     def keys(self) -> Words:
         """The keys of the positions in the graph."""
-        return np.asarray(self.words[:, KEY] ^ clock_terms()[clocks_of(self.words)])
+        return keys_of(self.words)
 
     @property
     def known(self) -> Mask:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import MAX_MOVES, pack
+from ..position.fens import clocks_of
 from ..position.words import BLACK_TO_MOVE, META
 from ..store.codec.bulk import board_tables, columns_of, take
 from ..store.record.node import TERMINAL_MASK, RecordBatch
@@ -22,7 +23,7 @@ from ..store.record.ranking import visits_of
 from ..store.store import Store
 from .centipawns import cps_of
 from .choices import BookEntry, Floats, Ints, Mask, Moves, TableRows, Weights, Words, tables_of, with_moves
-from .columns import EdgeWorth, Worth, clocks_of, worth_of, worth_of_edges
+from .columns import EdgeWorth, Worth, worth_of, worth_of_edges
 from .mapped import Column
 from .output import ExportReport
 from .pgn_kernel import UNKNOWN

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError
 from ..jit.apart import apart
-from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
+from ..position.board import POSITION_WORDS, pack
 from ..position.tables import load_tables
+from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.codec.bulk import columns_of, segment_order
 from ..store.codec.layout import BLOCK
 from ..store.ordered_work import shared_out, thread_count
 from ..store.record import transposition_kernel
 from ..store.record.node import NodeRecord, RecordBatch
-from ..store.record.node_layout import CAPACITIES, CAPACITY, WIDE
+from ..store.record.node_layout import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
 from ..store.sizes import SIZES
 from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
 from .memory import default_budget, give_back, reserve
@@ -64,7 +65,7 @@ class Arena:
     """Nodes and edges in memory. One writer; not for use from several threads at once.
 
     Attributes:
-      before_taking_back: called before the overlay is subtracted, to add its last visits; None: no call.
+      before_subtracting: called before the overlay is subtracted, to add its last visits; None: no call.
     """
 
     def __init__(self, max_bytes: int | None = None, *, logged: bool = True) -> None:
@@ -77,7 +78,7 @@ class Arena:
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
         self._spare_rows = 0
-        self.before_taking_back: Callable[[], None] | None = None
+        self.before_subtracting: Callable[[], None] | None = None
         self._copies: SingleCopies | None = None
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
@@ -99,10 +100,8 @@ class Arena:
         counters[arena_kernel.BLOCK_WORDS] = 1
         powers = slice(arena_kernel.POWERS, arena_kernel.POWERS + 64)
         self.arrays.floats[powers] = np.arange(64.0) ** 4
-        self.arrays.ints[CAPACITY : CAPACITY + 2 * WIDE] = [
-            *CAPACITIES,
-            CAPACITIES[-1],
-        ] * 2  # wide classes hold as many
+        capacities = [*CAPACITIES, CAPACITIES[-1]]
+        self.arrays.ints[CAPACITY : CAPACITY + 2 * WIDE] = 2 * capacities  # wide classes hold as many
 
     # -------------------------------------------------------------- figures
     @property
@@ -303,14 +302,14 @@ class Arena:
         """Whether there are visits that are never saved: draws by this game's history, or forced visits."""
         return bool(self.counters[arena_kernel.OVERLAY_LENGTH])
 
-    def take_back_overlay(self) -> None:
+    def subtract_overlay(self) -> None:
         """Subtracts the overlay's visits from the records, so that these can be saved."""
-        if self.before_taking_back:
-            self.before_taking_back()
+        if self.before_subtracting:
+            self.before_subtracting()
         if self.has_overlay:
             overlay_kernel.shift_overlay(self.arrays, -1)
 
-    def give_again_overlay(self) -> None:
+    def add_overlay(self) -> None:
         """Adds the overlay's visits to the records again, to continue the search."""
         if self.has_overlay:
             overlay_kernel.shift_overlay(self.arrays, 1)
@@ -332,8 +331,8 @@ class Arena:
         slot = int(heap_kernel.find_position(self.tables, self.arrays, words))
         if not slot:
             return None
-        clock = int(self.arrays.records[slot + 2]) >> 32 & MAX_CLOCK  # the one it was evaluated with
-        words[8] = int(words[8]) & ~(MAX_CLOCK << 12) | clock << 12
+        clock = int(self.arrays.records[slot + 2]) >> 8 * CLOCK_BYTE & CLOCK_BITS  # at its evaluation
+        words[META] = int(words[META]) & WITHOUT_CLOCK | clock << CLOCK_SHIFT
         if self._copies is None or self._copies.arrays is not self.arrays:
             self._copies = SingleCopies(self.arrays)
         return self._copies.record(slot, words)

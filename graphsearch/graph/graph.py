@@ -21,10 +21,8 @@ from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
-from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
 from .image import keep_image, take_image
-from .kept_transpositions import KeptEntries
 from .loading import FILLED_SHARE, Loader, is_due
 from .memory import check_budget
 from .saving import CLOSED, SavedGraph, Work
@@ -139,7 +137,7 @@ class Graph(SavedGraph):
             if graph._file_nodes and not graph._take_image() and graph._is_soon_loaded:
                 graph.call(graph.pager.load_whole)
         except BaseException:
-            graph._let_go()
+            graph._release()
             raise
         return graph
 
@@ -180,26 +178,7 @@ class Graph(SavedGraph):
           StoreError: if the file cannot be read.
         """
         self.check_open()
-        return self._entries.use(table_bytes)
-
-    @property
-    def entries(self) -> EntryTable | None:
-        """The table of transposition entries, None if none are in use."""
-        return self._entries.kept.table if self._entries.kept else None
-
-    @property
-    def proofs(self) -> EntryTable | None:
-        """The entries whose mates searches use, None without any."""
-        return self._entries.proofs
-
-    @property
-    def kept_entries(self) -> KeptEntries | None:
-        """The table of entries with the report of its loading and the digest of its evaluation."""
-        return self._entries.kept
-
-    def heed_proofs(self, found: Loaded) -> None:
-        """Makes searches use the mates that these entries prove, instead of those of the file's entries."""
-        self._entries.heed(found)
+        return self.entries.use(table_bytes)
 
     # -------------------------------------------------------------- a search
     @contextlib.contextmanager
@@ -224,7 +203,7 @@ class Graph(SavedGraph):
         Raises:
           StoreError: if the file cannot be read.
         """
-        self._entries.heed_proofs()
+        self.entries.load_proofs()
         if lists:
             self._tables.note_root(root)
 
@@ -232,7 +211,7 @@ class Graph(SavedGraph):
     @property
     def problems(self) -> list[str]:
         """Descriptions of damaged parts of the file that were skipped."""
-        return [*self.pager.problems, *self._entries.problems]
+        return [*self.pager.problems, *self.entries.problems]
 
     @property
     def path(self) -> Path | None:
@@ -250,11 +229,11 @@ class Graph(SavedGraph):
 
     def root_values(self, board: chess.Board) -> RootValues | None:
         """Returns the values of a root, without the draws that only this game's history makes."""
-        self.arena.take_back_overlay()
+        self.arena.subtract_overlay()
         try:
             return root_values(self.pager.read, board)
         finally:
-            self.arena.give_again_overlay()
+            self.arena.add_overlay()
 
     def loader(self) -> Loader | None:
         """Returns the active loader of the file; starts it once single reads cost so much that it pays.
@@ -313,7 +292,7 @@ class Graph(SavedGraph):
           CapacityError: if the memory is too small for them.
           StoreError: if the file cannot be written.
         """
-        if self.pager.has_shrunk:
+        if self.pager.must_shrink:
             self.flush()
             self.pager.shrink()
         if self.pager.make_room(nodes, need):
@@ -352,7 +331,7 @@ class Graph(SavedGraph):
 
     def _save_and_close(self) -> None:
         if self.store is None:
-            self._let_go()
+            self._release()
             return
         try:
             self.settle(wait=True)
@@ -362,11 +341,11 @@ class Graph(SavedGraph):
                 seconds = LEAST_TIDY_SECONDS + (time.process_time() - self._opened) / TIDY_SHARE
                 self.call(lambda store: tidy(store, seconds=seconds))
         except BaseException:
-            self._let_go()
+            self._release()
             raise
-        self._let_go(self._keep_image)
+        self._release(self._keep_image)
 
-    def _let_go(self, last: Work | None = None) -> None:
+    def _release(self, last: Work | None = None) -> None:
         """Closes the file, after its writer has done `last`, and the evaluator if the graph owns it."""
         if self._owns_evaluator:
             self._owns_evaluator = False
@@ -396,4 +375,4 @@ class Graph(SavedGraph):
         if error is None or not isinstance(error, StoreError):
             self.close()
         else:  # saving has failed already: report that error, not a second one
-            self._let_go()
+            self._release()

@@ -6,11 +6,11 @@ A search uses the mates that they prove, whether all entries are in use or only 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..base.answer import Answer
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..store.record.transposition import ENTRY_BYTES, EntryTable, Words
 from ..store.store import Store
@@ -23,7 +23,7 @@ Call = Callable[[Write], None]  # runs a function on the file's thread, and wait
 
 
 @dataclass(frozen=True, slots=True)
-class EntryReport:
+class EntryReport(Answer):
     """Report on the loading of a file's entries.
 
     Attributes:
@@ -37,68 +37,16 @@ class EntryReport:
     ignored: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        return asdict(self)
-
-
-class KeptEntries:
-    """A table of entries with its unsaved changes. Its methods are for the thread that searches."""
-
-    def __init__(self, table_bytes: int, evaluation: str) -> None:
-        """Makes an empty table.
-
-        Args:
-          table_bytes: most memory of the table. evaluation: digest of the evaluator of its entries.
-        """
-        self.table = EntryTable(table_bytes)
-        self.evaluation = evaluation
-        self.report = EntryReport()
-        self._taken: tuple[Words, Words] | None = None
-
-    def load(self, store: Store) -> None:
-        """Inserts a file's entries of this evaluation.
-
-        Raises:
-          StoreError: if the file as a whole cannot be read.
-        """
-        found = saved.load(store, self.evaluation)
-        order = np.argsort(
-            depths(found.data), kind="stable"
-        )  # the last ones stay if there is no room for all
-        self.table.enter(found.keys[order], found.data[order])
-        left_out = len(order) - self.table.count
-        self.report = EntryReport(self.table.count, left_out, found.ignored, found.problems)
-
-    @property
-    def has_unsaved(self) -> bool:
-        """Whether there are entries that the file does not hold, including those of a running save."""
-        return self._taken is not None or self.table.dirty_count > 0
-
-    def take(self) -> Write | None:
-        """Returns a function that writes the unsaved entries; None if there are none.
-
-        They count as saved from now on; `settle` must follow.
-        """
-        self.settle(saved=False)
-        if not self.table.dirty_count:
-            return None
-        keys, data = self._taken = self.table.take_dirty()
-        return lambda store: saved.append(store, keys, data, self.evaluation)
-
-    def settle(self, *, saved: bool) -> None:
-        """Ends the save that `take` began; if it failed, its entries count as unsaved again."""
-        taken, self._taken = self._taken, None
-        if taken is not None and not saved:
-            self.table.touch_again(*taken)
-
 
 class GraphEntries:
     """The entries in use by one graph: none, only those that prove mates, or all of them.
 
+    Its methods are for the thread that searches.
+
     Attributes:
-      kept: all entries with their unsaved changes; None if they are not in use.
+      table: all entries; None if they are not in use. report: on their loading.
       proofs: the entries whose mates searches use, all or only the proofs; None without any.
+      evaluation: digest of the evaluator of the entries; empty if they are not in use.
       problems: damaged pieces, skipped, found when only the proofs were loaded.
     """
 
@@ -106,9 +54,12 @@ class GraphEntries:
         """Starts with no entries in use; `call` runs a function on the file's thread; None: no file."""
         self._arena = arena
         self._call = call
-        self._heeds_proofs = False
-        self.kept: KeptEntries | None = None
+        self._uses_proofs = False
+        self._saving: tuple[Words, Words] | None = None
+        self.table: EntryTable | None = None
         self.proofs: EntryTable | None = None
+        self.report = EntryReport()
+        self.evaluation = ""
         self.problems: list[str] = []
 
     def use(self, table_bytes: int) -> EntryTable:
@@ -117,26 +68,35 @@ class GraphEntries:
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self.kept is None:
-            kept = KeptEntries(table_bytes, BuiltinEvaluator().identity.digest)
+        if self.table is None:
+            table, self.evaluation = EntryTable(table_bytes), BuiltinEvaluator().identity.digest
             if self._call:
-                self._call(kept.load)
-            self.kept, self.proofs = kept, kept.table
-            self._arena.set_entries(kept.table.arrays)
-        return self.kept.table
+                self._call(lambda store: self._load(store, table))
+            self.table = self.proofs = table
+            self._arena.set_entries(table.arrays)
+        return self.table
 
-    def heed_proofs(self) -> None:
+    def _load(self, store: Store, table: EntryTable) -> None:
+        """Inserts a file's entries of this evaluation into a table."""
+        found = saved.load(store, self.evaluation)
+        order = np.argsort(
+            depths(found.data), kind="stable"
+        )  # if there is no room for all, the last ones stay
+        table.enter(found.keys[order], found.data[order])
+        self.report = EntryReport(table.count, len(order) - table.count, found.ignored, found.problems)
+
+    def load_proofs(self) -> None:
         """Makes searches use the mates that the file's entries prove, from now on.
 
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self._call and self.kept is None and not self._heeds_proofs:
-            self._call(lambda store: self.heed(saved.load(store)))
+        if self._call and self.table is None and not self._uses_proofs:
+            self._call(lambda store: self.use_proofs(saved.load(store)))
 
-    def heed(self, found: saved.Loaded) -> None:
-        """Makes searches use the mates that some entries prove."""
-        self._heeds_proofs = True
+    def use_proofs(self, found: saved.Loaded) -> None:
+        """Makes searches use the mates that these entries prove, instead of those of the file's entries."""
+        self._uses_proofs = True
         self.problems += found.problems
         if len(found.keys):
             table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
@@ -144,16 +104,25 @@ class GraphEntries:
             self.proofs = table
             self._arena.set_entries(table.arrays)
 
+    # -------------------------------------------------------------- saving
     @property
     def has_unsaved(self) -> bool:
-        """Whether there are unsaved entries."""
-        return self.kept is not None and self.kept.has_unsaved
+        """Whether there are entries that the file does not hold, including those of a running save."""
+        return self._saving is not None or (self.table is not None and self.table.dirty_count > 0)
 
-    def take(self) -> Write | None:
-        """Returns a function that writes the unsaved entries, as `KeptEntries.take`."""
-        return self.kept.take() if self.kept else None
+    def begin_saving(self) -> Write | None:
+        """Returns a function that writes the unsaved entries; None if there are none.
 
-    def settle(self, *, saved: bool) -> None:
-        """Ends the save that `take` began."""
-        if self.kept:
-            self.kept.settle(saved=saved)
+        They count as saved from now on; `end_saving` must follow.
+        """
+        self.end_saving(saved=False)
+        if self.table is None or not self.table.dirty_count:
+            return None
+        keys, data = self._saving = self.table.take_dirty()
+        return lambda store: saved.append(store, keys, data, self.evaluation)
+
+    def end_saving(self, *, saved: bool) -> None:
+        """Ends the save that `begin_saving` began; if it failed, its entries count as unsaved again."""
+        saving, self._saving = self._saving, None
+        if self.table is not None and saving is not None and not saved:
+            self.table.touch_again(*saving)

@@ -56,7 +56,7 @@ class Pager:
         self.reserved = self.working = 0
         self._passed = 0  # most bytes by which a wave has exceeded the budget; the next may need them again
         self.under_way: tuple[Words, ...] = ()
-        self._read_alone = 0  # records read in Python
+        self._python_reads = 0  # records read in Python
         self.evictions = 0  # number of times that records were evicted
         self.misfits = 0
 
@@ -72,7 +72,7 @@ class Pager:
     @property
     def read_back(self) -> int:
         """Records read from the file one by one so far, without those loaded in order."""
-        return self._read_alone + int(self._states[READ])
+        return self._python_reads + int(self._states[READ])
 
     @property
     def problems(self) -> list[str]:
@@ -84,7 +84,7 @@ class Pager:
         if self.complete or self._reader is None:
             return self._no_filter
         if self._filter is None:
-            self._take_filter(self._reader.filter())
+            self._set_filter(self._reader.filter())
         assert self._filter is not None
         return self._filter
 
@@ -93,7 +93,7 @@ class Pager:
         """Whether kernels can read the file, which makes a single read cheap."""
         return self._reader is not None and self._reader.kernels_read
 
-    def _take_filter(self, found: FilterArrays) -> None:
+    def _set_filter(self, found: FilterArrays) -> None:
         if found is not self._filter:
             assert self._reader is not None
             self._filter, self._index_bytes = found, self._reader.ram_bytes
@@ -148,7 +148,7 @@ class Pager:
             if held is not None:
                 self._states = held[1].states
                 self._states[BUDGET] = self._arena.max_bytes
-                self._take_filter(held[0])
+                self._set_filter(held[0])
             yield held
 
     def bring(self, words: Words, pinned: Words) -> None:
@@ -188,7 +188,7 @@ class Pager:
         assert self._reader is not None
         batches = self._reader.find_any(words)
         count = sum(map(len, batches))
-        self._read_alone += count
+        self._python_reads += count
         self.make_room(count, count * BYTES_PER_NODE, pinned=pinned)
         for batch in batches:
             self.enter(batch)
@@ -213,7 +213,7 @@ class Pager:
         if missing and not self.complete and self._reader is not None:
             words = np.array([pack(boards[i]) for i in missing], np.uint64)
             found, batch = self._reader.find(words)
-            self._read_alone += len(batch)
+            self._python_reads += len(batch)
             self.make_room(len(batch), len(batch) * BYTES_PER_NODE)
             self.enter(batch)
             for k, place in enumerate(np.nonzero(found)[0].tolist()):
@@ -271,7 +271,7 @@ class Pager:
         return enough
 
     @property
-    def has_shrunk(self) -> bool:
+    def must_shrink(self) -> bool:
         """Whether nodes take much more than the budget allows beside index and log, so that `shrink` is due.
 
         Eviction frees words between others; only `shrink` returns them to the system, when no wave is under
@@ -287,7 +287,7 @@ class Pager:
         self.complete = False
         self.evictions += 1
         self._arena.shrink(self.budget - self.budget // OVER_SHARE)
-        if self.has_shrunk:
+        if self.must_shrink:
             self.start_over()
 
     def start_over(self) -> bool:

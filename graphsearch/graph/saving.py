@@ -228,7 +228,7 @@ class SavedGraph:
       tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
       in_flight: the wave that the last search had in flight when it stopped (`search.in_flight`), saved with
         everything else; None if there is none.
-      saved_nodes: records saved so far.
+      saved_nodes: records saved so far. entries: the transposition entries in use.
     """
 
     def __init__(self, store: Store | None, ram_bytes: int | None) -> None:
@@ -250,7 +250,7 @@ class SavedGraph:
         self.in_flight = store.read_fact(IN_FLIGHT) if store else None
         self._notes: list[Work] = []
         self._tables = RootTables(self.pager.read)
-        self._entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
+        self.entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
 
     def begin_saving(self, note: Work | None = None, *, tables: bool = False) -> None:
         """Starts to save all unsaved changes; the search may continue, and `settle` must follow.
@@ -270,13 +270,13 @@ class SavedGraph:
         late, wave = len(self._notes), self.in_flight
         notes = [*self._notes, lambda store: store.write_fact(IN_FLIGHT, wave), *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
-        self.arena.take_back_overlay()
+        self.arena.subtract_overlay()
         try:
             rows = self._tables.rows() if tables else None
-            entries = self._entries.take()
+            entries = self.entries.begin_saving()
             saving = self.arena.begin_saving()
         finally:
-            self.arena.give_again_overlay()
+            self.arena.add_overlay()
         self._saving = saving
 
         def work(store: Store) -> None:
@@ -329,7 +329,7 @@ class SavedGraph:
     @property
     def has_unsaved(self) -> bool:
         """Whether there are unsaved changes, beside those of a running save."""
-        return bool(self.arena.dirty_count or self._notes or self._entries.has_unsaved)
+        return bool(self.arena.dirty_count or self._notes or self.entries.has_unsaved)
 
     def settle(self, *, wait: bool) -> bool:
         """Returns whether no save is running; with `wait` it waits until none is.
@@ -353,10 +353,10 @@ class SavedGraph:
         except BaseException:
             self._saving = None
             self.arena.undo_saving(saving)
-            self._entries.settle(saved=False)
+            self.entries.end_saving(saved=False)
             raise
         self._saving = None
-        self._entries.settle(saved=True)
+        self.entries.end_saving(saved=True)
         self.arena.end_saving(saving)
         self.pager.file_changed()
         assert self.store

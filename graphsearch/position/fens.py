@@ -78,6 +78,16 @@ def key_texts(words: NDArray[np.uint64]) -> list[str]:
     return texts
 
 
+def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Returns the halfmove clocks of packed positions, `[R, 10]`.
+
+    >>> from graphsearch.position.board import pack
+    >>> clocks_of(np.array([pack(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 80 1"))])).tolist()
+    [80]
+    """
+    return np.asarray(words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS), np.int64)
+
+
 def _placements(words: NDArray[np.uint64]) -> list[str]:
     if not len(words):
         return []

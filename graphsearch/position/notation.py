@@ -313,6 +313,18 @@ def read_uci(board: chess.Board, text: str) -> chess.Move:
         return move
 
 
+def read_legal_uci(board: chess.Board, text: str) -> chess.Move:
+    """Returns the legal move of a text in UCI, as `read_uci`.
+
+    Raises:
+      ValueError: if there is none; the null move is not legal.
+    """
+    move = read_uci(board, text)
+    if not move:
+        raise ValueError("the null move is not legal")
+    return move
+
+
 def _castling_to(board: chess.Board, steps: chess.Move) -> chess.Move | None:
     """Returns the legal castling that moves the king to the target of `steps`; None if there is none."""
     away = abs(chess.square_file(steps.from_square) - chess.square_file(steps.to_square))

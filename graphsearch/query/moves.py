@@ -73,8 +73,7 @@ def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
 
 def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Moves:
     """Returns the answer of `moves` from an open file, with the PV of the best `lines` moves."""
-    key = key_text(board)
-    games = {row.move: row.games for row in tables.counts(source.store, [key]).get(key, ())}
+    games = tables.games_by_move(source.store, key_text(board))
     return moves_with(source, board, games, lines=lines)
 
 

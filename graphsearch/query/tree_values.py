@@ -12,7 +12,7 @@ from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import InvalidPositionError
 from ..position.board import check
-from ..position.notation import read_uci
+from ..position.notation import read_legal_uci
 from ..position.values import cp_of
 from .line import for_white, worth_of
 from .source import Records, after, mate_of, records_of, steps_of
@@ -61,11 +61,9 @@ def tree_values(
                 raise InvalidPositionError(f"move {number} stands before its parent, move {parent}")
             board = boards[parent]
             try:
-                move = read_uci(board, text)
+                move = read_legal_uci(board, text)
             except ValueError:
-                move = chess.Move.null()
-            if not move:
-                raise InvalidPositionError(f"move {number}: {text!r} is illegal in {board.fen()}")
+                raise InvalidPositionError(f"move {number}: {text!r} is illegal in {board.fen()}") from None
             found.append(_value(source, board, move))
             boards.append(after(board, move))
     return TreeValues(tuple(found))

@@ -31,7 +31,7 @@ PART = 64  # an edge catches up in steps of 1/64 of the root's visits
 
 
 class ForcedVisits:
-    """The forced visits of one session: recorded in the arena's overlay, and taken back before every save.
+    """The forced visits of one session: recorded in the arena's overlay, and subtracted before every save.
 
     Create it when the root is known, before the first visit over its edges; call `end` afterwards.
     """
@@ -41,11 +41,11 @@ class ForcedVisits:
         self._graph, self._board = graph, board
         self._arena = graph.arena
         self._before = _counts(self.record())
-        self._arena.before_taking_back = self._note
+        self._arena.before_subtracting = self._note
 
     def end(self) -> None:
-        """Stops counting; the visits so far must have been taken back."""
-        self._arena.before_taking_back = None
+        """Stops counting; the visits so far must have been subtracted."""
+        self._arena.before_subtracting = None
 
     def record(self) -> NodeRecord:
         """Returns the root's record with the forced visits."""
@@ -114,11 +114,11 @@ class ForcedVisits:
             return
         record = self.record()
         added = _caught_up(record, listed, rooms, params) - _counts(record)[:, 0]
-        self._arena.take_back_overlay()
+        self._arena.subtract_overlay()
         slot = self._arena.slot(self._board)
         for edge, visits in enumerate(added.tolist()):
             self._append(slot, edge, 0, visits)
-        self._arena.give_again_overlay()
+        self._arena.add_overlay()
 
     def _catch_up_once(self, runner: WaveRunner, edge: int, params: SearchParams) -> int:
         """Makes one visit of an edge if it can catch up; returns the n that it can catch up to, or 0."""

@@ -56,7 +56,7 @@ class RootMates:
         """
         if self._stop.is_set():
             return
-        proofs = self._graph.proofs
+        proofs = self._graph.entries.proofs
         self._line = self._finder.recall(self._board, proofs, self._stop) if proofs else ()
         if not self._line and node.bounds[0] != node.bounds[1]:
             self._line = self._finder.before(self._board, self._stop)

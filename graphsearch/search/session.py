@@ -203,9 +203,9 @@ class Session:
         return self.job.lists
 
     def end(self) -> None:
-        """Ends the search: takes back the visits that are not saved, and clears its history."""
+        """Ends the search: subtracts the visits that are not saved, and clears its history."""
         set_listed(self.arena.arrays, None)
-        self.arena.take_back_overlay()
+        self.arena.subtract_overlay()
         self.arena.forget_overlay()
         if self.forced:
             self.forced.end()

@@ -10,7 +10,7 @@ import chess
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import DIGITS, SECONDS, shortened
-from ..position.notation import board_from_fen, read_uci
+from ..position.notation import board_from_fen, read_legal_uci
 
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
 FLAGS = ("ponder", "infinite")
@@ -128,15 +128,12 @@ def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
     """Returns a board after some moves; `first` is the number of the first one, for the message."""
     for number, word in enumerate(moves, first):
         try:
-            move = read_uci(board, word.lower())
+            board.push(read_legal_uci(board, word.lower()))
         except ValueError:
-            move = chess.Move.null()
-        if not move:
             fen = board.fen()
             return Given(
                 board, f"position: move {number}, {shortened(word)!r}, is illegal in {fen}; it stays there"
             )
-        board.push(move)
     return Given(board)
 
 

@@ -175,7 +175,7 @@ def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
 
 PROVER_BYTES = 1 << 26  # size of the prover's table
 PROVER_SHARE = 0.5  # of the time for a move, for the prover
-INFO_SECONDS = 1.0
+PROVER_INFO_SECONDS = 1.0
 
 
 def search_mate(
@@ -193,7 +193,7 @@ def search_mate(
     told = [0.0]
 
     def show(progress: MateProgress) -> None:
-        if progress.seconds - told[0] >= INFO_SECONDS:
+        if progress.seconds - told[0] >= PROVER_INFO_SECONDS:
             told[0] = progress.seconds
             tell(progress_line(progress))
 

@@ -14,10 +14,9 @@ import chess
 import pytest
 
 from graphsearch.graph.graph import Graph
-from graphsearch.graph.kept_transpositions import EntryReport, KeptEntries
+from graphsearch.graph.kept_transpositions import EntryReport, GraphEntries
 from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
 from graphsearch.solvers.alphabeta.results import DepthLimits
-from graphsearch.store.store import Store
 
 from ..conftest import Cli, Outcome, finish, sql, start
 from ..support.loose import loosen
@@ -225,10 +224,10 @@ def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
     path = tmp_path / "a.graph"
     assert cli("alphabeta", "startpos", "--depth", 1, "--store", path).code == 0
 
-    def load(kept: KeptEntries, _: Store) -> None:
-        kept.report = EntryReport(loaded=5000, left_out=left_out)
+    def load(entries: GraphEntries, *_: object) -> None:
+        entries.report = EntryReport(loaded=5000, left_out=left_out)
 
-    monkeypatch.setattr(KeptEntries, "load", load)
+    monkeypatch.setattr(GraphEntries, "_load", load)
     outcome = cli("alphabeta", "startpos", "--depth", 1, "--store", path, "--json")
     assert ("A larger --ram" in outcome.err) == is_said
     assert outcome.json["entries"]["left_out"] == left_out

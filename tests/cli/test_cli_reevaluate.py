@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from graphsearch.graph.sweeps.evaluating import EvaluatingProgress
 from graphsearch.graph.sweeps.opinions import OpinionProgress
-from graphsearch.graph.sweeps.reevaluate import ReevaluateProgress
 from graphsearch.jit.places import COMPILING
 from graphsearch.store.store import Store
 
@@ -134,8 +134,8 @@ import time
 from graphsearch.graph.sweeps import evaluating
 
 evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
-ask = evaluating._Asker.ask
-evaluating._Asker.ask = lambda self, piece: (time.sleep(0.05), ask(self, piece))[1]
+evaluate = evaluating._BatchEvaluator.evaluate
+evaluating._BatchEvaluator.evaluate = lambda self, piece: (time.sleep(0.05), evaluate(self, piece))[1]
 """
 
 
@@ -162,8 +162,8 @@ def is_marked(path: Path) -> bool:
 
 def test_the_bar_names_the_stage_and_the_rate() -> None:
     module = importlib.import_module("graphsearch.cli.reevaluate")  # cli/, which type checkers do not find
-    assert module.title(ReevaluateProgress("evaluating", 5, 10, 4000, 2.0)) == "Evaluating, 2,000/s"
-    assert module.title(ReevaluateProgress("settling", 5, 10, 4000, 2.0)) == "Settling"
+    assert module.title(EvaluatingProgress("evaluating", 5, 10, 4000, 2.0)) == "Evaluating, 2,000/s"
+    assert module.title(EvaluatingProgress("settling", 5, 10, 4000, 2.0)) == "Settling"
     assert module.opinion_title(OpinionProgress("counting", 5, 10, 0, 0.0, 0)) == "Counting"
     found = module.opinion_title(OpinionProgress("evaluating", 5, 10, 3000, 2.0, 1000))
     assert found == "Evaluating, 1,000 visits and more, 1,500/s"

@@ -22,10 +22,10 @@ import zstandard
 
 from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
-from graphsearch.exchange.importing import FileReport, ImportProgress
+from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.playing import PositionNames
-from graphsearch.exchange.sources import GivenFile
+from graphsearch.exchange.sources import FileProgress, GivenFile
 from graphsearch.position.board import fen_of, key_of, key_text
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
@@ -396,9 +396,9 @@ def test_the_same_bytes_count_once_unless_asked_for_again(path: Path) -> None:
 def test_an_import_that_was_stopped_goes_on_where_it_was(path: Path) -> None:
     text = THREE * 50
     stop = threading.Event()
-    seen: list[ImportProgress] = []
+    seen: list[FileProgress] = []
 
-    def stop_soon(progress: ImportProgress) -> None:
+    def stop_soon(progress: FileProgress) -> None:
         seen.append(progress)
         if progress.count >= 40:
             stop.set()
@@ -634,7 +634,7 @@ def test_a_file_that_cannot_be_read_is_not_said_to_hold_no_games(path: Path) -> 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
 def test_the_share_of_a_file_that_is_done_is_that_of_its_games(tmp_path: Path, pack: Any) -> None:
     games = 400
-    seen: list[ImportProgress] = []
+    seen: list[FileProgress] = []
     moves = " ".join(f"{k}. Nf3 Nf6 {k + 1}. Ng1 Ng8" for k in range(1, 40, 2))
     text = f'[Result "*"]\n\n{moves} *\n\n' * games
     options = {"on_progress": seen.append, "say_seconds": -1.0, "games_at_once": 8}

@@ -71,7 +71,7 @@ def search_shards(
         return search_together(graphs, job, Save(number=save, run=run))
     finally:
         for graph in graphs:
-            graph._let_go() if crashes else graph.close()
+            graph._release() if crashes else graph.close()
 
 
 class ThreadLauncher:
@@ -128,4 +128,4 @@ class _ThreadHost:
         if self._host._mesh:
             self._host._mesh.close()
         if self._host._graph:
-            self._host._graph._let_go()
+            self._host._graph._release()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import chess
-import chess.polyglot
+from chess.polyglot import zobrist_hash
 
 from ...base.errors import UnknownPositionError
 from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
@@ -194,19 +194,15 @@ class GamePosition:
 def positions_of(read: Reader, game: SourceGame) -> list[GamePosition]:
     """Returns the positions of a game in order."""
     walk = game.start.copy()
-    keys, phase, found = [_plain_key(walk)], phase_of(walk), list[GamePosition]()
+    keys, phase, found = [zobrist_hash(walk)], phase_of(walk), list[GamePosition]()
     for move in (*game.moves, None):
         phase = phase_of(walk, phase)
         twice = _stood_twice(keys, walk.halfmove_clock)
         found.append(_place(read, walk, phase, twice, drawn=_is_drawn(keys, walk)))
         if move:
             walk.push(move)
-            keys.append(_plain_key(walk))
+            keys.append(zobrist_hash(walk))
     return found
-
-
-def _plain_key(board: chess.Board) -> int:
-    return chess.polyglot.zobrist_hash(board)
 
 
 def _stood_twice(keys: Sequence[int], clock: int) -> frozenset[int]:
@@ -253,7 +249,7 @@ def _best(
 def _key_after(board: chess.Board, move: chess.Move) -> int:
     board.push(move)
     try:
-        return _plain_key(board)
+        return zobrist_hash(board)
     finally:
         board.pop()
 

@@ -112,23 +112,6 @@ class GameReview:
 OPPONENTS = "opponents"
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewProgress:
-    """The progress of a review.
-
-    Attributes:
-      stage: such as `Searching`. name: of the file or the game. done, total: in units of the stage.
-      count, rate: added visits, and visits per second; 0 while nothing is searched.
-    """
-
-    stage: str
-    name: str
-    done: int
-    total: int
-    count: int = 0
-    rate: float = 0.0
-
-
 @dataclass(slots=True)
 class Player(Answer):
     """The figures of one player over all games.

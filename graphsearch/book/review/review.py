@@ -32,7 +32,7 @@ from ...exchange.output import Target, check_target, new_output
 from ...exchange.pgn_kernel import COLUMNS
 from ...exchange.pgn_writing import header
 from ...exchange.playing import BrokenGameError, VariantError
-from ...exchange.sources import GivenFile, Input, opened
+from ...exchange.sources import FileProgress, GivenFile, Input, opened
 from ...position.openings import Opening
 from ...position.values import shown_score_type
 from ...search.params import Limits, SearchParams
@@ -44,13 +44,13 @@ from .formulas import GLYPHS
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
 from .html import HtmlOutput
 from .judging import Novelties, judge
-from .results import GameReview, MoveReview, ReviewProgress, ReviewReport
+from .results import GameReview, MoveReview, ReviewReport
 from .sessions import GameSearcher, SearchSettings, Session, open_session
 
 LEAST_VISITS = 10  # of a position; fewer are too few to judge its moves
 SAY_SECONDS = 0.2
 NAMES_SHOWN = 5  # of players, in the message that no player has the given name
-OnProgress = Callable[[ReviewProgress], object]
+OnProgress = Callable[[FileProgress], object]
 OnGame = Callable[[GameReview], object]
 OnProblem = Callable[[Problem], object]
 
@@ -299,7 +299,7 @@ class _Review:
         now = time.monotonic()
         if self._on_progress and now - self._said_at >= SAY_SECONDS:
             self._said_at = now
-            self._on_progress(ReviewProgress(stage, name, done, total, count, rate))
+            self._on_progress(FileProgress(stage, name, done, total, count, rate))
 
     def _say_visits(self, searcher: GameSearcher, name: str, now: Progress | None, began: float) -> None:
         """Reports the progress of the searches; `now`: of the current position, None between two."""

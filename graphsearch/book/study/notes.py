@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import chess
 
+from ...base.answer import Answer
 from ...base.errors import ChangedMeanwhileError
 from ...position.board import check, fen_of, key_text
 from ...store.plain_tables import changing, opened_to_read
@@ -39,14 +40,10 @@ class PositionNote:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteList:
+class NoteList(Answer):
     """The notes of a file, the last changed first."""
 
     notes: tuple[Note, ...]
-
-    def as_dict(self) -> dict[str, object]:
-        """Returns the JSON object of `graphsearch note list`."""
-        return asdict(self)
 
 
 def list_notes(path: AnyPath) -> NoteList:

@@ -11,6 +11,7 @@ from tempfile import gettempdir
 
 import chess
 
+from ...base.answer import Answer
 from ...base.deadline import check_time
 from ...base.errors import ChangedMeanwhileError, InvalidParameterError
 from ...base.limits import STUDIES, STUDY_MOVES
@@ -41,14 +42,10 @@ class StudyEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyList:
+class StudyList(Answer):
     """The studies of a file, by name."""
 
     studies: tuple[StudyEntry, ...]
-
-    def as_dict(self) -> dict[str, object]:
-        """Returns the JSON object of `graphsearch study list`."""
-        return asdict(self)
 
 
 @dataclass(slots=True, kw_only=True)

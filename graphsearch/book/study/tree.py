@@ -10,7 +10,7 @@ import chess
 from ...base.errors import InvalidParameterError
 from ...base.limits import STUDY_MOVES
 from ...position.board import board_of, key_text
-from ...position.notation import read_uci
+from ...position.notation import read_legal_uci
 from ...store.tables.studies import Study, StudyMove
 
 START = 0  # the parent of first moves
@@ -39,27 +39,27 @@ class Tree:
     def __init__(self, moves: Iterable[StudyMove]) -> None:
         """`moves`: the children of each parent in order."""
         self.moves = {move.id: move for move in moves}
-        self._behind: dict[int, list[int]] = {}
+        self._children: dict[int, list[int]] = {}
         for move in self.moves.values():
-            self._behind.setdefault(move.parent, []).append(move.id)
+            self._children.setdefault(move.parent, []).append(move.id)
         self.lost = self.moves.keys() - set(self.below(START))
 
-    def behind(self, number: int) -> list[int]:
+    def children(self, number: int) -> list[int]:
         """Returns the children of a move."""
-        return self._behind.get(number, [])
+        return self._children.get(number, [])
 
     def below(self, number: int) -> Iterator[int]:
         """Yields all moves below a move: each after its parent, the main line before its variations."""
-        waiting = self.behind(number)[::-1]
+        waiting = self.children(number)[::-1]
         while waiting:
             found = waiting.pop()
             yield found
-            waiting += self.behind(found)[::-1]
+            waiting += self.children(found)[::-1]
 
     def add(self, move: StudyMove) -> None:
         """Adds a move as its parent's last child, or replaces the move with its number."""
         if move.id not in self.moves:
-            self._behind.setdefault(move.parent, []).append(move.id)
+            self._children.setdefault(move.parent, []).append(move.id)
         self.moves[move.id] = move
 
     def board(self, fen: str | None, number: int) -> chess.Board:
@@ -98,11 +98,10 @@ class Growth:
         if self._at != given.parent:
             self._board = self._tree.board(self._study.fen, given.parent)
         try:
-            move = read_uci(self._board, given.move)
+            move = read_legal_uci(self._board, given.move)
         except ValueError:
-            move = chess.Move.null()
-        if not move:
-            raise InvalidParameterError(f"move {given.id}: {given.move!r} is not a legal move there")
+            message = f"move {given.id}: {given.move!r} is not a legal move there"
+            raise InvalidParameterError(message) from None
         san = self._board.san(move)
         self._board.push(move)
         self._at = given.id

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from ...evaluators.pool import Throughput
 from ...evaluators.protocol import Evaluation
+from ...position.board import clock_of_words
+from ...position.fens import clocks_of
 from ...store.order import identities
 from ...store.record.node import RecordBatch
 from .messages import LeaseReply, LeaseRequest, Publish, Updates, Words
@@ -29,7 +31,6 @@ from .writer import Merged
 
 MOST_UPDATES = 200_000  # records kept for a worker: some 50 MB, shared by all workers
 LOOK_SECONDS = 1.0  # between two checks whether a waiting worker still runs
-CLOCK_SHIFT, CLOCK_MASK = np.uint64(12), np.uint64(255)
 
 
 @dataclass(eq=False)
@@ -82,7 +83,7 @@ class _Published:
         if self.source.evaluation.bounds is None:
             return -1, 1
         lower, upper = self.source.evaluation.bounds[self.row].tolist()
-        if clock <= int(self.source.batch.words[self.row, 8] >> CLOCK_SHIFT & CLOCK_MASK):
+        if clock <= clock_of_words(self.source.batch.words[self.row]):
             return lower, upper
         return min(lower, 0), max(upper, 0)
 
@@ -281,7 +282,7 @@ def _answers(
     priors = np.concatenate([np.zeros(0, np.float32), *(answer.priors for answer in found)])
     bounds = None
     if any(answer.source.evaluation.bounds is not None for answer in found):
-        clocks = (words[known, 8] >> CLOCK_SHIFT & CLOCK_MASK).tolist()
+        clocks = clocks_of(words[known]).tolist()
         pairs = [answer.bounds_at(clock) for answer, clock in zip(found, clocks, strict=True)]
         bounds = np.array(pairs, np.int8).reshape(-1, 2)
     return LeaseReply(mine, np.array(known, np.int64), Evaluation(wdl, priors, bounds))

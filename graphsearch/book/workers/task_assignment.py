@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import chess
 
 from ...base.errors import InvalidPositionError
+from ...position.notation import board_from_fen
 from ...store.record.node import NodeRecord
 from ...workers.supervisor import Assignment
 from ..executor import Task
-from .worker import board_of_task
 
 Read = Callable[[chess.Board], NodeRecord | None]  # of a record in the file
 
@@ -42,7 +42,7 @@ class TaskAssignment(Assignment):
 
     def _visits(self, read: Read) -> int:
         try:
-            record = read(board_of_task(self.task))
+            record = read(board_from_fen(self.task.fen))
         except InvalidPositionError:  # the worker reports it
             return 0
         return record.visits if record else 0

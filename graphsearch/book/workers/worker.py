@@ -13,14 +13,13 @@ from typing import cast
 
 import chess
 
-from ...base.errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ...base.errors import GraphSearchError, InvalidParameterError
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...evaluators.pool import Make, compiled_once
 from ...evaluators.uniform import OutsideUniform
 from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...graph.memory import default_budget
-from ...position.board import board_of, check
 from ...search.loop import analyze
 from ...search.params import LEAST_RAM, Limits, SearchParams
 from ...search.results import SearchResult
@@ -29,7 +28,7 @@ from ...store.sharded.manifest import is_sharded
 from ...workers.launcher import Launcher
 from ...workers.messages import Beat, Leave, Ready, failure_of, own_place
 from ...workers.process import Pipe, end_at_once
-from ..executor import UNFINISHED, Outcome, Task
+from ..executor import UNFINISHED, Outcome, search_task
 from .messages import TaskRequest
 from .shared_evaluator import SharedEvaluator
 from .worker_store import RemoteStore, WorkerStore
@@ -181,7 +180,7 @@ class _Worker:
             store = self._store()
             self._graph = Graph(self._evaluator, store, ram_bytes=ram_bytes)
             if isinstance(store, RemoteStore):
-                self._graph.heed_proofs(store.proofs)
+                self._graph.entries.use_proofs(store.proofs)
             self._graph.pager.complete = False  # others write this file too
             self._graph.reads_alone = False
             self._graph.saves_meanwhile = False  # a turn sees one state of it
@@ -201,27 +200,12 @@ class _Worker:
         So its memory is always in a state that a single process could reach: no edge counts more visits than
         its child has.
         """
-        task = request.task
-        board = board_of_task(task)
-        params = SearchParams.from_options(f"{name}={value}" for name, value in task.params)
-        moves = [chess.Move.from_uci(text) for text in task.moves]
-        left = Limits(visits=task.visits, evaluations=task.evaluations)
+        left = request.task.limits
         seconds = None if self._setup.is_alone else TURN_SECONDS
         while True:
             graph.flush()
             catch_up(graph, self._evaluator)
-            limits = replace(left, seconds=seconds)
-            found = analyze(
-                graph,
-                board,
-                limits,
-                params,
-                stop=self._stop,
-                searchmoves=moves,
-                hurry=True,
-                run=request.run,
-                mates=MateFinder(visits=task.visits or task.evaluations),
-            )
+            found = search_task(graph, request.task, replace(left, seconds=seconds), request.run, self._stop)
             rest = _rest(left, found)
             if found.stop_reason != "time" or rest is None:
                 return "limits" if rest is None else found.stop_reason
@@ -253,20 +237,6 @@ def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
         graph.pager.file_changed()
         if updates.batches is None or not all(graph.pager.renew(batch) for batch in updates.batches):
             graph.pager.start_over()
-
-
-def board_of_task(task: Task) -> chess.Board:
-    """Returns the position of a task.
-
-    Raises:
-      InvalidPositionError: if the FEN is malformed or its position illegal.
-    """
-    try:
-        board = board_of(task.fen)
-    except ValueError as error:
-        raise InvalidPositionError(f"no FEN: {task.fen!r} ({error})") from None
-    check(board)
-    return board
 
 
 def _search_a_little() -> None:

@@ -65,7 +65,7 @@ class WorkerStore(Store):
         gone = StoreError(f"{self.path}: the process that writes it is gone")
         reply = ask(self._pipe, self._batches, Saved, gone)
         self._log_held = reply.log_held
-        self._let_go()
+        self._release()
 
     def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
         """Adds records to the transaction; the writer counts the fresh ones itself."""
@@ -96,13 +96,13 @@ class WorkerStore(Store):
         They stay there until the next call, unless memory is short: then this process reads back its own
         saved and dropped records in a newer state.
         """
-        self._let_go()
+        self._release()
         self._refresh()
         for reader in self._readers:
             if isinstance(reader, SnapshotReader):
                 reader.take_snapshot()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         for reader in self._readers:
             if isinstance(reader, SnapshotReader):
                 reader.is_stale = True
@@ -269,7 +269,7 @@ class RemoteStore(WorkerStore):
         """Releases the snapshot."""
         self._reader.drop_snapshot()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._reader.is_stale = True
 
     def close(self) -> None:

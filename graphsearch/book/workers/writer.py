@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ...base.errors import StoreError
 from ...graph.saving import Saver
 from ...position.board import POSITION_WORDS, pack
+from ...position.fens import clocks_of
 from ...store.codec.bulk import take
 from ...store.log import LONGEST_LOG_BYTES
 from ...store.reading import MAX_ASKED, Reader
@@ -236,19 +237,14 @@ def _merged(batch: RecordBatch, reader: Reader) -> Merged:
     places = np.nonzero(have)[0]
     wins = np.ones(len(batch), bool)
     wins[places] = visits_of(batch)[places] > visits_of(stored)
-    flags = batch.flags.copy()
-    flags[places] = tightened(batch.flags[places], _clocks(batch)[places], stored.flags, _clocks(stored))
+    flags, ours_at, theirs_at = batch.flags.copy(), clocks_of(batch.words[places]), clocks_of(stored.words)
+    flags[places] = tightened(batch.flags[places], ours_at, stored.flags, theirs_at)
     ours = take(replace(batch, flags=flags), np.nonzero(wins)[0])
-    others = tightened(stored.flags, _clocks(stored), batch.flags[places], _clocks(batch)[places])
+    others = tightened(stored.flags, theirs_at, batch.flags[places], ours_at)
     stored, proven = replace(stored, flags=others), others != stored.flags
     theirs = take(stored, np.nonzero(~wins[places] & proven)[0])
     records = RecordBatch.concat([part for part in (ours, theirs) if len(part)])
     return Merged(records, len(batch) - len(places), take(stored, np.nonzero(~wins[places])[0]))
-
-
-def _clocks(batch: RecordBatch) -> I64:
-    """Returns the halfmove clock at the evaluation of each record."""
-    return np.asarray(batch.words[:, 8] >> np.uint64(12) & np.uint64(255), np.int64)
 
 
 def tightened(flags: Flags, clocks: I64, others: Flags, their_clocks: I64) -> Flags:

@@ -31,6 +31,7 @@ from .relay_kernel import list_moves, relay_edges
 
 FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
 BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
+SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these
 AHEAD = 8  # batches given to the evaluator, the present one included: saving and merging take seconds
 
 
@@ -125,6 +126,14 @@ def open_flags(count: int) -> NDArray[np.uint8]:
     return np.full(count, UNPROVEN, np.uint8)
 
 
+def read_portions(store: Store, stop: threading.Event) -> Iterator[RecordBatch]:
+    """Yields the records of a file in file order; ends once `stop` is set."""
+    start: int | None = 0
+    while start is not None and not stop.is_set():
+        batch, start = store.portion(start)
+        yield batch
+
+
 def answers(
     evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event
 ) -> Iterator[Reevaluation]:
@@ -140,12 +149,12 @@ def answers(
       CorruptRecordError: if a record does not fit its position.
     """
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
-        asker = _Asker(evaluator)
+        batches = _BatchEvaluator(evaluator)
         asked: deque[Future[Reevaluation]] = deque()
-        source = _pieces(portions, asker)
+        source = _pieces(portions, batches)
         while True:
             while len(asked) < AHEAD and not stop.is_set() and (piece := next(source, None)) is not None:
-                asked.append(thread.submit(asker.ask, piece))
+                asked.append(thread.submit(batches.evaluate, piece))
             if stop.is_set():
                 asked = deque(future for future in asked if not future.cancel())
             if not asked:
@@ -159,7 +168,7 @@ def answers(
             yield found
 
 
-class _Asker:
+class _BatchEvaluator:
     """Evaluates batches, and adapts their size to BATCH_SECONDS."""
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -167,7 +176,7 @@ class _Asker:
         self._has_failed = False
         self.size = FIRST_BATCH
 
-    def ask(self, records: RecordBatch) -> Reevaluation:
+    def evaluate(self, records: RecordBatch) -> Reevaluation:
         """Returns the answers for some records.
 
         Raises:
@@ -192,12 +201,12 @@ class _Asker:
             self.size = min(LARGEST_BATCH, 2 * self.size)
 
 
-def _pieces(portions: Iterable[RecordBatch], asker: _Asker) -> Iterator[RecordBatch]:
-    """Yields records in batches of the asker's present size."""
+def _pieces(portions: Iterable[RecordBatch], batches: _BatchEvaluator) -> Iterator[RecordBatch]:
+    """Yields records in batches of the present size."""
     for portion in portions:
         first = 0
         while first < len(portion):
-            last = min(len(portion), first + asker.size)
+            last = min(len(portion), first + batches.size)
             yield portion.part(first, last)
             first = last
 

@@ -50,9 +50,8 @@ from ...store.union.tables import Input, open_input
 from ...store.upkeep.backup import new_file
 from ...store.upkeep.compact import shrink
 from ...store.upkeep.rewrite import Advance, merge_all
-from ..summary import top_rows
 from .evaluating import done_of
-from .refresh import RefreshProgress, settle
+from .refresh import RefreshProgress, settle, write_top_tables
 
 RESCUING, SETTLING, WRITING = "rescuing", "settling", "writing"  # stages after those of `union/all.py`
 UNSETTLED = "unsettled"  # row of store_info: merged values have not been refreshed yet
@@ -269,9 +268,7 @@ class _Merge:
         with store.transaction():
             for done, root in enumerate(roots):
                 self._say(WRITING, "", done, len(roots))
-                board = board_of(root.position)
-                positions, edges = top_rows(store.read, board)
-                store.write_top(positions, edges)
+                positions = write_top_tables(store, board_of(root.position))
                 visits = max((row["n"] for row in positions if row["key"] == root.key), default=0)
                 store.raise_root(root.key, visits)
             if mark:

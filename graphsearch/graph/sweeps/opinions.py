@@ -10,7 +10,6 @@ which takes a second or two for a million records, little compared with the eval
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 import time
@@ -18,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import EvaluatorError, InvalidParameterError
 from ...evaluators.protocol import Evaluator
 from ...position.board import decode_move, key_text_of_words
@@ -37,9 +36,8 @@ from ...store.record.ranking import visits_of
 from ...store.store import Store
 from ...store.tables import opinions as table
 from ...store.tables.opinions import Opinion
-from .evaluating import EvaluatingProgress, Reevaluation, answers, positions_of
+from .evaluating import SAVE_SECONDS, EvaluatingProgress, Reevaluation, answers, positions_of, read_portions
 
-SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these
 SAVE_ROWS = 20_000  # rows of a transaction: some 5 MB
 KIND = "opinion"  # kind of the run
 COUNTING, EVALUATING = "counting", "evaluating"
@@ -58,7 +56,7 @@ class OpinionProgress(EvaluatingProgress):
 
 
 @dataclass(frozen=True, slots=True)
-class OpinionReport:
+class OpinionReport(Answer):
     """Report of a second opinion.
 
     Attributes:
@@ -78,10 +76,6 @@ class OpinionReport:
     seconds: float
     mean_change: float
     largest_change: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch reevaluate --second-opinion`."""
-        return dataclasses.asdict(self)
 
 
 OnProgress = Callable[[OpinionProgress], None]
@@ -167,7 +161,7 @@ class _SecondOpinion:
         limits = [min_visits, *(STEPS**k for k in range(1, 11) if STEPS**k > min_visits), 1 << 40]
         found = np.zeros(len(limits) - 1, np.int64)
         read = 0
-        for batch in self._portions():
+        for batch in read_portions(self._store, self._stop):
             read += len(batch)
             found += np.histogram(visits_of(batch)[_has_opinions(batch)], limits)[0]
             self._say(COUNTING, read, self._store.node_count)
@@ -175,17 +169,11 @@ class _SecondOpinion:
         ranges = list(pairwise(limits))
         return [ranges[k] for k in range(len(ranges) - 1, -1, -1) if found[k]]
 
-    def _portions(self) -> Iterator[RecordBatch]:
-        start: int | None = 0
-        while start is not None and not self._stop.is_set():
-            batch, start = self._store.portion(start)
-            yield batch
-
     def _left(self, steps: Sequence[tuple[int, int]]) -> Iterator[RecordBatch]:
         """Yields the records that lack this evaluator's opinion; updates the rows of the others."""
         for least, below in steps:
             self._least = least
-            for batch in self._portions():
+            for batch in read_portions(self._store, self._stop):
                 visits = visits_of(batch)
                 wanted = np.nonzero(_has_opinions(batch) & (visits >= least) & (visits < below))[0]
                 if len(wanted):

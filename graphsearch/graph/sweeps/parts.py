@@ -284,7 +284,7 @@ class PartedSweeps:
 
     def _listed(self, portion: Portion) -> tuple[tuple[str, int], int, Listed]:
         batch = portion.records()
-        return _place(portion), len(batch), listed(batch, parts_kernel.VALUED, self._graph.parts)
+        return _portion_id(portion), len(batch), listed(batch, parts_kernel.VALUED, self._graph.parts)
 
     def _find_children(self, tick: Callable[[], None]) -> None:
         for part in range(self._graph.parts):
@@ -318,7 +318,7 @@ class PartedSweeps:
         def solve(portion: Portion) -> tuple[float, NDArray[np.int64], int]:
             batch = portion.records()
             own = np.zeros(COUNTS, np.int64)
-            return self._swept(self._numbers[_place(portion)], batch, tolerance, own), own, len(batch)
+            return self._swept(self._numbers[_portion_id(portion)], batch, tolerance, own), own, len(batch)
 
         largest, done = 0.0, 0
         for change, own, size in portions(self._store, solve):
@@ -332,14 +332,14 @@ class PartedSweeps:
         order = by_part(self._record_parts.batch(number))
         worths = np.empty(len(batch), np.uint64)
         worths[order] = self._worths.batch(number)
-        answers, resets, misfits = self._of(number)
+        answers, resets, misfits = self._lists(number)
         change = parts_kernel.sweep_answers(
             columns_of(batch), misfits, answers, resets, worths, new_scratch(), tolerance, counts
         )
         self._worths.put_batch(number, worths[order])
         return float(change)
 
-    def _of(self, number: int) -> tuple[U64s, Bytes, Bytes]:
+    def _lists(self, number: int) -> tuple[U64s, Bytes, Bytes]:
         """Returns the answers for the edges of a batch, and its other lists, in file order."""
         sorted_answers = self._answers.batch(number)
         answers = np.empty_like(sorted_answers)
@@ -349,30 +349,30 @@ class PartedSweeps:
     def freshener(self, counts: NDArray[np.int64], on_done: OnDone) -> Callable[[RecordBatch], RecordBatch]:
         """Returns a function that writes the children's values to records; call it in file order for all."""
         self._gather(lambda: on_done(1))
-        rest = _Rest(self._of(number) for number in range(len(self._graph.record_bounds)))
+        lists = _ListReader(self._lists(number) for number in range(len(self._graph.record_bounds)))
 
         def fresh(batch: RecordBatch) -> RecordBatch:
             new = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy(), flags=batch.flags.copy())
-            answers, resets, misfits = rest.take(batch)
+            answers, resets, misfits = lists.read(batch)
             parts_kernel.freshen_answers(columns_of(new), misfits, answers, resets, new_scratch(), counts)
             return new
 
         return fresh
 
 
-def _place(portion: Portion) -> tuple[str, int]:
+def _portion_id(portion: Portion) -> tuple[str, int]:
     """Returns the file of a portion, and its first key."""
     return portion.name, portion.start
 
 
-class _Rest:
+class _ListReader:
     """A reader of lists in pieces of any size."""
 
     def __init__(self, batches: Iterator[tuple[U64s, Bytes, Bytes]]) -> None:
         self._batches = batches
         self._lists: list[NDArray[Any]] = [np.zeros(0, kind) for kind in (np.uint64, np.uint8, np.uint8)]
 
-    def take(self, batch: RecordBatch) -> tuple[U64s, Bytes, Bytes]:
+    def read(self, batch: RecordBatch) -> tuple[U64s, Bytes, Bytes]:
         """Returns the answers, resets and misfits of the next records, those of `batch`."""
         while len(self._lists[2]) < len(batch):
             more: tuple[NDArray[Any], ...] = next(self._batches)

@@ -35,8 +35,8 @@ from ...store.tables.opinions import Opinion
 from ...store.tables.unfinished import ROOTS, Unfinished
 from ...store.upkeep.compact import tidy
 from ..memory import default_budget
-from ..summary import top_rows
 from .evaluating import (
+    SAVE_SECONDS,
     EvaluatingProgress,
     Favourite,
     Reevaluation,
@@ -45,20 +45,16 @@ from .evaluating import (
     favourites,
     open_flags,
     positions_of,
+    read_portions,
     reevaluated,
 )
 from .parts import parts_for
-from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
+from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle, write_top_tables
 
 EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
-SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these
 SAVE_RECORDS = 65_536  # records of a chunk; a save is due at this number
 MERGE_STEPS = 4  # most merge steps after a save; meanwhile the evaluator works on the next batches
 KIND = "reevaluate"  # kind of the run
-
-
-class ReevaluateProgress(EvaluatingProgress):
-    """Progress of a reevaluation; its stages are `evaluating`, `settling` and `writing`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,7 @@ class ChangedRoot:
     q_after: float
 
 
-OnProgress = Callable[[ReevaluateProgress], None]
+OnProgress = Callable[[EvaluatingProgress], None]
 
 
 def reevaluate(
@@ -235,9 +231,7 @@ class _Reevaluation:
 
     def _left(self) -> Iterator[RecordBatch]:
         """Yields the records with another evaluator's values, in file order."""
-        start: int | None = 0
-        while start is not None:
-            batch, start = self._store.portion(start)
+        for batch in read_portions(self._store, self._stop):
             done = _is_done(batch, self._number, self._evaluator)
             self._passed += int(done.sum())
             self._say(EVALUATING, self._passed)
@@ -318,8 +312,7 @@ class _Reevaluation:
         """Removes the mark, and updates the plain tables."""
         with self._store.transaction():
             for root in self._store.roots():
-                board = board_of(root.position)
-                self._store.write_top(*top_rows(self._store.read, board))
+                write_top_tables(self._store, board_of(root.position))
             note_roots(self._store, self._run)
             self._store.finish_run(self._run, 0, self._evaluated)
             self._store.mark_unfinished(None)
@@ -335,7 +328,7 @@ class _Reevaluation:
     def _say(self, stage: str, done: int, total: int | None = None) -> None:
         seconds = time.monotonic() - self._started
         whole = self._total if total is None else total
-        self._on_progress(ReevaluateProgress(stage, done, whole, self._evaluated, seconds))
+        self._on_progress(EvaluatingProgress(stage, done, whole, self._evaluated, seconds))
 
     def _report(self, mark: Unfinished, settled: RefreshReport | None) -> ReevaluateReport:
         roots = [Favourite.from_json(text) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]

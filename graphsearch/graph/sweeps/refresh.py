@@ -9,17 +9,16 @@ a node's V keeps its weight.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 import chess
 import numpy as np
 
+from ...base.answer import Answer
 from ...base.errors import InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
@@ -29,6 +28,7 @@ from ...store.record.node import RecordBatch
 from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
 from ...store.tables import games, history, provenance
+from ...store.tables.top import Row
 from ...store.upkeep.compact import tidy
 from ...store.upkeep.rewrite import rewrite
 from ..memory import default_budget
@@ -61,7 +61,7 @@ class RefreshProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshReport:
+class RefreshReport(Answer):
     """Report of a refresh.
 
     Attributes:
@@ -87,10 +87,6 @@ class RefreshReport:
     changed_records: int
     changed_edges: int
     seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab refresh`."""
-        return dataclasses.asdict(self)
 
 
 OnProgress = Callable[[RefreshProgress], None]
@@ -173,19 +169,24 @@ def _tell_tables(store: Store, tolerance: float | None) -> None:
             stack.enter_context(part.transaction())
             part.records_changed(None)
         for root in store.roots():
-            list_top(store, board_of(root.position))
+            write_top_tables(store, board_of(root.position))
         if tolerance is not None:
             _note_run(store, tolerance)
 
 
-def list_top(store: Store, root: chess.Board) -> None:
-    """Writes the most visited positions below a root to the plain tables of each file; in a transaction."""
+def write_top_tables(store: Store, root: chess.Board) -> list[Row]:
+    """Writes the most visited positions below a root to the plain tables of each file; in a transaction.
+
+    Returns:
+      the rows of the positions.
+    """
     positions, edges = top_rows(store.read, root)
     for part in store.parts:
         own = {row["key"] for row in positions if store.store_of(board_of(row["fen"])) is part}
         part.write_top(
             [row for row in positions if row["key"] in own], [row for row in edges if row["key"] in own]
         )
+    return positions
 
 
 def _note_run(store: Store, tolerance: float) -> None:

@@ -225,8 +225,7 @@ class _AlphaBetaSession:
 
     @property
     def _evaluation(self) -> str:
-        assert self.graph.kept_entries is not None
-        return self.graph.kept_entries.evaluation
+        return self.graph.entries.evaluation
 
     def _begin(self, store: Store) -> None:
         limits = self.limits.as_dict() | ({runs.HISTORY: self.history} if self.history else {})
@@ -272,8 +271,7 @@ class _AlphaBetaSession:
         return done[-1] if done else self.iterations[-1] if self.iterations else None
 
     def _result(self) -> AlphaBetaResult:
-        best, kept = self._best(), self.graph.kept_entries
-        assert kept is not None
+        best = self._best()
         is_done = best is not None and best.complete
         answer = self.answer or (_answer(best) if is_done else self.before or _answer(best))
         return AlphaBetaResult(
@@ -287,7 +285,7 @@ class _AlphaBetaSession:
             pv=answer.pv if answer else (),
             iterations=tuple(self.iterations),
             known=self.known,
-            report=kept.report,
+            report=self.graph.entries.report,
             entries=self.table.count,
             graph_nodes=self.graph_nodes,
             seconds=time.monotonic() - self.started,

@@ -101,7 +101,7 @@ def find_mate(
 
 def note_proof(graph: Graph, board: chess.Board) -> None:
     """Queues a mate proven by the best-first search, to be saved among the graph's entries."""
-    record, table = graph.read(board), graph.entries
+    record, table = graph.read(board), graph.entries.table
     proof = record.proof_at(board.halfmove_clock) if record else None
     if table is None or proof is None or not proof.mate:
         return

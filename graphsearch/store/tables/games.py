@@ -130,6 +130,11 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     return found
 
 
+def games_by_move(store: Store, key: str) -> dict[str, int]:
+    """Returns the number of imported games of each move of a position, the most played first."""
+    return {row.move: row.games for row in counts(store, [key]).get(key, ())}
+
+
 def sources(store: Store) -> list[GameSource]:
     """Returns all imported files, oldest first."""
     return [

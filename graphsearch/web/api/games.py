@@ -80,8 +80,8 @@ def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
 def _ply_of(game: ReadGame, board: chess.Board) -> int:
     """Returns the ply at which a game reaches a position, 0 if never."""
     wanted, tree, at, ply = key_text(board), Tree(game.moves), START, 0
-    while behind := tree.behind(at):
-        at, ply = behind[0], ply + 1
+    while children := tree.children(at):
+        at, ply = children[0], ply + 1
         if tree.moves[at].key == wanted:
             return ply
     return 0

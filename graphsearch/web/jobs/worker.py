@@ -36,6 +36,7 @@ from .tasks import (
 
 if TYPE_CHECKING:
     from ...book.review.results import GameReview
+    from ...exchange.sources import FileProgress
     from ...workers.process import Pipe
 
 MOST_PROBLEMS = 20  # of a merge or an import, reported to the page
@@ -114,8 +115,8 @@ def _build(task: BuildTask, requests: Requests, send: SendProgress) -> dict[str,
     return {"stage": "done", **report.as_dict()}
 
 
-def _counted(send: SendProgress) -> Callable[[object], None]:
-    """Returns a function that reports the progress of an import or a review."""
+def _counted(send: SendProgress) -> Callable[[FileProgress], None]:
+    """Returns a function that sends the progress in a file, without the file's name."""
     return lambda now: send(picked(now, "stage done total count rate"))
 
 
@@ -126,6 +127,9 @@ def _import(task: ImportTask, requests: Requests, send: SendProgress) -> dict[st
     from ...exchange.polyglot_import import import_polyglot
     from ...exchange.sources import GivenFile
 
+def _counted(send: SendProgress) -> Callable[[FileProgress], None]:
+    """Returns a function that sends the progress in a file, without the file's name."""
+    return lambda now: send(picked(now, "stage done total count rate"))
     take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[task.form]
     with open_file(task.file) as stream:
         given = GivenFile(task.name, stream)
@@ -252,7 +256,9 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
             evaluator=evaluator,
             ram_bytes=task.ram_bytes,
             stop=stop,
-            on_progress=_counted(send),
+def _counted(send: SendProgress) -> Callable[[FileProgress], None]:
+    """Returns a function that sends the progress in a file, without the file's name."""
+    return lambda now: send(picked(now, "stage done total count rate"))
             on_game=keep,
         )
     found = report.as_dict()

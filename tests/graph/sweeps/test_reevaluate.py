@@ -24,8 +24,14 @@ from graphsearch.base.errors import (
 )
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
-from graphsearch.graph.sweeps.evaluating import Reevaluation, open_flags, positions_of, reevaluated
-from graphsearch.graph.sweeps.reevaluate import SETTLING, WRITING, ReevaluateProgress, reevaluate
+from graphsearch.graph.sweeps.evaluating import (
+    EvaluatingProgress,
+    Reevaluation,
+    open_flags,
+    positions_of,
+    reevaluated,
+)
+from graphsearch.graph.sweeps.reevaluate import SETTLING, WRITING, reevaluate
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
@@ -117,7 +123,7 @@ class Stopping:
         self.stop = threading.Event()
         self._after, self._stage = after, stage
 
-    def __call__(self, now: ReevaluateProgress) -> None:
+    def __call__(self, now: EvaluatingProgress) -> None:
         if now.evaluated >= self._after or now.stage == self._stage:
             self.stop.set()
 

@@ -13,11 +13,11 @@ import pytest
 
 from graphsearch import Limits, SearchParams
 from graphsearch.base.errors import InvalidParameterError, ShardLostError, StoreLockedError
-from graphsearch.book.review.results import ReviewProgress, ReviewReport
+from graphsearch.book.review.results import ReviewReport
 from graphsearch.book.review.review import ReviewSettings, review
 from graphsearch.book.review.sessions import UNKEPT
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.exchange.sources import GivenFile
+from graphsearch.exchange.sources import FileProgress, GivenFile
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import master, parting
 from graphsearch.search.shards.host import Setting
@@ -173,7 +173,7 @@ def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was(
     rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
     stop = threading.Event()
 
-    def look(progress: ReviewProgress) -> None:
+    def look(progress: FileProgress) -> None:
         if progress.stage == "Searching" and progress.count > 100:
             stop.set()
 

@@ -48,8 +48,7 @@ def evaluation() -> str:
     """Returns the digest of the built-in evaluation."""
     with Graph.open_unevaluated(None) as graph:
         graph.use_entries(0)
-        assert graph.kept_entries is not None
-        return graph.kept_entries.evaluation
+        return graph.entries.evaluation
 
 
 def stored(path: Path) -> saved.Loaded:
@@ -187,12 +186,12 @@ def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(UnsavedError, match="disk is full; free some space") as caught:
             search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
         assert caught.value.result.value is not None
-        assert graph.entries is not None
-        held = graph.entries.count
-        assert graph.entries.dirty_count == held > 0
+        assert graph.entries.table is not None
+        held = graph.entries.table.count
+        assert graph.entries.table.dirty_count == held > 0
         monkeypatch.undo()
         graph.flush()
-        assert graph.entries.dirty_count == 0
+        assert graph.entries.table.dirty_count == 0
     assert len(stored(path).keys) == held
     assert len(info(path).entry_runs) == 1
 
@@ -233,8 +232,7 @@ def test_of_too_many_entries_the_deepest_are_loaded(tmp_path: Path) -> None:
         saved.append(store, keys, depths << np.uint64(34) | np.uint64(3 << 41), evaluation())
     with Graph.open_unevaluated(path) as graph:
         table = graph.use_entries(0)
-        assert graph.kept_entries is not None
-        report = graph.kept_entries.report
+        report = graph.entries.report
     assert table.count + report.left_out == len(keys)
     assert report.loaded == table.count > 0.95 * LEAST_PLACES
     held = table.arrays.data[table.arrays.keys != 0] >> np.uint64(34) & np.uint64(127)

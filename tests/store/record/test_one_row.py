@@ -17,9 +17,8 @@ from graphsearch.evaluators.lc0.form import INPUTS
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
 from graphsearch.exchange import columns
 from graphsearch.position.board import Words, pack
-from graphsearch.position.fens import fens
+from graphsearch.position.fens import clocks_of, fens
 from graphsearch.query import diff, filters, steps
-from graphsearch.solvers.alphabeta.nodetypes import walk as stored
 from graphsearch.store import order, segments
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.soundness import unsound
@@ -47,8 +46,7 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
     "names of a book's ledger": ledger.names_of,
     "FENs": fens,
     "legal moves": lambda words: _of_arrays(steps.legal_codes(words)),
-    "clocks of an export": lambda words: _of_arrays(columns.clocks_of(words)),
-    "clocks of node types": lambda words: _of_arrays(stored._clocks(words)),
+    "clocks": lambda words: _of_arrays(clocks_of(words)),
 } | {
     f"planes {kind}": lambda words, kind=kind: _of_arrays(
         tuple(found for found in planes_and_transforms(words, kind) if found is not None)

@@ -17,7 +17,7 @@ import chess
 from ....base.answer import Answer
 from ....base.errors import InvalidPositionError
 from ....position.board import board_of, fen_of, key_text
-from ....position.notation import read_uci
+from ....position.notation import read_legal_uci
 from ....query.source import opened
 from ....store.plain_tables import changing
 from ....store.tables import repertoire as rows
@@ -216,7 +216,7 @@ class _Walk:
             leads = self._leading(met)
             ways = [
                 one
-                for one in self._repertoire.behind(key)
+                for one in self._repertoire.moves_at(key)
                 if one.child in leads and walk.is_legal(chess.Move.from_uci(one.move))
             ]
             if not ways:
@@ -293,9 +293,6 @@ def answer(path: AnyPath, side: str, board: chess.Board, text: str, *, today: da
 
 def _legal(board: chess.Board, text: str) -> chess.Move:
     try:
-        move = read_uci(board, text)
+        return read_legal_uci(board, text)
     except ValueError:
-        move = chess.Move.null()
-    if not move:
-        raise InvalidPositionError(f"{text!r} is not a legal move in {fen_of(board)}")
-    return move
+        raise InvalidPositionError(f"{text!r} is not a legal move in {fen_of(board)}") from None

@@ -84,7 +84,7 @@ class Repertoire:
         """Returns whether the side is to move in a position."""
         return (self.positions[key].fen.split(" ", 2)[1] == "w") == self.turn
 
-    def behind(self, key: str) -> Iterable[RepertoireMove]:
+    def moves_at(self, key: str) -> Iterable[RepertoireMove]:
         """Returns the moves of a position."""
         return self.moves.get(key, {}).values()
 
@@ -106,7 +106,7 @@ class Repertoire:
         waiting = [key for key in self.roots() if self.is_answered(key)]
         found = set(waiting)
         while waiting:
-            new = {move.child for move in self.behind(waiting.pop())} - found
+            new = {move.child for move in self.moves_at(waiting.pop())} - found
             found |= new
             waiting += new
         return found
@@ -175,17 +175,17 @@ class _Growth:
           InvalidParameterError: if the repertoire is full.
         """
         known = self.repertoire.moves.setdefault(key, {})
-        behind = self._position(child)
+        child_key = self._position(child)
         if move.uci() not in known:
             if self.size == REPERTOIRE.most:
                 raise InvalidParameterError(
                     f"more than {REPERTOIRE.most:,} moves, the most for {REPERTOIRE.what}{REPERTOIRE.hint}"
                 )
             place = 1 + max((one.place for one in known.values()), default=-1)
-            known[move.uci()] = made = RepertoireMove(key, move.uci(), behind, place)
+            known[move.uci()] = made = RepertoireMove(key, move.uci(), child_key, place)
             self.moves.append(made)
             self.size += 1
-        return behind
+        return child_key
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Writes the new positions and moves."""

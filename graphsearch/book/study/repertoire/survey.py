@@ -129,7 +129,7 @@ class Survey(Answer):
 
 
 @dataclass(slots=True)
-class Place:
+class MainLine:
     """A position on its main line: the likeliest line, with first own moves preferred.
 
     Attributes:
@@ -186,43 +186,45 @@ class Surveyor:
         if record is None or not record.codes:
             return dict.fromkeys(moves, 0.0)
         visits = max(1, sum(edge.n for edge in record.edges))
-        found = {moves[place]: record.priors[place] for place in record.order}
-        for place, edge in zip(record.order, record.edges, strict=False):
-            found[moves[place]] = max(found[moves[place]], edge.n / visits)
+        found = {moves[at]: record.priors[at] for at in record.order}
+        for at, edge in zip(record.order, record.edges, strict=False):
+            found[moves[at]] = max(found[moves[at]], edge.n / visits)
         return found
 
-    def places(self) -> Iterator[tuple[str, Place]]:
+    def main_lines(self) -> Iterator[tuple[str, MainLine]]:
         """Yields each position once, on its main line, after a position that leads to it."""
-        heap: list[tuple[float, int, int, str, Place]] = []
+        heap: list[tuple[float, int, int, str, MainLine]] = []
         serial, met = count(), set[str]()
         for key in self.repertoire.roots():
             board = board_of(self.repertoire.positions[key].fen)
             fen = self.repertoire.positions[key].fen
-            heappush(heap, (-1.0, 0, next(serial), key, Place(board, 1.0, 1.0, fen)))
+            heappush(heap, (-1.0, 0, next(serial), key, MainLine(board, 1.0, 1.0, fen)))
         while heap:
             check_time()
-            _, plies, _, key, place = heappop(heap)
+            _, plies, _, key, main_line = heappop(heap)
             if key in met:
                 continue
             met.add(key)
-            yield key, place
-            for child, there in self._behind(key, place):
+            yield key, main_line
+            for child, next_line in self._next_lines(key, main_line):
                 if child not in met:
-                    heappush(heap, (-there.weight, plies + 1, next(serial), child, there))
+                    heappush(heap, (-next_line.weight, plies + 1, next(serial), child, next_line))
 
-    def _behind(self, key: str, place: Place) -> Iterator[tuple[str, Place]]:
+    def _next_lines(self, key: str, main_line: MainLine) -> Iterator[tuple[str, MainLine]]:
         is_own = self.repertoire.is_own(key)
-        shares = {} if is_own else self.shares(key, place.board)
-        for rank, row in enumerate(self.repertoire.behind(key)):
+        shares = {} if is_own else self.shares(key, main_line.board)
+        for rank, row in enumerate(self.repertoire.moves_at(key)):
             move = chess.Move.from_uci(row.move)
-            if not place.board.is_legal(move):
+            if not main_line.board.is_legal(move):
                 continue  # in a damaged file
             share = 1.0 if is_own else shares.get(row.move, 0.0)
-            weight = place.weight * share * (SECOND if is_own and rank else 1.0)
-            line, moves = (*place.line, place.board.san(move)), (*place.moves, row.move)
+            weight = main_line.weight * share * (SECOND if is_own and rank else 1.0)
+            line, moves = (*main_line.line, main_line.board.san(move)), (*main_line.moves, row.move)
             yield (
                 row.child,
-                Place(after(place.board, move), place.reach * share, weight, place.root, line, moves),
+                MainLine(
+                    after(main_line.board, move), main_line.reach * share, weight, main_line.root, line, moves
+                ),
             )
 
 
@@ -236,9 +238,9 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
     repertoire = load(path, side)
     with opened(path) as source:
         surveyor = Surveyor(repertoire, source)
-        found = [_Look(surveyor, key, place) for key, place in surveyor.places()]
-        positions = tuple(look.position() for look in found)
-        gaps = [gap for look in found for gap in look.gaps()]
+        found = [_PositionSurvey(surveyor, key, main_line) for key, main_line in surveyor.main_lines()]
+        positions = tuple(one.position() for one in found)
+        gaps = [gap for one in found for gap in one.gaps()]
     weak = [_weak(one, move) for one in positions if one.own for move in one.replies if _is_weak(move)]
     return Survey(
         side=side,
@@ -259,33 +261,33 @@ def _weak(one: SurveyedPosition, move: SurveyedMove) -> WeakSpot:
 
 
 @dataclass(slots=True)
-class _Look:
+class _PositionSurvey:
     """One position of a survey."""
 
     surveyor: Surveyor
     key: str
-    place: Place
+    main_line: MainLine
     steps: list[Step] = field(init=False)
     is_own: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        record = self.surveyor.source.read(self.place.board)
-        self.steps = steps_of(record, self.place.board) if record else []
+        record = self.surveyor.source.read(self.main_line.board)
+        self.steps = steps_of(record, self.main_line.board) if record else []
         self.is_own = self.surveyor.repertoire.is_own(self.key)
 
     def position(self) -> SurveyedPosition:
         """Returns the position with its moves."""
         row = self.surveyor.repertoire.positions[self.key]
-        moves = (self._move(one.move, one.child) for one in self.surveyor.repertoire.behind(self.key))
-        opening = opening_at(self.place.board)
+        moves = (self._move(one.move, one.child) for one in self.surveyor.repertoire.moves_at(self.key))
+        opening = opening_at(self.main_line.board)
         return SurveyedPosition(
             key=self.key,
             position=row.fen,
             own=self.is_own,
-            reach=self.place.reach,
-            root=self.place.root,
-            line=self.place.line,
-            moves=self.place.moves,
+            reach=self.main_line.reach,
+            root=self.main_line.root,
+            line=self.main_line.line,
+            moves=self.main_line.moves,
             opening=_text(opening),
             box=row.box,
             due=row.due,
@@ -293,7 +295,7 @@ class _Look:
         )
 
     def _move(self, text: str, child: str) -> SurveyedMove | None:
-        board, move = self.place.board, chess.Move.from_uci(text)
+        board, move = self.main_line.board, chess.Move.from_uci(text)
         if not board.is_legal(move):
             return None
         source, step = self.surveyor.source, self._step(text)
@@ -326,21 +328,21 @@ class _Look:
         if not self.steps or worth is None or n < JUDGED_VISITS:
             return None, None
         best = self.steps[0].move
-        of_best = worth_of(self.surveyor.source, self.place.board, best, self.steps)
+        of_best = worth_of(self.surveyor.source, self.main_line.board, best, self.steps)
         assert of_best is not None
-        return max(0.0, of_best[0] - worth[0]), None if best == move else self.place.board.san(best)
+        return max(0.0, of_best[0] - worth[0]), None if best == move else self.main_line.board.san(best)
 
     def gaps(self) -> Iterator[Gap]:
         """Yields the likely or known replies without an answer."""
         if self.is_own:
             return
-        repertoire, board = self.surveyor.repertoire, self.place.board
+        repertoire, board = self.surveyor.repertoire, self.main_line.board
         known = repertoire.moves.get(self.key, {})
         shares = self.surveyor.shares(self.key, board)
         for move in legal_moves(board):
             text = move.uci()
             share = shares.get(text, 0.0)
-            likely = share >= LEAST_SHARE and share * self.place.reach >= LEAST_REACH
+            likely = share >= LEAST_SHARE and share * self.main_line.reach >= LEAST_REACH
             child = after(board, move)
             if not (likely or text in known) or repertoire.is_answered(key_text(child)):
                 continue
@@ -348,17 +350,17 @@ class _Look:
                 yield self._gap(move, share)
 
     def _gap(self, move: chess.Move, share: float) -> Gap:
-        text, board = move.uci(), self.place.board
+        text, board = move.uci(), self.main_line.board
         record, step = self.surveyor.source.read(board), self._step(text)
         p = record.priors[legal_moves(board).index(move)] if record and record.codes else None
         return Gap(
             position=self.surveyor.repertoire.positions[self.key].fen,
-            root=self.place.root,
-            line=self.place.line,
-            moves=self.place.moves,
+            root=self.main_line.root,
+            line=self.main_line.line,
+            moves=self.main_line.moves,
             reply=text,
             san=board.san(move),
-            reach=share * self.place.reach,
+            reach=share * self.main_line.reach,
             share=share,
             p=p,
             n=step.edge.n if step else 0,

@@ -15,14 +15,14 @@ from ....store.tables.studies import Study, StudyMove
 from ..pgn import text_of
 from ..tree import START, Tree
 from .moves import Repertoire, load
-from .survey import LEAST_SHARE, Place, Surveyor
+from .survey import LEAST_SHARE, MainLine, Surveyor
 
 FURTHER_PLIES = 4  # of a book beyond the repertoire
 AnyPath = str | os.PathLike[str]
-Places = dict[str, Place]
+MainLines = dict[str, MainLine]
 
 
-def _places(path: AnyPath, side: str) -> tuple[Repertoire, Places, dict[str, list[str]]]:
+def _main_lines(path: AnyPath, side: str) -> tuple[Repertoire, MainLines, dict[str, list[str]]]:
     """Returns a repertoire, its positions on their main lines, and the ordered moves of each.
 
     Raises:
@@ -35,13 +35,13 @@ def _places(path: AnyPath, side: str) -> tuple[Repertoire, Places, dict[str, lis
         )
     with opened(path) as source:
         surveyor = Surveyor(found, source)
-        places = dict(surveyor.places())
+        main_lines = dict(surveyor.main_lines())
         moves = {
             key: sorted(found.moves.get(key, ()), key=lambda move, likely=likely: -likely.get(move, 0.0))
-            for key, place in places.items()
-            for likely in [{} if found.is_own(key) else surveyor.shares(key, place.board)]
+            for key, main_line in main_lines.items()
+            for likely in [{} if found.is_own(key) else surveyor.shares(key, main_line.board)]
         }
-    return found, places, moves
+    return found, main_lines, moves
 
 
 # ------------------------------------------------------------------ PGN
@@ -54,18 +54,18 @@ def pgn_of_repertoire(path: AnyPath, side: str) -> str:
       InvalidParameterError: if the side is invalid, or its repertoire is empty.
       StoreError: if the file cannot be read, or has an illegal move.
     """
-    repertoire, places, moves = _places(path, side)
+    repertoire, main_lines, moves = _main_lines(path, side)
     games = []
     for number, key in enumerate(repertoire.roots(), start=1):
         if moves.get(key):
             headers = {"Event": f"{side.capitalize()} repertoire", "Round": str(number)}
-            games.append(_game(repertoire, places, moves, key, headers))
+            games.append(_game(repertoire, main_lines, moves, key, headers))
     return "\n".join(games)
 
 
 def _game(
     repertoire: Repertoire,
-    places: Places,
+    main_lines: MainLines,
     moves: dict[str, list[str]],
     root: str,
     headers: dict[str, str],
@@ -74,14 +74,14 @@ def _game(
     waiting = [(root, START)]
     while waiting:
         key, parent = waiting.pop()
-        line = places[key].moves
+        line = main_lines[key].moves
         for place, text in enumerate(moves[key]):
             child = repertoire.moves[key][text].child
-            there = places.get(child)
+            there = main_lines.get(child)
             if there is None:
                 continue  # in a damaged file
             comment, number = "", len(found) + 1
-            if there.root == places[key].root and there.moves == (*line, text):
+            if there.root == main_lines[key].root and there.moves == (*line, text):
                 waiting.append((child, number))
             elif moves[child]:
                 comment = f"transposes to {_line_text(there)}"
@@ -101,8 +101,8 @@ def _game(
     return text_of(study, Tree(found))
 
 
-def _line_text(place: Place) -> str:
-    return numbered(place.line, ply_of(place.root)) if place.line else "the first position"
+def _line_text(main_line: MainLine) -> str:
+    return numbered(main_line.line, ply_of(main_line.root)) if main_line.line else "the first position"
 
 
 # ------------------------------------------------------------------ TOML
@@ -115,20 +115,20 @@ def toml_of_repertoire(path: AnyPath, side: str, name: str) -> str:
       InvalidParameterError: if the side is invalid, or its repertoire is empty.
       StoreError: if the file cannot be read.
     """
-    repertoire, places, moves = _places(path, side)
-    deepest = max(len(place.moves) + ply_of(place.root) for place in places.values())
+    repertoire, main_lines, moves = _main_lines(path, side)
+    deepest = max(len(main_line.moves) + ply_of(main_line.root) for main_line in main_lines.values())
     parts = [f'[book]\nname = {json.dumps(name)}\nside = "{side}"\nmax_ply = {deepest + FURTHER_PLIES}\n']
-    parts += [f"[[root]]\n{_position(places[key])}" for key in repertoire.roots() if moves.get(key)]
+    parts += [f"[[root]]\n{_position(main_lines[key])}" for key in repertoire.roots() if moves.get(key)]
     parts.append(f"[[window]]\nreply_p = {LEAST_SHARE}\n")
-    for key, place in places.items():
+    for key, main_line in main_lines.items():
         if moves[key]:
             only = "only = true\n" if repertoire.is_own(key) else ""
             names = ", ".join(f'"{move}"' for move in moves[key])
-            parts.append(f"[[force]]\n{_position(place)}play = [{names}]\n{only}")
+            parts.append(f"[[force]]\n{_position(main_line)}play = [{names}]\n{only}")
     return "\n".join(parts)
 
 
-def _position(place: Place) -> str:
-    root = board_of(place.root)
-    start = "" if fen_of(root) == chess.STARTING_FEN else f'fen = "{place.root}"\n'
-    return f'{start}moves = "{_line_text(place)}"\n' if place.line else start or 'fen = "startpos"\n'
+def _position(main_line: MainLine) -> str:
+    root = board_of(main_line.root)
+    start = "" if fen_of(root) == chess.STARTING_FEN else f'fen = "{main_line.root}"\n'
+    return f'{start}moves = "{_line_text(main_line)}"\n' if main_line.line else start or 'fen = "startpos"\n'

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ....base.errors import UnknownPositionError
 from ....position.board import POSITION_WORDS, fen_of, key_of, pack
+from ....position.fens import clocks_of
 from ....position.scores import LEAST_MATE
-from ....position.words import CLOCK_BITS, CLOCK_SHIFT, META
 from ....store.codec.bulk import board_tables
 from ....store.index.locate_kernel import FilterArrays, no_filter
 from ....store.reading import MAX_ASKED, Reader
@@ -59,18 +59,11 @@ class RecordProofs:
             at = first + np.flatnonzero(found)
             flags = records.flags.astype(np.int64)
             lower[at], upper[at] = (flags >> LOWER_SHIFT & 3) - 1, (flags >> UPPER_SHIFT & 3) - 1
-            clocks = _clocks(words[at])
-            late = (clocks > _clocks(records.words)) & (flags & TERMINAL_MASK == 0)
+            clocks = clocks_of(words[at])
+            late = (clocks > clocks_of(records.words)) & (flags & TERMINAL_MASK == 0)
             for i in np.flatnonzero(late & (flags != UNPROVEN)).tolist():
                 lower[at[i]], upper[at[i]] = records.record(i).bounds_at(int(clocks[i]))
         return lower, upper
-
-
-def _clocks(words: Words) -> NDArray[np.int64]:
-    clocks: NDArray[np.int64] = (words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(
-        np.int64
-    )
-    return clocks
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from ..position.fens import clocks_of
 from ..position.values import MATE_CE, shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.codec.bulk import board_tables, columns_of
-from ..store.record.node import TERMINAL_MASK
+from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.store import Store
 from .centipawns import cps_of
+from .columns import edges_by_move
 from .mapped import Rows
 from .output import ExportReport, Target
 from .pool import Ints, RecordPool, Words
@@ -144,17 +145,16 @@ class Lines:
         return sans[sans > 0], begins
 
     def _first(self, part: Part) -> tuple[Ints, NDArray[np.uint16]]:
-        """Returns the positions with a first move, and the moves: the best exported or an unvisited mate."""
-        batch = part.visits.batch
+        """Returns the positions with a first move, and their best moves, exported or not visited."""
         codes, has = np.zeros(len(part.rows), np.uint16), np.zeros(len(part.rows), bool)
         chosen = part.moves.chosen
         first, where = np.unique(part.of[chosen], return_index=True)
         codes[first], has[first] = part.moves.code[chosen][where], True
-        best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
-        best_moves(board_tables(), columns_of(batch), best, moves)
-        bare = np.diff(batch.edge_offsets)[part.rows] == 0
-        mates = ~has & bare & (best[part.rows] >= 0)
-        codes[mates], has[mates] = moves[part.rows][mates], True
+        batch = part.visits.batch
+        better, moves = (column[part.rows] for column in _unvisited_best(batch))
+        if part.moves.in_tables is not None:  # they know better than the record
+            better &= ~has & (np.diff(batch.edge_offsets)[part.rows] == 0)
+        codes[better], has[better] = moves[better], True
         return np.flatnonzero(has), codes[has]
 
     def _link(self, numbers: Ints) -> None:
@@ -194,3 +194,17 @@ class Lines:
                 words, np.arange(len(late)), self._links["code"][numbers[late]]
             )[0]
         return children, metas
+
+
+def _unvisited_best(batch: RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.uint16]]:
+    """Returns a mask of the records whose best move has no visits, `[R]`, and the best moves.
+
+    Such a move mates, or all visited moves are proven to lose.
+    """
+    best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
+    best_moves(board_tables(), columns_of(batch), best, moves)
+    known = np.flatnonzero(best >= 0)
+    edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
+    found = np.zeros(len(batch), bool)
+    found[known] = np.append(batch.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
+    return found, moves

@@ -57,6 +57,8 @@ def plain_text(row: GameRow) -> str:
     more = {"WhiteElo": row.white_elo, "BlackElo": row.black_elo, "ECO": row.eco}
     lines = [header(name, str(value or "?")) for name, value in names.items()]
     lines += [header(name, str(value)) for name, value in more.items() if value]
+    if start_of(row.fen).chess960:
+        lines.append(header("Variant", "Chess960"))
     if row.fen:
         lines += [header("SetUp", "1"), header("FEN", row.fen)]
     return f"{b''.join(lines).decode()}\n{_moves(row)} {row.result}"

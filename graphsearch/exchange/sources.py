@@ -27,6 +27,13 @@ STDIN = "-"
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_OTHER_PACKING = {
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\0": "xz",
+    b"7z\xbc\xaf\x27\x1c": "7-zip",
+    b"Rar!\x1a\x07": "rar",
+}
 
 OnBytes = Callable[[int, int], object]  # done, total
 OnRead = Callable[[], object]
@@ -249,7 +256,7 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
         kept = cast(BinaryIO, files.enter_context(nameless))
         digest = _digest(stream, kept, 0, on_bytes, given.name)
         size = kept.tell()
-    kept.seek(0)
+    _refuse_other_packing(kept, given.name)
     found = Input(given.name, kept, digest, size, on_read)
     found.check_packing()
     return found
@@ -286,10 +293,25 @@ def _is_packed(raw: BinaryIO) -> bool:
     return head.startswith(_GZIP) or head == _ZSTD or skippable
 
 
-def _head(raw: BinaryIO) -> bytes:
-    """Returns the first four bytes of a file, and rewinds it."""
+def _refuse_other_packing(raw: BinaryIO, name: str) -> None:
+    """Refuses packed files that are not read, above all as a Polyglot book, where any bytes are entries.
+
+    Raises:
+      ImportFileError: if the file begins as those of another program do.
+    """
+    head = _head(raw, 10)
+    for first, program in _OTHER_PACKING.items():
+        # the digits of pi follow in every bzip2 file; three bytes may begin a key of a Polyglot book
+        if head.startswith(first) and (program != "bzip2" or head[4:] == b"1AY&SY"):
+            raise ImportFileError(
+                f"{name} is packed by {program}; unpack it first, or pack it by gzip or zstd"
+            )
+
+
+def _head(raw: BinaryIO, size: int = 4) -> bytes:
+    """Returns the first bytes of a file, and rewinds it."""
     raw.seek(0)
-    head = raw.read(4)
+    head = raw.read(size)
     raw.seek(0)
     return head
 

@@ -133,15 +133,9 @@ def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path:
         assert found.get("c2") == ("WDL_mu" if abs(expected) < 32000 else None)
         walk = board.copy()
         for move in pv:
-            assert move == best(known[key_of(walk)][1], walk, visited=walk == board)
+            record = known[key_of(walk)][1]
+            assert move == legal_moves(walk)[record.order[ranking(record)[0]]]
             walk.push(move)
-
-
-def best(record: NodeRecord, board: chess.Board, *, visited: bool) -> chess.Move:
-    """Returns the best move, of those that were visited if it is to be one of them and there are any."""
-    ranked = ranking(record)
-    exported = [k for k in ranked if visited and edge_of(record, k).n]
-    return legal_moves(board)[record.order[(exported or ranked)[0]]]
 
 
 def test_games_stand_beside_the_moves(tmp_path: Path) -> None:

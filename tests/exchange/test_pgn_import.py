@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import os
@@ -236,6 +237,8 @@ def test_other_variants_are_left_out_by_name(path: Path, text: str, name: str) -
         (gzip.compress(b"1. e4 *" * 999, mtime=0)[:-5], "cut short"),
         (zstandard.compress(b"1. e4 *" * 999)[:-5], "cut short"),
         (b"\x1f\x8b\x08 this is no gzip", "damaged"),
+        (bz2.compress(b"1. e4 *"), "is packed by bzip2"),
+        (b"PK\x03\x04" + bytes(99), "is packed by zip"),
         (b"x" * (1 << 21), "too long"),
     ],
 )

@@ -14,11 +14,13 @@ import chess.pgn
 import pytest
 
 from graphsearch.base.errors import ImportFileError, InvalidParameterError
+from graphsearch.exchange.games_export import plain_text
 from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.kept_games import game_text
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import legal_moves
+from graphsearch.query.game_list import list_games
 from graphsearch.query.players import named, players
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as game_tables
@@ -187,6 +189,17 @@ def test_the_text_of_a_game_is_not_read_from_a_file_that_changed(tmp_path: Path)
         game_text(store, 1, 1, file=moved)
     with pytest.raises(InvalidParameterError, match="has no game 1:2"):
         game_text(store, 1, 2, file=moved)
+
+
+def test_a_game_of_chess960_without_its_text_is_written_as_one(tmp_path: Path) -> None:
+    given, path = tmp_path / "960.pgn", tmp_path / "games.graph"
+    given.write_text('[FEN "4k3/8/8/8/8/8/8/1R2K1R1 w BG - 0 1"]\n\n1. O-O Kd7 *\n')
+    import_pgn(path, [GivenFile(str(given))], players=True)
+    (game,) = list_games(path).games
+    read = chess.pgn.read_game(io.StringIO(plain_text(game.row)))
+    assert read is not None
+    assert read.headers.get("Variant") == "Chess960"
+    assert [move.uci() for move in read.mainline_moves()] == ["e1g1", "e8d7"]
 
 
 def test_the_commands_print_tables_objects_and_texts(cli: Cli, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import io
 import random
 from pathlib import Path
@@ -170,7 +171,12 @@ def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [(b"1. e4 e5 *\n", "is a text"), (b"", "has no entries"), (b"\x00\x01", "2 bytes at the end")],
+    [
+        (b"1. e4 e5 *\n", "is a text"),
+        (b"", "has no entries"),
+        (b"\x00\x01", "2 bytes at the end"),
+        (bz2.compress(bytes(99)), "is packed by bzip2"),
+    ],
 )
 def test_what_is_no_book_is_told(path: Path, data: bytes, text: str) -> None:
     report = imported(path, data)

@@ -127,9 +127,6 @@ def _import(task: ImportTask, requests: Requests, send: SendProgress) -> dict[st
     from ...exchange.polyglot_import import import_polyglot
     from ...exchange.sources import GivenFile
 
-def _counted(send: SendProgress) -> Callable[[FileProgress], None]:
-    """Returns a function that sends the progress in a file, without the file's name."""
-    return lambda now: send(picked(now, "stage done total count rate"))
     take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[task.form]
     with open_file(task.file) as stream:
         given = GivenFile(task.name, stream)
@@ -256,9 +253,7 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
             evaluator=evaluator,
             ram_bytes=task.ram_bytes,
             stop=stop,
-def _counted(send: SendProgress) -> Callable[[FileProgress], None]:
-    """Returns a function that sends the progress in a file, without the file's name."""
-    return lambda now: send(picked(now, "stage done total count rate"))
+            on_progress=_counted(send),
             on_game=keep,
         )
     found = report.as_dict()

@@ -59,7 +59,7 @@ class Client:
 
     @property
     def host(self) -> str:
-        return urlsplit(self.server.address).netloc
+        return str(urlsplit(self.server.address).netloc)
 
     def enter(self, address: str = "") -> Answer:
         parts = urlsplit(address or self.server.address)

@@ -103,7 +103,7 @@ def test_web_sockets_are_refused(client: Client) -> None:
     async def receive() -> dict[str, object]:
         return {"type": "websocket.connect"}
 
-    asyncio.run(client.server.gate({"type": "websocket", "path": "/"}, receive, send))  # type: ignore[arg-type]
+    asyncio.run(client.server.gate({"type": "websocket", "path": "/"}, receive, send))
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 

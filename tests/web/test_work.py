@@ -34,7 +34,8 @@ TWO_GAMES = EVIL + "\n" + EVIL.replace("1. e4", "1. d4").replace("e5 2. Nf3", "d
 
 
 def queue(client: Client) -> TaskQueue:
-    return client.server.served.queue
+    found: TaskQueue = client.server.served.queue
+    return found
 
 
 def done(client: Client, number: int) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def connected(tokens: list[bytes]) -> tuple[list[Mesh], list[BaseException | Non
     return meshes, errors
 
 
-def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[NDArray[np.uint64]]:
+def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[NDArray[np.int64]]:
     """Sends so many keys to the next of three shards, twice; returns those of the one before."""
     place = ShardContext(
         number=number, shards=3, owners=even_owners(3), leader=(number + 1) % 3, connections=mesh.connections

@@ -106,7 +106,7 @@ def connected(tokens: list[bytes]) -> tuple[list[Mesh], list[BaseException | Non
     return meshes, errors
 
 
-def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[NDArray[np.int64]]:
+def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[NDArray[np.uint64]]:
     """Sends so many keys to the next of three shards, twice; returns those of the one before."""
     place = ShardContext(
         number=number, shards=3, owners=even_owners(3), leader=(number + 1) % 3, connections=mesh.connections
@@ -117,7 +117,7 @@ def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[NDArray[np.int64]
         for _ in range(2):
             yield from waves.exchange_headers(keys=keys - number)
         waves.close()
-        return waves.keys_of_all(np.zeros(0, np.int64)).copy()
+        return waves.keys_of_all(np.zeros(0, np.int64)).astype(np.uint64)
 
 
 def test_messages_larger_than_any_buffer_cross_without_waiting_for_each_other() -> None:

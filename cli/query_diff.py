@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 VISIT = "visit"
-SPARE = ("Position", "Opening", "Proven", "Best before", "Visits before", "Score before", "Best", "ECO")
+SPARE = ("Position", "Opening", "Proven", "Visits before", "ECO")
 
 Other = Annotated[Path | None, argument("NEWER", "The newer graph file.")]
 Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]
@@ -306,7 +306,7 @@ Plot = Annotated[
     ),
 ]
 POINT_KINDS = {"Kind": LEFT, "Saved (UTC)": LEFT, "Best": LEFT, "Line": FILL}
-POINT_SPARE = ("Kind", "Depth", "W D L", "Saved (UTC)")
+POINT_SPARE = ("Depth", "W D L")
 
 
 @command(

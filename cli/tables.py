@@ -14,7 +14,8 @@ SEEN_FIRST = 100  # rows that set the column widths of a stream
 SEEN_BYTES = 1 << 20  # of text in them; beyond it, fewer rows set the widths
 WIDEST = 100  # characters of a column but the last
 WIDEST_WHOLE = 60  # of text on one line, such as a name, so that a pipe's width has room for the rest
-ROOMY, TIGHT = 30, 8  # characters of text that folds or fills, before spare columns go, and before others go
+LONG, SHORT, TIGHT = 56, 30, 8  # characters of a line for which spare text, spare numbers and others go
+NAME_ROOM = 20  # characters of a name for which they go
 GAP = 3  # characters between two columns
 # kinds of columns: text that folds, text on one line, text that takes the width left over, numbers; a name
 # takes the width left over on a terminal, and is text on one line elsewhere
@@ -77,14 +78,17 @@ class Cells:
         widest = {
             name: max(cell_len(row.get(name, "")) for row in (*self.rows, {name: name})) for name in names
         }
-        for room, order in ((ROOMY, self.spare), (TIGHT, names[:0:-1])):
-            most = {
-                name: room if self.kinds.get(name) in (LEFT, FILL, NAME) else WIDEST_WHOLE for name in names
-            }
-            for name in order:
-                if sum(min(widest[one], most[one]) + GAP for one in names) <= width + GAP:
-                    break
+
+        def fit(room: int) -> bool:
+            most = {LEFT: room, FILL: room, NAME: min(room, NAME_ROOM)}
+            widths = (min(widest[one], most.get(self.kinds.get(one, RIGHT), WIDEST_WHOLE)) for one in names)
+            return sum(widths) + GAP * (len(names) - 1) <= width
+
+        for name in self.spare:
+            if not fit(SHORT if self.kinds.get(name, RIGHT) == RIGHT else LONG):
                 names = [one for one in names if one != name]
+        while len(names) > 1 and not fit(TIGHT):
+            names.pop()
         return names
 
 

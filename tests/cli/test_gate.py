@@ -88,10 +88,10 @@ def little_memory() -> None:
 
 
 def bomb(folder: Path, packed: str) -> Path:
-    """Returns a small file that unpacks to a line of 256 MiB, as gzip to one of 32 MiB."""
+    """Returns a small file that unpacks to a line of 256 MiB, as gzip to one of 120 MiB."""
     path = folder / f"bomb.pgn.{packed}"
     if packed == "gz":
-        path.write_bytes(gzip.compress(bytes(32 << 20).replace(b"\0", b" "), mtime=0))
+        path.write_bytes(gzip.compress(bytes(120 << 20).replace(b"\0", b" "), mtime=0))
         return path
     maker = zstandard.ZstdCompressor(level=1).compressobj()
     with path.open("wb") as file:

@@ -481,7 +481,7 @@ def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path:
     assert "good.pgn: 3 games imported" in done.out
     assert "bad.pgn: 1 game imported, skipped: 25 broken" in done.out
     assert done.err.count("bad.pgn, line") == 20
-    assert "bad.pgn: and 5 more" in done.err
+    assert "and 5 more; --json lists 25" in done.err
     assert "1 game of Atomic skipped" in done.err
     found = cli("import", good, bad, "--store", path, "--again", "--json")
     assert found.code == 0

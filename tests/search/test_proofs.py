@@ -175,7 +175,7 @@ def test_what_a_search_proves_agrees_with_the_tables_of_four_men() -> None:
     names = sorted({path.stem for path in folder.glob("*.rtbw")})
     proven = 0
     for name in names:
-        graph, board = searched(random_position(name, rng).fen(), 500, WAVES)
+        graph, board = searched(random_position(name, rng).fen(), 800, WAVES)
         with graph:
             for position, record in records_below(graph, board).values():
                 fresh = position.copy(stack=False)

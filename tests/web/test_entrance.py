@@ -210,7 +210,7 @@ def test_a_page_names_no_program_and_no_file_of_the_server(client: Client) -> No
     for evaluator in ("uci:/bin/true", "lc0:/etc/passwd", "nnue:stockfish"):
         assert "offers builtin" in client.post("search", evaluator=evaluator).error
     book = '[book]\nname = "x"\nside = "white"\nmax_ply = 4\n[[root]]\n'
-    assert "by moves or fen" in client.post("build", text=book + 'pgn = "/etc/passwd"\n').error
+    assert "as moves or fen" in client.post("build", text=book + 'pgn = "/etc/passwd"\n').error
     engine = book + 'moves = "e4"\n[evaluator]\nevaluator = "uci:/bin/true"\n'
     assert client.post("build", text=engine).status == 400
     assert client.get("position", root="/etc/passwd").status == 400

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 VISIT = "visit"
-SPARE = ("Position", "Opening", "Proven", "Visits before", "ECO")
+SPARE = ("Position", "Opening", "Proven", "Visits before")
 
 Other = Annotated[Path | None, argument("NEWER", "The newer graph file.")]
 Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]

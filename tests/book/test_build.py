@@ -234,7 +234,7 @@ def test_limits(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ telling
 def test_progress_says_what_is_searched_and_how_long_it_takes(tmp_path: Path) -> None:
     seen: list[BuildProgress] = []
-    built(tmp_path / "a.graph", config(max_ply=4), 100, on_progress=seen.append)
+    built(tmp_path / "a.graph", config(max_ply=4), 500, on_progress=seen.append)
     assert {now.stage for now in seen} == {"loading", "building"}
     assert any(now.line.startswith("1. ") for now in seen)
 

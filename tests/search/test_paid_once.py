@@ -146,7 +146,7 @@ def do(work, path, log, visits=3000):
         second_opinion(path, Slow("other", log=log))
 
 for work in ("search", "second", "reevaluate"):  # compiles, before any fork
-    do(work, sys.argv[1], None, visits=50)
+    do(work, sys.argv[1], None, visits=500)
 for line in sys.stdin:
     child = os.fork()
     if not child:

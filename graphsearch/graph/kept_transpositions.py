@@ -79,9 +79,7 @@ class GraphEntries:
     def _load(self, store: Store, table: EntryTable) -> None:
         """Inserts a file's entries of this evaluation into a table."""
         found = saved.load(store, self.evaluation)
-        order = np.argsort(
-            depths(found.data), kind="stable"
-        )  # if there is no room for all, the last ones stay
+        order = np.argsort(depths(found.data), kind="stable")  # if the table is full, the last ones stay
         table.enter(found.keys[order], found.data[order])
         self.report = EntryReport(table.count, len(order) - table.count, found.ignored, found.problems)
 

@@ -226,11 +226,12 @@ class LineFinder:
     def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
         """Returns the moves of a proven position with their proofs; searches lost proofs again."""
         visits, times = self.reproof
-        for _ in range(1 + times):
+        for attempt in range(1 + times):
+            if attempt:
+                self._prover.ask(board, attacks=attacks, plies=plies, visits=visits)
             answer, children = self._prover.look(board, attacks=attacks, plies=plies)
             if answer.proven:
                 return children
-            self._prover.ask(board, attacks=attacks, plies=plies, visits=visits)
         raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
 
     def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -111,14 +112,14 @@ Statement = Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAI
     "List positions by N, Q, bounds, men and more.",
     "graphsearch find first.graph --min-visits 100 --q 0.1.. --side white",
     'graphsearch find first.graph --pieces "P<=7, p<=7" --lines 5',
-    "graphsearch find first.graph --bounds proven --json",
+    "graphsearch find first.graph --bounds proven --lines 0 --json",
     views=True,
 )
-def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 0, json: Json = False) -> None:
-    """List the positions whose records meet all conditions, as they are found.
+def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json: Json = False) -> None:
+    """List the most visited of the positions whose records meet all conditions.
 
-    The whole file is read once, in its own order. A record has no ply, since many lines may lead to it:
-    --plies uses the tables of imported games and of books.
+    The whole file is read once; --lines 0 lists all as they are read, in the order of the file. A record has
+    no ply, since many lines may lead to it: --plies uses the tables of imported games and of books.
 
     A line to each position is shown where one is found soon; else its FEN.
 
@@ -129,9 +130,13 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 0, json: 
     filters = conditions.filters()
     say_if_unfinished(store)
     with progress_bar("Reading", streaming=True) as advance:
-        found = ask(store, filters, limit=lines or None, on_progress=advance)
-        number = _print_json(found) if json else _print_found(store, found)
-    if not json:
+        found = ask(store, filters, limit=lines + 1 if lines else None, on_progress=advance)
+        some = islice(found, lines or None)
+        number = _print_json(some) if json else _print_found(store, some)
+        more = next(found, None) is not None
+    if more:
+        say(f"There are more than {count(number, 'position')}; --lines 0 lists all.")
+    elif not json:
         say(count(number, "position"))
 
 

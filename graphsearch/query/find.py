@@ -6,21 +6,21 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
-from ..position.board import key_text_of_words, unpack
-from ..position.fens import fens
+from ..position.board import unpack
+from ..position.fens import fens, key_texts
 from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import in_file_order, portion_streams
-from ..store.record.node import RecordBatch
-from ..store.record.ranking import best_move, node_mean
+from ..store.record.node import NodeRecord, RecordBatch
+from ..store.record.ranking import best_move, node_mean, visits_of
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -58,13 +58,15 @@ def find(
     limit: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Found]:
-    """Yields the positions that satisfy all conditions, in the order of the file.
+    """Yields the positions that satisfy all conditions, as they are read, in the order of the file.
 
+    With a limit it reads the whole file first, and yields the positions with most visits, these first. If
+    reading fails, or `on_progress` raises an error, it yields those of the part that was read, then raises.
     A position that a search adds or changes meanwhile is reported in its old or its new state.
 
     Args:
       path: the graph file; it is only read.
-      limit: end after so many positions.
+      limit: most positions; None for all.
       on_progress: called with the records read and all records.
 
     Raises:
@@ -85,35 +87,61 @@ def find(
                 if on_progress:
                     on_progress(done, max(done, store.node_count))
 
-        streams = portion_streams(store, lambda portion: _hits(portion, filters))
-        batches = in_file_order([counted(stream) for stream in streams])
-        yield from islice((found for hits in batches for found in _found_in(hits, tables)), limit)
+        most = None if filters.asks_tables else limit
+        streams = portion_streams(store, lambda portion: _hits(portion, filters, most))
+        batches = map(tables.passing, in_file_order([counted(stream) for stream in streams]))
+        if limit is None:
+            for batch in batches:
+                yield from _found_in(batch, tables)
+        else:
+            yield from _most_visited_of(batches, limit, tables)
 
 
-def _hits(portion: Portion, filters: Filters) -> tuple[int, RecordBatch]:
-    """Returns the number of records, and those that satisfy the conditions on records; for any thread."""
+def _hits(portion: Portion, filters: Filters, most: int | None) -> tuple[int, RecordBatch]:
+    """Returns the number of records, and the most visited ones that satisfy the conditions on records.
+
+    It may be called on any thread.
+    """
     batch, newest = portion.versions()
-    return len(newest), take(batch, newest[filters.mask(batch)[newest]])
+    return len(newest), _most_visited(take(batch, newest[filters.mask(batch)[newest]]), most)
+
+
+def _most_visited(batch: RecordBatch, most: int | None) -> RecordBatch:
+    """Returns the `most` records with most visits, these first; all in their order if there are not more."""
+    if most is None or len(batch) <= most:
+        return batch
+    return take(batch, np.sort(_by_visits(batch)[:most]))
+
+
+def _by_visits(batch: RecordBatch) -> NDArray[np.int64]:
+    return np.argsort(-visits_of(batch), kind="stable")
+
+
+def _most_visited_of(batches: Iterator[RecordBatch], most: int, tables: _Tables) -> Iterator[Found]:
+    """Yields the `most` positions with most visits; if reading fails, those before, then raises."""
+    top, fault = RecordBatch.concat([]), None
+    try:
+        for batch in batches:
+            top = _most_visited(RecordBatch.concat([top, batch]), most)
+    except Exception as error:
+        fault = error
+    yield from _found_in(take(top, _by_visits(top)), tables)
+    if fault:
+        raise fault
 
 
 def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
-    if not len(hits):
-        return
-    plies: dict[str, int | None] = {}
-    if tables.asked:
-        keys = [key_text_of_words(words) for words in hits.words]
-        plies = tables.passing(keys)
-        hits = take(hits, np.nonzero([key in plies for key in keys])[0])
-    for i, fen in enumerate(fens(hits.words) if len(hits) else ()):
-        yield _found(hits, i, fen, plies)
+    """Yields the positions of records that satisfy all conditions."""
+    if len(hits):
+        keys = key_texts(hits.words)
+        for i, (fen, ply) in enumerate(zip(fens(hits.words), tables.plies(keys), strict=True)):
+            yield _found(hits.record(i), fen, keys[i], ply)
 
 
-def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) -> Found:
-    record = hits.record(i)
+def _found(record: NodeRecord, fen: str, key: str, ply: int | None) -> Found:
     board = unpack(record.words)
     best = best_move(record, board)
     q, draw = node_mean(record)
-    key = key_text_of_words(hits.words[i])
     return Found(
         position=fen,
         key=key,
@@ -122,21 +150,16 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
         cp=cp_of(q, draw),
         bounds=record.bounds,
         best_move=board.san(best) if best else None,
-        ply=plies.get(key),
+        ply=ply,
     )
 
 
 class _Tables:
-    """Facts from the tables of games and books about positions.
-
-    Attributes:
-      asked: whether any condition needs them.
-    """
+    """Facts from the tables of games and books about positions."""
 
     def __init__(self, store: Store, filters: Filters) -> None:
         self._store = store
         self._filters = filters
-        self.asked = filters.asks_tables
         self._book = self._book_number()
 
     def _book_number(self) -> int | None:
@@ -154,8 +177,29 @@ class _Tables:
         with sql_errors(self._store.path, "read it"):
             return dict(checked(self._store.connection.execute(statement, values), *columns))
 
-    def passing(self, keys: Sequence[str]) -> dict[str, int | None]:
-        """Returns the keys of the positions that pass, with their ply; None if no table has it."""
+    def passing(self, hits: RecordBatch) -> RecordBatch:
+        """Returns the records that satisfy the conditions on tables, in their order."""
+        asked = self._filters
+        if not asked.asks_tables:
+            return hits
+        games, books = self._known(keys := key_texts(hits.words))
+        passes = [
+            (key in games or not asked.in_games)
+            and (key in books or asked.in_book is None)
+            and _is_between(_least(key, games, books), asked.min_ply, asked.max_ply)
+            for key in keys
+        ]
+        return take(hits, np.flatnonzero(passes))
+
+    def plies(self, keys: Sequence[str]) -> list[int | None]:
+        """Returns the fewest half-moves to each position; None if unknown, or if no condition needs them."""
+        if not self._filters.asks_tables:
+            return [None] * len(keys)
+        games, books = self._known(keys)
+        return [_least(key, games, books) for key in keys]
+
+    def _known(self, keys: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """Returns the plies of the positions that the games have, and of those that the book has, by key."""
         wanted = json.dumps(list(keys))
         games = self._ask(
             "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))",
@@ -170,16 +214,11 @@ class _Tables:
             "book_position.key",
             "book_position.ply",
         )
-        asked = self._filters
-        found: dict[str, int | None] = {}
-        for key in keys:
-            known = [table[key] for table in (games, books) if key in table]
-            ply = min(known) if known else None
-            if (asked.in_games and key not in games) or (asked.in_book is not None and key not in books):
-                continue
-            if _is_between(ply, asked.min_ply, asked.max_ply):
-                found[key] = ply
-        return found
+        return games, books
+
+
+def _least(key: str, *tables: dict[str, int]) -> int | None:
+    return min((table[key] for table in tables if key in table), default=None)
 
 
 def _is_between(ply: int | None, low: int | None, high: int | None) -> bool:

@@ -127,8 +127,9 @@ def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     outcome = cli("find", "--min-visits", 50, "--side", "w", "--store", file)
     assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.10", "111"]]
     assert "1 position" in outcome.err
-    lines = cli("find", "--store", file, "--lines", 4, "--json").out.splitlines()
-    assert len([json.loads(line) for line in lines]) == 4
+    some = cli("find", "--store", file, "--lines", 4, "--json")
+    assert len([json.loads(line) for line in some.out.splitlines()]) == 4
+    assert "more than 4 positions" in some.err
     for wrong in (
         ["--pieces", "P=x"],
         ["--bounds", "won"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,16 +116,31 @@ def test_a_position_is_told_as_its_record_has_it(file: Path) -> None:
         assert row.ply is None
 
 
-def test_what_is_found_streams_and_ends_at_the_limit(file: Path) -> None:
+def test_what_is_found_streams(file: Path) -> None:
     seen: list[tuple[int, int]] = []
-    rows: Iterator[Found] = find(
-        file, Filters(), limit=3, on_progress=lambda done, total: seen.append((done, total))
-    )
+    rows = find(file, Filters(), on_progress=lambda done, total: seen.append((done, total)))
     assert next(rows).position
     assert not seen, "the first comes before the portion is done"
-    assert len(list(rows)) == 2
-    whole = list(find(file, Filters(), on_progress=lambda done, total: seen.append((done, total))))
-    assert seen[-1] == (len(whole), len(whole))
+    number = 1 + len(list(rows))
+    assert seen[-1] == (number, number)
+
+
+@pytest.mark.parametrize("filters", [Filters(), Filters(max_q=0.0), Filters(min_ply=0)])
+def test_a_limit_takes_the_most_visited_positions(any_file: Path, filters: Filters) -> None:
+    everything = list(find(any_file, filters))
+    by_visits = sorted(everything, key=lambda row: -row.n)  # equal ones stay in the order of the file
+    for limit in (1, 3, 500, len(everything) + 1):
+        assert list(find(any_file, filters, limit=limit)) == by_visits[:limit]
+
+
+def test_what_was_found_before_a_fault_is_yielded(file: Path) -> None:
+    def stop(*_: int) -> None:
+        raise KeyError
+
+    rows = find(file, Filters(), limit=3, on_progress=stop)
+    assert len([next(rows) for _ in range(3)]) == 3
+    with pytest.raises(KeyError):
+        next(rows)
 
 
 def add_games(path: Path, *rows: tuple[str, str, int]) -> None:

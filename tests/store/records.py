@@ -1,18 +1,17 @@
-"""Records for tests: seeded ones by the hundred, and Hypothesis strategies."""
+"""Records for tests: seeded ones by the hundred."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import chess
 import numpy as np
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from graphsearch.jit.compiler import kernel
@@ -21,7 +20,8 @@ from graphsearch.position.board import NOT_TERMINAL, board_of, legal_moves, pack
 from graphsearch.position.board_kernel import PW, position_key
 from graphsearch.store.codec.bulk import board_tables, decode_plain, decode_stored, encode_plain, joined
 from graphsearch.store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
-from graphsearch.store.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
+from graphsearch.store.reading import Reader
+from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
@@ -106,6 +106,29 @@ def _edge(rng: random.Random) -> Edge:
     return Edge(n, r, *((0.0, 0) if n == r else _value(rng)))
 
 
+@dataclass(frozen=True, slots=True)
+class Records(Sequence[NodeRecord]):
+    """The first sound records of distinct positions of a seed, made when they are first looked at."""
+
+    seed: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @overload
+    def __getitem__(self, at: int) -> NodeRecord: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[NodeRecord]: ...
+    def __getitem__(self, at: int | slice) -> NodeRecord | list[NodeRecord]:
+        return _first(self.seed, self.count)[at]
+
+
+@cache
+def _first(seed: int, count: int) -> list[NodeRecord]:
+    return random_records(seed, count)
+
+
 @cache
 def _sequence(seed: int) -> tuple[dict[tuple[int, ...], NodeRecord], Iterator[NodeRecord]]:
     """Returns the records of a seed that were made so far, by identity, and those that follow."""
@@ -114,10 +137,7 @@ def _sequence(seed: int) -> tuple[dict[tuple[int, ...], NodeRecord], Iterator[No
 
 
 def random_records(seed: int, count: int) -> list[NodeRecord]:
-    """Returns the first sound records of distinct positions of a seed.
-
-    A process makes each once: modules that take the same seed share them, and import in no time.
-    """
+    """Returns the first sound records of distinct positions of a seed; a process makes each once."""
     found, others = _sequence(seed)
     while len(found) < count:
         record = next(others)
@@ -162,6 +182,13 @@ def lookup(store: Store, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], 
     return found
 
 
+def found_by(reader: Reader, asked: Sequence[NodeRecord]) -> list[NodeRecord | None]:
+    """Returns what a reader finds for the positions of some records, None where it finds nothing."""
+    found, batch = reader.find(np.array([record.words for record in asked], np.uint64).reshape(-1, 10))
+    records = iter(batch.record(i) for i in range(len(batch)))
+    return [next(records) if have else None for have in found]
+
+
 def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: Sizes = SIZES) -> Path:
     """Returns the path of a new file with the records in so many runs."""
     with Store.open(path, create=True, identity=IDENTITY, sizes=sizes) as store:
@@ -170,40 +197,6 @@ def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: S
             part = records[first : first + size]
             store.append(batch_of(part), fresh=len(part))
     return path
-
-
-@st.composite
-def node_records(draw: st.DrawFn) -> NodeRecord:
-    """Sound records, their extremes included."""
-    rng = random.Random(draw(st.integers(0, 1 << 32)))
-    board = board_of(draw(st.sampled_from(FENS))) if draw(st.booleans()) else random_board(rng)
-    record = record_of(board, rng)
-    count = draw(st.integers(0, min(len(record.codes), 5)))
-    edges = tuple(draw(edge_values()) for _ in range(count))
-    v, d = draw(values())
-    return replace(
-        record, v=v, d=d, evaluator=draw(st.integers(0, 255)), run=draw(runs()), edges=edges or record.edges
-    )
-
-
-def runs() -> st.SearchStrategy[int]:
-    """Numbers of runs, of which some come often."""
-    return st.integers(0, 2) | st.integers(0, MAX_RUN) | st.sampled_from((127, 128, 16_383, 16_384, MAX_RUN))
-
-
-@st.composite
-def values(draw: st.DrawFn) -> tuple[float, int]:
-    """Values in [-1, 1] as float32, with draws that fit."""
-    v = draw(st.floats(-1.0, 1.0, width=32))
-    return v, draw(st.integers(0, int(1000 * (1 - abs(v)))))
-
-
-@st.composite
-def edge_values(draw: st.DrawFn) -> Edge:
-    """Visited edges, counts up to the largest u32."""
-    n = draw(st.integers(1, (1 << 32) - 1) | st.integers(1, 3))
-    r = draw(st.just(0) | st.integers(0, n))
-    return Edge(n, r, *((0.0, 0) if n == r else draw(values())))
 
 
 @kernel

@@ -12,9 +12,9 @@ from graphsearch.store.side_files import log_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from .records import IDENTITY, batch_of, contents, identity, random_records
+from .records import IDENTITY, Records, batch_of, contents, identity
 
-RECORDS = random_records(71, 300)
+RECORDS = Records(71, 300)
 
 
 @pytest.fixture

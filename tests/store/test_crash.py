@@ -21,10 +21,10 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
-from .records import IDENTITY, contents, filled, identity, random_records
+from .records import IDENTITY, Records, contents, filled, identity
 
 KILLS = 50 if os.environ.get("GRAPHSEARCH_FULL") else 2  # of each kind of work
-RECORDS = random_records(71, 400)
+RECORDS = Records(71, 400)
 BATCH = 40  # records
 KEPT, MARK = 3, 2  # visits that pruning asks for; the evaluator that rewriting enters
 

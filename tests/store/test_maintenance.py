@@ -24,9 +24,9 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT, sql
-from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
+from .records import IDENTITY, Records, batch_of, changed, contents, filled, identity
 
-RECORDS = random_records(71, 600)
+RECORDS = Records(71, 600)
 NEWER = [changed(record, random.Random(k)) for k, record in enumerate(RECORDS[::2])]
 NEWEST = {identity(record): record for record in [*RECORDS, *NEWER]}
 

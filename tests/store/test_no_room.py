@@ -16,9 +16,9 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
-from .records import batch_of, contents, filled, identity, random_records
+from .records import Records, batch_of, contents, filled, identity
 
-RECORDS = random_records(71, 900)
+RECORDS = Records(71, 900)
 EXPECTED = {identity(record): record for record in RECORDS}
 
 # Forks a child for every line `WORK PATH LIMIT`, so that imports and records are paid for once. It does some

@@ -25,9 +25,9 @@ from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from .records import IDENTITY, batch_of, contents, filled, random_records
+from .records import IDENTITY, Records, batch_of, contents, filled
 
-RECORDS = random_records(21, 40)
+RECORDS = Records(21, 40)
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 
-from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
+from .records import IDENTITY, Records, batch_of, changed, contents, filled, identity
 
-RECORDS = random_records(71, 400)
+RECORDS = Records(71, 400)
 SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
 
 

@@ -18,17 +18,13 @@ from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.store import threads
 from graphsearch.store.codec.unpacking import Unpacker
 from graphsearch.store.index import catalog
-from graphsearch.store.reading import Reader
-from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 
 from ..conftest import sql
-from .record_encoder import seal
-from .records import IDENTITY, batch_of, changed, filled, identity, lookup, random_records, stored_each
-from .test_damage import flip
+from .records import IDENTITY, Records, batch_of, changed, filled, found_by, identity, lookup, stored_each
 
-RECORDS = random_records(71, 400)
+RECORDS = Records(71, 400)
 SMALL = Sizes(
     chunk_blocks=2, piece_blocks=5, step_blocks=2, fan_out=3, waste_from=100
 )  # many chunks and steps
@@ -41,13 +37,6 @@ def path(tmp_path: Path) -> Path:
 
 def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
     return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
-
-
-def found_by(reader: Reader, asked: list[NodeRecord]) -> list[NodeRecord | None]:
-    """Returns what a reader finds for the positions of some records, None where it finds nothing."""
-    found, batch = reader.find(np.array([record.words for record in asked], np.uint64).reshape(-1, 10))
-    records = iter(batch.record(i) for i in range(len(batch)))
-    return [next(records) if have else None for have in found]
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -174,68 +163,6 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
         assert len(store.catalog.segments) < 10
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_damaged_block_is_passed_over_and_named_once(path: Path, seed: int) -> None:
-    filled(path, RECORDS, runs=2)
-    rng = random.Random(seed)
-    block = rng.choice([row[0] for row in sql(path, "SELECT id FROM block")])
-    assert isinstance(block, int)
-    flip(path, "block", "data", block, rng.randrange(10**6), rng.randrange(8))
-    with Store.open(path) as store, store.reader() as reader:
-        for _ in range(2):
-            answers = found_by(reader, RECORDS)
-            lost = [answer is None for answer in answers]
-            assert 1 <= sum(lost) <= 40  # 32, and where a filter says yes in error
-            assert all(answer in (None, record) for answer, record in zip(answers, RECORDS, strict=True))
-        assert len(reader.problems) == 1
-        assert f"test.graph: segment 1, chunk 1, block {block}: checksum" in reader.problems[0].replace(
-            "segment 2, chunk 2", "segment 1, chunk 1"
-        )
-
-
-def test_a_damaged_block_hides_no_other_run_from_other_positions(path: Path) -> None:
-    rng = random.Random(1)
-    with new_store(path) as store:
-        store.append(batch_of(RECORDS), fresh=400)
-        store.append(batch_of([changed(record, rng) for record in RECORDS[:20]]), fresh=0)
-    flip(path, "block", "data", sql(path, "SELECT max(id) FROM block")[0][0], 30)
-    with Store.open(path) as store, store.reader() as reader:
-        answers = found_by(reader, RECORDS)
-        assert answers[:20] == [None] * 20
-        assert sum(answer is None for answer in answers[20:]) <= 20  # a filter may say yes in error
-        assert len(reader.problems) == 1
-
-
-@pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
-def test_a_damaged_index_of_a_chunk_is_passed_over_and_named_once(path: Path, column: str) -> None:
-    records = random_records(33, 1200)
-    with new_store(path) as store:
-        store.append(batch_of(records[:1100]), fresh=1100)
-        store.append(batch_of(records[1100:]), fresh=100)
-    flip(path, "chunk", column, 1, 5)
-    with Store.open(path) as store, store.reader() as reader:
-        for _ in range(2):
-            assert found_by(reader, records) == [*[None] * 1100, *records[1100:]]
-            reader.filter()
-        assert len(reader.problems) == 1
-        assert "chunk 1: its index is damaged" in reader.problems[0]
-
-
-def test_a_missing_block_and_one_that_is_no_records_are_passed_over(path: Path) -> None:
-    from graphsearch.store.codec.compression import Dictionaries
-
-    filled(path, RECORDS)
-    (data,) = sql(path, "SELECT data FROM block WHERE id = 1")[0]
-    assert isinstance(data, bytes)
-    none = Dictionaries()
-    wrong = seal(none, [none.opener().open(data) + bytes(9)])[0]
-    sql(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
-    sql(path, "DELETE FROM block WHERE id = 3")
-    with Store.open(path) as store, store.reader() as reader:
-        assert sum(answer is None for answer in found_by(reader, RECORDS)) == 64
-        assert sorted("block 1" in problem for problem in reader.problems) == [False, True]
-
-
 def test_records_that_are_picked_out_are_those_of_whole_blocks(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,5 +262,5 @@ def test_indexes_just_written_are_not_read_back(path: Path, monkeypatch: pytest.
             reader.filter()
             while store.merge_step():
                 pass
-        assert found_by(reader, RECORDS) == RECORDS
+        assert found_by(reader, RECORDS) == list(RECORDS)
         assert reader.ram_bytes > 0

@@ -35,9 +35,9 @@ from graphsearch.store.upkeep.verify import verify
 from ..conftest import ROOT
 from ..support.loose import loosen
 from ..support.rows import HOSTILE, example
-from .records import IDENTITY, filled, random_records
+from .records import IDENTITY, Records, filled
 
-RECORDS = random_records(72, 60)
+RECORDS = Records(72, 60)
 NONSENSE = ("store_info", "evaluator", "segment", "chunk", "block", "sqlite_sequence")  # more than rows
 
 

@@ -19,9 +19,9 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from .records import IDENTITY, batch_of, changed, contents, identity, lookup, random_records
+from .records import IDENTITY, Records, batch_of, changed, contents, identity, lookup
 
-RECORDS = random_records(71, 120)
+RECORDS = Records(71, 120)
 SMALL = Sizes(fan_out=3, step_blocks=1, waste_from=150)
 
 

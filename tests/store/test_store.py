@@ -27,9 +27,9 @@ from graphsearch.store.upkeep.compact import tidy
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from .records import IDENTITY, batch_of, changed, contents, filled, identity, lookup, random_records
+from .records import IDENTITY, Records, batch_of, changed, contents, filled, identity, lookup, random_records
 
-RECORDS = random_records(71, 300)
+RECORDS = Records(71, 300)
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def test_what_is_appended_is_scanned_read_and_looked_up(path: Path) -> None:
     with Store.open(path, read_only=True) as store:
         assert contents(store) == {identity(record): record for record in RECORDS}
         assert store.node_count == len(RECORDS)
-        assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
+        assert [store.read(unpack(record.words)) for record in RECORDS] == list(RECORDS)
         words = np.array([record.words for record in RECORDS], np.uint64)
         found, batch = lookup(store, words)
         assert found.all()
-        assert [batch.record(i) for i in range(len(batch))] == RECORDS
+        assert [batch.record(i) for i in range(len(batch))] == list(RECORDS)
 
 
 def test_positions_that_are_not_there_are_not_found(path: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_batch_of_many_chunks_is_scanned_in_bounded_batches(path: Path) -> Non
     with Store.open(path, sizes=small) as store:
         assert max(len(batch) for batch in store.scan()) <= 32 * 5
         assert contents(store) == {identity(record): record for record in RECORDS}
-        assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
+        assert [store.read(unpack(record.words)) for record in RECORDS] == list(RECORDS)
         assert lookup(store, np.array([record.words for record in RECORDS], np.uint64))[0].all()
     assert verify(path).problems == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import adv, ptr
-from graphsearch.position.board import NOT_TERMINAL, board_of, legal_moves, pack, terminal_kind
+from graphsearch.position.board import board_of, pack, unpack
 from graphsearch.position.board_kernel import PW, position_key
 from graphsearch.store.codec.bulk import board_tables, decode_plain, decode_stored, encode_plain, joined
 from graphsearch.store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
@@ -25,6 +25,9 @@ from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord, Reco
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from ..support.positions import after, listed
 
 IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
 
@@ -52,17 +55,11 @@ def random_board(rng: random.Random, plies: int = 60) -> chess.Board:
     """Returns a position of a random game."""
     board = board_of(rng.choice(STARTS))
     for _ in range(rng.randrange(plies)):
-        if not _play(board, rng):
+        moves = list(board.legal_moves)
+        if not moves:
             break
-    return _with_clock(board, rng)
-
-
-def _play(board: chess.Board, rng: random.Random) -> bool:
-    """Plays a random move; returns whether there was one."""
-    moves = list(board.legal_moves)
-    if moves:
         board.push(rng.choice(moves))
-    return bool(moves)
+    return _with_clock(board, rng)
 
 
 def _with_clock(board: chess.Board, rng: random.Random) -> chess.Board:
@@ -71,28 +68,32 @@ def _with_clock(board: chess.Board, rng: random.Random) -> chess.Board:
 
 
 def _boards(rng: random.Random, plies: int = 60) -> Iterator[chess.Board]:
-    """Yields positions of random games without end, several of a game: one of each costs six times more."""
+    """Yields positions of random games without end, several of a game; kernels play, which costs little."""
+    starts = [pack(board_of(fen)) for fen in STARTS]
     while True:
-        board = board_of(rng.choice(STARTS))
+        words = rng.choice(starts)
         for ply in range(rng.randrange(plies)):
-            if ply % 5 == 0:
-                yield _with_clock(board.copy(stack=False), rng)
-            if not _play(board, rng):
+            moves, _ = listed(words)
+            if not len(moves):
                 break
-        yield _with_clock(board, rng)
+            if ply % 5 == 0:
+                yield _with_clock(unpack(words), rng)
+            words = after(words, int(rng.choice(moves)))
+        yield _with_clock(unpack(words), rng)
         if rng.random() < 0.3:
             yield board_of(rng.choice(FENS))  # a game that is over, or another rarity
 
 
 def record_of(board: chess.Board, rng: random.Random) -> NodeRecord:
     """Returns a sound record of a position with random numbers."""
-    kind = terminal_kind(board)
-    moves = 0 if kind != NOT_TERMINAL else len(legal_moves(board))
-    codes = bytes(rng.choice((1, 2, 3, 5, 8, 20, 40, 63)) for _ in range(moves))
+    words = pack(board)
+    legal, kind = listed(words)
+    moves = 0 if kind else len(legal)
+    codes = bytes(rng.choices((1, 2, 3, 5, 8, 20, 40, 63), k=moves))
     visited = rng.randrange(moves + 1) if moves and rng.random() < 0.4 else 0
     v, d = _value(rng)
-    words = tuple(int(word) for word in pack(board))
-    return NodeRecord(words, v, d, 1, TERMINAL_FLAGS[kind], codes, tuple(_edge(rng) for _ in range(visited)))
+    edges = tuple(_edge(rng) for _ in range(visited))
+    return NodeRecord(tuple(words.tolist()), v, d, 1, TERMINAL_FLAGS[kind], codes, edges)
 
 
 def _value(rng: random.Random) -> tuple[float, int]:
@@ -158,9 +159,25 @@ def changed(record: NodeRecord, rng: random.Random) -> NodeRecord:
     return replace(record, v=v, d=d, edges=tuple(_edge(rng) for _ in range(visited)))
 
 
+def words_of(records: Sequence[NodeRecord]) -> NDArray[np.uint64]:
+    """Returns the packed positions of records, `[K, 10]`."""
+    return np.array([record.words for record in records], np.uint64).reshape(-1, 10)
+
+
 def batch_of(records: Sequence[NodeRecord]) -> RecordBatch:
     """Returns records as columns."""
     return RecordBatch.from_records(records)
+
+
+def by_identity(records: Iterable[NodeRecord]) -> dict[tuple[int, ...], NodeRecord]:
+    """Returns records by position; of several versions the last."""
+    return {identity(record): record for record in records}
+
+
+def merge_all(store: Store) -> None:
+    """Merges until nothing is due."""
+    while store.merge_step():
+        pass
 
 
 def contents(store: Store) -> dict[tuple[int, ...], NodeRecord]:
@@ -174,6 +191,13 @@ def contents(store: Store) -> dict[tuple[int, ...], NodeRecord]:
     return found
 
 
+def held(path: Path) -> dict[tuple[int, ...], NodeRecord]:
+    """Returns the records of a file by position, after a check that it is sound."""
+    assert verify(path).problems == []
+    with Store.open(path, read_only=True) as store:
+        return contents(store)
+
+
 def lookup(store: Store, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
     """Returns which positions (`[K, 10]`) have a committed record, and these in order; damage fails."""
     with store.reader() as reader:
@@ -184,14 +208,19 @@ def lookup(store: Store, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], 
 
 def found_by(reader: Reader, asked: Sequence[NodeRecord]) -> list[NodeRecord | None]:
     """Returns what a reader finds for the positions of some records, None where it finds nothing."""
-    found, batch = reader.find(np.array([record.words for record in asked], np.uint64).reshape(-1, 10))
+    found, batch = reader.find(words_of(asked))
     records = iter(batch.record(i) for i in range(len(batch)))
     return [next(records) if have else None for have in found]
 
 
+def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
+    """Returns a new store that takes records of IDENTITY."""
+    return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
+
+
 def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: Sizes = SIZES) -> Path:
     """Returns the path of a new file with the records in so many runs."""
-    with Store.open(path, create=True, identity=IDENTITY, sizes=sizes) as store:
+    with new_store(path, sizes) as store:
         size = -(-len(records) // runs)
         for first in range(0, len(records), size):
             part = records[first : first + size]

@@ -23,8 +23,18 @@ from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from .record_encoder import seal
-from .records import Records, batch_of, changed, contents, filled, found_by, identity, random_records
+from .records import (
+    Records,
+    batch_of,
+    by_identity,
+    changed,
+    contents,
+    filled,
+    found_by,
+    identity,
+    random_records,
+)
+from .sealing import seal
 
 RECORDS = Records(71, 200)
 
@@ -68,7 +78,7 @@ def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: 
     report = verify(path)
     assert [bool(re.search(where, problem)) for problem in report.problems] == [True]
     assert 168 <= report.records < 200
-    known = {identity(record): record for record in RECORDS}
+    known = by_identity(RECORDS)
     with Store.open(path) as store, store.reader() as reader:
         with pytest.raises(CorruptRecordError, match=rf"test\.graph: {where}"):
             contents(store)

@@ -16,7 +16,6 @@ import numpy as np
 
 from graphsearch.position.board import pack
 from graphsearch.store.format import FORMAT_VERSION
-from graphsearch.store.index.catalog import signed
 from graphsearch.store.info import info
 from graphsearch.store.order import sort_keys
 from graphsearch.store.record.node import MAX_CODE, MAX_MOVES
@@ -150,10 +149,6 @@ def test_the_documented_ranges_are_those_of_the_code() -> None:
 
 def test_every_description_has_a_stability_section() -> None:
     assert all("## Stability" in page.read_text() for page in SCHEMA.glob("*.md"))
-
-
-def test_unsigned_words_keep_their_bits_in_sqlite() -> None:
-    assert [signed(x) & ((1 << 64) - 1) for x in (0, 1 << 63, (1 << 64) - 1)] == [0, 1 << 63, (1 << 64) - 1]
 
 
 def import_into(store: Store) -> None:

@@ -23,7 +23,7 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
-from .records import Records, batch_of, contents, filled, random_records
+from .records import Records, batch_of, contents, filled, random_records, words_of
 
 RECORDS = Records(71, 400)
 
@@ -110,7 +110,7 @@ def test_records_that_cannot_be_are_named_left_out_and_not_salvaged(tmp_path: Pa
             if what != "illegal":
                 with pytest.raises(UnsoundRecordError, match=what):
                     store.read(unpack(record.words))
-        words = np.array([one.words for one in (*RECORDS[:50], *bad)], np.uint64)
+        words = words_of([*RECORDS[:50], *bad])
         with store.reader() as reader:
             found, batch = reader.find(words)
             assert found.tolist() == [True] * 50 + [False] * count

@@ -14,7 +14,6 @@ from graphsearch.store.record.node import (
     Edge,
     NodeRecord,
     RecordBatch,
-    node_value,
     prior_code,
     prior_order,
     priors_from_codes,
@@ -80,11 +79,3 @@ def test_priors_sum_to_one_and_keep_their_order() -> None:
     assert sum(priors) == pytest.approx(1.0)
     assert prior_order(codes) == [1, 3, 4, 0, 2]
     assert [prior_code(p * sum(c**4 for c in codes) / 63**4) for p in priors] == list(codes)
-
-
-def test_node_value_is_the_mean_over_all_visits_clamped_to_bounds() -> None:
-    edges = (Edge(3, 1, 0.5), Edge(4, 0, -0.25))
-    expected = (0.5 + 2 * 0.5 + 4 * -0.25) / 8
-    assert node_value(0.5, edges) == pytest.approx(expected)
-    assert node_value(-0.5, edges, (0, 1)) == 0.0
-    assert edges[0].value == pytest.approx(2 * 0.5 / 3)

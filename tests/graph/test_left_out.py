@@ -19,10 +19,10 @@ from graphsearch.store.record.node import MAX_MOVES, NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import Cli
-from tests.store.records import IDENTITY, batch_of, contents, plain_blocks, random_records
+from tests.store.records import IDENTITY, Records, batch_of, contents, plain_blocks
 from tests.uci.engines import Played
 
-RECORDS = random_records(71, 200)
+RECORDS = Records(71, 200)
 UNFIT = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 1"
 BAD = chess.Board(UNFIT)
 FOUND = f"a record cannot be written and is lost: {UNFIT}"

@@ -112,17 +112,17 @@ class Records(Sequence[NodeRecord]):
     """The first sound records of distinct positions of a seed, made when they are first looked at."""
 
     seed: int
-    count: int
+    size: int
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
     @overload
     def __getitem__(self, at: int) -> NodeRecord: ...
     @overload
     def __getitem__(self, at: slice) -> list[NodeRecord]: ...
     def __getitem__(self, at: int | slice) -> NodeRecord | list[NodeRecord]:
-        return _first(self.seed, self.count)[at]
+        return _first(self.seed, self.size)[at]
 
 
 @cache

@@ -20,11 +20,10 @@ from graphsearch.store.codec.compression import TRAINED_FROM, Dictionaries
 from graphsearch.store.codec.layout import HEADER, LENGTH
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 
-from .formats import example
 from .records import BlockFault, batch_of, decode_blocks, decode_chunk, identity, plain_blocks, random_records
 from .sealing import seal, with_checksum
 from .strategies import node_records
-from .test_formats import GOLDEN
+from .test_formats import GOLDEN, example
 
 NONE = Dictionaries()
 

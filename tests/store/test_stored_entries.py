@@ -23,8 +23,8 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
 from ..support.loose import loosen
-from .formats import SCHEMA, example
 from .records import IDENTITY
+from .test_formats import SCHEMA, example
 
 Words = np.ndarray[tuple[int], np.dtype[np.uint64]]
 SET = "UPDATE entry_piece SET"

@@ -11,7 +11,7 @@ from typing import Self
 
 import pytest
 
-Say = Callable[[object], object]
+Say = Callable[[object], None]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -57,9 +57,12 @@ class Fork:
 
 
 def _work(work: Callable[[Say], object], writing: int) -> None:
+    def say(text: object) -> None:
+        os.write(writing, f"{text}\n".encode())
+
     code = 1
     try:
-        work(lambda text: os.write(writing, f"{text}\n".encode()))
+        work(say)
         code = 0
     except BaseException:
         os.write(2, traceback.format_exc().encode())

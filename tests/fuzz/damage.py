@@ -12,7 +12,7 @@ from functools import cache
 
 from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.codec.compression import Dictionaries
-from tests.store.record_encoder import seal, with_checksum
+from tests.store.sealing import seal, with_checksum
 
 from .graphfile import packed, unpacked
 from .mutators import mutated

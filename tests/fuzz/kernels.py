@@ -19,7 +19,7 @@ from graphsearch.store.codec import bulk
 from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.codec.records import decode_block
 from graphsearch.store.record.node import COLUMNS
-from tests.store.record_encoder import seal, with_checksum
+from tests.store.sealing import seal, with_checksum
 
 from ..store.records import batch_of, plain_blocks, random_records
 from .files import DisagreementError

@@ -19,11 +19,10 @@ from graphsearch.store.record.node import MAX_MOVES, NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import Cli
-from tests.store.record_encoder import encode_block
-from tests.store.records import IDENTITY, batch_of, contents, random_records
+from tests.store.records import IDENTITY, Records, batch_of, contents, plain_blocks
 from tests.uci.engines import Played
 
-RECORDS = random_records(71, 200)
+RECORDS = Records(71, 200)
 UNFIT = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 1"
 BAD = chess.Board(UNFIT)
 FOUND = f"a record cannot be written and is lost: {UNFIT}"
@@ -126,7 +125,7 @@ def test_records_with_as_many_moves_as_a_byte_counts_are_written_and_read_alike(
 ) -> None:
     others = [record for record in RECORDS if record.words != full_record(1).words]
     given = [full_record(moves), *others]
-    assert decode_block(encode_block([full_record(moves)])) == [full_record(moves)]
+    assert decode_block(plain_blocks(batch_of([full_record(moves)]))[0]) == [full_record(moves)]
     with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
         store.append(batch_of(given), fresh=len(given))
         assert sorted(contents(store).values(), key=str) == sorted(given, key=str)

@@ -5,23 +5,37 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.store import Store
 
 from ..support.plain import as_json, in_plain_python
 
 
 def searched(fen: str, batch: int, visits: int) -> dict[str, Any]:
-    """Returns the facts of a search, but its time."""
-    with Graph.open(None, evaluator="uniform") as graph:
-        result = analyze(graph, chess.Board(fen), Limits(visits=visits), SearchParams(minibatch_size=batch))
+    """Returns the facts of a search but its time and place, and the records of its file."""
+    params = SearchParams(minibatch_size=batch)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "a.graph")
+        with Graph.open(path, evaluator="uniform") as graph:
+            result = analyze(graph, chess.Board(fen), Limits(visits=visits), params)
+        records = sorted(map(str, contents(path)))
     data = result.as_dict()
-    del data["seconds"]
-    return data
+    del data["seconds"], data["store"]
+    return data | {"stored": records}
+
+
+def contents(path: Path) -> Iterator[NodeRecord]:
+    """Yields what blocks of a file hold."""
+    with Store.open(path, read_only=True) as store:
+        yield from (batch.record(i) for batch in store.scan() for i in range(len(batch)))
 
 
 SEARCHES = [

@@ -128,8 +128,8 @@ def test_every_kind_of_mate_in_one_is_seen(fen: str, move: str) -> None:
 
 def test_mates_in_one_are_those_of_python_chess_where_men_stand_anywhere() -> None:
     rng = random.Random(3)
-    boards = [board for board in (scattered(rng) for _ in range(600)) if any(board.legal_moves)]
-    assert assert_same(boards) > 12
+    boards = [board for board in (scattered(rng) for _ in range(300)) if any(board.legal_moves)]
+    assert assert_same(boards) > 5
 
 
 def test_mates_in_one_are_those_of_python_chess_with_castling_and_en_passant() -> None:
@@ -147,8 +147,8 @@ def test_mates_in_one_are_those_of_python_chess_with_castling_and_en_passant() -
 
 def test_mates_in_one_are_those_of_python_chess_in_games() -> None:
     rng = random.Random(5)
-    boards = [board for _ in range(5) for board in played(rng)]
-    assert assert_same(boards) > 5
+    boards = [board for _ in range(4) for board in played(rng)]
+    assert assert_same(boards) > 3
 
 
 def test_mates_in_one_of_collected_problems_are_seen() -> None:

@@ -2,17 +2,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import chess
 import chess.pgn
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from graphsearch import Graph, Limits, analyze, show
 from graphsearch.base.errors import InvalidPositionError
+from graphsearch.position.board import fen_of, key_of, unpack
+from graphsearch.position.fens import fens
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
+from graphsearch.store.store import Store
+
+from ..support.positions import random_games
 
 START = chess.STARTING_FEN
 Pgn = Callable[[str], str]
@@ -28,32 +35,22 @@ def pgn(tmp_path: Path) -> Pgn:
     return write
 
 
-@st.composite
-def games(draw: st.DrawFn) -> chess.Board:
-    board = chess.Board()
-    for _ in range(draw(st.integers(0, 40))):
-        moves = list(board.legal_moves)
-        if not moves:
-            break
-        board.push(draw(st.sampled_from(moves)))
-    return board
+@cache
+def games() -> list[chess.Board]:
+    return random_games(seed=3, count=30, plies=40)
 
 
-@settings(max_examples=40)
-@given(games(), st.booleans())
-def test_every_legal_move_is_read_as_san_and_as_uci(board: chess.Board, uci: bool) -> None:
-    fresh, words = chess.Board(), []
-    for move in board.move_stack:
-        words.append(move.uci() if uci else fresh.san(move))
-        fresh.push(move)
-    assert read_position("startpos", moves=" ".join(words)).board.move_stack == board.move_stack
+def test_every_legal_move_is_read_as_san_and_as_uci() -> None:
+    for board in games():
+        assert read_position("startpos", moves=chess.Board().variation_san(board.move_stack)).board == board
+        moves = " ".join(move.uci() for move in board.move_stack)
+        assert read_position("startpos", moves=moves).board.move_stack == board.move_stack
 
 
-@settings(max_examples=40)
-@given(games())
-def test_a_fen_is_read_as_python_chess_wrote_it(board: chess.Board) -> None:
-    assert read_position(board.fen()).board.fen() == board.fen()
-    assert read_position(board.epd()).board.epd() == board.epd()
+def test_a_fen_is_read_as_python_chess_wrote_it() -> None:
+    for board in games():
+        assert read_position(board.fen()).board.fen() == board.fen()
+        assert read_position(board.epd()).board.epd() == board.epd()
 
 
 @pytest.mark.parametrize(
@@ -238,27 +235,18 @@ def test_a_directory_is_no_game(tmp_path: Path) -> None:
         read_position(str(tmp_path))
 
 
-@given(games())
-def test_an_exported_game_reads_back_as_it_was_played(
-    tmp_path_factory: pytest.TempPathFactory, board: chess.Board
-) -> None:
-    path = tmp_path_factory.mktemp("pgn") / "game.pgn"
-    path.write_text(str(chess.pgn.Game.from_board(board)), encoding="utf-8")
-    given = read_position(str(path))
-    assert given.board.move_stack == board.move_stack
-    assert given.notes == ()
+def test_an_exported_game_reads_back_as_it_was_played(pgn: Pgn) -> None:
+    for board in games():
+        given = read_position(pgn(str(chess.pgn.Game.from_board(board))))
+        assert given.board.move_stack == board.move_stack
+        assert given.notes == ()
 
 
 def test_a_printed_fen_leads_back_to_its_record_also_if_the_capturing_pawn_is_pinned(tmp_path: Path) -> None:
-    from graphsearch import Graph, Limits, analyze, show
-    from graphsearch.position.board import fen_of, key_of, unpack
-    from graphsearch.position.fens import fens
-    from graphsearch.store.store import Store
-
     board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator="uniform") as graph:
-        analyze(graph, board, Limits(visits=200))
+        analyze(graph, board, Limits(visits=100))
     board.push_san("e4")
     assert key_of(chess.Board(fen_of(board))) == key_of(board) != key_of(chess.Board(board.fen()))
     node = show(path, board)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import chess
 
 from graphsearch.position.openings import DEEPEST, opening_at, opening_of
@@ -43,11 +40,3 @@ def test_a_game_keeps_the_last_name_that_it_had() -> None:
     assert opening_at(board) is None
     assert str(opening_of(board)) == "C78 Ruy Lopez: Morphy Defense"
     assert opening_of(chess.Board()) is None
-
-
-def test_the_table_is_not_read_before_it_is_needed() -> None:
-    code = "import graphsearch.position.openings as o; print(o._table.cache_info().currsize)"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "0\n"
-    )

@@ -1,30 +1,33 @@
-"""Records for tests: seeded ones by the hundred, and Hypothesis strategies."""
+"""Records for tests: seeded ones by the hundred."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import chess
 import numpy as np
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import adv, ptr
-from graphsearch.position.board import NOT_TERMINAL, board_of, legal_moves, pack, terminal_kind
+from graphsearch.position.board import board_of, pack, unpack
 from graphsearch.position.board_kernel import PW, position_key
 from graphsearch.store.codec.bulk import board_tables, decode_plain, decode_stored, encode_plain, joined
 from graphsearch.store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
-from graphsearch.store.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
+from graphsearch.store.reading import Reader
+from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from ..support.positions import after, listed
 
 IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
 
@@ -52,17 +55,11 @@ def random_board(rng: random.Random, plies: int = 60) -> chess.Board:
     """Returns a position of a random game."""
     board = board_of(rng.choice(STARTS))
     for _ in range(rng.randrange(plies)):
-        if not _play(board, rng):
+        moves = list(board.legal_moves)
+        if not moves:
             break
-    return _with_clock(board, rng)
-
-
-def _play(board: chess.Board, rng: random.Random) -> bool:
-    """Plays a random move; returns whether there was one."""
-    moves = list(board.legal_moves)
-    if moves:
         board.push(rng.choice(moves))
-    return bool(moves)
+    return _with_clock(board, rng)
 
 
 def _with_clock(board: chess.Board, rng: random.Random) -> chess.Board:
@@ -71,28 +68,32 @@ def _with_clock(board: chess.Board, rng: random.Random) -> chess.Board:
 
 
 def _boards(rng: random.Random, plies: int = 60) -> Iterator[chess.Board]:
-    """Yields positions of random games without end, several of a game: one of each costs six times more."""
+    """Yields positions of random games without end, several of a game; kernels play, which costs little."""
+    starts = [pack(board_of(fen)) for fen in STARTS]
     while True:
-        board = board_of(rng.choice(STARTS))
+        words = rng.choice(starts)
         for ply in range(rng.randrange(plies)):
-            if ply % 5 == 0:
-                yield _with_clock(board.copy(stack=False), rng)
-            if not _play(board, rng):
+            moves, _ = listed(words)
+            if not len(moves):
                 break
-        yield _with_clock(board, rng)
+            if ply % 5 == 0:
+                yield _with_clock(unpack(words), rng)
+            words = after(words, int(rng.choice(moves)))
+        yield _with_clock(unpack(words), rng)
         if rng.random() < 0.3:
             yield board_of(rng.choice(FENS))  # a game that is over, or another rarity
 
 
 def record_of(board: chess.Board, rng: random.Random) -> NodeRecord:
     """Returns a sound record of a position with random numbers."""
-    kind = terminal_kind(board)
-    moves = 0 if kind != NOT_TERMINAL else len(legal_moves(board))
-    codes = bytes(rng.choice((1, 2, 3, 5, 8, 20, 40, 63)) for _ in range(moves))
+    words = pack(board)
+    legal, kind = listed(words)
+    moves = 0 if kind else len(legal)
+    codes = bytes(rng.choices((1, 2, 3, 5, 8, 20, 40, 63), k=moves))
     visited = rng.randrange(moves + 1) if moves and rng.random() < 0.4 else 0
     v, d = _value(rng)
-    words = tuple(int(word) for word in pack(board))
-    return NodeRecord(words, v, d, 1, TERMINAL_FLAGS[kind], codes, tuple(_edge(rng) for _ in range(visited)))
+    edges = tuple(_edge(rng) for _ in range(visited))
+    return NodeRecord(tuple(words.tolist()), v, d, 1, TERMINAL_FLAGS[kind], codes, edges)
 
 
 def _value(rng: random.Random) -> tuple[float, int]:
@@ -106,6 +107,29 @@ def _edge(rng: random.Random) -> Edge:
     return Edge(n, r, *((0.0, 0) if n == r else _value(rng)))
 
 
+@dataclass(frozen=True, slots=True)
+class Records(Sequence[NodeRecord]):
+    """The first sound records of distinct positions of a seed, made when they are first looked at."""
+
+    seed: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, at: int) -> NodeRecord: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[NodeRecord]: ...
+    def __getitem__(self, at: int | slice) -> NodeRecord | list[NodeRecord]:
+        return _first(self.seed, self.size)[at]
+
+
+@cache
+def _first(seed: int, count: int) -> list[NodeRecord]:
+    return random_records(seed, count)
+
+
 @cache
 def _sequence(seed: int) -> tuple[dict[tuple[int, ...], NodeRecord], Iterator[NodeRecord]]:
     """Returns the records of a seed that were made so far, by identity, and those that follow."""
@@ -114,10 +138,7 @@ def _sequence(seed: int) -> tuple[dict[tuple[int, ...], NodeRecord], Iterator[No
 
 
 def random_records(seed: int, count: int) -> list[NodeRecord]:
-    """Returns the first sound records of distinct positions of a seed.
-
-    A process makes each once: modules that take the same seed share them, and import in no time.
-    """
+    """Returns the first sound records of distinct positions of a seed; a process makes each once."""
     found, others = _sequence(seed)
     while len(found) < count:
         record = next(others)
@@ -138,9 +159,25 @@ def changed(record: NodeRecord, rng: random.Random) -> NodeRecord:
     return replace(record, v=v, d=d, edges=tuple(_edge(rng) for _ in range(visited)))
 
 
+def words_of(records: Sequence[NodeRecord]) -> NDArray[np.uint64]:
+    """Returns the packed positions of records, `[K, 10]`."""
+    return np.array([record.words for record in records], np.uint64).reshape(-1, 10)
+
+
 def batch_of(records: Sequence[NodeRecord]) -> RecordBatch:
     """Returns records as columns."""
     return RecordBatch.from_records(records)
+
+
+def by_identity(records: Iterable[NodeRecord]) -> dict[tuple[int, ...], NodeRecord]:
+    """Returns records by position; of several versions the last."""
+    return {identity(record): record for record in records}
+
+
+def merge_all(store: Store) -> None:
+    """Merges until nothing is due."""
+    while store.merge_step():
+        pass
 
 
 def contents(store: Store) -> dict[tuple[int, ...], NodeRecord]:
@@ -154,6 +191,13 @@ def contents(store: Store) -> dict[tuple[int, ...], NodeRecord]:
     return found
 
 
+def held(path: Path) -> dict[tuple[int, ...], NodeRecord]:
+    """Returns the records of a file by position, after a check that it is sound."""
+    assert verify(path).problems == []
+    with Store.open(path, read_only=True) as store:
+        return contents(store)
+
+
 def lookup(store: Store, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
     """Returns which positions (`[K, 10]`) have a committed record, and these in order; damage fails."""
     with store.reader() as reader:
@@ -162,48 +206,26 @@ def lookup(store: Store, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], 
     return found
 
 
+def found_by(reader: Reader, asked: Sequence[NodeRecord]) -> list[NodeRecord | None]:
+    """Returns what a reader finds for the positions of some records, None where it finds nothing."""
+    found, batch = reader.find(words_of(asked))
+    records = iter(batch.record(i) for i in range(len(batch)))
+    return [next(records) if have else None for have in found]
+
+
+def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
+    """Returns a new store that takes records of IDENTITY."""
+    return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
+
+
 def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: Sizes = SIZES) -> Path:
     """Returns the path of a new file with the records in so many runs."""
-    with Store.open(path, create=True, identity=IDENTITY, sizes=sizes) as store:
+    with new_store(path, sizes) as store:
         size = -(-len(records) // runs)
         for first in range(0, len(records), size):
             part = records[first : first + size]
             store.append(batch_of(part), fresh=len(part))
     return path
-
-
-@st.composite
-def node_records(draw: st.DrawFn) -> NodeRecord:
-    """Sound records, their extremes included."""
-    rng = random.Random(draw(st.integers(0, 1 << 32)))
-    board = board_of(draw(st.sampled_from(FENS))) if draw(st.booleans()) else random_board(rng)
-    record = record_of(board, rng)
-    count = draw(st.integers(0, min(len(record.codes), 5)))
-    edges = tuple(draw(edge_values()) for _ in range(count))
-    v, d = draw(values())
-    return replace(
-        record, v=v, d=d, evaluator=draw(st.integers(0, 255)), run=draw(runs()), edges=edges or record.edges
-    )
-
-
-def runs() -> st.SearchStrategy[int]:
-    """Numbers of runs, of which some come often."""
-    return st.integers(0, 2) | st.integers(0, MAX_RUN) | st.sampled_from((127, 128, 16_383, 16_384, MAX_RUN))
-
-
-@st.composite
-def values(draw: st.DrawFn) -> tuple[float, int]:
-    """Values in [-1, 1] as float32, with draws that fit."""
-    v = draw(st.floats(-1.0, 1.0, width=32))
-    return v, draw(st.integers(0, int(1000 * (1 - abs(v)))))
-
-
-@st.composite
-def edge_values(draw: st.DrawFn) -> Edge:
-    """Visited edges, counts up to the largest u32."""
-    n = draw(st.integers(1, (1 << 32) - 1) | st.integers(1, 3))
-    r = draw(st.just(0) | st.integers(0, n))
-    return Edge(n, r, *((0.0, 0) if n == r else draw(values())))
 
 
 @kernel

@@ -1,26 +1,42 @@
-"""The plain codec: round trips, damage, and the worked example of the format's description."""
+"""The codec: round trips, golden bytes, worked examples, damage; kernels read what plain Python reads."""
 
 from __future__ import annotations
 
-import struct
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zstandard import ZstdCompressor
 
-from graphsearch.base.errors import CorruptRecordError
+from graphsearch.base.errors import CorruptRecordError, UnfitRecordError
+from graphsearch.store.codec import bulk, compression
 from graphsearch.store.codec import records as codec
-from graphsearch.store.codec.compression import TRAINED_FROM, Dictionaries, Header, without_checksum
-from graphsearch.store.codec.layout import FRAME_START, HEADER, LENGTH
-from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.codec.bulk import encode_chunk
+from graphsearch.store.codec.compression import TRAINED_FROM, Dictionaries
+from graphsearch.store.codec.layout import HEADER, LENGTH
+from graphsearch.store.record.node import NodeRecord, RecordBatch
 
-from .formats import example
-from .record_encoder import encode_block, encode_blocks, with_checksum
-from .records import identity, node_records, random_records
+from .records import BlockFault, batch_of, decode_blocks, decode_chunk, identity, plain_blocks, random_records
+from .sealing import seal, with_checksum
+from .strategies import node_records
+from .test_formats import GOLDEN, example
 
 NONE = Dictionaries()
+
+
+def encoded(records: list[NodeRecord]) -> tuple[Dictionaries, list[bytes]]:
+    """Returns the dictionaries and the stored blocks of records."""
+    chunk = encode_chunk(batch_of(records))
+    return Dictionaries.from_bytes(chunk.dictionary), chunk.blocks
+
+
+def plain_block(*records: NodeRecord) -> bytes:
+    (block,) = plain_blocks(batch_of(records))
+    return block
 
 
 def decoded(dictionaries: Dictionaries, block: bytes) -> list[NodeRecord]:
@@ -28,17 +44,9 @@ def decoded(dictionaries: Dictionaries, block: bytes) -> list[NodeRecord]:
     return codec.decode_block(dictionaries.opener().open(block))
 
 
-@given(st.lists(node_records(), min_size=1, max_size=40))
-@settings(max_examples=25)
-def test_decoding_gives_the_encoded_records(records: list[NodeRecord]) -> None:
-    dictionaries, blocks = encode_blocks(records)
-    dictionaries = Dictionaries.from_bytes(dictionaries.to_bytes())
-    assert [record for block in blocks for record in decoded(dictionaries, block)] == records
-
-
 def test_many_blocks_are_compressed_with_dictionaries() -> None:
     records = random_records(4, 16) * (2 * TRAINED_FROM)
-    dictionaries, blocks = encode_blocks(records)
+    dictionaries, blocks = encoded(records)
     again = Dictionaries.from_bytes(dictionaries.to_bytes())
     assert len(dictionaries.to_bytes()) > 500
     assert [record for block in blocks for record in decoded(again, block)] == records
@@ -47,7 +55,7 @@ def test_many_blocks_are_compressed_with_dictionaries() -> None:
 
 
 def test_a_block_that_is_too_short_is_refused() -> None:
-    (block,) = encode_blocks(random_records(1, 1))[1]
+    (block,) = encoded(random_records(1, 1))[1]
     for length in range(14):
         for short in (block[:length], with_checksum(block[:length])):
             with pytest.raises(CorruptRecordError):
@@ -55,7 +63,7 @@ def test_a_block_that_is_too_short_is_refused() -> None:
 
 
 def test_every_flipped_bit_of_a_block_is_refused() -> None:
-    _, blocks = encode_blocks(random_records(2, 3))
+    _, blocks = encoded(random_records(2, 3))
     for bit in range(8 * len(blocks[0])):
         damaged = bytearray(blocks[0])
         damaged[bit >> 3] ^= 1 << (bit & 7)
@@ -63,35 +71,9 @@ def test_every_flipped_bit_of_a_block_is_refused() -> None:
             decoded(NONE, bytes(damaged))
 
 
-def frame(content: bytes) -> bytes:
-    """Returns a frame as blocks store it."""
-    return ZstdCompressor(3, write_content_size=False).compress(content)[len(FRAME_START) :]
-
-
-def test_content_larger_than_announced_is_refused_without_making_room_for_it() -> None:
-    (block,) = encode_blocks(random_records(2, 3))[1]
-    plain = NONE.opener().open(block)
-    low, columns = Header.of(plain).parts()
-    codes, bomb = frame(plain[low:columns]), frame(bytes(1 << 26))
-    for first, second in ((codes, bomb), (bomb, frame(plain[columns:]))):
-        data = plain[:HEADER] + struct.pack("<H", len(first)) + plain[HEADER:low] + first + second
-        with pytest.raises(CorruptRecordError, match="expand"):
-            NONE.opener().open(with_checksum(data))
-
-
-@pytest.mark.parametrize("longer", [1, -1])
-def test_a_wrong_length_of_the_first_frame_is_refused(longer: int) -> None:
-    (block,) = encode_blocks(random_records(2, 3))[1]
-    data = without_checksum(block)
-    length = int.from_bytes(data[HEADER : HEADER + LENGTH], "little") + longer
-    wrong = data[:HEADER] + struct.pack("<H", length) + data[HEADER + LENGTH :]
-    with pytest.raises(CorruptRecordError, match="expand"):
-        NONE.opener().open(with_checksum(wrong))
-
-
 def test_a_block_of_terminal_positions_has_no_frame_of_prior_codes() -> None:
     records = [record for record in random_records(2, 400) if record.terminal]
-    (block,) = encode_blocks(records)[1]
+    (block,) = encoded(records)[1]
     assert block[HEADER : HEADER + LENGTH] == b"\0\0"
     assert decoded(NONE, block) == records
 
@@ -100,7 +82,7 @@ def test_the_worked_example_decodes_to_the_documented_record() -> None:
     shown = example("node_record.md")
     assert NONE.opener().open(shown["block"]) == shown["expanded"]
     assert decoded(NONE, shown["block"]) == [example_record()]
-    assert encode_block([example_record()]) == shown["expanded"]
+    assert plain_block(example_record()) == shown["expanded"]
 
 
 def example_record() -> NodeRecord:
@@ -123,22 +105,17 @@ def test_records_without_runs_announce_none() -> None:
         " 890000 00010102002001be0014013e010c1c0001 50a1fcd5"
     )
     assert decoded(NONE, block) == [replace(example_record(), run=0)]
-    assert encode_blocks([replace(example_record(), run=0)])[1] == [block]
+    assert encoded([replace(example_record(), run=0)])[1] == [block]
 
 
 def test_a_record_has_the_run_of_its_reference_unless_it_says_another() -> None:
     records = [replace(r, run=run) for r, run in zip(random_records(3, 6), (7, 7, 300, 7, 0, 0), strict=True)]
-    plain = encode_block(records)
+    plain = plain_block(*records)
     assert codec.decode_block(plain) == records
-    alike = encode_block([replace(r, run=7) for r in records])
-    assert len(alike) == len(encode_block([replace(r, run=0) for r in records])) + 1
-
-
-def test_the_run_of_a_record_is_found_without_reading_all_of_its_block() -> None:
-    records = [replace(r, run=run) for r, run in zip(random_records(3, 6), (7, 7, 300, 7, 0, 0), strict=True)]
-    plain = encode_block(records)
-    for record in records:
+    for record in records:  # without reading all of the block
         assert codec.find_in_block(plain, identity(record)) == record
+    alike = plain_block(*(replace(r, run=7) for r in records))
+    assert len(alike) == len(plain_block(*(replace(r, run=0) for r in records))) + 1
 
 
 @pytest.mark.parametrize(
@@ -150,13 +127,112 @@ def test_what_is_no_dictionary_is_refused(data: bytes) -> None:
         Dictionaries.from_bytes(data)
 
 
-@given(st.binary(min_size=1, max_size=600))
-def test_random_bytes_are_no_dictionaries(data: bytes) -> None:
-    with pytest.raises(CorruptRecordError, match="dictionar"):
-        Dictionaries.from_bytes(data)
-
-
 def test_blocks_of_equal_content_need_no_dictionaries() -> None:
     records = random_records(6, 1) * (32 * TRAINED_FROM)
-    dictionaries, blocks = encode_blocks(records)
+    dictionaries, blocks = encoded(records)
     assert [record for block in blocks for record in decoded(dictionaries, block)] == records
+
+
+def same(a: RecordBatch, b: RecordBatch) -> bool:
+    """Returns whether two batches are equal to the bit."""
+    return all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in RecordBatch.__slots__)
+
+
+@settings(max_examples=25)
+@given(st.lists(node_records(), min_size=1, max_size=40))
+def test_both_codecs_read_what_kernels_wrote(records: list[NodeRecord]) -> None:
+    batch = batch_of(records)
+    assert [batch.record(i) for i in range(len(batch))] == records
+    plain = plain_blocks(batch)
+    assert [record for block in plain for record in codec.decode_block(block)] == records
+    encoded = encode_chunk(batch)
+    assert encoded.blocks == seal(Dictionaries.from_bytes(encoded.dictionary), plain)
+    assert same(decode_chunk(encoded.dictionary, encoded.blocks), batch)
+
+
+def test_kernels_write_the_golden_bytes() -> None:
+    """Blocks with runs, references, dictionaries and every kind of man, as the first version wrote them."""
+    with closing(sqlite3.connect(f"{GOLDEN.as_uri()}?mode=ro&immutable=1", uri=True)) as file:
+        chunks = file.execute("SELECT first_block, blocks, dictionary FROM chunk").fetchall()
+        blocks = dict(file.execute("SELECT id, data FROM block"))
+    for first, count, dictionary in chunks:
+        opener = Dictionaries.from_bytes(dictionary).opener()
+        plain = [opener.open(blocks[first + k]) for k in range(count)]
+        records = [record for block in plain for record in codec.decode_block(block)]
+        assert plain_blocks(batch_of(records)) == plain
+
+
+def outcome(plain: bytes) -> list[NodeRecord] | None:
+    """Returns what both codecs make of a block as it is before compression; they must agree."""
+    try:
+        expected = codec.decode_block(plain)
+    except CorruptRecordError:
+        expected = None
+    try:
+        batch = decode_blocks([plain])
+    except BlockFault:
+        assert expected is None
+        return None
+    assert expected == [batch.record(i) for i in range(len(batch))]
+    return expected
+
+
+@cache
+def blocks() -> list[bytes]:
+    """Blocks as they are before compression, of which the last is small."""
+    return plain_blocks(batch_of(random_records(5, 64 + 3)))
+
+
+@given(st.data())
+def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
+    plain = bytearray(data.draw(st.sampled_from(blocks())))
+    columns = compression.Header.of(bytes(plain)).parts()[1]
+    for _ in range(data.draw(st.integers(1, 3))):
+        first = data.draw(st.sampled_from((0, columns)))
+        at = data.draw(st.integers(first, len(plain) - 1))
+        plain[at] = data.draw(st.integers(0, 255) | st.just((plain[at] + 1) & 255))
+    cut = data.draw(st.sampled_from((0, 0, 0, 1, 40)))
+    outcome(bytes(plain[: len(plain) - cut]) + bytes(data.draw(st.sampled_from((0, 0, 0, 1)))))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("d", 1001), ("codes", 64), ("codes", 0), ("v", 1.5), ("v", np.nan), ("edge_d", 1022), ("run", 1 << 20)],
+)
+def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value: float) -> None:
+    batch = batch_of(random_records(9, 40))
+    array = getattr(batch, column).copy()
+    array[len(array) // 2] = value
+    setattr(batch, column, array)
+    with pytest.raises(CorruptRecordError):
+        encode_chunk(batch)
+
+
+def test_a_chunk_is_the_same_with_any_number_of_threads() -> None:
+    batch = RecordBatch.concat([batch_of(random_records(5, 640))] * 16)
+    assert len(batch) > 2 * bulk.PART
+    alone = encode_chunk(batch, threads=1)
+    assert alone.dictionary
+    for threads in (2, 5):
+        assert encode_chunk(batch, threads=threads) == alone
+    assert encode_chunk(batch, alone.dictionary, threads=5) == alone
+    assert same(decode_chunk(alone.dictionary, alone.blocks), batch)
+    batch.v[bulk.PART + 7] = 1.5
+    with pytest.raises(UnfitRecordError) as found:
+        encode_chunk(batch, threads=2)
+    assert found.value.index == bulk.PART + 7, "a refused record is named by its place in the chunk"
+
+
+@pytest.mark.parametrize(("word", "bits"), [(5, 1 << 30), (6, 1 << 30), (0, 1), (8, 1 << 33), (8, 127 << 5)])
+def test_an_impossible_position_is_refused(word: int, bits: int) -> None:
+    batch = batch_of(random_records(10, 3))
+    batch.words[1, word] |= np.uint64(bits)
+    with pytest.raises(CorruptRecordError, match="record 1 of the batch has an impossible position"):
+        encode_chunk(batch)
+
+
+def test_records_are_gathered_in_any_order() -> None:
+    records = random_records(3, 50)
+    order = np.random.default_rng(0).permutation(50)[:40]
+    taken = bulk.take(batch_of(records), order)
+    assert same(taken, batch_of([records[i] for i in order]))

@@ -20,8 +20,8 @@ PROGRAM = """
 import errno, json, sys
 from pathlib import Path
 from graphsearch.base.errors import StoreError
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from tests.store.records import IDENTITY
 from tests.support.faults.shim import ALL, SHORT_WRITE, Fault, Shim
 
 library, folder, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -30,7 +30,7 @@ path = folder / "a.graph"
 
 def made():
     try:
-        with Store.open(path, create=True, identity=IDENTITY) as store:
+        with Store.open(path, create=True, identity=EvaluatorIdentity("uniform")) as store:
             return store.connection.execute("PRAGMA auto_vacuum").fetchone()[0]
     except StoreError as error:
         return str(error)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +13,30 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
+from graphsearch.store.codec import compression
 from graphsearch.store.codec.compression import Dictionaries
+from graphsearch.store.index.catalog import ChunkIndex
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
+from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from .record_encoder import seal
-from .records import batch_of, contents, filled, identity, random_records
+from .records import (
+    Records,
+    batch_of,
+    by_identity,
+    changed,
+    contents,
+    filled,
+    found_by,
+    identity,
+    random_records,
+)
+from .sealing import seal
 
-RECORDS = random_records(71, 200)
+RECORDS = Records(71, 200)
 
 
 @pytest.fixture
@@ -57,65 +70,93 @@ def test_a_sound_file_is_found_sound(path: Path) -> None:
     assert report.as_dict()["ok"] is True
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: Path, seed: int) -> None:
-    rng = random.Random(seed)
+def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: Path) -> None:
+    rng = random.Random(1)
     block = rng.choice([row[0] for row in sql(path, "SELECT id FROM block")])
-    assert isinstance(block, int)
     flip(path, "block", "data", block, rng.randrange(10**6), rng.randrange(8))
+    where = rf"segment \d+, chunk \d+, block {block}: checksum"
     report = verify(path)
-    assert [f"block {block}: checksum" in problem for problem in report.problems] == [True]
+    assert [bool(re.search(where, problem)) for problem in report.problems] == [True]
     assert 168 <= report.records < 200
-    known = {identity(record): record for record in RECORDS}
-    with Store.open(path, read_only=True) as store:
-        with pytest.raises(
-            CorruptRecordError, match=rf"test\.graph: segment \d+, chunk \d+, block {block}: checksum"
-        ):
+    known = by_identity(RECORDS)
+    with Store.open(path) as store, store.reader() as reader:
+        with pytest.raises(CorruptRecordError, match=rf"test\.graph: {where}"):
             contents(store)
         seen: list[CorruptRecordError] = []
         left = [batch.record(i) for batch in store.scan(on_corrupt=seen.append) for i in range(len(batch))]
         assert len(seen) == 1
         assert len(left) == report.records
         assert all(known[identity(record)] == record for record in left)
-        failures = 0
-        for record in RECORDS:
-            found = read_or_error(store, record)
-            assert found == record or f"block {block}:" in str(found)
-            failures += found != record
-        assert failures >= 200 - report.records
+        alone = [read_or_error(store, record) for record in RECORDS]
+        for _ in range(2):
+            together = found_by(reader, RECORDS)
+            lost = [answer is None for answer in together]
+            assert 200 - report.records <= sum(lost) <= 40, "where a filter says yes in error, too"
+        for record, one, answer in zip(RECORDS, alone, together, strict=True):
+            assert answer in (None, record)
+            assert one == record or f"block {block}:" in str(one)
+        assert sum(isinstance(one, StoreError) for one in alone) >= 200 - report.records
+        assert [bool(re.search(where, problem)) for problem in reader.problems] == [True], "once"
 
 
-def test_a_damaged_block_stops_a_merge_with_its_name(path: Path) -> None:
+def test_a_damaged_block_hides_no_other_run_from_other_positions(path: Path) -> None:
+    rng = random.Random(1)
+    with Store.open(path) as store:
+        store.append(batch_of([changed(record, rng) for record in RECORDS[:20]]), fresh=0)
+    flip(path, "block", "data", sql(path, "SELECT max(id) FROM block")[0][0], 30)
+    with Store.open(path) as store, store.reader() as reader:
+        answers = found_by(reader, RECORDS)
+        assert answers[:20] == [None] * 20
+        assert sum(answer is None for answer in answers[20:]) <= 20, "a filter may say yes in error"
+        assert len(reader.problems) == 1
+
+
+def test_a_damaged_block_stops_a_merge_and_a_rewrite_with_its_name(path: Path) -> None:
     flip(path, "block", "data", 3, 50)
     with Store.open(path, sizes=Sizes(fan_out=2)) as store:
         with pytest.raises(CorruptRecordError, match="block 3"):
             store.merge_step()
+        with pytest.raises(CorruptRecordError, match="block 3"):
+            rewrite(store, lambda batch: batch)
         store.append(batch_of(random_records(32, 5)), fresh=5)  # the store stays usable
-        assert len(store.catalog.segments) == 3
+        assert store.node_count == 205
 
 
 @pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
-def test_a_flipped_bit_in_an_index_is_named(tmp_path: Path, column: str) -> None:
-    path = filled(tmp_path / "trained.graph", random_records(33, 1200))
+def test_a_flipped_bit_in_an_index_is_named_and_its_chunk_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    monkeypatch.setattr(compression, "TRAINED_FROM", 8)
+    records = random_records(71, 400)
+    path = filled(tmp_path / "trained.graph", records[:300])
+    with Store.open(path) as store:
+        store.append(batch_of(records[300:]), fresh=100)
     flip(path, "chunk", column, 1, 5)
-    report = verify(path)
-    assert any("chunk 1: its index is damaged" in problem for problem in report.problems)
-    with Store.open(path, read_only=True) as store, pytest.raises(CorruptRecordError, match="chunk 1"):
-        contents(store)
+    assert any("chunk 1: its index is damaged" in problem for problem in verify(path).problems)
+    with Store.open(path) as store, store.reader() as reader:
+        with pytest.raises(CorruptRecordError, match="chunk 1"):
+            contents(store)
+        for _ in range(2):
+            assert found_by(reader, records) == [*[None] * 300, *records[300:]]
+            reader.filter()
+        assert ["chunk 1: its index is damaged" in problem for problem in reader.problems] == [True]
 
 
-def test_a_block_with_a_right_checksum_and_wrong_content_is_named(path: Path) -> None:
+def test_a_missing_block_and_one_that_is_no_records_are_named_and_passed_over(path: Path) -> None:
     (data,) = sql(path, "SELECT data FROM block WHERE id = 1")[0]
-    assert isinstance(data, bytes)
     dictionaries = Dictionaries()
-    plain = dictionaries.opener().open(data) + bytes(9)
-    sql(path, "UPDATE block SET data = ? WHERE id = 1", seal(dictionaries, [plain])[0])
-    assert any("block 1: its bytes are not records" in problem for problem in verify(path).problems)
+    wrong = seal(dictionaries, [dictionaries.opener().open(data) + bytes(9)])[0]
+    sql(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
+    sql(path, "DELETE FROM block WHERE id = 3")
+    problems = verify(path).problems
+    assert any("block 1: its bytes are not records" in problem for problem in problems)
+    assert any("block 3" in problem for problem in problems)
+    with Store.open(path) as store, store.reader() as reader:
+        assert sum(answer is None for answer in found_by(reader, RECORDS)) == 64
+        assert sorted("block 1" in problem for problem in reader.problems) == [False, True]
 
 
 def test_a_wrong_dictionary_is_named(path: Path) -> None:
-    from graphsearch.store.index.catalog import ChunkIndex
-
     with Store.open(path) as store:
         index = store.catalog.full_index(store.catalog.segments[-1].chunks[0])
     wrong = ChunkIndex(index.keys, b"nonsense", index.bloom)
@@ -128,7 +169,6 @@ def test_a_wrong_dictionary_is_named(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("DELETE FROM block WHERE id = 2", "block 2"),
         ("INSERT INTO block VALUES (99, x'00')", "blocks, the runs have"),
         ("UPDATE store_info SET value = '7' WHERE name = 'nodes'", "200 live records, the file counts 7"),
         ("UPDATE chunk SET records = 5 WHERE id = 1", "100 records instead of 5"),
@@ -152,8 +192,6 @@ def test_what_does_not_fit_together_is_named(path: Path, statement: str, problem
 
 def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
     """A consistent checksum over keys or a filter that are not those of the records."""
-    from graphsearch.store.index.catalog import ChunkIndex
-
     with Store.open(path) as store:
         chunk = store.catalog.segments[-1].chunks[0]
         index = store.catalog.full_index(chunk)
@@ -172,42 +210,6 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
     problems = verify(path).problems
     assert any("does not begin with the key" in problem for problem in problems)
     assert sum("missing in the bloom filter" in problem for problem in problems) == chunk.records
-
-
-def broken_records() -> list[tuple[str, NodeRecord]]:
-    record = next(r for r in RECORDS if 3 < len(r.codes) < 99 and r.edges and r.words[8] >> 1 & 15 == 0)
-    words = list(record.words)
-    return [
-        ("priors for", replace(record, codes=record.codes + b"\x05")),
-        ("terminal kind 1", replace(record, codes=b"", edges=(), flags=1, v=-1.0, d=0)),
-        ("not an interval", replace(record, flags=3 << 2)),
-        ("edge 0 has r", replace(record, edges=(replace(record.edges[0], n=1, r=2),))),
-        ("illegal", replace(record, words=(*words[:8], words[8] | 1 << 1, words[9]))),
-        ("illegal", replace(record, words=(*words[:8], words[8] & 0xFF01F | 30 << 5, words[9]))),
-        ("illegal", replace(record, words=(*words[:8], words[8] ^ 1, words[9]))),
-    ]
-
-
-@pytest.mark.parametrize(("problem", "record"), broken_records()[:6])
-def test_a_record_that_breaks_a_rule_is_named(tmp_path: Path, problem: str, record: NodeRecord) -> None:
-    path = filled(tmp_path / "bad.graph", [record])
-    assert any(problem in line for line in verify(path).problems), verify(path).problems
-
-
-def test_a_side_that_could_take_the_king_is_illegal(tmp_path: Path) -> None:
-    import chess
-
-    from graphsearch.position.board import pack
-    from graphsearch.store.record.node import UNPROVEN
-
-    board = chess.Board("4k3/8/8/8/4R3/8/8/4K3 w - - 0 1")
-    with pytest.raises(ValueError, match="illegal"):
-        pack(board)
-    legal = pack(chess.Board("4k3/8/8/8/4R3/8/8/4K3 b - - 0 1"))
-    legal[8] ^= np.uint64(1)
-    record = NodeRecord(tuple(int(w) for w in legal), 0.0, 0, 1, UNPROVEN, bytes([9] * 15), ())
-    path = filled(tmp_path / "bad.graph", [record])
-    assert any("illegal" in line for line in verify(path).problems)
 
 
 @pytest.mark.parametrize("offset", [0, 20, 100, 16384, 16384 + 8, 3 * 16384])
@@ -246,11 +248,11 @@ def test_an_emptied_page_is_reported_by_the_store_not_by_sqlite(path: Path) -> N
         connection.execute("VACUUM")
     sound = path.read_bytes()
     failures = 0
-    for at in range(1024, len(sound), 1024):
+    for at in range(1024, len(sound), 3 * 1024):
         path.write_bytes(sound[:at] + bytes(1024) + sound[at + 1024 :])
         try:
             with Store.open(path, read_only=True) as store, store.snapshot():
                 contents(store)
         except StoreError:  # any other error fails the test
             failures += 1
-    assert failures > 10
+    assert failures > 3

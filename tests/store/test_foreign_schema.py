@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -46,9 +45,7 @@ def full_text(table: str) -> str:
     return f"CREATE VIRTUAL TABLE {table} USING fts4({', '.join(TABLES[table].columns)})"
 
 
-@pytest.mark.parametrize(
-    ("made", "table"), [*product([endless_view], ("store_info", "segment", "game")), (full_text, "game")]
-)
+@pytest.mark.parametrize(("made", "table"), [(endless_view, "store_info"), (full_text, "game")])
 def test_what_is_no_table_is_never_read(
     cli: Cli, small_graph: Path, tmp_path: Path, table: str, made: Callable[[str], str]
 ) -> None:
@@ -59,11 +56,9 @@ def test_what_is_no_table_is_never_read(
     for command in (
         ("store", "info", path),
         ("store", "verify", path),
-        ("show", "startpos", "--store", path),
         ("lab", "refresh", path),
         ("store", "salvage", path, tmp_path / "saved.graph"),
         ("store", "merge", sound, path, "-o", tmp_path / "both.graph", "--force"),
-        ("store", "backup", path, tmp_path / "copy.graph"),
         ("lab", "sql", "SELECT count(*) FROM sqlite_schema", "--store", path),
     ):
         done = cli(*command)
@@ -92,7 +87,7 @@ def test_a_statement_takes_no_more_steps_than_its_file_explains(
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         file.execute(f"{ENDLESS} SELECT count(*) FROM r").fetchone()
     counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 100000)"
-    for _ in range(10):  # each statement begins anew
+    for _ in range(6):  # each statement begins anew
         assert file.execute(counted).fetchone() == (100_000,)
     file.close()
 
@@ -100,8 +95,8 @@ def test_a_statement_takes_no_more_steps_than_its_file_explains(
 def test_a_statement_of_our_own_file_has_no_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "LEAST_STEPS", connections.PULSE)
     file = connect(tmp_path / "a.db", is_ours=True)
-    counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 1000000)"
-    assert file.execute(counted).fetchone() == (1_000_000,)
+    counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 300000)"
+    assert file.execute(counted).fetchone() == (300_000,)
     file.close()
 
 
@@ -115,7 +110,7 @@ def test_two_threads_use_a_writers_connection_at_once(tmp_path: Path) -> None:
                 if not ends.is_set():
                     store.connection.execute(f"SELECT {number} FROM block").fetchall()
 
-        thread = threading.Thread(target=ask, args=(1_000_000,), daemon=True)
+        thread = threading.Thread(target=ask, args=(300_000,), daemon=True)
         thread.start()
         ask(0)
         ends.set()

@@ -16,7 +16,6 @@ import numpy as np
 
 from graphsearch.position.board import pack
 from graphsearch.store.format import FORMAT_VERSION
-from graphsearch.store.index.catalog import signed
 from graphsearch.store.info import info
 from graphsearch.store.order import sort_keys
 from graphsearch.store.record.node import MAX_CODE, MAX_MOVES
@@ -27,15 +26,26 @@ from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import ROOT, sql
 
-from .formats import SCHEMA, example
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
 
+SCHEMA = ROOT / "schema"
 FOLDER = ROOT / "tests" / "golden"
 GOLDEN = FOLDER / f"format{FORMAT_VERSION}.graph"
 FACTS: dict[str, Any] = json.loads(GOLDEN.with_suffix(".json").read_text())
 START = "463b96181691fc9c"  # key of the start position
 EVALUATION = "ab" * 32
 OTHER = EvaluatorIdentity("net", "1a2b3c4d", {"PolicyTemperature": 1.5}, "wdl")
+
+
+def example(name: str) -> dict[str, bytes]:
+    """Returns the hex blocks of a description by title: lines ```` ```hex title ```` up to the next fence."""
+    text = (SCHEMA / name).read_text("utf-8")
+    found = {
+        title: bytes.fromhex("".join(line.split("#")[0] for line in body.splitlines()))
+        for title, body in re.findall(r"```hex (\w+)\n(.*?)```", text, re.DOTALL)
+    }
+    assert found, f"{name} has no worked example"
+    return found
 
 
 def digest(store: Store) -> str:
@@ -150,10 +160,6 @@ def test_the_documented_ranges_are_those_of_the_code() -> None:
 
 def test_every_description_has_a_stability_section() -> None:
     assert all("## Stability" in page.read_text() for page in SCHEMA.glob("*.md"))
-
-
-def test_unsigned_words_keep_their_bits_in_sqlite() -> None:
-    assert [signed(x) & ((1 << 64) - 1) for x in (0, 1 << 63, (1 << 64) - 1)] == [0, 1 << 63, (1 << 64) - 1]
 
 
 def import_into(store: Store) -> None:

@@ -1,7 +1,9 @@
-"""The write-ahead log stays short through the upkeep of a file, whatever the size of the file."""
+"""The write-ahead log: checkpoints empty it, old readers may hold it, upkeep keeps it short."""
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,18 +21,24 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
-from .records import filled, random_records
+from .records import Records, batch_of, by_identity, contents, filled, new_store
 
-RECORDS = 2500
+RECORDS = Records(71, 2500)
 SMALL = Sizes(chunk_blocks=8, step_blocks=4, scan_blocks=4, vacuum_pages=2, waste_from=1 << 30, fan_out=100)
 SHORT = 1 << 17  # bytes of a log that is due for a checkpoint
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("many") / "many.graph"
+    return filled(path, RECORDS, runs=30, sizes=SMALL)
+
+
 @pytest.fixture
-def many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def many_runs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of 30 runs, in whose upkeep a log of 128 KiB counts as long."""
     monkeypatch.setattr(log, "LOG_BYTES", SHORT)
-    return filled(tmp_path / "many.graph", random_records(71, RECORDS), runs=30, sizes=SMALL)
+    return Path(shutil.copy(made, tmp_path))
 
 
 Upkeep = Callable[[Path, Callable[[int, int], None]], object]
@@ -70,7 +78,7 @@ def test_upkeep_stops_before_a_reader_makes_the_log_grow_without_end(
             compact(many_runs, sizes=SMALL)
         reader.execute("ROLLBACK")
     assert verify(many_runs).problems == []
-    assert compact(many_runs, sizes=SMALL).nodes == RECORDS
+    assert compact(many_runs, sizes=SMALL).nodes == len(RECORDS)
     with Store.open(many_runs, read_only=True) as store:
         assert len(store.catalog.segments) == 1
 
@@ -82,4 +90,62 @@ def test_salvage_writes_one_run_for_one_and_merges_nothing(many_runs: Path) -> N
         (segment,) = store.catalog.segments
         assert len(segment.chunks) > 5
         assert segment.id == 1  # the first one that was begun
-        assert segment.records == RECORDS
+        assert segment.records == len(RECORDS)
+
+
+def append(store: Store, first: int, last: int) -> None:
+    store.append(batch_of(RECORDS[first:last]), fresh=last - first)
+
+
+def test_commits_leave_the_log_to_checkpoints(path: Path) -> None:
+    with new_store(path) as store:
+        store.checkpoint()
+        for first in range(0, 300, 10):
+            append(store, first, first + 10)
+        grown = log_bytes(path)
+        assert grown > 30 * 16384, "SQLite on its own would have begun anew after 1000 pages of 4096"
+        assert store.checkpoint(over=grown) == (grown, False), "not longer than it may be"
+        assert store.checkpoint() == (0, False)
+        assert store.checkpoint() == (0, False)
+        append(store, 0, 1)
+        assert 0 < log_bytes(path) < grown
+
+
+def test_a_reader_of_an_old_state_holds_the_log_and_loses_nothing(path: Path) -> None:
+    with new_store(path) as store:
+        append(store, 0, 100)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN")
+        before = other.execute("SELECT count(*) FROM block").fetchone()
+        append(store, 100, 200)
+        size, held = store.checkpoint()
+        assert (size, held) == (log_bytes(path), True)
+        assert size > 0
+        append(store, 200, 300)
+        assert store.checkpoint()[1]
+        assert other.execute("SELECT count(*) FROM block").fetchone() == before, "it still sees its own state"
+        assert contents(store) == by_identity(RECORDS[:300])
+        other.execute("COMMIT")
+        assert store.checkpoint() == (0, False)
+        other.close()
+    assert verify(path).problems == []
+
+
+def test_a_reader_between_batches_holds_nothing(path: Path) -> None:
+    with new_store(path) as store, store.reader() as reader:
+        for first in range(0, 300, 100):
+            append(store, first, first + 100)
+            reader.filter()
+            assert store.checkpoint() == (0, False)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_checkpoints_leave_no_descriptor_open(path: Path) -> None:
+    with new_store(path) as store:
+        append(store, 0, 100)
+        store.checkpoint()
+        before = sorted(Path("/proc/self/fd").iterdir())
+        for first in range(100, 300, 10):
+            append(store, first, first + 10)
+            store.checkpoint()
+        assert sorted(Path("/proc/self/fd").iterdir()) == before

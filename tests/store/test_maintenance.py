@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
+import shutil
+from functools import cache
 from pathlib import Path
 
 import chess
@@ -13,6 +13,7 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.position.board import unpack
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.segments import keys_of
 from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import Sizes
@@ -23,24 +24,39 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import ROOT, sql
-from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
+from ..conftest import sql
+from ..support.forks import Fork, Say, needs_fork
+from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held
 
-RECORDS = random_records(71, 600)
-NEWER = [changed(record, random.Random(k)) for k, record in enumerate(RECORDS[::2])]
-NEWEST = {identity(record): record for record in [*RECORDS, *NEWER]}
+RECORDS = Records(71, 600)
+
+
+@cache
+def newer() -> list[NodeRecord]:
+    return [changed(record, random.Random(k)) for k, record in enumerate(RECORDS[::2])]
+
+
+@cache
+def newest() -> dict[tuple[int, ...], NodeRecord]:
+    return by_identity([*RECORDS, *newer()])
 
 
 class Stop(Exception):  # noqa: N818
     """What a test ends a maintenance with."""
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = filled(tmp_path / "test.graph", RECORDS, runs=6)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = filled(tmp_path_factory.mktemp("upkeep") / "test.graph", RECORDS, runs=6)
     with Store.open(path) as store:
-        store.append(batch_of(NEWER), fresh=0)
+        store.append(batch_of(newer()), fresh=0)
     return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    """A copy of a file of seven runs with two versions of half of its records."""
+    return Path(shutil.copy(made, tmp_path))
 
 
 def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) -> None:
@@ -56,7 +72,7 @@ def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) ->
     assert report.bytes_after < size
     assert verify(path).problems == []
     with Store.open(path) as store:
-        assert contents(store) == NEWEST
+        assert contents(store) == newest()
         assert store.connection.execute("PRAGMA freelist_count").fetchone() == (0,)
     again = compact(path)
     assert (again.superseded, again.bytes_after) == (0, again.bytes_before)
@@ -73,9 +89,7 @@ def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) ->
 def test_no_number_of_a_chunk_is_given_twice_though_sqlites_count_is_damaged(path: Path, spoil: str) -> None:
     sql(path, spoil)
     compact(path)
-    assert verify(path).problems == []
-    with Store.open(path) as store:
-        assert contents(store) == NEWEST
+    assert held(path) == newest()
 
 
 def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
@@ -83,7 +97,7 @@ def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
         assert reader.node_count == 600
         compact(path)
         assert path.with_name(path.name + "-wal").stat().st_size == 0
-        assert contents(reader) == NEWEST
+        assert contents(reader) == newest()
 
 
 @pytest.mark.parametrize("stop", [1, 5])
@@ -99,21 +113,20 @@ def test_compacting_may_stop_at_any_step(path: Path, stop: int) -> None:
         compact(path, stopping, sizes=Sizes(step_blocks=3, vacuum_pages=1))
     assert verify(path).problems == []
     compact(path)
-    with Store.open(path) as store:
-        assert contents(store) == NEWEST
+    assert held(path) == newest()
 
 
 def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
-    root = next(record for record in NEWEST.values() if record.visits == 1)
+    root = next(record for record in newest().values() if record.visits == 1)
     key = int(keys_of(batch_of([root]).words)[0])
     with Store.open(path) as store:
         store.record_root(f"{key:016x}", chess.STARTING_FEN, 1)
         many, few = (
-            next(r for r in NEWEST.values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
+            next(r for r in newest().values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
         )
         listed = [rows_of(record, unpack(record.words)) for record in (root, many, few)]
         store.write_top([rows.position for rows in listed], [row for rows in listed for row in rows.edges])
-    expected = {k: r for k, r in NEWEST.items() if r.visits >= 10 or r == root}
+    expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
     report = prune(path, 10)
     assert (report.nodes_before, report.nodes_after) == (600, len(expected))
     assert report.bytes_after == file_bytes(path) < report.bytes_before
@@ -139,11 +152,10 @@ def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
     assert verify(path).problems == []
     with Store.open(path) as store:
         part = contents(store)
-        assert all(NEWEST[key] == record for key, record in part.items())
-        assert all(key in part for key, record in NEWEST.items() if record.visits >= 3)
+        assert all(newest()[key] == record for key, record in part.items())
+        assert all(key in part for key, record in newest().items() if record.visits >= 3)
     prune(path, 3)
-    with Store.open(path) as store:
-        assert contents(store) == {k: r for k, r in NEWEST.items() if r.visits >= 3}
+    assert held(path) == {k: r for k, r in newest().items() if r.visits >= 3}
 
 
 def test_pruning_below_one_visit_is_refused(path: Path) -> None:
@@ -153,58 +165,45 @@ def test_pruning_below_one_visit_is_refused(path: Path) -> None:
 
 # -------------------------------------------------------------- backup
 
-WRITER = """
-import sys
-from graphsearch.store.store import Store
-from graphsearch.store.tables.top import rows_of
-from tests.store.records import batch_of, random_records
-records = random_records(71, 600)
-with Store.open(sys.argv[1]) as store:
-    while sys.stdin.readline():
-        store.append(batch_of(records[:100]), fresh=0)
-        store.merge_step()
-        print("done", flush=True)
-"""
+
+def write_when_told(path: Path, told: int, say: Say) -> None:
+    """Commits a batch for each plus in a pipe."""
+    with Store.open(path) as store:
+        while os.read(told, 1) == b"+":
+            store.append(batch_of(RECORDS[:100]), fresh=0)
+            store.merge_step()
+            say("done")
 
 
+@needs_fork
 def test_a_copy_is_of_one_moment_while_another_process_writes(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphsearch.store.upkeep.backup.STEP_PAGES", 1)
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)],
-        cwd=ROOT,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as writer:
-        calls: list[tuple[int, int]] = []
-        commits = 0
+    told, telling = os.pipe()
+    calls: list[tuple[int, int]] = []
+    with Fork(lambda say: write_when_told(path, told, say)) as writer:
 
         def commit(done: int, total: int) -> None:
             """Has the other process commit between any two steps."""
-            nonlocal commits
-            assert writer.stdin is not None
-            assert writer.stdout is not None
             calls.append((done, total))
             assert len(calls) < 1000
-            writer.stdin.write("\n")
-            writer.stdin.flush()
-            commits += writer.stdout.readline() == "done\n"
+            os.write(telling, b"+")
+            assert writer.line() == "done"
 
         report = backup(path, tmp_path / "copy.graph", progress=commit)
-        assert writer.stdin is not None
-        writer.stdin.close()
-    assert commits == len(calls) > 5
+        os.write(telling, b".")
+        writer.rest()
+    os.close(told)
+    os.close(telling)
     assert [done for done, _ in calls] == list(range(1, len(calls) + 1)), "never from the start again"
+    assert len(calls) > 5
     assert report.as_dict() == {
         "path": str(tmp_path / "copy.graph"),
         "nodes": 600,
         "bytes": calls[-1][1] * 16384,
     }
-    assert verify(tmp_path / "copy.graph").problems == []
-    with Store.open(tmp_path / "copy.graph", read_only=True) as store:
-        assert contents(store) == NEWEST
+    assert held(tmp_path / "copy.graph") == newest()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.graph", "test.graph"]
     assert verify(path).problems == []
 
@@ -219,7 +218,7 @@ def test_a_copy_overwrites_only_when_told_to(path: Path, tmp_path: Path) -> None
         copy.with_name(copy.name + end).write_bytes(b"stale")
     backup(path, copy, force=True)
     with Store.open(copy) as store:
-        assert contents(store) == NEWEST
+        assert contents(store) == newest()
         with pytest.raises(StoreLockedError):
             backup(path, copy, force=True)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
-import subprocess
-import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -25,14 +23,10 @@ from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from .records import IDENTITY, batch_of, contents, filled, random_records
+from ..support.forks import Fork, Say, needs_fork
+from .records import IDENTITY, Records, batch_of, contents, filled
 
-RECORDS = random_records(21, 40)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "test.graph"
+RECORDS = Records(21, 40)
 
 
 def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) -> str:
@@ -48,28 +42,25 @@ def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) 
     return message
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_missing_file_is_not_made(path: Path, read_only: bool) -> None:
-    assert "does not exist" in refused(path, MissingStoreError, read_only=read_only)
-    assert "does not exist" in refused(path, MissingStoreError, read_only=True, create=True)
-
-
-def test_a_missing_folder_is_not_made(path: Path) -> None:
+def test_a_missing_file_or_folder_is_not_made(path: Path) -> None:
+    for options in ({"read_only": True}, {"read_only": False}, {"read_only": True, "create": True}):
+        assert "does not exist" in refused(path, MissingStoreError, **options)
     missing = path.parent / "none" / "test.graph"
     assert "folder" in refused(missing, MissingStoreError, create=True, identity=IDENTITY)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_folder_is_no_graph_file(path: Path, read_only: bool) -> None:
-    path.mkdir()
-    assert "folder" in refused(path, read_only=read_only)
-
-
-@pytest.mark.parametrize("content", [b"", b"PGN text, not a database\n" * 100, b"\0" * 5000])
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_foreign_file_is_left_alone(path: Path, content: bytes, read_only: bool) -> None:
-    path.write_bytes(content)
-    refused(path, read_only=read_only)
+def test_what_is_no_graph_file_is_left_alone(path: Path, read_only: bool) -> None:
+    assert "folder" in refused(path.parent, read_only=read_only)
+    for content in (b"", b"PGN text, not a database\n" * 100, b"\0" * 5000):
+        path.write_bytes(content)
+        refused(path, read_only=read_only)
+        assert path.read_bytes() == content
+    path.unlink()
+    sql(path, "CREATE TABLE t (a)")
+    content = path.read_bytes()
+    assert "not a graph" in refused(path, read_only=read_only)
+    assert "not a graph" in refused(path, create=True, identity=IDENTITY)
     assert path.read_bytes() == content
 
 
@@ -77,15 +68,6 @@ def test_an_empty_file_may_be_filled(path: Path) -> None:
     path.touch()
     filled(path, RECORDS)
     assert verify(path).ok
-
-
-@pytest.mark.parametrize("read_only", [True, False])
-def test_another_database_is_left_alone(path: Path, read_only: bool) -> None:
-    sql(path, "CREATE TABLE t (a)")
-    content = path.read_bytes()
-    assert "not a graph" in refused(path, read_only=read_only)
-    assert "not a graph" in refused(path, create=True, identity=IDENTITY)
-    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -102,27 +84,15 @@ def test_another_format_is_refused_in_one_line(path: Path, version: int, read_on
     assert path.read_bytes() == before
 
 
-def test_a_file_says_what_it_is(path: Path) -> None:
-    filled(path, RECORDS)
-    marks = [sql(path, f"PRAGMA {name}") for name in ("user_version", "page_size", "journal_mode")]
-    assert marks == [[(FORMAT_VERSION,)], [(16384,)], [("wal",)]]
-    assert path.read_bytes()[68:72] == b"GrGr"
-
-
-def read_all(path: Path, *, read_only: bool) -> None:
-    with Store.open(path, read_only=read_only) as store:
-        contents(store)
-
-
 @pytest.mark.parametrize("size", [1, 100, 4000, 40000])
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_truncated_file_fails_in_one_line(path: Path, size: int, read_only: bool) -> None:
+def test_a_truncated_file_fails_in_one_line(path: Path, size: int) -> None:
     filled(path, RECORDS)
     os.truncate(path, size)
-    with pytest.raises(StoreError) as caught:
-        read_all(path, read_only=read_only)
-    assert "\n" not in str(caught.value)
-    assert str(path) in str(caught.value)
+    for read_only in (True, False):
+        with pytest.raises(StoreError) as caught, Store.open(path, read_only=read_only) as store:
+            contents(store)
+        assert "\n" not in str(caught.value)
+        assert str(path) in str(caught.value)
     report = verify(path)
     assert not report.ok
     assert all(str(path) in problem for problem in report.problems)
@@ -143,14 +113,6 @@ def test_another_evaluator_is_refused_and_both_are_named(path: Path) -> None:
         assert store.identity == IDENTITY
     with Store.open(path) as store:
         assert store.identity == IDENTITY
-
-
-def test_evaluators_that_differ_late_in_their_digest_are_told_apart(path: Path) -> None:
-    one, other = (EvaluatorIdentity("net", "12345678" + end) for end in ("a", "b"))
-    Store.open(path, create=True, identity=one).close()
-    message = refused(path, EvaluatorMismatchError, identity=other)
-    assert "12345678a" in message
-    assert "12345678b" in message
 
 
 def test_a_new_file_needs_an_evaluator(path: Path) -> None:
@@ -183,24 +145,18 @@ def test_a_link_leads_to_the_same_lock(path: Path) -> None:
             Store.open(link)
 
 
-HOLD = """
-import sys, time
-from graphsearch.store.store import Store
-store = Store.open(sys.argv[1])
-print("open", flush=True)
-time.sleep(60)
-"""
+def hold(path: Path, say: Say) -> None:
+    with Store.open(path):
+        say("open")
+        time.sleep(60)
 
 
+@needs_fork
 def test_the_lock_of_a_killed_writer_is_free(path: Path) -> None:
     filled(path, RECORDS)
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "open\n"
-    assert f"process {holder.pid} since" in refused(path, StoreLockedError)
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    holder.stdout.close()
+    with Fork(lambda say: hold(path, say)) as holder:
+        assert holder.line() == "open"
+        assert f"process {holder.process} since" in refused(path, StoreLockedError)
     with Store.open(path) as store:
         assert len(contents(store)) == len(RECORDS)
 

@@ -1,23 +1,32 @@
-"""The order of runs, identity, and bloom filters."""
+"""The order of runs, identity, and bloom filters, in numpy and in kernels."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import chess
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from graphsearch.position.board import Words, key_of, pack
+from graphsearch.jit.compiler import kernel
+from graphsearch.jit.pointers import U, adv, ptr
+from graphsearch.position.board import Words, key_of, pack, unpack
 from graphsearch.store.codec.bulk import newest_in_order
 from graphsearch.store.codec.columns_kernel import add_to_bloom
-from graphsearch.store.index.bloom import empty_bloom, may_hold_each
+from graphsearch.store.index import bloom, locate_kernel
+from graphsearch.store.index.bloom import empty_bloom, may_hold_each, may_hold_one
+from graphsearch.store.index.catalog import Catalog
+from graphsearch.store.index.lookup import _candidates
 from graphsearch.store.order import identities, sort_keys
 from graphsearch.store.segments import keys_of
+from graphsearch.store.sizes import Sizes
+from graphsearch.store.store import Store
 
-from .records import random_board
+from .records import filled, random_records, stored_each, words_of
 
 
 def packed(*boards: chess.Board) -> Words:
@@ -39,28 +48,13 @@ def test_identity_forgets_a_clock_of_up_to_75_only() -> None:
 
 
 def test_keys_of_words_are_those_of_boards() -> None:
-    rng = random.Random(4)
-    boards = [random_board(rng) for _ in range(50)]
-    assert keys_of(packed(*boards)).tolist() == [key_of(board) for board in boards]
+    words = words_of(random_records(71, 50))
+    assert keys_of(words).tolist() == [key_of(unpack(row)) for row in words.tolist()]
 
 
-def test_sort_key_ends_with_the_turn_and_begins_with_the_pawns() -> None:
-    board = chess.Board()
-    moved = chess.Board()
-    moved.push_san("Nf3")
-    pawn = chess.Board()
-    pawn.push_san("e4")
-    start, knight, e4 = sort_keys(packed(board, moved, pawn)).tolist()
-    assert (start & 1, knight & 1) == (0, 1)
-    assert start >> 40 == knight >> 40, "pawns and material are the same"
-    assert start >> 48 != e4 >> 48
-
-
-@settings(max_examples=25)
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=40))
 def test_the_first_of_each_position_is_kept_in_order(picks: list[int]) -> None:
-    boards = [random_board(random.Random(seed)) for seed in range(8)]
-    words = packed(*(boards[seed] for seed in picks))
+    words = words_of(random_records(71, 8))[picks]
     keys = sort_keys(words)
     # the same short keys for all: ties are settled by the whole position
     for its_keys in (keys, keys & np.uint64(1), np.zeros_like(keys)):
@@ -77,7 +71,10 @@ def test_a_bloom_filter_holds_what_was_added(keys: list[int]) -> None:
     add_to_bloom(np.array(keys, np.uint64), bloom)
     assert may_hold_each(bloom, np.array(keys, np.uint64)).all()
     others = np.random.default_rng(len(keys)).integers(0, 1 << 64, 200, np.uint64)
-    assert may_hold_each(bloom, others).tolist() == [_holds(bloom, key) for key in others.tolist()]
+    expected = [_holds(bloom, key) for key in others.tolist()]
+    assert may_hold_each(bloom, others).tolist() == expected
+    assert [may_hold_one(bloom, key) for key in others.tolist()] == expected
+    assert len(keys) < 20 or sum(expected) < 30, "few others pass"
 
 
 def _holds(bloom: NDArray[np.uint8], key: int) -> bool:
@@ -86,3 +83,79 @@ def _holds(bloom: NDArray[np.uint8], key: int) -> bool:
     step = (x >> 32 | x << 32) % (1 << 64) | 1
     places = [(x + k * step) % (1 << 64) * 8 * len(bloom) >> 64 for k in range(5)]
     return all(bloom[place >> 3] >> (place & 7) & 1 for place in places)
+
+
+@kernel
+def keys_in_kernel(words: Words, out: Words) -> None:
+    for i in range(len(out)):
+        out[i] = locate_kernel.sort_key(adv(ptr(words, 0), 10 * i))
+
+
+@kernel
+def same_in_kernel(words: Words, out: Words) -> None:
+    for i in range(len(out)):
+        out[i] = U(locate_kernel.is_same(adv(ptr(words, 0), 10 * i), adv(ptr(words, 0), 10 * (i + 1))))
+
+
+def test_sort_keys_are_those_of_the_order_of_runs() -> None:
+    words = words_of(random_records(71, 100))
+    out = np.zeros(len(words), np.uint64)
+    keys_in_kernel(words.reshape(-1), out)
+    assert (out == sort_keys(words)).all()
+
+
+def test_positions_are_the_same_by_the_rules_of_identity() -> None:
+    words = words_of(random_records(71, 40)).repeat(12, axis=0)
+    rng = random.Random(3)
+    for row in words:
+        row[8] = int(row[8]) & ~(255 << 12) | rng.choice((0, 1, 74, 75, 76, 77, 100)) << 12
+        row[8] ^= np.uint64(rng.choice((0, 0, 0, 1, 2, 32)))
+        row[rng.randrange(8)] ^= np.uint64(rng.choice((0, 0, 0, 1 << 20)))
+    out = np.zeros(len(words) - 1, np.uint64)
+    same_in_kernel(words.reshape(-1), out)
+    expected = (identities(words)[1:] == identities(words)[:-1]).all(1)
+    assert 20 < expected.sum() < len(expected) - 20
+    assert (out.astype(bool) == expected).all()
+
+
+def by_the_catalog(catalog: Catalog, words: Words) -> list[bool]:
+    """Returns whether there is any block to look into, as single reads say."""
+    return [
+        any(_candidates(catalog, int(order), int(key)))
+        for order, key in zip(sort_keys(words), keys_of(words), strict=True)
+    ]
+
+
+def test_no_file_stores_nothing() -> None:
+    assert not stored_each(locate_kernel.no_filter(), words_of(random_records(71, 5))).any()
+
+
+@pytest.mark.parametrize("runs", [1, 6])
+def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Path, runs: int) -> None:
+    records = random_records(5, 600)
+    path = filled(tmp_path / "a.graph", records[:400], runs=runs, sizes=Sizes(chunk_blocks=2))
+    words = words_of(records)
+    with Store.open(path, read_only=True) as store, store.reader() as reader:
+        arrays = reader.filter()
+        found = stored_each(arrays, words).tolist()
+        assert found[:400] == [True] * 400
+        assert found == by_the_catalog(store.catalog, words)
+        assert sum(found[400:]) < 40
+        assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
+        assert (len(arrays.segments) - 1, len(arrays.blooms)) == (runs, len(arrays.firsts))
+
+
+@pytest.mark.parametrize("bits_per_key", [3, 40])
+def test_filters_of_any_length_are_read(
+    tmp_path: Path, bits_per_key: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bloom, "BITS_PER_KEY", bits_per_key)
+    records = random_records(6, 300)
+    path = filled(tmp_path / "a.graph", records[:200])
+    words = words_of(records)
+    with Store.open(path, read_only=True) as store, store.reader() as reader:
+        assert store.catalog.full_index(store.catalog.segments[0].chunks[0]).bloom.size == 25 * bits_per_key
+        found = stored_each(reader.filter(), words).tolist()
+        assert found[:200] == [True] * 200
+        assert found == by_the_catalog(store.catalog, words)
+        assert all(store.read(unpack(record.words)) == record for record in records[:20])

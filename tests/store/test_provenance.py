@@ -59,14 +59,9 @@ def test_a_binding_that_is_rolled_back_is_none(path: Path) -> None:
                 assert store.identity == OTHER
                 store.bind_evaluator(3)
 
-        with pytest.raises(StoreError, match="no evaluator 3"):
+        with pytest.raises(StoreError, match=r"a.graph: .* no evaluator 3"):
             bind_and_fail()
         assert (store.evaluator_number, store.identity, store.evaluators()) == (1, IDENTITY, {1: IDENTITY})
-
-
-def test_a_file_is_bound_to_no_evaluator_that_it_does_not_list(path: Path) -> None:
-    with Store.open(path) as store, pytest.raises(StoreError, match=r"a.graph: .* no evaluator 2"):
-        store.bind_evaluator(2)
 
 
 def test_more_evaluators_than_a_record_can_name_are_refused(path: Path) -> None:
@@ -101,7 +96,7 @@ def test_a_run_says_its_kind_evaluator_and_program(path: Path) -> None:
 
 def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> None:
     records = [replace(r, run=k % 3, evaluator=k % 2) for k, r in enumerate(random_records(6, 30))]
-    path = filled(tmp_path / "a.graph", records)
+    path = filled(tmp_path / "b.graph", records)
     with Store.open(path) as store:
         store.begin_run(chess.STARTING_FEN, {}, {})
     found = verify(path).problems

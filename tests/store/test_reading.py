@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import random
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,36 +17,30 @@ from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.store import threads
 from graphsearch.store.codec.unpacking import Unpacker
 from graphsearch.store.index import catalog
-from graphsearch.store.reading import Reader
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.sizes import SIZES, Sizes
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 
 from ..conftest import sql
-from .record_encoder import seal
-from .records import IDENTITY, batch_of, changed, filled, identity, lookup, random_records, stored_each
-from .test_damage import flip
+from ..support.forks import Fork, Say, needs_fork
+from .records import (
+    Records,
+    batch_of,
+    by_identity,
+    changed,
+    filled,
+    found_by,
+    identity,
+    lookup,
+    merge_all,
+    new_store,
+    stored_each,
+    words_of,
+)
 
-RECORDS = random_records(71, 400)
+RECORDS = Records(71, 400)
 SMALL = Sizes(
     chunk_blocks=2, piece_blocks=5, step_blocks=2, fan_out=3, waste_from=100
 )  # many chunks and steps
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "test.graph"
-
-
-def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
-    return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
-
-
-def found_by(reader: Reader, asked: list[NodeRecord]) -> list[NodeRecord | None]:
-    """Returns what a reader finds for the positions of some records, None where it finds nothing."""
-    found, batch = reader.find(np.array([record.words for record in asked], np.uint64).reshape(-1, 10))
-    records = iter(batch.record(i) for i in range(len(batch)))
-    return [next(records) if have else None for have in found]
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -57,22 +50,13 @@ def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: b
     with new_store(path, SMALL) as store:
         store.append(batch_of(RECORDS[:300]), fresh=300)
         store.append(batch_of(newer), fresh=0)
-    model = {identity(record): record for record in [*RECORDS[:300], *newer]}
+    model = by_identity([*RECORDS[:300], *newer])
     asked = rng.sample(RECORDS, 400) + RECORDS[:9]
     with Store.open(path, read_only=read_only, sizes=SMALL) as store, store.reader() as reader:
         assert found_by(reader, asked) == [model.get(identity(record)) for record in asked]
         assert found_by(reader, asked[:1]) == [model.get(identity(asked[0]))]
         assert found_by(reader, []) == []
         assert reader.problems == []
-
-
-def test_a_record_of_a_small_clock_serves_all_small_clocks(path: Path) -> None:
-    record = next(r for r in RECORDS if r.words[8] >> 12 <= 75)
-    filled(path, RECORDS)
-    with Store.open(path) as store, store.reader() as reader:
-        for clock, served in ((0, True), (75, True), (76, False)):
-            words = (*record.words[:8], record.words[8] & ~(255 << 12) | clock << 12, record.words[9])
-            assert (found_by(reader, [replace(record, words=words)]) == [record]) == served
 
 
 def test_a_reader_sees_what_is_committed_and_nothing_else(path: Path) -> None:
@@ -97,8 +81,7 @@ def test_another_process_may_write(path: Path) -> None:
     ):
         for first in range(0, 400, 50):
             store.append(batch_of(RECORDS[first : first + 50]), fresh=50)
-            while store.merge_step():
-                pass
+            merge_all(store)
             assert found_by(reader, RECORDS) == [*RECORDS[: first + 50], *[None] * (350 - first)]
 
 
@@ -145,8 +128,7 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
                 batch = batch_of([replace(r, v=0.0, d=version) for r in part])
                 store.append(batch, fresh=fresh)
                 state["committed"] = version + 1
-                while store.merge_step():
-                    pass
+                merge_all(store)
         except BaseException as error:
             failed.append(error)
 
@@ -174,68 +156,6 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
         assert len(store.catalog.segments) < 10
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_damaged_block_is_passed_over_and_named_once(path: Path, seed: int) -> None:
-    filled(path, RECORDS, runs=2)
-    rng = random.Random(seed)
-    block = rng.choice([row[0] for row in sql(path, "SELECT id FROM block")])
-    assert isinstance(block, int)
-    flip(path, "block", "data", block, rng.randrange(10**6), rng.randrange(8))
-    with Store.open(path) as store, store.reader() as reader:
-        for _ in range(2):
-            answers = found_by(reader, RECORDS)
-            lost = [answer is None for answer in answers]
-            assert 1 <= sum(lost) <= 40  # 32, and where a filter says yes in error
-            assert all(answer in (None, record) for answer, record in zip(answers, RECORDS, strict=True))
-        assert len(reader.problems) == 1
-        assert f"test.graph: segment 1, chunk 1, block {block}: checksum" in reader.problems[0].replace(
-            "segment 2, chunk 2", "segment 1, chunk 1"
-        )
-
-
-def test_a_damaged_block_hides_no_other_run_from_other_positions(path: Path) -> None:
-    rng = random.Random(1)
-    with new_store(path) as store:
-        store.append(batch_of(RECORDS), fresh=400)
-        store.append(batch_of([changed(record, rng) for record in RECORDS[:20]]), fresh=0)
-    flip(path, "block", "data", sql(path, "SELECT max(id) FROM block")[0][0], 30)
-    with Store.open(path) as store, store.reader() as reader:
-        answers = found_by(reader, RECORDS)
-        assert answers[:20] == [None] * 20
-        assert sum(answer is None for answer in answers[20:]) <= 20  # a filter may say yes in error
-        assert len(reader.problems) == 1
-
-
-@pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
-def test_a_damaged_index_of_a_chunk_is_passed_over_and_named_once(path: Path, column: str) -> None:
-    records = random_records(33, 1200)
-    with new_store(path) as store:
-        store.append(batch_of(records[:1100]), fresh=1100)
-        store.append(batch_of(records[1100:]), fresh=100)
-    flip(path, "chunk", column, 1, 5)
-    with Store.open(path) as store, store.reader() as reader:
-        for _ in range(2):
-            assert found_by(reader, records) == [*[None] * 1100, *records[1100:]]
-            reader.filter()
-        assert len(reader.problems) == 1
-        assert "chunk 1: its index is damaged" in reader.problems[0]
-
-
-def test_a_missing_block_and_one_that_is_no_records_are_passed_over(path: Path) -> None:
-    from graphsearch.store.codec.compression import Dictionaries
-
-    filled(path, RECORDS)
-    (data,) = sql(path, "SELECT data FROM block WHERE id = 1")[0]
-    assert isinstance(data, bytes)
-    none = Dictionaries()
-    wrong = seal(none, [none.opener().open(data) + bytes(9)])[0]
-    sql(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
-    sql(path, "DELETE FROM block WHERE id = 3")
-    with Store.open(path) as store, store.reader() as reader:
-        assert sum(answer is None for answer in found_by(reader, RECORDS)) == 64
-        assert sorted("block 1" in problem for problem in reader.problems) == [False, True]
-
-
 def test_records_that_are_picked_out_are_those_of_whole_blocks(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +180,7 @@ def test_a_record_may_be_asked_for_many_times(path: Path) -> None:
 
 def test_records_in_any_order_are_those_in_order(path: Path) -> None:
     filled(path, RECORDS[:300], runs=2)
-    words = np.array([record.words for record in RECORDS], np.uint64)
+    words = words_of(RECORDS)
     with Store.open(path) as store, store.reader() as reader:
         batches = reader.find_any(words)
         found = [batch.record(i) for batch in batches for i in range(len(batch))]
@@ -270,16 +190,14 @@ def test_records_in_any_order_are_those_in_order(path: Path) -> None:
 
 def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Path) -> None:
     """Filters are handed to kernels as addresses: whoever has the addresses keeps the filters."""
-    words = np.array([record.words for record in RECORDS[:200]], np.uint64)
+    words = words_of(RECORDS[:200])
     with new_store(path, SMALL) as store, store.reader() as reader:
         store.append(batch_of(RECORDS[:200]), fresh=200)
         older = reader.filter()
         for first in range(200, 400, 40):
             store.append(batch_of(RECORDS[first : first + 40]), fresh=40)
-            while store.merge_step():
-                pass
+            merge_all(store)
             reader.filter()
-        gc.collect()
         assert stored_each(older, words).all()
 
 
@@ -297,16 +215,22 @@ def test_limits_and_wrong_use(path: Path) -> None:
         reader = store.reader()
         with pytest.raises(CapacityError, match="100001 positions"):
             reader.find(np.zeros((100_001, 10), np.uint64))
-        child = os.fork()
-        if not child:
-            try:
-                reader.filter()
-            except StoreError as error:
-                os._exit(0 if "fork" in str(error) else 2)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with pytest.raises(StoreError, match="closed"):
         reader.filter()
+
+
+@needs_fork
+def test_a_forked_child_uses_neither_store_nor_reader(path: Path) -> None:
+    with new_store(path) as store, store.reader() as reader:
+        for use in (reader.filter, lambda: store.append(batch_of(RECORDS[:1]), fresh=1)):
+
+            def use_it(say: Say, use: Callable[[], object] = use) -> None:
+                with pytest.raises(StoreError, match="fork"):
+                    use()
+
+            with Fork(use_it) as child:
+                child.rest()
+            assert child.status == 0
 
 
 def descriptors() -> int:
@@ -333,7 +257,6 @@ def test_indexes_just_written_are_not_read_back(path: Path, monkeypatch: pytest.
         for first in range(0, 400, 100):
             store.append(batch_of(RECORDS[first : first + 100]), fresh=100)
             reader.filter()
-            while store.merge_step():
-                pass
-        assert found_by(reader, RECORDS) == RECORDS
+            merge_all(store)
+        assert found_by(reader, RECORDS) == list(RECORDS)
         assert reader.ram_bytes > 0

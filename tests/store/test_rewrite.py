@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsearch.base.errors import CorruptRecordError, StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.store import merging
 from graphsearch.store.codec.bulk import take
 from graphsearch.store.record.node import NodeRecord, RecordBatch
@@ -18,10 +19,9 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import sql
-from .records import IDENTITY, batch_of, contents, filled, identity, random_records
+from .records import Records, batch_of, contents, filled, held, identity
 
-RECORDS = random_records(71, 700)
+RECORDS = Records(71, 500)
 SMALL = Sizes(step_blocks=3)
 
 
@@ -29,13 +29,18 @@ class Stop(Exception):  # noqa: N818
     """What a test ends a rewrite with."""
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of five runs with two versions of a fifth of its records, the newer ones with V = 0."""
-    path = filled(tmp_path / "test.graph", RECORDS, runs=4, sizes=SMALL)
+    path = filled(tmp_path_factory.mktemp("rewrite") / "test.graph", RECORDS, runs=4, sizes=SMALL)
     with Store.open(path, sizes=SMALL) as store:
         store.append(batch_of([replace(record, v=0.0, d=0) for record in RECORDS[::5]]), fresh=0)
     return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path))
 
 
 def expected(change: Callable[[NodeRecord], NodeRecord | None]) -> dict[tuple[int, ...], NodeRecord]:
@@ -59,7 +64,7 @@ def test_every_newest_version_passes_once(path: Path) -> None:
         assert len(store.catalog.segments) == 1
         assert store.node_count == len(RECORDS)
     assert calls == sorted(calls)
-    assert calls[-1] == (840 + 700, 840 + 700)
+    assert calls[-1] == (600 + 500, 600 + 500)
     assert verify(path).problems == []
 
 
@@ -82,16 +87,9 @@ def test_all_may_be_dropped(path: Path) -> None:
     assert verify(path).problems == []
 
 
-def test_an_empty_file_is_left_as_it_is(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "test.graph", create=True, identity=IDENTITY) as store:
-        rewrite(store, mirrored)
-        assert contents(store) == {}
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 5, 7])
+@pytest.mark.parametrize("steps", [0, 2, 5])
 def test_an_interrupted_rewrite_leaves_a_whole_file_that_any_merge_finishes(path: Path, steps: int) -> None:
     seen: set[tuple[int, ...]] = set()
-
     left_to_go = iter(range(steps))
 
     def stopping(batch: RecordBatch) -> RecordBatch:
@@ -148,29 +146,19 @@ def test_a_merge_under_way_is_finished_first(path: Path) -> None:
             merging.start(store.connection, store.catalog.segments[:3])
         store.merge_step()
         rewrite(store, mirrored)
-        assert contents(store) == expected(lambda r: replace(r, v=-r.v))
-    assert verify(path).problems == []
+    assert held(path) == expected(lambda r: replace(r, v=-r.v))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_moving_or_adding_records_is_refused(path: Path) -> None:
+    wrong: tuple[Callable[[RecordBatch], RecordBatch], ...] = (
         lambda batch: take(batch, np.arange(len(batch))[::-1].copy()),
         lambda batch: RecordBatch.concat([batch, batch]),
         lambda batch: replace(batch, words=batch.words ^ np.uint64(1 << 20)),
-    ],
-)
-def test_moving_or_adding_records_is_refused(path: Path, wrong: Callable[[RecordBatch], RecordBatch]) -> None:
-    with Store.open(path, sizes=SMALL) as store, pytest.raises(StoreError, match="not move or add"):
-        rewrite(store, wrong)
-    assert verify(path).problems == []
-
-
-def test_a_damaged_block_is_named(path: Path) -> None:
-
-    sql(path, "UPDATE block SET data = zeroblob(length(data)) WHERE id = 4")
-    with Store.open(path, sizes=SMALL) as store, pytest.raises(CorruptRecordError, match="block 4"):
-        rewrite(store, mirrored)
+    )
+    for change in wrong:
+        with Store.open(path, sizes=SMALL) as store, pytest.raises(StoreError, match="not move or add"):
+            rewrite(store, change)
+        assert verify(path).problems == []
 
 
 def test_a_reader_is_refused(path: Path) -> None:

@@ -6,9 +6,9 @@ import os
 import random
 import sqlite3
 import zlib
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import chess
@@ -17,6 +17,7 @@ import pytest
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
+from graphsearch.store.codec import compression
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
@@ -27,26 +28,47 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
 from ..support.loose import loosen
-from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
-from .test_damage import broken_records, flip
+from .records import IDENTITY, Records, batch_of, changed, contents, filled, identity
+from .test_damage import flip
 
-OLD = random_records(71, 2400)
-NEW = [changed(record, random.Random(k)) for k, record in enumerate(OLD[:1200])]
-OLDEST, NEWEST = ({identity(r): r for r in records} for records in (OLD, [*OLD, *NEW]))
+OLD = Records(71, 720)
 PAGE = 16384
+
+
+@cache
+def newer() -> list[NodeRecord]:
+    """Other versions of half of the records."""
+    return [changed(record, random.Random(k)) for k, record in enumerate(OLD[:360])]
+
+
+@cache
+def oldest() -> dict[tuple[int, ...], NodeRecord]:
+    return {identity(record): record for record in OLD}
+
+
+@cache
+def newest() -> dict[tuple[int, ...], NodeRecord]:
+    return oldest() | {identity(record): record for record in newer()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_blocks_get_dictionaries() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "TRAINED_FROM", 8)
+        yield
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of three runs with dictionaries and two versions of half of its records."""
+    """A file of three runs of 12 blocks with dictionaries, and two versions of half of its records."""
     path = filled(tmp_path_factory.mktemp("sound") / "test.graph", OLD, runs=2)
-    with Store.open(path) as store:
-        store.append(batch_of(NEW), fresh=0)
+    with Store.open(path) as store, store.transaction():
+        store.append(batch_of(newer()), fresh=0)
         store.finish_run(store.begin_run(chess.STARTING_FEN, {"visits": 3}, {}), 3, 2)
         for k in range(400):
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
             store.record_root(key, chess.STARTING_FEN + "1" * 160, k)
-        for record in list(NEWEST.values())[:40]:  # each is looked up again and again
+        for record in list(newest().values())[:40]:  # each is looked up again and again
             position, edges = rows_of(record, unpack(record.words))
             store.write_top([position], edges)
     return path
@@ -71,17 +93,21 @@ def saved(path: Path) -> tuple[SalvageReport, dict[tuple[int, ...], NodeRecord]]
         found = contents(store)
         assert len(store.catalog.segments) <= 1
     assert report.records == len(found)
-    assert all(record in (OLDEST[key], NEWEST[key]) for key, record in found.items())
+    assert all(record in (oldest()[key], newest()[key]) for key, record in found.items())
     return report, found
 
 
 def test_a_sound_file_is_saved_whole(path: Path) -> None:
+    with Store.open(path, sizes=Sizes(step_blocks=5)) as store:  # a merge under way is no damage
+        with store.rearranging():
+            merging.start(store.connection, store.catalog.segments)
+        store.merge_step()
     report, found = saved(path)
-    assert found == NEWEST
+    assert found == newest()
     assert report.as_dict() == {
         "complete": True,
-        "records": 2400,
-        "blocks": 114,
+        "records": 720,
+        "blocks": report.blocks,
         "blocks_lost": 0,
         "records_unsound": 0,
         "entries": 0,
@@ -92,123 +118,90 @@ def test_a_sound_file_is_saved_whole(path: Path) -> None:
     for table in ("run", "root", "top_position", "top_edge", "evaluator"):
         query = f"SELECT * FROM {table} ORDER BY 1"
         assert sql(path.with_name("new.graph"), query) == sql(path, query)
-    assert ("nodes", "2400") in sql(path.with_name("new.graph"), "SELECT name, value FROM store_info")
+    assert ("nodes", "720") in sql(path.with_name("new.graph"), "SELECT name, value FROM store_info")
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_flipped_bit_in_a_block_costs_that_block(path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    block = rng.randrange(1, 115)
-    flip(path, "block", "data", block, rng.randrange(10**6))
+def test_flipped_bits_cost_their_blocks_and_older_versions_count_again(path: Path) -> None:
+    for block in (17, 30):
+        flip(path, "block", "data", block, random.Random(block).randrange(10**6))
     report, found = saved(path)
-    assert report.blocks_lost == report.found == 1
-    assert f"block {block}: checksum" in report.problems[0]
-    lost = [key for key in NEWEST if found.get(key) != NEWEST[key]]
-    assert len(lost) <= 32, "those of older versions are not missed"
-    if block > 76:  # of the newest run: the older versions count again
-        assert lost
-        assert all(found[key] == OLDEST[key] for key in lost)
+    assert report.blocks_lost == report.found == 2
+    assert ["block 17: checksum" in report.problems[0], "block 30: checksum" in report.problems[1]] == [
+        True
+    ] * 2
+    lost = [key for key in newest() if found.get(key) != newest()[key]]
+    assert 60 < len(lost) <= 64, "some versions are alike"
+    assert sum(found.get(key) == oldest()[key] for key in lost) == len(lost) - 32, "those of the newest run"
 
 
-@pytest.mark.parametrize("columns", [("checksum",), ("keys", "bloom")])
-def test_an_index_without_dictionary_is_made_anew(path: Path, columns: tuple[str, ...]) -> None:
-    for column in columns:
-        if column == "checksum":
-            sql(path, "UPDATE chunk SET checksum = (checksum | 64) - (checksum & 64) WHERE id = 2")
-        else:
-            flip(path, "chunk", column, 2, 77, bit=3)
+def test_indexes_without_dictionary_are_made_anew(path: Path) -> None:
+    sql(path, "UPDATE chunk SET checksum = (checksum | 64) - (checksum & 64) WHERE id = 1")
+    for column, chunk in (("keys", 2), ("bloom", 2), ("keys", 3)):
+        flip(path, "chunk", column, chunk, 77, bit=3)
     report, found = saved(path)
-    assert found == NEWEST
-    assert report.problems == ["segment 2, chunk 2: its index is damaged, its blocks are not"]
-    assert report.blocks_lost == 0
+    assert found == newest()
+    assert report.problems == [
+        f"segment {k}, chunk {k}: its index is damaged, its blocks are not" for k in (1, 2, 3)
+    ]
+    flip(path, "block", "data", 30, 99)  # a block of such a chunk may be damaged, too
+    report, found = saved(path)
+    assert report.blocks_lost == 1
+    assert len(found) == 720
 
 
 @pytest.mark.parametrize("spoiled", [lambda keys: keys + b"x", lambda keys: keys[:16]])
 def test_keys_of_another_length_are_none_though_their_checksum_is_right(
     path: Path, spoiled: Callable[[bytes], bytes]
 ) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        parts = connection.execute("SELECT keys, dictionary, bloom FROM chunk WHERE id = 2").fetchone()
-        keys = spoiled(parts[0])
-        checksum = zlib.crc32(parts[2], zlib.crc32(parts[1], zlib.crc32(keys)))
-        connection.execute("UPDATE chunk SET keys = ?, checksum = ? WHERE id = 2", (keys, checksum))
-    report, found = saved(path)
-    assert all(record in (NEWEST[key], OLDEST.get(key)) for key, record in found.items())
-    assert report.problems
+    keys, dictionary, bloom = sql(path, "SELECT keys, dictionary, bloom FROM chunk WHERE id = 2")[0]
+    checksum = zlib.crc32(spoiled(keys) + dictionary + bloom)
+    sql(path, "UPDATE chunk SET keys = ?, checksum = ? WHERE id = 2", spoiled(keys), checksum)
+    assert saved(path)[0].problems
 
 
 def test_blocks_of_a_damaged_dictionary_are_not_trusted(path: Path) -> None:
     flip(path, "chunk", "dictionary", 3, 700)
     report, found = saved(path)
-    assert found == OLDEST, "the older versions are what is left"
-    assert report.blocks_lost == 38
-
-
-def test_an_index_and_a_block_may_both_be_damaged(path: Path) -> None:
-    flip(path, "chunk", "keys", 2, 77)
-    flip(path, "block", "data", 50, 99)
-    report, found = saved(path)
-    assert report.blocks_lost == 1
-    assert len(found) >= 2400 - 32
+    assert found == oldest(), "the older versions are what is left"
+    assert report.blocks_lost == 12
 
 
 def test_rows_that_are_missing_cost_their_records_only(path: Path) -> None:
-    sql(path, "DELETE FROM block WHERE id IN (5, 6, 80)")
+    sql(path, "DELETE FROM block WHERE id IN (5, 6, 30)")
     report, found = saved(path)
     assert report.blocks_lost == 3
-    assert len(found) >= 2400 - 64
-    assert any(found.get(key) != NEWEST[key] for key in NEWEST)
+    assert len(found) >= 720 - 64
+    assert any(found.get(key) != newest()[key] for key in newest())
     sql(path, "DELETE FROM chunk WHERE id = 3")
     report, found = saved(path)
-    assert report.blocks_lost == 2 + 37
-    assert all(found[key] == OLDEST[key] for key in found)
+    assert report.blocks_lost == 2 + 11
+    assert all(found[key] == oldest()[key] for key in found)
 
 
 def test_blocks_without_dictionaries_need_no_chunk(tmp_path: Path) -> None:
-    path = filled(tmp_path / "test.graph", OLD[:300])
+    path = filled(tmp_path / "test.graph", OLD[:200])
     sql(path, "DELETE FROM chunk")
     report = salvage(path, tmp_path / "new.graph")
-    assert (report.records, report.blocks_lost) == (300, 0)
+    assert (report.records, report.blocks_lost) == (200, 0)
 
 
 def test_runs_without_a_row_count_as_the_oldest(path: Path) -> None:
     sql(path, "DELETE FROM segment WHERE id = 3")
     report, found = saved(path)
-    assert found == OLDEST
+    assert found == oldest()
     assert report.tables_lost == ["segment"]
     sql(path, "DELETE FROM segment")
-    assert saved(path)[1] == NEWEST
+    assert saved(path)[1] == newest()
 
 
-def test_a_merge_under_way_is_no_damage(path: Path) -> None:
-    with Store.open(path, sizes=Sizes(step_blocks=20)) as store:
-        with store.rearranging():
-            merging.start(store.connection, store.catalog.segments)
-        store.merge_step()
-    report, found = saved(path)
-    assert report.complete
-    assert found == NEWEST
-
-
-def test_records_that_break_a_rule_are_left_out(tmp_path: Path) -> None:
-    bad = [record for _, record in broken_records()[:6]]
-    good = [r for r in OLD[:200] if identity(r) not in {identity(record) for record in bad}]
-    path = filled(tmp_path / "test.graph", [*good, *bad])
-    report = salvage(path, tmp_path / "new.graph")
-    assert (report.records, report.records_unsound) == (len(good), len({identity(r) for r in bad}))
-    assert verify(tmp_path / "new.graph").problems == []
-
-
-@pytest.mark.parametrize("share", [0.2, 0.95])
-def test_of_a_truncated_file_the_rest_is_saved(path: Path, share: float) -> None:
-    os.truncate(path, int(share * path.stat().st_size))
+def test_of_a_truncated_file_the_rest_is_saved(path: Path) -> None:
+    os.truncate(path, int(0.95 * path.stat().st_size))
     report, found = saved(path)
     assert not report.complete
-    if share > 0.6:  # the empty tables come first
-        assert found
+    assert found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_overwritten_pages_cost_what_was_on_them(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     (evaluator,) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]
@@ -222,23 +215,31 @@ def test_overwritten_pages_cost_what_was_on_them(path: Path, seed: int) -> None:
 
 def test_an_overwritten_evaluator_is_asked_for(path: Path) -> None:
     (page,) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]
-    assert isinstance(page, int)
     with path.open("r+b") as file:
         file.seek((page - 1) * PAGE)
         file.write(bytes(PAGE))
     with pytest.raises(StoreError, match="--evaluator"):
         saved(path)
-    assert salvage(path, path.with_name("new.graph"), identity=IDENTITY).records == 2400
+    assert salvage(path, path.with_name("new.graph"), identity=IDENTITY).records == 720
 
 
 def test_plain_tables_keep_what_makes_sense(path: Path) -> None:
     sql(path, "UPDATE run SET limits = 'no json'")
     sql(loosen(path), "UPDATE root SET visits = x'00' WHERE visits = 7")
     sql(path, "DELETE FROM store_info WHERE name = 'created'")
+    sql(path, "UPDATE store_info SET value = 'graph' || char(0, 1) WHERE name = 'created_by'")
     report, found = saved(path)
-    assert found == NEWEST
+    assert found == newest()
     assert report.tables_lost == ["run", "store_info", "root"]
     assert sql(path.with_name("new.graph"), "SELECT count(*) FROM root") == [(399,)]
+
+
+OTHER = EvaluatorIdentity("net", "1234", {"t": 1.5}, "wdl")
+
+
+def of_two() -> dict[tuple[int, ...], NodeRecord]:
+    """Returns records of two evaluators, of two runs and of none."""
+    return {identity(r): replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])}
 
 
 @pytest.fixture
@@ -249,16 +250,11 @@ def two(tmp_path: Path) -> Path:
         store.begin_run(chess.STARTING_FEN, {}, {})
         store.bind_evaluator(store.add_evaluator(OTHER))
         store.begin_run(chess.STARTING_FEN, {}, {}, kind="reevaluate")
-        rows = [replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])]
-        store.append(batch_of(rows), fresh=300)
+        store.append(batch_of(list(of_two().values())), fresh=300)
         opinion = ("00" * 8, 1, 1, chess.STARTING_FEN, 7, 0.5, None, 0.25, 0.5, None, "e2e4", b"abc")
         store.connection.execute(f"INSERT INTO opinion VALUES ({', '.join('?' * 12)})", opinion)
     assert verify(path).problems == []
     return path
-
-
-OTHER = EvaluatorIdentity("net", "1234", {"t": 1.5}, "wdl")
-TWO = {identity(r): replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])}
 
 
 def saved_of_two(
@@ -272,16 +268,9 @@ def saved_of_two(
         return report, contents(store)
 
 
-def test_a_fact_that_verify_would_refuse_is_left_out(path: Path) -> None:
-    sql(path, "UPDATE store_info SET value = 'graph' || char(0, 1) WHERE name = 'created_by'")
-    report = salvage(path, new := path.with_name("new.graph"))
-    assert report.tables_lost == ["store_info"]
-    assert verify(new).ok
-
-
 def test_sources_of_records_are_saved(two: Path) -> None:
     report, found = saved_of_two(two)
-    assert (report.complete, found) == (True, TWO)
+    assert (report.complete, found) == (True, of_two())
     for table in ("run", "evaluator", "opinion", "store_info"):
         query = f"SELECT * FROM {table} ORDER BY 1"
         assert sql(two.with_name("new.graph"), query) == sql(two, query)
@@ -290,7 +279,7 @@ def test_sources_of_records_are_saved(two: Path) -> None:
 def test_records_of_a_run_whose_row_is_lost_cannot_say_it(two: Path) -> None:
     sql(two, "UPDATE run SET limits = 'no json' WHERE id = 2")
     report, found = saved_of_two(two)
-    assert found == {key: replace(r, run=r.run % 2) for key, r in TWO.items()}
+    assert found == {key: replace(r, run=r.run % 2) for key, r in of_two().items()}
     assert report.tables_lost == ["run"]
     assert "table run: 100 records belong to runs whose rows are lost" in report.problems
 
@@ -298,7 +287,7 @@ def test_records_of_a_run_whose_row_is_lost_cannot_say_it(two: Path) -> None:
 def test_an_evaluator_whose_row_is_lost_is_told_from_others(two: Path) -> None:
     sql(two, "UPDATE evaluator SET identity = 'x' WHERE id = 1")
     report, found = saved_of_two(two)
-    assert found == TWO
+    assert found == of_two()
     assert report.tables_lost == ["evaluator"]
     assert "table evaluator: 150 records are of evaluator 1, whose row is lost" in report.problems
     with Store.open(two.with_name("new.graph")) as store:
@@ -311,17 +300,13 @@ def test_a_binding_that_is_lost_is_told_by_the_evaluator_that_is_named(two: Path
         sql(two, f"UPDATE store_info SET value = '{number}' WHERE name = 'evaluator'")
         with pytest.raises(StoreError, match="--evaluator"):
             salvage(two, two.with_name("new.graph"))
-        assert saved_of_two(two, OTHER)[1] == TWO
+        assert saved_of_two(two, OTHER)[1] == of_two()
 
 
-def test_a_file_without_evaluator_needs_one_named(path: Path, tmp_path: Path) -> None:
+def test_another_evaluator_than_that_of_the_file_is_refused(path: Path, tmp_path: Path) -> None:
     other = EvaluatorIdentity("builtin", "12345678", {}, "")
     with pytest.raises(EvaluatorMismatchError, match="uniform"):
         salvage(path, tmp_path / "new.graph", identity=other)
-    sql(path, "UPDATE evaluator SET identity = 'x'")
-    with pytest.raises(StoreError, match="--evaluator"):
-        salvage(path, tmp_path / "new.graph")
-    assert salvage(path, tmp_path / "new.graph", identity=IDENTITY).records == 2400
 
 
 def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
@@ -348,7 +333,7 @@ def test_nothing_is_overwritten_unless_told_to(path: Path, tmp_path: Path) -> No
 
 def test_a_salvage_that_is_cut_short_leaves_nothing(path: Path, tmp_path: Path) -> None:
     def stopping(done: int, total: int) -> None:
-        if done > 50:
+        if done > 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -19,9 +18,9 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from .records import IDENTITY, batch_of, changed, contents, identity, lookup, random_records
+from .records import IDENTITY, Records, batch_of, changed, contents, identity, lookup, words_of
 
-RECORDS = random_records(71, 120)
+RECORDS = Records(71, 120)
 SMALL = Sizes(fan_out=3, step_blocks=1, waste_from=150)
 
 
@@ -90,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
         asked = [RECORDS[(first + i) % len(RECORDS)] for i in range(7)]
         expected = [self.model.get(identity(record)) for record in asked]
         assert [self.store.read(unpack(record.words)) for record in asked] == expected
-        found, batch = lookup(self.store, np.array([record.words for record in asked], np.uint64))
+        found, batch = lookup(self.store, words_of(asked))
         assert found.tolist() == [record is not None for record in expected]
         assert [batch.record(i) for i in range(len(batch))] == [r for r in expected if r is not None]
 

@@ -1,7 +1,8 @@
-"""Steps over several segments look at the blocks that they need, whatever the size of the file."""
+"""Work in steps and portions: few blocks at a time, in order, also while the file is written to."""
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +17,26 @@ from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.index.catalog import read_segments
 from graphsearch.store.ordered_work import in_order
 from graphsearch.store.portions import portions
-from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.segments import choose_pivot, first_chunks
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite
 
-from .records import IDENTITY, batch_of, filled, random_records
+from .records import (
+    IDENTITY,
+    Records,
+    batch_of,
+    by_identity,
+    changed,
+    contents,
+    filled,
+    identity,
+    random_records,
+)
 
+RECORDS = Records(71, 400)
+SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
 KEYS = st.lists(st.integers(0, 60), max_size=40).map(sorted)
 
 
@@ -37,7 +50,7 @@ def test_the_pivot_has_so_many_blocks_below_it(keys: list[list[int]], blocks: in
 
 def test_a_step_looks_at_few_chunks_of_a_large_segment(tmp_path: Path) -> None:
     sizes = Sizes(chunk_blocks=2)
-    path = filled(tmp_path / "a.graph", random_records(5, 1000), runs=1, sizes=sizes)
+    path = filled(tmp_path / "a.graph", random_records(71, 700), runs=1, sizes=sizes)
     with Store.open(path, read_only=True, sizes=sizes) as store:
         (segment,) = store.catalog.segments
         assert len(segment.chunks) > 10
@@ -58,7 +71,7 @@ def _append_good_then_bad(store: Store, records: list[NodeRecord]) -> None:
 
 def test_the_writer_follows_its_own_writing(tmp_path: Path) -> None:
     sizes = Sizes(chunk_blocks=3, step_blocks=2, fan_out=3)
-    records = random_records(8, 900)
+    records = random_records(71, 500)
     path = filled(tmp_path / "a.graph", records, runs=7, sizes=sizes)
 
     def check(store: Store) -> None:
@@ -76,19 +89,6 @@ def test_the_writer_follows_its_own_writing(tmp_path: Path) -> None:
         check(store)
         rewrite(store, lambda batch: batch.part(0, len(batch) - 1))
         check(store)
-
-
-def test_portions_solved_on_many_threads_come_in_order(tmp_path: Path) -> None:
-    sizes = Sizes(scan_blocks=2, chunk_blocks=3)
-    path = filled(tmp_path / "a.graph", random_records(6, 900), runs=4, sizes=sizes)
-    with Store.open(path, read_only=True, sizes=sizes) as store:
-        expected = RecordBatch.concat(list(store.scan()))
-        batches = list(portions(store, lambda portion: portion.records(), threads=3))
-        found = RecordBatch.concat(batches)
-        sums = sum(portions(store, lambda portion: len(portion.versions()[1]), threads=2))
-    assert len(batches) > 10
-    assert [found.record(i) for i in range(len(found))] == [expected.record(i) for i in range(len(expected))]
-    assert sums == len(expected)
 
 
 def test_results_come_in_order_and_a_failure_reaches_the_caller() -> None:
@@ -123,3 +123,67 @@ def test_few_items_are_held_at_once_and_the_rest_is_never_asked_for() -> None:
     assert len(asked) <= 6
     results.close()  # type: ignore[attr-defined]
     assert len(asked) <= 6
+
+
+def parts_of(store: Store) -> list[list[NodeRecord]]:
+    found, start = [], 0
+    while True:
+        batch, following = store.portion(start)
+        found.append([batch.record(i) for i in range(len(batch))])
+        if following is None:
+            return found
+        assert following > start
+        start = following
+
+
+def test_all_portions_together_are_the_scan(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph", RECORDS, runs=7, sizes=SMALL)
+    with Store.open(path, identity=IDENTITY, sizes=SMALL) as store:
+        store.append(batch_of([changed(r, random.Random(1)) for r in RECORDS[::3]]), fresh=0)
+        due = True
+        while due:
+            parts = parts_of(store)
+            together = [record for part in parts for record in part]
+            assert [batch.record(i) for batch in store.scan() for i in range(len(batch))] == together
+            assert len(parts) > 4
+            assert max(map(len, parts)) < len(RECORDS) // 2
+            due = store.merge_step()
+    with Store.open(path, read_only=True, sizes=SMALL) as store:
+        assert [record for part in parts_of(store) for record in part] == together
+
+
+def test_portions_solved_on_many_threads_come_in_order(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph", RECORDS, runs=4, sizes=SMALL)
+    with Store.open(path, read_only=True, sizes=SMALL) as store:
+        expected = [record for part in parts_of(store) for record in part]
+        batches = list(portions(store, lambda portion: portion.records(), threads=3))
+        sums = sum(portions(store, lambda portion: len(portion.versions()[1]), threads=2))
+    assert [batch.record(i) for batch in batches for i in range(len(batch))] == expected
+    assert sums == len(expected)
+
+
+def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph", RECORDS, runs=5, sizes=SMALL)
+    rng = random.Random(2)
+    with Store.open(path, identity=IDENTITY, sizes=SMALL) as store:
+        met: list[tuple[int, ...]] = []
+        expected: dict[tuple[int, ...], NodeRecord] = {}
+        following: int | None = 0
+        while following is not None:
+            start = following
+            batch, following = store.portion(start)
+            records = [batch.record(i) for i in range(len(batch))]
+            met += [identity(record) for record in records]
+            new = [changed(record, rng) for record in records]
+            expected |= by_identity(new)
+            store.append(batch_of(new), fresh=0)
+            for _ in range(rng.randrange(3)):
+                store.merge_step()
+        assert len(met) == len(set(met)) == len(RECORDS)
+        assert contents(store) == expected
+
+
+def test_a_file_without_records_has_one_empty_portion(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "a.graph", identity=IDENTITY, create=True) as store:
+        batch, following = store.portion()
+        assert (len(batch), following) == (0, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
 from contextlib import suppress
@@ -12,14 +11,13 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import CapacityError, CorruptRecordError, StoreError
-from graphsearch.position.board import unpack
+from graphsearch.position.board import pack, unpack
 from graphsearch.store import merging
 from graphsearch.store.codec.bulk import sort_keys
-from graphsearch.store.format import FORMAT_VERSION
 from graphsearch.store.info import info
 from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed
@@ -27,43 +25,36 @@ from graphsearch.store.upkeep.compact import tidy
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from .records import IDENTITY, batch_of, changed, contents, filled, identity, lookup, random_records
+from .records import (
+    Records,
+    batch_of,
+    by_identity,
+    changed,
+    contents,
+    filled,
+    held,
+    lookup,
+    merge_all,
+    new_store,
+    random_records,
+    words_of,
+)
 
-RECORDS = random_records(71, 300)
+RECORDS = Records(71, 300)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "test.graph"
-
-
-def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
-    return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
-
-
-def test_what_is_appended_is_scanned_read_and_looked_up(path: Path) -> None:
-    filled(path, RECORDS, runs=3)
-    with Store.open(path, read_only=True) as store:
-        assert contents(store) == {identity(record): record for record in RECORDS}
+@pytest.mark.parametrize("sizes", [SIZES, Sizes(chunk_blocks=2, scan_blocks=3)], ids=["default", "small"])
+def test_what_is_appended_is_scanned_read_and_looked_up(path: Path, sizes: Sizes) -> None:
+    filled(path, RECORDS, runs=3, sizes=sizes)
+    with Store.open(path, read_only=True, sizes=sizes) as store:
+        assert contents(store) == by_identity(RECORDS)
         assert store.node_count == len(RECORDS)
-        assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
-        words = np.array([record.words for record in RECORDS], np.uint64)
-        found, batch = lookup(store, words)
+        assert [store.read(unpack(record.words)) for record in RECORDS] == list(RECORDS)
+        found, batch = lookup(store, words_of(RECORDS))
         assert found.all()
-        assert [batch.record(i) for i in range(len(batch))] == RECORDS
-
-
-def test_positions_that_are_not_there_are_not_found(path: Path) -> None:
-    filled(path, RECORDS)
-    known = {identity(record) for record in RECORDS}
-    others = [record for record in random_records(12, 200) if identity(record) not in known]
-    with Store.open(path) as store:
-        assert all(store.read(unpack(record.words)) is None for record in others)
-        mixed = [others[0], RECORDS[7], others[1], RECORDS[3]]
-        found, batch = lookup(store, np.array([record.words for record in mixed], np.uint64))
-        assert found.tolist() == [False, True, False, True]
-        assert [batch.record(i) for i in range(2)] == [RECORDS[7], RECORDS[3]]
-        assert lookup(store, np.zeros((0, 10), np.uint64))[0].tolist() == []
+        assert [batch.record(i) for i in range(len(batch))] == list(RECORDS)
+        assert sizes == SIZES or max(map(len, store.scan())) <= 32 * 5, "batches are bounded"
+    assert verify(path).problems == []
 
 
 def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
@@ -77,6 +68,7 @@ def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
             board.halfmove_clock = other
             shared = other == clock or (clock <= 75 and other <= 75)
             assert (store.read(board) is not None) == shared
+            assert lookup(store, pack(board).reshape(1, -1))[0].tolist() == [shared]
 
 
 def test_a_key_clash_is_not_served(path: Path) -> None:
@@ -89,63 +81,37 @@ def test_a_key_clash_is_not_served(path: Path) -> None:
         assert not lookup(store, words)[0][0]
 
 
-def test_the_newest_version_wins_over_runs_and_within_a_batch(path: Path) -> None:
-    rng = random.Random(0)
-    newer = [changed(record, rng) for record in RECORDS[:50]]
-    newest = [changed(record, rng) for record in RECORDS[:10]]
-    with new_store(path) as store:
-        store.append(batch_of(RECORDS), fresh=len(RECORDS))
-        store.append(batch_of([*newer, *newest]), fresh=0)
-        expected = {identity(record): record for record in [*RECORDS, *newer, *newest]}
-        assert contents(store) == expected
-        assert store.read(unpack(RECORDS[0].words)) == newest[0]
-        assert store.read(unpack(RECORDS[20].words)) == newer[20]
-        assert store.node_count == len(RECORDS)
-
-
 def test_merging_keeps_every_newest_version_and_drops_the_others(path: Path) -> None:
     rng = random.Random(0)
     expected: dict[tuple[int, ...], NodeRecord] = {}
-    with new_store(path, Sizes(step_blocks=2)) as store:
+    with new_store(path) as store:
         for run in range(SIZES.fan_out):
-            part = [changed(record, rng) for record in rng.sample(RECORDS, 150)]
-            fresh = sum(identity(record) not in expected for record in part)
-            expected |= {identity(record): record for record in part}
+            part = [changed(record, rng) for record in rng.choices(RECORDS, k=150)]  # some come twice
+            fresh = len(by_identity(part).keys() - expected.keys())
+            expected |= by_identity(part)
             store.append(batch_of(part), fresh=fresh)
-            assert not store.merge_step() or run == SIZES.fan_out - 1
-        steps = 1
-        while store.merge_step():
-            steps += 1
             assert contents(store) == expected
-            assert store.read(unpack(next(iter(expected.values())).words)) == next(iter(expected.values()))
-        assert steps > 5, "the merge was done in bounded steps"
-        assert contents(store) == expected
+            assert not store.merge_step(merging.Rules(blocks=2)) or run == SIZES.fan_out - 1
+    steps, more = 1, True
+    while more:
+        with Store.open(path) as store:  # a merge goes on after closing
+            more = store.merge_step(merging.Rules(blocks=2))
+            assert contents(store) == expected
+            some = next(iter(expected.values()))
+            assert store.read(unpack(some.words)) == some
+        steps += 1
+    assert verify(path).problems == []
+    assert steps > 5, "the merge was done in bounded steps"
+    with Store.open(path) as store:
         assert store.catalog.records == len(expected) == store.node_count
         assert len(store.catalog.segments) == 1
-    assert verify(path).problems == []
-
-
-def test_a_merge_goes_on_after_closing(path: Path) -> None:
-    filled(path, RECORDS, runs=SIZES.fan_out)
-    steps = 0
-    while True:
-        with Store.open(path, sizes=Sizes(step_blocks=2)) as store:
-            store.append(batch_of(RECORDS[steps : steps + 1]), fresh=0)
-            more = store.merge_step()
-            assert contents(store) == {identity(record): record for record in RECORDS}
-        assert verify(path).problems == []
-        steps += 1
-        if not more:
-            break
-    assert steps > 3
 
 
 def test_superseded_versions_do_not_pile_up(path: Path) -> None:
     with new_store(path, Sizes(waste_from=100)) as store:
         for fresh in (len(RECORDS), 0, 0, 0, 0, 0):
             store.append(batch_of(RECORDS), fresh=fresh)
-            while store.merge_step():
-                pass
+            merge_all(store)
             assert store.catalog.records <= merging.WASTE * len(RECORDS)
 
 
@@ -159,7 +125,7 @@ def test_a_writer_that_reads_nothing_merges_later(path: Path) -> None:
         while store.merge_step(unread):
             pass
         assert len(store.catalog.segments) == 1
-        assert contents(store) == {identity(record): record for record in RECORDS}
+        assert contents(store) == by_identity(RECORDS)
 
 
 def test_a_lazy_merge_waits_when_little_is_superseded(path: Path) -> None:
@@ -174,12 +140,11 @@ def test_a_lazy_merge_waits_when_little_is_superseded(path: Path) -> None:
         assert steps > 1
         assert len(RECORDS) < store.catalog.records <= most
         assert merging.under_way(store.catalog)
-        assert contents(store) == {identity(record): record for record in RECORDS}
+        assert contents(store) == by_identity(RECORDS)
         store.append(batch_of(RECORDS), fresh=0)
         while store.merge_step(lazy):
             assert store.catalog.records > most
-        assert contents(store) == {identity(record): record for record in RECORDS}
-    assert verify(path).problems == []
+    assert held(path) == by_identity(RECORDS)
 
 
 def test_a_lazy_merge_ends_when_another_is_due(path: Path) -> None:
@@ -196,22 +161,11 @@ def test_a_lazy_merge_ends_when_another_is_due(path: Path) -> None:
         assert store.merge_step(lazy)
         assert merging.under_way(store.catalog)
         assert half not in {segment.merged_into for segment in store.catalog.segments}
-        assert contents(store) == {identity(record): record for record in RECORDS}
+        assert contents(store) == by_identity(RECORDS)
         while store.merge_step(merging.TIDY):
             pass
         assert [segment.records for segment in store.catalog.segments] == [len(RECORDS)]
-        assert contents(store) == {identity(record): record for record in RECORDS}
-    assert verify(path).problems == []
-
-
-def test_a_step_moves_as_many_blocks_as_it_is_told(path: Path) -> None:
-    filled(path, RECORDS, runs=SIZES.fan_out)
-    with Store.open(path) as store:
-        steps = 1
-        while store.merge_step(merging.Rules(blocks=1)):
-            steps += 1
-        assert steps > 5, "one step is enough by default"
-        assert contents(store) == {identity(record): record for record in RECORDS}
+    assert held(path) == by_identity(RECORDS)
 
 
 def test_parts_in_order_become_one_segment(path: Path) -> None:
@@ -219,18 +173,7 @@ def test_parts_in_order_become_one_segment(path: Path) -> None:
     with new_store(path) as store:
         store.append_parts([batch_of(records[i : i + 100]) for i in (0, 100, 200)], fresh=300)
         assert [segment.records for segment in store.catalog.segments] == [300]
-        assert contents(store) == {identity(record): record for record in RECORDS}
-    assert verify(path).problems == []
-
-
-def test_tidying_drops_superseded_versions_if_there_is_time(path: Path) -> None:
-    with new_store(path, Sizes(waste_from=100)) as store:
-        for fresh in (300, 0):
-            store.append(batch_of(RECORDS), fresh=fresh)
-        tidy(store, seconds=0.0)
-        assert store.catalog.records == 600
-        tidy(store)
-        assert store.catalog.records == 300
+    assert held(path) == by_identity(RECORDS)
 
 
 def test_a_flush_is_all_or_nothing(path: Path) -> None:
@@ -250,26 +193,19 @@ def test_a_flush_is_all_or_nothing(path: Path) -> None:
         assert len(contents(store)) == store.node_count == 300
 
 
-def test_a_refused_record_leaves_the_store_usable(path: Path) -> None:
+def test_a_batch_that_is_refused_or_empty_changes_nothing(path: Path) -> None:
     with new_store(path) as store:
         bad = batch_of(RECORDS[:40])
         bad.d = bad.d + np.uint16(1001)
         with pytest.raises(CorruptRecordError):
             store.append(bad, fresh=40)
-        store.append(batch_of(RECORDS[:40]), fresh=40)
-        assert store.node_count == 40
-
-
-def test_an_empty_batch_changes_nothing(path: Path) -> None:
-    with new_store(path) as store:
+        with pytest.raises(CapacityError, match="1048577 records"):
+            store.append(RecordBatch.empty((1 << 20) + 1, 0, 0), fresh=0)
         store.append(RecordBatch.empty(0, 0, 0), fresh=0)
         assert (store.node_count, store.catalog.segments, list(store.scan())) == (0, [], [])
         assert not store.merge_step()
-
-
-def test_too_large_a_batch_is_refused(path: Path) -> None:
-    with new_store(path) as store, pytest.raises(CapacityError, match="1048577 records"):
-        store.append(RecordBatch.empty((1 << 20) + 1, 0, 0), fresh=0)
+        store.append(batch_of(RECORDS[:40]), fresh=40)
+        assert store.node_count == 40
 
 
 def test_flushes_do_not_nest_and_nothing_is_merged_inside(path: Path) -> None:
@@ -294,17 +230,6 @@ def test_writing_during_a_scan_is_refused_by_the_scan(path: Path) -> None:
             next(scan)
 
 
-def test_a_batch_of_many_chunks_is_scanned_in_bounded_batches(path: Path) -> None:
-    small = Sizes(chunk_blocks=2, scan_blocks=3)
-    filled(path, RECORDS, runs=2, sizes=small)
-    with Store.open(path, sizes=small) as store:
-        assert max(len(batch) for batch in store.scan()) <= 32 * 5
-        assert contents(store) == {identity(record): record for record in RECORDS}
-        assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
-        assert lookup(store, np.array([record.words for record in RECORDS], np.uint64))[0].all()
-    assert verify(path).problems == []
-
-
 def test_a_reader_sees_what_a_writer_commits(path: Path) -> None:
     with new_store(path) as writer:
         writer.append(batch_of(RECORDS[:100]), fresh=100)
@@ -324,7 +249,7 @@ def test_a_reader_sees_what_a_writer_commits(path: Path) -> None:
 def test_a_reader_cannot_write(path: Path) -> None:
     filled(path, RECORDS[:40])
     with Store.open(path, read_only=True) as store:
-        for write in (store.merge_step, lambda: store.append(batch_of(RECORDS), fresh=0)):
+        for write in (store.merge_step, store.checkpoint, lambda: store.append(batch_of(RECORDS), fresh=0)):
             with pytest.raises(StoreError, match="reading only"):
                 write()
         with pytest.raises(sqlite3.OperationalError):
@@ -350,23 +275,6 @@ def test_an_unfinished_scan_may_outlive_its_store(path: Path) -> None:
     Store.open(path).close()
 
 
-def test_closing_folds_the_log_in(path: Path) -> None:
-    filled(path, RECORDS)
-    assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]
-
-
-def test_a_forked_child_does_not_use_the_store(path: Path) -> None:
-    with new_store(path) as store:
-        child = os.fork()
-        if not child:
-            try:
-                store.append(batch_of(RECORDS[:1]), fresh=1)
-            except StoreError as error:
-                os._exit(0 if "fork" in str(error) else 2)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 def test_runs_and_roots_are_kept(path: Path) -> None:
     with new_store(path) as store:
         first = store.begin_run(chess.STARTING_FEN, {"visits": 100}, {"cpuct": 1.5})
@@ -382,15 +290,6 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
     assert one.finished is not None
     assert (two.id, two.finished) == (second, None)
     assert [(root.key, root.visits) for root in facts.roots] == [("463b96181691fc9c", 150)]
-
-
-def test_info_counts_and_serialises(path: Path) -> None:
-    filled(path, RECORDS)
-    facts = info(path)
-    assert (facts.nodes, facts.format_version, facts.evaluator) == (300, FORMAT_VERSION, IDENTITY)
-    assert facts.file_bytes == path.stat().st_size
-    assert facts.bytes_per_node == facts.file_bytes / 300
-    assert facts.as_dict()["evaluator"] == {"kind": "uniform", "digest": "", "options": {}, "mapping": ""}
 
 
 def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
@@ -433,16 +332,14 @@ def test_a_position_that_cannot_be_searched_cannot_be_read(path: Path) -> None:
         store.read(chess.Board(None))
 
 
-def test_tidying_drops_old_versions_and_shrinks_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    with Graph.open(path, evaluator="uniform") as graph:
-        for _ in range(4):
-            analyze(graph, chess.Board(), Limits(visits=12_000))
-        nodes, before = graph.node_count, info(path)
-        graph.call(tidy)
-        after = info(path)
-        assert after.nodes == before.nodes == nodes
-        graph.call(tidy)
-    assert path.stat().st_size < 0.9 * before.file_bytes
-    report = verify(path)
-    assert (report.ok, report.records, report.stored) == (True, nodes, nodes)
+def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: Path) -> None:
+    with new_store(path, Sizes(waste_from=100)) as store:
+        for k in range(4):
+            store.append(batch_of(RECORDS), fresh=0 if k else 300)
+        before = file_bytes(path)
+        tidy(store, seconds=0.0)
+        assert store.catalog.records == 1200
+        tidy(store)
+        assert store.catalog.records == store.node_count == 300
+    assert path.stat().st_size < 0.9 * before
+    assert verify(path).problems == []

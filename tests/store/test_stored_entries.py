@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import chess
@@ -24,8 +23,8 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
 from ..support.loose import loosen
-from .formats import SCHEMA, example
 from .records import IDENTITY
+from .test_formats import SCHEMA, example
 
 Words = np.ndarray[tuple[int], np.dtype[np.uint64]]
 SET = "UPDATE entry_piece SET"
@@ -76,20 +75,6 @@ def test_a_piece_is_read_as_it_was_written(pairs: list[tuple[int, int]]) -> None
     assert [list(map(int, part)) for part in got] == [keys.tolist(), data.tolist()]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_any_bytes_are_a_piece_or_an_error(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    keys, data = saved.distinct(*words(seed, 50))
-    blob = bytearray(encode(keys, data))
-    for _ in range(30):
-        changed = blob.copy()
-        changed[int(rng.integers(len(blob)))] ^= 1 << int(rng.integers(8))
-        changed = changed[: int(rng.integers(len(blob)))] if rng.random() < 0.3 else changed
-        with suppress(CorruptRecordError):
-            got, _ = decode(bytes(changed))
-            assert (got[1:] >= got[:-1]).all()
-
-
 def test_the_worked_example_is_what_the_code_reads_and_writes() -> None:
     blob = example("entries.md")["piece"]
     keys, data = decode(blob)
@@ -101,8 +86,7 @@ def test_the_worked_example_is_what_the_code_reads_and_writes() -> None:
     assert f"{MOST_ENTRIES:,}" in page
 
 
-def test_the_newest_entry_of_a_position_counts_and_a_proof_before_all(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
+def test_the_newest_entry_of_a_position_counts_and_a_proof_before_all(path: Path) -> None:
     keys, first = words(1, 300)
     proofs = first & ~np.uint64(127 << 34) | np.uint64(PROOF << 34)
     second = first ^ np.uint64(1)
@@ -117,8 +101,7 @@ def test_the_newest_entry_of_a_position_counts_and_a_proof_before_all(tmp_path: 
     assert verify(path).entries == 550
 
 
-def test_two_positions_of_one_key_both_stay(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
+def test_two_positions_of_one_key_both_stay(path: Path) -> None:
     keys, data = np.array([9, 9, 7], np.uint64), np.array([1 << 60 | 5, 2 << 60 | 6, 8], np.uint64)
     with new_file(path) as store:
         add(store, keys, data)
@@ -127,8 +110,7 @@ def test_two_positions_of_one_key_both_stay(tmp_path: Path) -> None:
     assert found.data.tolist() == [8, 1 << 60 | 5, 2 << 60 | 6]
 
 
-def test_entries_of_another_evaluation_are_not_served_but_proofs_are(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
+def test_entries_of_another_evaluation_are_not_served_but_proofs_are(path: Path) -> None:
     keys, data = words(2, 200)
     proven, proofs = words(3, 20, depth=PROOF)
     with new_file(path) as store:
@@ -143,8 +125,7 @@ def test_entries_of_another_evaluation_are_not_served_but_proofs_are(tmp_path: P
     assert info(path).as_dict()["entries"]["entries"] == 220
 
 
-def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
+def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(path: Path) -> None:
     keys, data = words(4, 1000)
     with new_file(path) as store:
         add(store, *words(5, 10), OTHERS, slack=0)
@@ -158,8 +139,7 @@ def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(tmp_pa
     assert loaded(path) == as_dict(keys, data ^ np.uint64(5))
 
 
-def test_many_small_pieces_become_few(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
+def test_many_small_pieces_become_few(path: Path) -> None:
     keys, data = words(6, 90)
     with new_file(path) as store:
         for k in range(30):
@@ -168,8 +148,7 @@ def test_many_small_pieces_become_few(tmp_path: Path) -> None:
     assert loaded(path) == as_dict(keys, data)
 
 
-def test_compacting_keeps_every_evaluation_and_no_superseded_entry(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
+def test_compacting_keeps_every_evaluation_and_no_superseded_entry(path: Path) -> None:
     keys, data = words(7, 400)
     with new_file(path) as store:
         for k in range(3):
@@ -200,9 +179,8 @@ def change(path: Path, statement: str, *values: object) -> None:
     ],
 )
 def test_a_damaged_piece_is_named_left_out_and_not_carried_along(
-    tmp_path: Path, statement: str, word: str
+    path: Path, tmp_path: Path, statement: str, word: str
 ) -> None:
-    path = tmp_path / "a.graph"
     keys, data = words(9, 300)
     with Store.open(path, create=True, identity=IDENTITY) as store:
         for k in range(3):
@@ -224,11 +202,9 @@ def test_a_damaged_piece_is_named_left_out_and_not_carried_along(
     assert loaded(tmp_path / "new.graph").items() > sound
 
 
-def test_a_piece_that_is_listed_and_not_found_is_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_piece_that_is_listed_and_not_found_is_damaged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is where a page of the table is damaged."""
-    with new_file(tmp_path / "a.graph") as store:
+    with new_file(path) as store:
         add(store, *words(1, 50))
         monkeypatch.setattr(saved, "listed", lambda *_: [(99, OURS, 50), (1, OURS, 50)])
         found = saved.load(store, OURS)
@@ -237,19 +213,7 @@ def test_a_piece_that_is_listed_and_not_found_is_damaged(
     assert "piece 99 of the entries is damaged: its row is not found" in problem
 
 
-def test_a_failed_transaction_leaves_the_entries_of_before(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    keys, data = words(11, 50)
-    with new_file(path) as store:
-        add(store, keys, data)
-        with suppress(RuntimeError), store.transaction():
-            saved.append(store, *words(12, 50), OURS)
-            raise RuntimeError
-    assert loaded(path) == as_dict(keys, data)
-
-
-def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
+def test_runs_and_iterations_are_plain_rows(path: Path) -> None:
     one = RunOutcome(depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
     two = RunOutcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
     with new_file(path) as store:
@@ -288,21 +252,15 @@ def searched(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "word", "is_known"),
     [
-        ("entry_iteration SET value = 'abc'", "value is 'abc'", False),
-        ("entry_iteration SET depth = 500", "depth is 500", False),
         ("entry_iteration SET value = 7000", "value 7000 is not exact in the window -9 9", False),
         ("entry_iteration SET bound = 'about'", "bound is 'about'", False),
-        ("entry_iteration SET pv = x'00'", "pv is b'", False),
         ("entry_iteration SET run = 7", "run 7, which the table entry_run does not list", False),
-        ("entry_run SET limits = 'nojson'", "limits is 'nojson'", False),
-        ("entry_run SET value = 'abc'", "value is 'abc'", True),
         ("entry_run SET seconds = -1", "seconds is -1", True),
     ],
 )
 def test_a_damaged_row_of_a_run_is_named_not_believed_and_not_salvaged(
-    tmp_path: Path, statement: str, word: str, is_known: bool
+    path: Path, tmp_path: Path, statement: str, word: str, is_known: bool
 ) -> None:
-    path = tmp_path / "a.graph"
     searched(path)
     assert verify(path).problems == []
     change(path, f"UPDATE {statement}")
@@ -317,13 +275,9 @@ def test_a_damaged_row_of_a_run_is_named_not_believed_and_not_salvaged(
     assert verify(tmp_path / "new.graph").problems == []
 
 
-@pytest.mark.parametrize("evaluations", [(OURS,), (OURS, OTHERS, OURS)])
-def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(
-    tmp_path: Path, evaluations: tuple[str, ...]
-) -> None:
-    path = tmp_path / "a.graph"
+def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(path: Path) -> None:
     with new_file(path) as store:
-        for i, evaluation in enumerate(evaluations):
+        for i, evaluation in enumerate((OURS, OTHERS, OURS)):
             add(store, *words(20, 100), evaluation)
             add(store, *words(30 + i, 3, depth=PROOF), evaluation)
     change(path, f"{SET} checksum = checksum + 1 WHERE id <= 2")
@@ -331,6 +285,6 @@ def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(
         with pytest.raises(CorruptRecordError, match=r"piece 1 of the entries is damaged.* and 1 more"):
             compact(path)
         assert verify(path).found == 2
-    kept = {OURS: 200, OTHERS: 100} if OTHERS in evaluations else {OURS: 100}
     with Store.open(path, read_only=True) as store:
-        assert saved.facts(store).evaluations == kept, "those of the damaged piece count as well"
+        kept = saved.facts(store).evaluations
+    assert kept == {OURS: 200, OTHERS: 100}, "those of the damaged piece count as well"

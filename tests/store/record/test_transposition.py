@@ -5,6 +5,7 @@ from __future__ import annotations
 import chess
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from graphsearch.jit.types import uint64
 from graphsearch.position.scores import MATE
@@ -67,21 +68,24 @@ def test_what_is_not_saved_is_listed_once_and_again_when_saving_fails() -> None:
 
 
 def test_a_full_table_keeps_this_search_and_the_deepest() -> None:
-    table = EntryTable(0)
+    table, board = EntryTable(0), chess.Board()
     rng = np.random.default_rng(1)
-    check = check_of(chess.Board()) & 0xFFFF
-    old = Entry(0, 9, "exact", None, "", 0)
-    for key in rng.integers(1, 1 << 62, 8 * LEAST_PLACES):
-        kernel.write(table.arrays, uint64(key), uint64(encoded(old, chess.Board())))
+
+    def fill(depth: int, count: int) -> NDArray[np.int64]:
+        """Writes entries of a depth under random keys; returns the keys."""
+        data = uint64(encoded(Entry(0, depth, "exact", None, "", 0), board))
+        keys = rng.integers(1, 1 << 62, count)
+        for key in keys:
+            kernel.write(table.arrays, uint64(key), data)
+        return keys
+
+    fill(9, 8 * LEAST_PLACES)
     assert LEAST_PLACES * 0.95 < table.count <= LEAST_PLACES
     table.next_search()
-    deep, flat = Entry(0, 5, "exact", None, "", 0), Entry(0, 1, "exact", None, "", 0)
-    deep_keys = rng.integers(1, 1 << 62, LEAST_PLACES // 8)
-    for key in deep_keys:
-        kernel.write(table.arrays, uint64(key), uint64(encoded(deep, chess.Board())))
-    for key in rng.integers(1, 1 << 62, 4 * LEAST_PLACES):
-        kernel.write(table.arrays, uint64(key), uint64(encoded(flat, chess.Board())))
-    kept = sum(bool(kernel.look_up(table.arrays, uint64(key), uint64(check))) for key in deep_keys)
+    deep_keys = fill(5, LEAST_PLACES // 8)
+    fill(1, 4 * LEAST_PLACES)
+    check = uint64(check_of(board) & 0xFFFF)
+    kept = sum(bool(kernel.look_up(table.arrays, uint64(key), check)) for key in deep_keys)
     assert kept > len(deep_keys) * 0.95
     assert table.count <= table.places
 

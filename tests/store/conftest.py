@@ -1,0 +1,13 @@
+"""What the tests of the store share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a graph file may be made."""
+    return tmp_path / "test.graph"

@@ -128,6 +128,21 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
     assert (refused.visits, refused.evaluations, refused.error) == (7, 5, "refused")
 
 
+def test_a_task_that_costs_three_workers_their_life_ends_with_an_error(file: tuple[Path, int]) -> None:
+    path, run = file
+    launcher = PuppetLauncher()
+    with WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher) as executor:
+        executor.submit(task("d3d4"))
+        for lost in range(3):
+            until(lambda lost=lost: len(launcher.puppets) > lost and bool(launcher.puppets[lost].requests))  # type: ignore[misc]
+            launcher.puppets[lost].end("signal 9")
+        (outcome,) = executor.finished(5.0)
+        executor.submit(task("e2e4"))
+        until(lambda: len(launcher.puppets) == 4 and bool(launcher.puppets[3].requests))
+    assert "3 workers in a row" in outcome.error
+    assert "signal 9" in outcome.error
+
+
 @pytest.mark.parametrize(("saved", "left"), [(15, 25), (40, None)])
 def test_what_a_lost_worker_had_saved_is_not_searched_again(
     file: tuple[Path, int], tmp_path: Path, saved: int, left: int | None

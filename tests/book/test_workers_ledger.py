@@ -27,7 +27,6 @@ from ..support.reference import HashEvaluator
 
 BATCH = PositionBatch.from_boards(games(6))
 TRUTH = HashEvaluator().evaluate(BATCH)
-ALL = np.ones(len(BATCH), bool)
 
 
 def ask(
@@ -60,19 +59,33 @@ def searching(ledger: Ledger, number: int) -> LeaseHolder:
     return holder
 
 
-def test_a_position_is_leased_to_the_first_who_asks_and_to_nobody_else() -> None:
+def begun() -> tuple[Ledger, LeaseHolder, LeaseHolder]:
     ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    return ledger, searching(ledger, 0), searching(ledger, 1)
+
+
+def published() -> tuple[Ledger, LeaseHolder, LeaseHolder]:
+    """Returns a ledger with two who search, the first of whom has published all."""
+    ledger, one, two = begun()
+    ask(ledger, one)
+    publish(ledger, one)
+    return ledger, one, two
+
+
+def test_a_position_is_leased_to_the_first_who_asks_and_to_nobody_else() -> None:
+    ledger, one, two = begun()
     assert ask(ledger, one, part(0, 1, 2)).mine.all()
     found = ask(ledger, two)
     assert found.mine.tolist() == [False] * 3 + [True] * 3
     assert not len(found.known)
 
 
-def test_what_was_published_is_handed_out_bit_by_bit() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_was_published_is_handed_out_bit_by_bit(is_late: bool) -> None:
+    ledger, one, two = begun()
     ask(ledger, one)
+    if is_late:
+        ledger.release(one)
     publish(ledger, one)
     found = ask(ledger, two)
     assert found.known.tolist() == list(range(6))
@@ -82,8 +95,7 @@ def test_what_was_published_is_handed_out_bit_by_bit() -> None:
 
 
 def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_holds_to_that_clock() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     boards = games(2)
     later = [board.copy() for board in boards]
     for board in later:
@@ -98,8 +110,7 @@ def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_hold
 
 
 def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
     got: list[LeaseReply] = []
     thread = threading.Thread(target=lambda: got.append(ask(ledger, two, waits=True)))
@@ -113,8 +124,7 @@ def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:
 
 
 def test_one_who_waits_for_a_dead_worker_gets_what_that_had_not_published() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
     publish(ledger, one, part(0, 1))
     got: list[LeaseReply] = []
@@ -129,8 +139,7 @@ def test_one_who_waits_for_a_dead_worker_gets_what_that_had_not_published() -> N
 
 
 def test_one_who_has_ended_waits_for_nobody() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
     thread = threading.Thread(target=lambda: ask(ledger, two, waits=True))
     thread.start()
@@ -140,18 +149,14 @@ def test_one_who_has_ended_waits_for_nobody() -> None:
 
 
 def test_what_could_not_be_evaluated_is_leased_again() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
     ledger.give_back(one, part(4, 5).words)
     assert ask(ledger, two).mine.tolist() == [False] * 4 + [True] * 2
 
 
 def test_answers_stay_until_they_are_saved_and_every_search_sees_that() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    publish(ledger, one)
+    ledger, one, two = published()
     ledger.ends(two)
     assert len(ledger) == 6
     ledger.begins(two)
@@ -163,10 +168,7 @@ def test_answers_stay_until_they_are_saved_and_every_search_sees_that() -> None:
 
 
 def test_a_search_that_has_looked_again_lets_answers_go() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    publish(ledger, one)
+    ledger, one, two = published()
     ledger.committed(one, [BATCH.words])
     assert len(ledger) == 6
     ledger.updates(two)
@@ -174,10 +176,7 @@ def test_a_search_that_has_looked_again_lets_answers_go() -> None:
 
 
 def test_what_an_ended_worker_has_saved_is_let_go_as_well() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    publish(ledger, one)
+    ledger, one, two = published()
     ledger.committed(one, [part(0, 1).words])
     ledger.end(one)
     ledger.release(one)
@@ -188,8 +187,7 @@ def test_what_an_ended_worker_has_saved_is_let_go_as_well() -> None:
 
 
 def test_what_one_saves_is_news_for_the_others_and_what_beat_it_for_itself() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     boards = games(2)
     written, better = (RecordBatch.from_records([record(board, 3)]) for board in boards)
     ledger.committed(one, [written.words, better.words], Merged(written, 1, better))
@@ -254,20 +252,3 @@ def test_bounds_that_contradict_each_other_leave_a_record_as_it_is() -> None:
     won, lost = np.array([2 << 2 | 2 << 4], np.uint8), np.array([0 << 2 | 0 << 4], np.uint8)
     clock = np.zeros(1, np.int64)
     assert tightened(won, clock, lost, clock) == won
-
-
-def test_nothing_is_merged_from_nothing(store: Store) -> None:
-    with store, store.reader() as reader:
-        found = merged(RecordBatch.empty(0, 0, 0), reader)
-    assert (len(found.records), found.fresh, len(found.better)) == (0, 0, 0)
-
-
-def test_an_answer_that_comes_late_is_kept() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    ledger.release(one)
-    publish(ledger, one)
-    found = ask(ledger, two)
-    assert found.known.tolist() == list(range(6))
-    assert found.evaluation.wdl.tobytes() == TRUTH.wdl.tobytes()

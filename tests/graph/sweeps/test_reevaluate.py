@@ -23,7 +23,7 @@ from graphsearch.base.errors import (
     UnfinishedError,
 )
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
 from graphsearch.graph.sweeps.evaluating import (
     EvaluatingProgress,
     Reevaluation,
@@ -176,17 +176,6 @@ def test_the_builtin_evaluator_says_the_same_in_bulk_as_in_a_search(old: Path) -
     before = records_of(old)
     reevaluate(old, create("builtin"))
     assert_given_to(create("builtin"), before, records_of(old))
-
-
-def test_there_and_back_is_where_it_was(cyclic: Path) -> None:
-    refresh(cyclic, 1e-5)
-    before = records_of(cyclic)
-    reevaluate(cyclic, CountingEvaluator("other"))
-    reevaluate(cyclic, HashEvaluator())
-    for key, (board, record) in records_of(cyclic).items():
-        was = before[key][1]
-        assert replace(record, edges=(), run=0) == replace(was, edges=(), run=0), board.fen()
-        assert by_move(board, record) == by_move(board, was)
 
 
 def test_a_search_goes_on_with_the_new_evaluator_and_not_with_the_old_one(given: Path) -> None:
@@ -473,13 +462,3 @@ def test_an_empty_file_is_given_over_at_once(tmp_path: Path) -> None:
     assert report.records == 0
     with Store.open(path, identity=CountingEvaluator("other").identity) as store:
         assert store.unfinished is None
-
-
-def test_a_wrong_answer_is_refused(old: Path) -> None:
-    class Wrong(CountingEvaluator):
-        def evaluate(self, batch: PositionBatch) -> Evaluation:
-            found = super().evaluate(batch)
-            return Evaluation(found.wdl * np.float32(2), found.priors)
-
-    with pytest.raises(EvaluatorError, match="not a probability"):
-        reevaluate(old, Wrong("other"))

@@ -18,7 +18,6 @@ from graphsearch.base.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.sweeps import parts
 from graphsearch.graph.sweeps.parts import least_bytes, table_bytes
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
-from graphsearch.graph.view import view
 from graphsearch.position.board import key_of, unpack
 from graphsearch.store.codec.bulk import take
 from graphsearch.store.record.node import NodeRecord
@@ -56,6 +55,12 @@ def cyclic(tmp_path: Path) -> Path:
 def near_fifty(tmp_path: Path) -> Path:
     """A file with positions on both sides of clock 75, from where on the key holds the clock."""
     return searched(tmp_path / "near.graph", ENDGAME.replace("0 1", "72 90"), "", "Ra6+", visits=80)
+
+
+@pytest.fixture
+def mates(tmp_path: Path) -> Path:
+    """A file with mates, which support any number of visits."""
+    return searched(tmp_path / "mates.graph", MATES)
 
 
 def records_of(path: Path) -> Records:
@@ -134,7 +139,8 @@ def digest(path: Path) -> str:
 def test_a_parent_learns_of_a_child_improved_elsewhere(stale: Path) -> None:
     before = records_of(stale)
     assert staleness(before) > 0.05, "the search itself leaves nothing to do"
-    report = refresh(stale, 1e-3)
+    calls: list[RefreshProgress] = []
+    report = refresh(stale, 1e-3, on_progress=calls.append)
     after = records_of(stale)
     assert staleness(after) < 1e-3
     assert report.settled
@@ -145,52 +151,35 @@ def test_a_parent_learns_of_a_child_improved_elsewhere(stale: Path) -> None:
     assert report.changed_records == sum(a != b for a, b in changed)
     assert report.changed_edges == sum(x != y for a, b in changed for x, y in zip(a, b, strict=True))
     assert verify(stale).problems == []
+    assert list(dict.fromkeys(now.stage for now in calls)) == ["reading", SWEEPING, WRITING]
+    assert max(now.sweep for now in calls) == report.sweeps
+    assert all(0 < now.done <= now.total for now in calls)
+    assert calls[-1].largest == report.last_change
+    settled = digest(stale)
+    again = refresh(stale, 1e-3)
+    assert (again.stale, again.changed_records, again.changed_edges, again.sweeps) == (0, 0, 0, 1)
+    assert digest(stale) == settled
+    with Graph.open(stale, evaluator=HashEvaluator()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=40))
+        check_invariants(graph, chess.Board())
 
 
-def test_a_root_takes_over_what_a_search_of_its_best_reply_found(tmp_path: Path) -> None:
-    path = searched(tmp_path / "two.graph", chess.STARTING_FEN, visits=10)
-    best = max(records_of(path)[key_of(chess.Board())][1].edges, key=lambda edge: edge.n)
-    with Store.open(path) as store:
-        node = view(store.read, chess.Board())
-    assert node is not None
-    searched(path, chess.STARTING_FEN, "", node.moves[0].san, visits=80)
-    refresh(path, EXACT)
-    found = records_of(path)
-    board = chess.Board()
-    record = found[key_of(board)][1]
-    k = next(k for k, child in visited_children(board, record) if child.peek() == node.moves[0].move)
-    assert record.edges[k].n >= best.n
-    board.push(node.moves[0].move)
-    assert record.edges[k].q == pytest.approx(-worth(found[key_of(board)][1])[0], abs=EXACT)
-
-
-@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty"])
+@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty", "mates"])
 def test_the_values_are_those_of_the_slow_way(name: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(name)
     records = records_of(path)
     if name == "cyclic":
         assert has_cycle(records)
         assert any(edge.r for _, record in records.values() for edge in record.edges), "draws of the path"
-    assert refresh(path, EXACT).settled
+    report = refresh(path, EXACT)
+    assert (report.settled, report.lost, report.missing) == (True, 0, 0)
     assert_close(records_of(path), refreshed_slowly(records))
     assert verify(path).problems == []
 
 
-def test_mates_support_any_number_of_visits(tmp_path: Path) -> None:
-    path = searched(tmp_path / "mates.graph", MATES)
-    before = records_of(path)
-    assert any(record.terminal for _, record in before.values())
-    report = refresh(path, EXACT)
-    assert (report.lost, report.missing) == (0, 0)
-    assert_close(records_of(path), refreshed_slowly(before))
-
-
-def test_a_mate_is_stale_only_if_its_length_is_another_one(tmp_path: Path) -> None:
-    path = searched(tmp_path / "mates.graph", MATES)
-    refresh(path, EXACT)
-    records, before = records_of(path), digest(path)
-    assert refresh(path).stale == 0
-    assert digest(path) == before
+def test_a_mate_is_stale_only_if_its_length_is_another_one(mates: Path) -> None:
+    refresh(mates, EXACT)
+    records = records_of(mates)
     record, k = next(
         (record, k)
         for board, record in records.values()
@@ -199,10 +188,10 @@ def test_a_mate_is_stale_only_if_its_length_is_another_one(tmp_path: Path) -> No
     )
     longer = replace(record.edges[k], d=record.edges[k].d + 4)
     edges = (*record.edges[:k], longer, *record.edges[k + 1 :])
-    with Store.open(path) as store:
+    with Store.open(mates) as store:
         store.append(batch_of([replace(record, edges=edges)]), fresh=0)
-    assert refresh(path).stale == 1
-    assert records_of(path) == records
+    assert refresh(mates).stale == 1
+    assert records_of(mates) == records
 
 
 @pytest.mark.parametrize(("bounds", "expected"), [((-1, -1), 1.0), ((0, 0), 0.0), ((-1, 1), -0.5)])
@@ -228,14 +217,6 @@ def has_cycle(records: Records) -> bool:
     while ends := {key for key, below in children.items() if not below & children.keys()}:
         children = {key: below for key, below in children.items() if key not in ends}
     return bool(children)
-
-
-def test_a_second_refresh_changes_nothing(stale: Path) -> None:
-    refresh(stale, 1e-3)
-    before = digest(stale)
-    again = refresh(stale, 1e-3)
-    assert (again.stale, again.changed_records, again.changed_edges, again.sweeps) == (0, 0, 0, 1)
-    assert digest(stale) == before
 
 
 def test_what_is_within_the_tolerance_is_left_alone(stale: Path) -> None:
@@ -313,22 +294,6 @@ def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Pat
     refresh(stale, EXACT)
     assert_close(records_of(stale), expected)
     assert verify(stale).problems == []
-
-
-def test_a_search_goes_on_after_it(stale: Path) -> None:
-    refresh(stale)
-    with Graph.open(stale, evaluator=HashEvaluator()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=40))
-        check_invariants(graph, chess.Board())
-
-
-def test_progress_names_the_stage_the_sweep_and_its_change(stale: Path) -> None:
-    calls: list[RefreshProgress] = []
-    report = refresh(stale, on_progress=calls.append)
-    assert list(dict.fromkeys(now.stage for now in calls)) == ["reading", SWEEPING, WRITING]
-    assert max(now.sweep for now in calls) == report.sweeps
-    assert all(0 < now.done <= now.total for now in calls)
-    assert calls[-1].largest == report.last_change
 
 
 def test_the_sweeps_are_capped(stale: Path) -> None:

@@ -70,16 +70,6 @@ def check(path: Path) -> None:
     assert {(row[0], row[1]): row[3] for row in found["top_edge"] if row[0] in positions} == moves
 
 
-def test_positions_that_are_searched_on_keep_no_old_rows(tmp_path: Path) -> None:
-    path = search(tmp_path / "a.graph")
-    few = {row[0] for row in tables(path)["top_position"]}
-    for line in LINES[:3]:
-        search(path, line, visits=70)
-    assert few <= {row[0] for row in tables(path)["top_position"]}
-    assert len(tables(path)["top_position"]) > len(few)
-    check(path)
-
-
 def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
     rng = random.Random(0)
     path, other = tmp_path / "a.graph", tmp_path / "b.graph"

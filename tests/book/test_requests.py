@@ -62,22 +62,22 @@ def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
     assert tree.positions[key_text(board)].searches == 1
 
 
-def test_a_line_that_is_known_searches_its_last_position_once_more(path: Path) -> None:
-    tree = tree_of_file(path, config())
-    root = tree.positions[key_text(chess.Board())]
-    queue.add(path, [NewItem(START)])
-    built(path, config(max_ply=8), 20)
-    assert states(path) == {1: ("done", "1 position searched")}
-    assert tree_of_file(path, config()).positions[root.key].searches == root.searches + 1
-
-
-def test_a_position_outside_the_book_becomes_a_root_for_good(path: Path) -> None:
+def test_a_position_outside_the_book_becomes_a_root_and_a_known_one_is_searched_again(
+    path: Path,
+) -> None:
     board = board_after("a2a4", "a7a5", "h2h4")
     queue.add(path, [NewItem(board.fen())])
     built(path, config(max_ply=8), 20)
     assert states(path) == {1: ("done", "1 position searched")}
+    known = key_text(chess.Board())
+    searches = tree_of_file(path, config()).positions[known].searches
+    queue.add(path, [NewItem(START, ("e2e4",))], book="other")
+    queue.add(path, [NewItem(START)])
     again = built(path, config(max_ply=8), 20)
-    assert [root.origin for root in again.roots] == ["queue 1", "root 1"] or len(again.roots) == 2
+    assert states(path)[2][0] == "waiting"
+    assert states(path)[3] == ("done", "1 position searched")
+    assert tree_of_file(path, config()).positions[known].searches == searches + 1
+    assert len(again.roots) == 2
     assert key_text(board) in tree_of_file(path, config()).roots
 
 
@@ -110,22 +110,6 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     assert "max_ply" in (found[2][1] or "")
     assert "d2d5" in (found[3][1] or "")
     assert "cannot be read" in (found[4][1] or "")
-
-
-def test_a_line_beyond_the_last_ply_says_so(path: Path) -> None:
-    queue.add(path, [NewItem(START, ("e2e4", "e7e5", "g1f3"))])
-    built(path, config(text="two", max_ply=2), 60)
-    state, note = states(path)[1]
-    assert state in ("done", "refused")
-    assert note
-    board = board_after("e2e4", "e7e5")
-    assert key_text(board) not in tree_of_file(path, config()).positions or state == "done"
-
-
-def test_items_of_other_books_are_left_alone(path: Path) -> None:
-    queue.add(path, [NewItem(START, ("e2e4",))], book="other")
-    built(path, config(max_ply=8), 20)
-    assert states(path)[1][0] == "waiting"
 
 
 class Asking(CountingEvaluator):

@@ -205,13 +205,7 @@ def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None
 
 
 def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path) -> None:
-    class Failing(CountingEvaluator):
-        def evaluate(self, batch: PositionBatch) -> Evaluation:
-            if len(self.asked) > 100:
-                raise EvaluatorError("out of order")
-            return super().evaluate(batch)
-
-    first, second = Failing(), CountingEvaluator()
+    first, second = CountingEvaluator(fail_after=100), CountingEvaluator()
     with pytest.raises(EvaluatorError, match="out of order"):
         built(tmp_path / "a.graph", config(), evaluator=first)
     built(tmp_path / "a.graph", config(), 100, evaluator=second)

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-import graphsearch.graph.arena
+import graphsearch.graph.graph
 import graphsearch.graph.paging
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import StoreError
@@ -30,7 +30,7 @@ from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from tests.support.arenas import check_arena
-from tests.support.graphs import check_invariants, numbers_below, records_below
+from tests.support.graphs import check_invariants, numbers_below, records_below, records_of
 from tests.support.positions import KIWIPETE, after_line
 from tests.support.reference import HashEvaluator
 
@@ -38,19 +38,12 @@ ENDGAME = "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"
 SMALL = 900_000  # bytes: some 3,000 nodes
 
 
-@pytest.fixture(autouse=True)
-def small_memories(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a memory be as small as a test wants, and loads nothing before it is needed."""
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
-    monkeypatch.setattr(graphsearch.graph.paging, "LEAST_BYTES", 1 << 14)
-    monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
-    monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
+pytestmark = pytest.mark.usefixtures("small_memories")
 
 
 def stored(path: Path) -> dict[tuple[int, ...], NodeRecord]:
     with Store.open(path, read_only=True) as store:
-        records = [batch.record(i) for batch in store.scan() for i in range(len(batch))]
-    return {record.words: record for record in records}
+        return {record.words: record for batch in store.scan() for record in records_of(batch)}
 
 
 def outcome(
@@ -112,17 +105,6 @@ def test_waves_that_pass_the_budget_do_not_empty_the_memory_each_time(
         assert result.stop_reason == "visits"
         assert graph.arena.counters[arena_kernel.EVICTED] > 100
     assert emptied < 10
-
-
-def test_no_position_is_evaluated_twice_for_being_evicted(tmp_path: Path) -> None:
-    evaluator = HashEvaluator()
-    with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
-        for _ in range(3):
-            analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
-            graph.pager.start_over()
-            assert graph.arena.node_count == 0
-        analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=1))
-    assert len(evaluator.asked) == len(set(evaluator.asked))
 
 
 def test_memory_stays_within_its_budget_and_the_waste_in_it_is_bounded(tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ import chess
 import numpy as np
 import pytest
 
-import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError
-from graphsearch.graph import arena_kernel, saving
+from graphsearch.graph import saving
 from graphsearch.graph.view import NodeView
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.salvage import salvage
@@ -35,9 +34,7 @@ from ..store.test_damage import flip
 PARAMS = SearchParams(minibatch_size=16)
 
 
-@pytest.fixture(autouse=True)
-def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
+pytestmark = pytest.mark.usefixtures("nothing_loaded_at_once")
 
 
 def searched(path: Path, visits: int) -> int:
@@ -52,17 +49,13 @@ def root(path: Path) -> NodeView:
     return node
 
 
-def block_sizes(path: Path) -> list[tuple[int, int]]:
-    return sql(path, "SELECT id, length(data) FROM block ORDER BY id")
-
-
 # --------------------------------------------------------------------------- damage
 
 
 def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     before = searched(path, 400)
-    blocks = block_sizes(path)
+    blocks = sql(path, "SELECT id, length(data) FROM block ORDER BY id")
     rng = np.random.default_rng(5)
     for block, size in blocks[::3]:
         flip(path, "block", "data", block, int(rng.integers(size)), 4)
@@ -82,23 +75,6 @@ def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -
     with Graph.open(tmp_path / "new.graph", evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), PARAMS)
         check_invariants(graph, chess.Board(), lost=True)
-
-
-def test_records_that_were_pruned_are_evaluated_again_and_catch_up(tmp_path: Path) -> None:
-    from graphsearch.store.upkeep.prune import prune
-
-    path = tmp_path / "a.graph"
-    before = searched(path, 500)
-    node = root(path)
-    pruned = prune(path, 2)
-    assert pruned.nodes_after < before
-    assert [(m.move, m.n, m.q) for m in root(path).moves] == [(m.move, m.n, m.q) for m in node.moves]
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=500), PARAMS)
-        assert result.visits >= node.visits + 500
-        assert graph.arena.counters[arena_kernel.AHEAD] > 0  # a lost child: the edge keeps what it remembers
-        check_invariants(graph, chess.Board(), lost=True)
-    assert verify(path).ok
 
 
 # --------------------------------------------------------------------------- a full disk

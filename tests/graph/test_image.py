@@ -13,7 +13,6 @@ from typing import Any
 import chess
 import pytest
 
-import graphsearch.graph.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.limits import IMAGES
 from graphsearch.graph import arena_kernel, image
@@ -29,14 +28,13 @@ VISITS = 1200
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(nothing_loaded_at_once: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keeps images of small graphs, in a folder of the test's own; no file is read whole when opened."""
     folder = tmp_path / "images"
     folder.mkdir()
     monkeypatch.setattr(image, "cache_folder", lambda _: folder)
     monkeypatch.setattr(image, "LEAST_NODES", 100)
     monkeypatch.setattr(image, "PIECE", 1 << 10)
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
     return folder
 
 
@@ -77,10 +75,8 @@ def test_sessions_with_images_are_one_search_that_never_stopped(tmp_path: Path, 
     assert found == grown(None, VISITS, MORE, MORE, MORE)
 
 
-def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphsearch.graph.paging, "LEAST_BYTES", 1 << 14)
-    monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
-    monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
+@pytest.mark.usefixtures("small_memories")
+def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path) -> None:
     path, budget = tmp_path / "a.graph", 260_000
     grown(path, VISITS, VISITS, ram_bytes=budget)
     with Graph.open(path, ram_bytes=budget) as graph:

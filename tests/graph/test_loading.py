@@ -11,10 +11,8 @@ from typing import Any
 import chess
 import pytest
 
-import graphsearch.graph.arena
-import graphsearch.graph.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.graph import loading, paging
+from graphsearch.graph import arena_kernel, loading
 from graphsearch.graph.loading import Loader
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
@@ -25,13 +23,9 @@ MORE = 200
 
 
 @pytest.fixture(autouse=True)
-def early_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+def early_loading(small_memories: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads a file in order after few single reads, and none when it is opened."""
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
     monkeypatch.setattr(loading, "LEAST_SINGLE_READS", 8)
-    monkeypatch.setattr(paging, "LEAST_BYTES", 1 << 14)
-    monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
-    monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +47,15 @@ def large(files: tuple[Path, Path], tmp_path: Path) -> Path:
     return Path(shutil.copy(files[1], tmp_path / "a.graph"))
 
 
-def searched(path: Path | None, *visits: int, **fields: Any) -> list[dict[str, Any]]:
-    """Returns what searches in one process find."""
+def search(graph: Graph, visits: int = MORE, **fields: Any) -> dict[str, Any]:
+    found = analyze(graph, chess.Board(), Limits(visits=visits), SearchParams(**fields))
+    return found.as_dict() | {"seconds": 0.0, "store": None}
+
+
+def searched(path: Path | None, *visits: int, **fields: Any) -> dict[str, Any]:
+    """Returns what the last of some searches in one process finds."""
     with Graph.open(path) as graph:
-        return [
-            analyze(graph, chess.Board(), Limits(visits=each), SearchParams(**fields)).as_dict()
-            | {"seconds": 0.0, "store": None}
-            for each in visits
-        ]
+        return [search(graph, each, **fields) for each in visits][-1]
 
 
 @pytest.mark.parametrize("batch", [1, 16])
@@ -69,14 +64,13 @@ def test_a_search_that_reads_its_file_whole_is_the_one_that_never_stopped(tmp_pa
     searched(path, 1000, minibatch_size=batch)
     with Graph.open(path) as graph:
         assert not graph.pager.complete
-        found = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=batch))
+        found = search(graph, minibatch_size=batch)
         assert graph.pager.complete
         assert graph.loader() is None  # it is closed
         assert graph.arena.node_count == graph.node_count
         check_arena(graph.arena)
         check_invariants(graph, chess.Board())
-    whole = searched(None, 1000, MORE, minibatch_size=batch)[1]
-    assert found.as_dict() | {"seconds": 0.0, "store": None} == whole
+    assert found == searched(None, 1000, MORE, minibatch_size=batch)
 
 
 def test_a_search_that_wants_little_of_a_file_reads_little(path: Path) -> None:
@@ -98,14 +92,12 @@ def test_of_a_file_that_does_not_fit_the_most_visited_records_are_read(
 
     monkeypatch.setattr(Loader, "advance", noting)
     with Graph.open(large, ram_bytes=600_000) as graph:
-        found = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
+        found = search(graph, minibatch_size=16)
         assert graph.arena.node_count < graph.node_count
         check_arena(graph.arena)
     (loader,) = loaders
     assert loader.least_visits > 1
-    assert (
-        found.as_dict() | {"seconds": 0.0, "store": None} == searched(None, 4_000, MORE, minibatch_size=16)[1]
-    )
+    assert found == searched(None, 4_000, MORE, minibatch_size=16)
 
 
 def test_the_sample_finds_the_visits_from_which_on_records_fit(large: Path) -> None:
@@ -117,7 +109,7 @@ def test_the_sample_finds_the_visits_from_which_on_records_fit(large: Path) -> N
         loader.close()
         assert not graph.pager.complete
         assert 0.3 * graph.pager.budget < graph.arena.bytes_used <= graph.pager.budget
-        assert graph.arena.counters[graphsearch.graph.arena_kernel.EVICTED] == 0
+        assert graph.arena.counters[arena_kernel.EVICTED] == 0
 
 
 def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:

@@ -28,12 +28,10 @@ from ..conftest import sql
 ONE_BY_ONE = SearchParams(minibatch_size=1)
 NO_SLOTS = np.zeros(0, np.uint64)
 
-pytestmark = pytest.mark.skipif(JIT_OFF or libsqlite() is None, reason="kernels cannot call SQLite here")
-
-
-@pytest.fixture(autouse=True)
-def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
+pytestmark = [
+    pytest.mark.skipif(JIT_OFF or libsqlite() is None, reason="kernels cannot call SQLite here"),
+    pytest.mark.usefixtures("nothing_loaded_at_once"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -8,16 +8,12 @@ import chess
 import numpy as np
 import pytest
 
-import graphsearch.graph.graph
-import graphsearch.graph.paging
 from graphsearch import Graph, Limits, SearchParams, analyze
 from tests.support.arenas import check_arena
 
 
 @pytest.fixture
-def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
-    monkeypatch.setattr(graphsearch.graph.paging, "LEAST_BYTES", 1 << 14)
+def searched(small_memories: None, tmp_path: Path) -> Path:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=1500), SearchParams(minibatch_size=32))

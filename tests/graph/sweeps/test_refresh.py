@@ -30,6 +30,7 @@ from graphsearch.store.upkeep.verify import verify
 from ...query.handmade import node
 from ...store.records import batch_of, filled
 from ...support.graphs import ENDGAME, MATES, check_invariants, searched, visited_children
+from ...support.graphs import records_of as in_bulk
 from ...support.reference import HashEvaluator, capped
 
 EXACT = 1e-6
@@ -65,14 +66,9 @@ def mates(tmp_path: Path) -> Path:
 
 def records_of(path: Path) -> Records:
     """Returns all records of a file, with a Board, by key."""
-    found = {}
     with Store.open(path, read_only=True) as store:
-        for batch in store.scan():
-            for i in range(len(batch)):
-                record = batch.record(i)
-                board = unpack(record.words)
-                found[key_of(board)] = (board, record)
-    return found
+        records = [record for batch in store.scan() for record in in_bulk(batch)]
+    return {key_of(board): (board, record) for record in records for board in [unpack(record.words)]}
 
 
 def worth(record: NodeRecord) -> tuple[float, int]:

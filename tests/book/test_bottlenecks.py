@@ -25,6 +25,9 @@ def test_one_leaf_carries_the_choice() -> None:
     assert row.total == pytest.approx(0.05)
     assert len(by_rival["c2c4"].changes) == 2  # 1. e4 e5 from 0.1 and 1. d4 d5 from 0.05 down to 0.02
     assert by_rival["c2c4"].total == pytest.approx(0.08 + 0.03)
+    near = find_bottlenecks(snapshot, change=0.04)
+    assert [len(row.changes) for row in near.rows] == [2]  # no single one, but both e4's down and d4's up
+    assert near.safe == 1
 
 
 def test_what_is_proven_never_changes() -> None:

@@ -112,6 +112,15 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     assert "cannot be read" in (found[4][1] or "")
 
 
+def test_a_line_beyond_the_last_ply_is_refused(path: Path) -> None:
+    line = ("e2e4", "e7e5", "g1f3")
+    queue.add(path, [NewItem(START, line[:2])])
+    built(path, config(text="two", max_ply=2), 60)
+    queue.add(path, [NewItem(START, line)])
+    built(path, config(text="two", max_ply=2), 20)
+    assert states(path)[2] == ("refused", "it continues after ply 2, the last of the book (max_ply)")
+
+
 class Asking(CountingEvaluator):
     """Puts something into the queue while a build runs, and stops it once that is done."""
 
@@ -127,9 +136,15 @@ class Asking(CountingEvaluator):
         return found
 
 
-def test_the_queue_can_be_filled_while_a_build_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a build look at the queue, and say what it does, twenty times a second."""
     monkeypatch.setattr(builder, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(builder, "SHOW_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_the_queue_can_be_filled_while_a_build_runs(path: Path) -> None:
     stop = threading.Event()
     evaluator = Asking(path, stop)
 
@@ -149,6 +164,7 @@ def test_the_queue_can_be_filled_while_a_build_runs(path: Path, monkeypatch: pyt
     assert states(path)[1] == ("done", "2 positions searched")
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
     path, stop = tmp_path / "a.graph", threading.Event()
     built(path, config(max_ply=1))

@@ -252,3 +252,9 @@ def test_bounds_that_contradict_each_other_leave_a_record_as_it_is() -> None:
     won, lost = np.array([2 << 2 | 2 << 4], np.uint8), np.array([0 << 2 | 0 << 4], np.uint8)
     clock = np.zeros(1, np.int64)
     assert tightened(won, clock, lost, clock) == won
+
+
+def test_nothing_is_merged_from_nothing(store: Store) -> None:
+    with store, store.reader() as reader:
+        found = merged(RecordBatch.empty(0, 0, 0), reader)
+    assert (len(found.records), found.fresh, len(found.better)) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""A file that a search asks much of is read into memory in order, and that changes no search."""
+"""A file of which a search asks much is read into memory in order; memory that is too large shrinks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
@@ -172,6 +173,38 @@ def test_a_search_does_not_wait_for_a_file_that_takes_long_to_read(
         result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
         assert graph.loading
         assert result.new_visits >= MORE
+
+
+@pytest.mark.parametrize("share", [0.9, 0.1])
+def test_memory_shrinks_at_its_ends_and_keeps_the_rest(path: Path, share: float) -> None:
+    with Graph.open(path, ram_bytes=50_000_000) as graph:
+        graph.load_ahead()
+        while graph.load_some(1):
+            pass
+        arena, nodes = graph.arena, graph.arena.node_count
+        fixed = arena.arrays.table.nbytes
+        wanted = fixed + round(share * (arena.bytes_used - fixed))
+        arena.shrink(wanted)
+        check_arena(arena)
+        assert arena.bytes_used <= wanted
+        assert share * share * nodes * 0.5 < arena.node_count < nodes
+        graph.pager.complete = False
+        search(graph, minibatch_size=32)
+        check_arena(arena)
+
+
+def test_dirty_records_stay_when_memory_shrinks(tmp_path: Path) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
+        graph.tables_meanwhile = graph.saves_meanwhile = False
+        analyze(graph, chess.Board(), Limits(visits=1000), SearchParams(minibatch_size=32), hurry=True)
+        before = graph.arena.dirty_count
+        slots = np.sort(graph.arena.arrays.table[graph.arena.arrays.table != 0])
+        graph.arena.shrink(0)
+        assert graph.arena.dirty_count == before
+        kept = np.sort(graph.arena.arrays.table[graph.arena.arrays.table != 0])
+        assert np.isin(kept, slots).all()
+        assert len(kept) >= before
+        check_arena(graph.arena)
 
 
 @pytest.mark.slow

@@ -60,24 +60,16 @@ def test_an_unknown_book_names_those_there_are(white: Path) -> None:
 
 
 # ----------------------------------------------------------------------- gaps
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A graph file with searches of the positions of the small book."""
-    path = tmp_path_factory.mktemp("gaps") / "white.graph"
-    with Graph.open(path) as graph:
-        for line in ("", "e4", "d4"):
-            analyze(graph, board_after(line), Limits(visits=20))
-    return path
-
-
 def gaps(path: Path, **options: float) -> list[MissingReply]:
     found = todo(path, "white", "gaps", top=int(options.pop("top", 0)), **options)  # type: ignore[arg-type]
     return [row for row in found.rows if isinstance(row, MissingReply)]
 
 
-def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_path: Path) -> None:
+def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None:
     path = tmp_path / "w.graph"
-    path.write_bytes(searched.read_bytes())
+    with Graph.open(path) as graph:
+        for line in ("", "e4", "d4"):
+            analyze(graph, board_after(line), Limits(visits=20))
     small_book().write(path)
     found = gaps(path, min_p=0.04)
     replies = [row for row in found if row.target.move]

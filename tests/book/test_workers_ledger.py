@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -109,43 +109,42 @@ def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_hold
     assert found.evaluation.bounds.tolist() == [[0, 1], [0, 0]]
 
 
+def waiting(ledger: Ledger, holder: LeaseHolder, batch: PositionBatch = BATCH) -> Future[LeaseReply]:
+    """Returns the answer to one who waits for it on a thread."""
+    pool = ThreadPoolExecutor(1)
+    found = pool.submit(ask, ledger, holder, batch, waits=True)
+    pool.shutdown(wait=False)
+    return found
+
+
 def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:
     ledger, one, two = begun()
     ask(ledger, one)
-    got: list[LeaseReply] = []
-    thread = threading.Thread(target=lambda: got.append(ask(ledger, two, waits=True)))
-    thread.start()
+    got = waiting(ledger, two)
     time.sleep(0.05)
-    assert not got
+    assert not got.done()
     publish(ledger, one, part(3))
-    thread.join(60)
-    assert got[0].known.tolist() == [3]
-    assert not got[0].mine.any()
+    assert got.result(60).known.tolist() == [3]
+    assert not got.result().mine.any()
 
 
 def test_one_who_waits_for_a_dead_worker_gets_what_that_had_not_published() -> None:
     ledger, one, two = begun()
     ask(ledger, one)
     publish(ledger, one, part(0, 1))
-    got: list[LeaseReply] = []
-    words = part(2, 3, 4, 5)
-    thread = threading.Thread(target=lambda: got.append(ask(ledger, two, words, waits=True)))
-    thread.start()
+    got = waiting(ledger, two, part(2, 3, 4, 5))
     ledger.end(one)
     ledger.release(one)
-    thread.join(60)
-    assert got[0].mine.all()
+    assert got.result(60).mine.all()
     assert ask(ledger, two).known.tolist() == [0, 1]
 
 
 def test_one_who_has_ended_waits_for_nobody() -> None:
     ledger, one, two = begun()
     ask(ledger, one)
-    thread = threading.Thread(target=lambda: ask(ledger, two, waits=True))
-    thread.start()
+    got = waiting(ledger, two)
     ledger.end(two)
-    thread.join(60)
-    assert not thread.is_alive()
+    got.result(60)
 
 
 def test_what_could_not_be_evaluated_is_leased_again() -> None:

@@ -76,6 +76,11 @@ def taken(executor: WorkerExecutor, seconds: float = 300.0) -> dict[str, Outcome
     return found
 
 
+def wait_for_evaluations(executor: WorkerExecutor, count: int) -> None:
+    """Waits until more positions are evaluated."""
+    until(lambda: executor.evaluations > count)
+
+
 def check_file(path: Path, *tasks: Task) -> int:
     """Asserts that a file and all edges below some positions are sound; returns the number of evaluations."""
     report = verify(path)
@@ -101,7 +106,7 @@ def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice_but_for_what
         assert len([one for one in log.iterdir() if one.name.isdigit()]) == 2, "both worked"
         for one in TASKS[2:]:
             executor.submit(one)
-        until(lambda: executor.evaluations > before + 60)
+        wait_for_evaluations(executor, before + 60)
         os.kill(executor.processes[0], signal.SIGKILL)
         found |= taken(executor)
         paid = executor.evaluations
@@ -191,7 +196,7 @@ def test_a_worker_that_gives_no_sign_of_life_is_replaced(file: tuple[Path, int],
     with started(file, Oracle(log, seconds=0.002), timeouts=Timeouts(heartbeat=3.0)) as executor:
         (before,) = executor.processes
         executor.submit(task(evaluations=120))
-        until(lambda: executor.evaluations > 30)
+        wait_for_evaluations(executor, 30)
         os.kill(before, signal.SIGSTOP)
         (outcome,) = taken(executor).values()
         assert executor.processes != [before]
@@ -249,7 +254,7 @@ def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
         with started(file, Oracle(log, seconds=0.002)) as executor:
             for one in endless:
                 executor.submit(one)
-            until(lambda executor=executor: executor.evaluations > 60)  # type: ignore[misc]
+            wait_for_evaluations(executor, 60)
             processes = executor.processes
             if stops:
                 executor.stop()

@@ -23,7 +23,6 @@ from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Ro
 from graphsearch.book.tree import BookTree, order_of
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
-from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
@@ -89,21 +88,34 @@ def test_stopped_and_resumed_it_is_the_same_book_paid_once(tmp_path: Path, polic
     assert verify(tmp_path / "many.graph").ok
 
 
-def test_a_small_book_is_finished(tmp_path: Path) -> None:
-    evaluator = CountingEvaluator()
-    report = built(tmp_path / "a.graph", config(), evaluator=evaluator)
+def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
+    path, evaluator = tmp_path / "a.graph", CountingEvaluator()
+    first = built(path, config(), 100, evaluator=evaluator)
+    assert (first.ended, first.evaluations, first.searched) == ("evaluations", 100, 5)
+    tree = tree_of_file(path, config())
+    assert searches_left(tree, 3) >= sum(p.state == "leaf" for p in tree.positions.values())
+    short = BuildLimits(seconds=0.01)
+    assert build(path, config(max_ply=9), limits=short, evaluator=evaluator).ended == "time"
+    with pytest.raises(EvaluatorMismatchError):
+        built(path, config(), 30, evaluator=CountingEvaluator("other"))
+    report = built(path, config(), evaluator=evaluator)
     assert (report.ended, report.leaves) == ("complete", 0)
     assert paid_once(evaluator)
-    again = built(tmp_path / "a.graph", config(), evaluator=evaluator)
+    again = built(path, config(), evaluator=evaluator)
     assert (again.searched, again.evaluations, again.positions) == (0, 0, report.positions)
-    tree = tree_of_file(tmp_path / "a.graph", config())
+    tree = tree_of_file(path, config())
     assert {p.ply for p in tree.positions.values()} == {0, 1, 2, 3}
     assert all((p.state == "end") == (p.ply == 3) for p in tree.positions.values())
+    assert searches_left(tree, 3) == 0
 
 
-def test_every_move_of_the_book_leads_where_it_says(tmp_path: Path) -> None:
-    built(tmp_path / "a.graph", config(max_ply=4), 200)
-    tree = tree_of_file(tmp_path / "a.graph", config())
+def test_every_move_leads_where_it_says_and_values_are_those_of_the_rule(tmp_path: Path) -> None:
+    path, found = tmp_path / "a.graph", config(max_ply=4)
+    seen: list[BuildProgress] = []
+    built(path, found, 240, on_progress=seen.append)
+    assert {now.stage for now in seen} == {"loading", "building"}
+    assert any(now.line.startswith("1. ") for now in seen)
+    tree = tree_of_file(path, found)
     for position in tree.positions.values():
         board = chess.Board(position.fen)
         assert key_text(board) == position.key
@@ -113,15 +125,9 @@ def test_every_move_of_the_book_leads_where_it_says(tmp_path: Path) -> None:
             after.push_uci(move.move)
             assert key_text(after) == move.child
             assert tree.positions[move.child].ply <= position.ply + 1
-
-
-def test_values_in_the_file_are_those_of_the_rule(tmp_path: Path) -> None:
-    found = config(max_ply=4)
-    built(tmp_path / "a.graph", found, 240)
-    tree = tree_of_file(tmp_path / "a.graph", found)
     searched = [p for p in tree.positions.values() if p.state == "open"]
     assert len(searched) > 10
-    with Store.open(tmp_path / "a.graph", read_only=True) as store:
+    with Store.open(path, read_only=True) as store:
         for p in searched:
             values = [v for v in tree.values(p).values() if v is not None]
             assert p.value == max([*values, *([] if p.outside is None else [p.outside])])
@@ -199,51 +205,9 @@ def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None
 
 
 def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path) -> None:
-    class Failing(CountingEvaluator):
-        def evaluate(self, batch: PositionBatch) -> Evaluation:
-            if len(self.asked) > 100:
-                raise EvaluatorError("out of order")
-            return super().evaluate(batch)
-
-    first, second = Failing(), CountingEvaluator()
+    first, second = CountingEvaluator(fail_after=100), CountingEvaluator()
     with pytest.raises(EvaluatorError, match="out of order"):
         built(tmp_path / "a.graph", config(), evaluator=first)
-    built(tmp_path / "a.graph", config(), evaluator=second)
+    built(tmp_path / "a.graph", config(), 100, evaluator=second)
     assert not set(second.asked) & set(first.asked)
-    assert sql(tmp_path / "a.graph", "SELECT ended FROM book_run") == [("failed",), ("complete",)]
-
-
-def test_another_evaluator_is_refused(tmp_path: Path) -> None:
-    built(tmp_path / "a.graph", config(), 30)
-    other = CountingEvaluator("other")
-    assert other.identity == EvaluatorIdentity("other")
-    with pytest.raises(EvaluatorMismatchError):
-        built(tmp_path / "a.graph", config(), 30, evaluator=other)
-
-
-def test_limits(tmp_path: Path) -> None:
-    report = built(tmp_path / "a.graph", config(max_ply=5), 100)
-    assert (report.ended, report.evaluations, report.searched) == ("evaluations", 100, 5)
-    evaluator = CountingEvaluator()
-    timed = build(
-        tmp_path / "a.graph", config(max_ply=9), limits=BuildLimits(seconds=0.01), evaluator=evaluator
-    )
-    assert timed.ended == "time"
-
-
-# ------------------------------------------------------------------ telling
-def test_progress_says_what_is_searched_and_how_long_it_takes(tmp_path: Path) -> None:
-    seen: list[BuildProgress] = []
-    built(tmp_path / "a.graph", config(max_ply=4), 500, on_progress=seen.append)
-    assert {now.stage for now in seen} == {"loading", "building"}
-    assert any(now.line.startswith("1. ") for now in seen)
-
-
-def test_what_is_left_follows_the_branching_so_far(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    built(path, config(), 100)
-    tree = tree_of_file(path, config())
-    leaves = sum(p.state == "leaf" for p in tree.positions.values())
-    assert searches_left(tree, 3) >= leaves
-    built(path, config())
-    assert searches_left(tree_of_file(path, config()), 3) == 0
+    assert sql(tmp_path / "a.graph", "SELECT ended FROM book_run") == [("failed",), ("evaluations",)]

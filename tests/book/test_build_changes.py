@@ -48,14 +48,17 @@ def test_more_plies_go_on_at_the_ends(tmp_path: Path) -> None:
     assert fewer.searched == 0
 
 
-def test_forced_and_excluded_moves(tmp_path: Path) -> None:
+def test_forced_and_excluded_moves_count_in_the_next_build_that_is_not_stopped(tmp_path: Path) -> None:
     path, board = tmp_path / "a.graph", chess.Board()
-    odd, best = chess.Move.from_uci("a2a3"), None
-    built(path, config(windows=(Window(),), max_ply=1))
+    built(path, config(windows=(Window(),), max_ply=2))
     best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
-    forced = (Ruling(board=board, moves=(odd,)),)
+    forced = (Ruling(board=board, moves=(chess.Move.from_uci("a2a3"),)),)
     excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
     found = config(text="two", windows=(Window(),), max_ply=2, forced=forced, excluded=excluded)
+    stop = threading.Event()
+    stop.set()
+    built(path, found, stop=stop)  # it ends while it checks what the book has
+    assert best in tree_of_file(path, found).positions[key_text(board)].moves
     built(path, found)
     moves = tree_of_file(path, found).positions[key_text(board)].moves
     assert best not in moves
@@ -136,7 +139,7 @@ def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_pat
 def test_a_likely_reply_comes_in_when_it_is_among_the_best_so_many(tmp_path: Path, value: Any) -> None:
     windows = (Window(reply_p=0.02, reply_moves=2),)
     found = config(windows=windows, max_ply=6, expansion=Expansion(value=value))
-    built(tmp_path / "a.graph", found, 300)
+    built(tmp_path / "a.graph", found, 200)
     assert admitted_but_missing(tmp_path / "a.graph", found) == []
 
 
@@ -152,20 +155,6 @@ def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
     found = replace(first, excluded=excluded)
     built(tmp_path / "b.graph", found, 300)
     assert admitted_but_missing(tmp_path / "b.graph", found) == []
-
-
-def test_a_build_ended_while_it_checks_leaves_the_check_to_the_next(tmp_path: Path) -> None:
-    path, board = tmp_path / "a.graph", chess.Board()
-    built(path, config(windows=(Window(),)))
-    best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
-    excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
-    found = config(text="two", windows=(Window(),), excluded=excluded)
-    stop = threading.Event()
-    stop.set()
-    built(path, found, stop=stop)
-    assert best in tree_of_file(path, found).positions[key_text(board)].moves
-    built(path, found)
-    assert best not in tree_of_file(path, found).positions[key_text(board)].moves
 
 
 def test_a_time_that_is_none_leaves_no_trace(tmp_path: Path) -> None:
@@ -194,13 +183,13 @@ def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: 
     after = chess.Board()
     after.push_san("a4")
     two = (Root(chess.Board(), "root 1"), Root(after, "root 2"))
-    first = built(path, config(roots=two))
-    fewer = built(path, config(text="two"))
+    first = built(path, config(roots=two, max_ply=2))
+    fewer = built(path, config(text="two", max_ply=2))
     assert fewer.positions < first.positions
     status = cli("book", "status", "--store", path, "--json").json["books"][0]
     assert status["apart"] == first.positions - fewer.positions
     assert status["leaf"] == 0
-    again = built(path, config(text="three", roots=two))
+    again = built(path, config(text="three", roots=two, max_ply=2))
     assert (again.positions, again.searched) == (first.positions, 0)
 
 

@@ -31,6 +31,10 @@ def known(*cps: float | None, p: float = 0.1, games: int = 0) -> list[Candidate]
     ]
 
 
+def ruling(*moves: str, only: bool = False) -> tuple[Ruling]:
+    return (Ruling(board=BOARD, moves=tuple(map(chess.Move.from_uci, moves)), only=only),)
+
+
 def rules(verdicts: list[Verdict]) -> dict[str, str]:
     return {v.candidate.move: v.rule for v in verdicts if v.rule}
 
@@ -73,14 +77,10 @@ def test_a_book_of_both_sides_takes_own_moves_everywhere() -> None:
 
 
 def test_what_a_person_decided_comes_before_windows() -> None:
-    move = chess.Move.from_uci
-    forced = (Ruling(board=BOARD, moves=(move("a2a3"),)),)
-    excluded = (Ruling(board=BOARD, moves=(move("e2e4"),)),)
     found = known(30, 20, 10, 0, None)
-    assert asked(Window(), found, forced=forced) == {"e2e4": "best", "a2a3": "forced"}
-    assert asked(Window(), found, excluded=excluded) == {"d2d4": "best"}
-    alone = (Ruling(board=BOARD, moves=(move("a2a3"),), only=True),)
-    assert asked(Window(), found, forced=alone) == {"a2a3": "forced"}
+    assert asked(Window(), found, forced=ruling("a2a3")) == {"e2e4": "best", "a2a3": "forced"}
+    assert asked(Window(), found, excluded=ruling("e2e4")) == {"d2d4": "best"}
+    assert asked(Window(), found, forced=ruling("a2a3", only=True)) == {"a2a3": "forced"}
     elsewhere = (Ruling(board=chess.Board("4k3/8/8/8/8/8/8/4K2R w - - 0 1"), moves=()),)
     assert asked(Window(), found, excluded=elsewhere) == {"e2e4": "best"}
 
@@ -88,8 +88,8 @@ def test_what_a_person_decided_comes_before_windows() -> None:
 def test_what_the_queue_wants_is_taken_unless_it_is_excluded() -> None:
     found = known(30, 20)
     assert rules(decide(config(Window()), BOARD, 0, found, ["d2d4"])) == {"e2e4": "best", "d2d4": "queue"}
-    excluded = (Ruling(board=BOARD, moves=(chess.Move.from_uci("d2d4"),)),)
-    assert rules(decide(config(Window(), excluded=excluded), BOARD, 0, found, ["d2d4"])) == {"e2e4": "best"}
+    without = config(Window(), excluded=ruling("d2d4"))
+    assert rules(decide(without, BOARD, 0, found, ["d2d4"])) == {"e2e4": "best"}
 
 
 def test_what_was_taken_stays_unless_it_is_excluded() -> None:
@@ -98,8 +98,7 @@ def test_what_was_taken_stays_unless_it_is_excluded() -> None:
     verdicts = decide(config(Window()), BOARD, 0, taken)
     assert rules(verdicts) == {"e2e4": "best", "d2d4": "best"}
     assert verdicts[1].reason.startswith("added before; now loses")
-    excluded = (Ruling(board=BOARD, moves=(chess.Move.from_uci("d2d4"),)),)
-    assert rules(decide(config(Window(), excluded=excluded), BOARD, 0, taken)) == {"e2e4": "best"}
+    assert asked(Window(), taken, excluded=ruling("d2d4")) == {"e2e4": "best"}
 
 
 def test_beyond_the_last_ply_and_outside_all_windows_nothing_is_taken() -> None:
@@ -134,6 +133,6 @@ def test_the_quick_test_by_value_agrees_with_the_decision(side: str) -> None:
 
 
 def test_a_forced_move_that_a_window_admits_takes_one_of_its_places() -> None:
-    forced = (Ruling(board=BOARD, moves=(chess.Move.from_uci("e2e4"),)),)
+    forced = ruling("e2e4")
     assert asked(Window(), known(30, 20), forced=forced) == {"e2e4": "forced"}
     assert asked(Window(own_cp=15, own_moves=2), known(30, 20, 16), forced=forced).keys() == {"e2e4", "d2d4"}

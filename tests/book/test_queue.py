@@ -39,12 +39,8 @@ HOLDER = """
 import sys
 from graphsearch.store.store import Store
 with Store.open(sys.argv[1]) as store:
-    if sys.argv[2] == "transaction":
-        with store.transaction():
-            store.write_fact("held", "yes")
-            print("ready", flush=True)
-            sys.stdin.readline()
-    else:
+    with store.transaction():
+        store.write_fact("held", "yes")
         print("ready", flush=True)
         sys.stdin.readline()
     store.write_fact("after", "queue")
@@ -116,9 +112,8 @@ def test_a_state_is_one_of_four(graph: Path) -> None:
         set_state(store, 1, "done")
 
 
-@pytest.mark.parametrize("holding", ["lock", "transaction"])
-def test_the_queue_works_while_another_process_writes_the_file(graph: Path, holding: str) -> None:
-    command = [sys.executable, "-c", HOLDER, str(graph), holding]
+def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(graph)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as holder:  # type: ignore[call-overload]
         assert holder.stdout.readline() == "ready\n"
@@ -127,11 +122,8 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path, hold
         results: list[object] = []
         adding = threading.Thread(target=lambda: results.append(add(graph, [START, LINE]).ids))
         adding.start()
-        if holding == "lock":
-            adding.join()
-        else:
-            adding.join(0.3)
-            assert results == []  # it waits for the end of the transaction
+        adding.join(0.3)
+        assert results == []  # it waits for the end of the transaction
         assert list(items(graph, state="done")) == []  # reading waits for nobody
         holder.stdin.write("\n")
         holder.stdin.flush()

@@ -94,6 +94,11 @@ class PuppetLauncher:
         self.puppets.append(Puppet(int(name.rpartition("-")[2]), handlers))
         return self.puppets[-1]
 
+    def busy(self, number: int) -> Puppet:
+        """Waits until a puppet is there and has a task; returns it."""
+        until(lambda: len(self.puppets) > number and bool(self.puppets[number].requests))
+        return self.puppets[number]
+
     def close(self) -> None:
         """Does nothing."""
 
@@ -107,15 +112,13 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
     launcher = PuppetLauncher()
     one, two = task("d3d4"), task("e2e4")
     with WorkerExecutor(path, HashEvaluator, 2, book=1, run=run, launcher=launcher) as executor:
-        until(lambda: len(launcher.puppets) == 2)
         executor.submit(one)
         executor.submit(two)
         until(lambda: len(leases(path)) == 2)
-        first, second = launcher.puppets
+        first, second = launcher.busy(0), launcher.busy(1)
         (request,) = first.requests
         first.end("its machine is gone")
-        until(lambda: len(launcher.puppets) == 3 and bool(launcher.puppets[2].requests))
-        third = launcher.puppets[2]
+        third = launcher.busy(2)
         assert (third.number, third.requests) == (first.number, [request])
         until(lambda: leases(path) == [(first.requests[0].task.key, 0), (second.requests[0].task.key, 1)])
         third.say(Outcome(request.task, 40, 30))
@@ -126,6 +129,20 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
     done, refused = found[request.task.key], found[second.requests[0].task.key]
     assert (done.visits, done.evaluations, done.error) == (40, 30, "")
     assert (refused.visits, refused.evaluations, refused.error) == (7, 5, "refused")
+
+
+def test_a_task_that_costs_three_workers_their_life_ends_with_an_error(file: tuple[Path, int]) -> None:
+    path, run = file
+    launcher = PuppetLauncher()
+    with WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher) as executor:
+        executor.submit(task("d3d4"))
+        for number in range(3):
+            launcher.busy(number).end("signal 9")
+        (outcome,) = executor.finished(5.0)
+        executor.submit(task("e2e4"))
+        launcher.busy(3)
+    assert "3 workers in a row" in outcome.error
+    assert "signal 9" in outcome.error
 
 
 @pytest.mark.parametrize(("saved", "left"), [(15, 25), (40, None)])
@@ -141,12 +158,10 @@ def test_what_a_lost_worker_had_saved_is_not_searched_again(
     launcher = PuppetLauncher()
     with WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher) as executor:
         executor.submit(one)
-        until(lambda: bool(launcher.puppets and launcher.puppets[0].requests))
-        launcher.puppets[0].save(records)
+        launcher.busy(0).save(records)
         launcher.puppets[0].end("its machine is gone")
         if left is not None:
-            until(lambda: len(launcher.puppets) == 2 and bool(launcher.puppets[1].requests))
-            (request,) = launcher.puppets[1].requests
+            (request,) = launcher.busy(1).requests
             assert request.task == replace(one, visits=left)
             launcher.puppets[1].say(Outcome(request.task, left, left))
         assert executor.finished(5.0) == [Outcome(one, 40, left or 0)]

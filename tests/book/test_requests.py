@@ -62,22 +62,22 @@ def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
     assert tree.positions[key_text(board)].searches == 1
 
 
-def test_a_line_that_is_known_searches_its_last_position_once_more(path: Path) -> None:
-    tree = tree_of_file(path, config())
-    root = tree.positions[key_text(chess.Board())]
-    queue.add(path, [NewItem(START)])
-    built(path, config(max_ply=8), 20)
-    assert states(path) == {1: ("done", "1 position searched")}
-    assert tree_of_file(path, config()).positions[root.key].searches == root.searches + 1
-
-
-def test_a_position_outside_the_book_becomes_a_root_for_good(path: Path) -> None:
+def test_a_position_outside_the_book_becomes_a_root_and_a_known_one_is_searched_again(
+    path: Path,
+) -> None:
     board = board_after("a2a4", "a7a5", "h2h4")
     queue.add(path, [NewItem(board.fen())])
     built(path, config(max_ply=8), 20)
     assert states(path) == {1: ("done", "1 position searched")}
+    known = key_text(chess.Board())
+    searches = tree_of_file(path, config()).positions[known].searches
+    queue.add(path, [NewItem(START, ("e2e4",))], book="other")
+    queue.add(path, [NewItem(START)])
     again = built(path, config(max_ply=8), 20)
-    assert [root.origin for root in again.roots] == ["queue 1", "root 1"] or len(again.roots) == 2
+    assert states(path)[2][0] == "waiting"
+    assert states(path)[3] == ("done", "1 position searched")
+    assert tree_of_file(path, config()).positions[known].searches == searches + 1
+    assert len(again.roots) == 2
     assert key_text(board) in tree_of_file(path, config()).roots
 
 
@@ -112,20 +112,13 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     assert "cannot be read" in (found[4][1] or "")
 
 
-def test_a_line_beyond_the_last_ply_says_so(path: Path) -> None:
-    queue.add(path, [NewItem(START, ("e2e4", "e7e5", "g1f3"))])
+def test_a_line_beyond_the_last_ply_is_refused(path: Path) -> None:
+    line = ("e2e4", "e7e5", "g1f3")
+    queue.add(path, [NewItem(START, line[:2])])
     built(path, config(text="two", max_ply=2), 60)
-    state, note = states(path)[1]
-    assert state in ("done", "refused")
-    assert note
-    board = board_after("e2e4", "e7e5")
-    assert key_text(board) not in tree_of_file(path, config()).positions or state == "done"
-
-
-def test_items_of_other_books_are_left_alone(path: Path) -> None:
-    queue.add(path, [NewItem(START, ("e2e4",))], book="other")
-    built(path, config(max_ply=8), 20)
-    assert states(path)[1][0] == "waiting"
+    queue.add(path, [NewItem(START, line)])
+    built(path, config(text="two", max_ply=2), 20)
+    assert states(path)[2] == ("refused", "it continues after ply 2, the last of the book (max_ply)")
 
 
 class Asking(CountingEvaluator):
@@ -143,9 +136,15 @@ class Asking(CountingEvaluator):
         return found
 
 
-def test_the_queue_can_be_filled_while_a_build_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a build look at the queue, and say what it does, twenty times a second."""
     monkeypatch.setattr(builder, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(builder, "SHOW_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_the_queue_can_be_filled_while_a_build_runs(path: Path) -> None:
     stop = threading.Event()
     evaluator = Asking(path, stop)
 
@@ -165,6 +164,7 @@ def test_the_queue_can_be_filled_while_a_build_runs(path: Path, monkeypatch: pyt
     assert states(path)[1] == ("done", "2 positions searched")
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
     path, stop = tmp_path / "a.graph", threading.Event()
     built(path, config(max_ply=1))

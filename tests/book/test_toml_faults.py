@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from graphsearch.base.errors import BookConfigError, InvalidParameterError
+from graphsearch.book import toml_faults
 from graphsearch.book.toml import parse_config, read_config
-from graphsearch.book.toml_faults import MOST_LINES, KeyPath, lines_of
+from graphsearch.book.toml_faults import KeyPath, lines_of
 
 from .test_toml import HEAD, HERE, KEYS, examples, parsed
 
@@ -26,7 +27,6 @@ def faults(text: str, folder: Path = HERE) -> list[str]:
     return list(caught.value.problems)
 
 
-START = 4  # the line behind HEAD
 WRONG = [
     ("side = 3", 4, "not TOML: Cannot overwrite a value"),
     ("x = [1", 4, "not TOML: Unclosed array (at the end)"),
@@ -40,7 +40,6 @@ WRONG = [
     ("[[leaf]]", 4, "[leaf] must be a table, not a list"),
     ('[[root]]\nmoves = "1. e4 e6 2. Ke3"', 5, "move 3 of the list, 'Ke3', is illegal in rnbqkbnr/pppp"),
     ('[[root]]\nmoves = "1. e4 nonsense"', 5, "'nonsense', is neither a SAN nor a UCI move"),
-    ("[[root]]\nmoves = 4", 5, "[[root]] moves must be a valid string, not 4"),
     ('[[root]]\nfen = "8/8/8/8/8/8/8/8 w - - 0 1"', 5, "illegal position (no white king"),
     ('[[root]]\nfen = "what"', 5, "a FEN needs at least four fields"),
     ('[[root]]\nfen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 30"', 5, "at ply 58, but max_ply is 24"),
@@ -57,20 +56,12 @@ WRONG = [
         5,
         "policy must be 'puct', 'dropout' or 'cost', not 'droput'; did you mean 'dropout'?",
     ),
-    ('[expansion]\nvalue = "mean"', 5, "[expansion] value must be 'minimax' or 'q', not 'mean'"),
     ("[expansion]\nalpha = -1", 5, "[expansion] alpha must be greater than or equal to 0, not -1"),
     ("[expansion]\nalpha = inf", 5, "[expansion] alpha must be a finite number"),
     ("[expansion]\nalpha = true", 5, "[expansion] alpha must be a valid number, not true"),
-    (
-        '[expansion]\npolicy = "puct"\ncpuct = 0',
-        6,
-        "cpuct must be greater than 0, not 0",
-    ),
     ("[[window]]\nplies = [12, 3]", 5, "the first ply must not be behind the last one, as in [12, 3]"),
-    ("[[window]]\nplies = [1, 2, 3]", 5, "a list of the first and the last ply"),
     ("[[window]]\nplies = 3", 5, "a list of the first and the last ply, such as [0, 12]"),
     ("[[window]]\nplies = []", 5, "not an empty one"),
-    ("[[window]]\nown_cp = -5", 5, "[[window]] own_cp must be greater than or equal to 0, not -5"),
     ("[[window]]\nown_moves = 0", 5, 'own_moves must be a whole number from 1 to 256, or "all", not 0'),
     ("[[window]]\nreply_p = 5", 5, "reply_p must be less than or equal to 1, not 5"),
     ("[[window]]\nreply_games = 1.5", 5, "reply_games must be a valid integer, not 1.5"),
@@ -78,7 +69,6 @@ WRONG = [
     ("window = [3]", 4, "unknown key 'window' in [book]"),
     ('[[force]]\nmoves = "e4"', 4, "[[force]] needs play"),
     ('[[force]]\nplay = "e4"', 5, 'play must be a list of moves, such as ["c4", "g1f3"], not'),
-    ("[[force]]\nplay = []", 5, "play must be a list of moves"),
     (
         '[[force]]\nplay = [\n"e4",\n"Ke2"]',
         5,
@@ -105,17 +95,14 @@ WRONG = [
         "PolicyTemperature must be from 0.1 to 10, not 99",
     ),
     ("[evaluator]\noptions = { nodes = 5 }", 5, "the evaluator builtin has no option nodes; it has"),
-    ("[evaluator]\noptions = 5", 5, "options must be a valid dictionary, not 5"),
     ("[evaluator]\noptions.workers = [1]", 5, "options.workers: must be a number, a text, true or false"),
     ("[evaluator]\noptions.workers = 0", 5, "workers must be a whole number from 1 to"),
     ('[evaluator]\npool = "moon"', 5, "the pool must be local, ray or ray:ADDRESS, not 'moon'"),
     ('[evaluator]\nsyzygy = "no"', 5, "/no (looked for in the folder of"),
-    ("[leaf]\nevaluations = 0", 5, "[leaf] evaluations must be greater than or equal to 1, not 0"),
     ("[leaf]\nevaluations = 1\nvisits = 1", 6, "give evaluations or visits, not both"),
     ("[leaf]\nparams = { MinibatchSize = -1 }", 5, "MinibatchSize must be 1 to 1048576, or auto, not -1"),
     ("[leaf.params]\nNonsense = 1", 5, "unknown parameter 'Nonsense'; known are CPuct,"),
     ("[leaf.params]\nCPuct = 1\n\ncpuct = 2", 7, "cpuct is given twice"),
-    ('[leaf]\nparams = "CPuct=1"', 5, "params must be a valid dictionary"),
 ]
 
 
@@ -248,14 +235,14 @@ def test_whatever_is_written_is_a_book_or_is_refused_line_by_line(games: Path) -
     rng, refused = random.Random(1), 0
     problems: list[str] = []
     texts = [text for text in examples("docs/books.md") if "[book]" in text]
-    for _ in range(400):
+    for _ in range(200):
         try:
             parse_config(mutated(rng.choice(texts), rng), games, "b.toml")
         except BookConfigError as error:
             refused += 1
             problems += error.problems
     assert all(re.match(r"b\.toml(:\d+)?: [^\n]+$", problem) for problem in problems)
-    assert 200 < refused < 400
+    assert 100 < refused < 200
 
 
 @pytest.mark.parametrize(
@@ -317,5 +304,6 @@ def test_every_table_and_key_has_a_line(text: str, line_of: dict[KeyPath, int]) 
     assert set(paths_of(tomllib.loads(text))) == set(found)
 
 
-def test_lines_end_behind_a_value_of_very_many_lines() -> None:
-    assert lines_of("a = 1\nb = [\n" + "1,\n" * 2 * MOST_LINES + "]\nc = 1") == {("a",): 1}
+def test_lines_end_behind_a_value_of_very_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toml_faults, "MOST_LINES", 100)
+    assert lines_of("a = 1\nb = [\n" + "1,\n" * 200 + "]\nc = 1") == {("a",): 1}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphsearch.book.config import Expansion
-from graphsearch.book.positions import END, LEAF, OPEN, BookMove, Position
+from graphsearch.book.positions import END, LEAF, OPEN, BookLine, BookMove, Position
 from graphsearch.book.tree import BookTree, order_of
 from graphsearch.position.values import cp_from_q
 
@@ -51,6 +51,12 @@ def end(tree: BookTree, name: str, value: float) -> None:
     tree.update([name, *position.parents])
 
 
+def next_line(tree: BookTree) -> BookLine:
+    found = tree.next_line()
+    assert found is not None
+    return found
+
+
 PLAIN = Expansion(policy="dropout", alpha=1.0)
 #        a          ply 0
 #      x/ \y
@@ -71,18 +77,6 @@ def cp(*numbers: float) -> list[float]:
 
 
 # ------------------------------------------------------------------ values
-def test_the_value_is_the_best_move_seen_from_the_side_to_move() -> None:
-    tree = tree_of(PLAIN, PLIES, edges_of(x=0.9, y=0.9, u=0.1, v=0.3, w=-0.2))
-    values = {name: p.value for name, p in tree.positions.items()}
-    assert values == {"a": 0.2, "b": 0.3, "c": -0.2, "d": None, "e": None}
-
-
-def test_a_searched_child_takes_the_place_of_its_edge() -> None:
-    tree = tree_of(PLAIN, PLIES, edges_of(x=0.0, y=0.0, u=0.1, v=0.3, w=-0.2))
-    end(tree, "e", 0.5)  # for the side that moves at e: v and w lose half a point
-    assert [tree.positions[name].value for name in "abc"] == [0.5, 0.1, -0.5]
-
-
 def test_a_move_outside_the_book_keeps_the_value_up_or_down() -> None:
     tree = tree_of(PLAIN, PLIES, edges_of(x=0.0, y=0.0, u=0.1, v=0.3, w=-0.2))
     tree.positions["b"].outside = 0.8  # the refutation of x, which is not in the book
@@ -120,7 +114,7 @@ def test_a_move_back_counts_with_its_own_edge_and_closes_no_circle() -> None:
 
 def test_values_do_not_depend_on_the_order_of_updates() -> None:
     rng = random.Random(3)
-    for _ in range(30):
+    for _ in range(10):
         plies = {str(i): i // 4 for i in range(24)}
         edges = {}
         for i in range(16):
@@ -175,8 +169,7 @@ def test_dropout_takes_the_leaf_of_least_plies_and_losses() -> None:
     # b is searched: its leaf e costs 1 + 1; c costs 1 + .1 alpha, d costs 1 + .6 alpha
     for alpha, expected in ((0.5, "c"), (5.0, "c"), (20.0, "e")):
         tree = tree_of(Expansion(policy="dropout", alpha=alpha), plies, edges)
-        way = tree.next_line()
-        assert way is not None
+        way = next_line(tree)
         assert way.keys[-1] == expected
         costs = tree.costs()
         assert costs["e"] == pytest.approx(2.0)
@@ -213,8 +206,7 @@ def test_cost_adds_loss_unlikeliness_and_breadth() -> None:
     assert costs["b"] == pytest.approx(to_b)
     assert costs["d"] == pytest.approx(to_b + 1.0 + 0.7 * -math.log(0.9))
     assert costs["c"] == pytest.approx(1.0 + 3.0 * 0.2 + 0.7 * -math.log(0.2) + 0.25)
-    way = tree.next_line()
-    assert way is not None
+    way = next_line(tree)
     assert way.keys[-1] == min("cd", key=lambda name: costs[name])
 
 
@@ -226,8 +218,7 @@ def test_puct_visits_moves_by_value_prior_and_visits() -> None:
     a.searches = 1
     chosen = []
     for _ in range(12):
-        way = tree.next_line()
-        assert way is not None
+        way = next_line(tree)
         visits = 1 + sum(m.visits for m in a.moves.values())
         scores = {
             m.move: (m.q or 0) + 2.0 * m.p * math.sqrt(visits) / (1 + m.visits) for m in a.moves.values()
@@ -242,12 +233,10 @@ def test_puct_searches_roots_in_turn() -> None:
     plies = {"a": 0, "b": 0, "c": 1, "d": 1}
     edges = {"a": [("x", "c")], "b": [("y", "d")]}
     tree = tree_of(Expansion(policy="puct"), plies, edges, ["a", "b"])
-    first = tree.next_line()
-    assert first is not None
+    first = next_line(tree)
     assert first.keys == ("a", "c")
     tree.count_visit(first)
-    second = tree.next_line()
-    assert second is not None
+    second = next_line(tree)
     assert second.keys == ("b", "d")
 
 
@@ -260,15 +249,14 @@ def test_a_leased_leaf_is_not_given_twice_and_returns(policy: str) -> None:
         tree.lease(way.keys[-1], leased=True)
     assert sorted(seen) == ["d", "e"]
     tree.lease("e", leased=False)
-    way = tree.next_line()
-    assert way is not None
+    way = next_line(tree)
     assert way.keys[-1] == "e"
 
 
 @pytest.mark.parametrize("policy", ["dropout", "cost"])
 def test_the_next_leaf_is_the_cheapest_of_all(policy: str) -> None:
     rng = random.Random(7)
-    for _ in range(20):
+    for _ in range(10):
         plies = {str(i): i // 5 for i in range(40)}
         edges = {}
         for i in range(25):
@@ -281,12 +269,8 @@ def test_the_next_leaf_is_the_cheapest_of_all(policy: str) -> None:
         tree = tree_of(Expansion(policy=policy), plies, edges, ["0", "1"])  # type: ignore[arg-type]
         costs = tree.costs()
         leaves = {key: cost for key, cost in costs.items() if tree.positions[key].state == LEAF}
-        way = tree.next_line()
-        assert way is not None
+        way = next_line(tree)
         assert leaves[way.keys[-1]] == pytest.approx(min(leaves.values()))
-
-
-# ------------------------------------------------------------------ small things
 
 
 def test_unlinking_a_move_forgets_the_parent_unless_another_move_leads_there() -> None:

@@ -6,9 +6,9 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import chess
 import pytest
@@ -52,7 +52,12 @@ def file(tmp_path: Path) -> tuple[Path, int]:
         return path, store.begin_run("", {}, {}, kind="book")
 
 
-TASKS = (task("d3d4"), task("d3e4"), task("e2e4"), task("d3e3"))
+def started(file: tuple[Path, int], make: Any, workers: int = 1, **options: Any) -> WorkerExecutor:
+    path, run = file
+    return WorkerExecutor(path, make, workers, book=1, run=run, **options)
+
+
+TASKS = tuple(task(move, evaluations=200) for move in ("d3d4", "d3e4", "e2e4", "d3e3"))
 
 
 def done(executor: WorkerExecutor, *tasks: Task, seconds: float = 300.0) -> dict[str, Outcome]:
@@ -71,6 +76,11 @@ def taken(executor: WorkerExecutor, seconds: float = 300.0) -> dict[str, Outcome
     return found
 
 
+def wait_for_evaluations(executor: WorkerExecutor, count: int) -> None:
+    """Waits until more positions are evaluated."""
+    until(lambda: executor.evaluations > count)
+
+
 def check_file(path: Path, *tasks: Task) -> int:
     """Asserts that a file and all edges below some positions are sound; returns the number of evaluations."""
     report = verify(path)
@@ -82,38 +92,47 @@ def check_file(path: Path, *tasks: Task) -> int:
         return sum(int((batch.flags & 3 == 0).sum()) for batch in graph.store.scan())
 
 
-def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice(
+def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice_but_for_what_a_killed_one_held(
     file: tuple[Path, int], log: Path
 ) -> None:
-    path, run = file
-    with WorkerExecutor(path, Oracle(log, seconds=0.001), 2, book=1, run=run) as executor:
-        found = done(executor, *TASKS)
+    path, _ = file
+    with started(file, Oracle(log, seconds=0.002), 2) as executor:
+        found = done(executor, *TASKS[:2])
+        before, asked = executor.evaluations, evaluated(log)
         assert executor.capacity == 2
+        assert executor.dropped > 0
+        assert before < 2 * 200, "they met"
+        assert len(asked) == len(set(asked)) == before
+        assert len([one for one in log.iterdir() if one.name.isdigit()]) == 2, "both worked"
+        for one in TASKS[2:]:
+            executor.submit(one)
+        wait_for_evaluations(executor, before + 60)
+        os.kill(executor.processes[0], signal.SIGKILL)
+        found |= taken(executor)
         paid = executor.evaluations
-        dropped = executor.dropped
-    assert [outcome.error for outcome in found.values()] == [""] * 4
-    asked = evaluated(log)
-    assert len(asked) == len(set(asked)) == paid == check_file(path, *TASKS)
+        assert len(executor.processes) == 2
+    assert {fen: outcome.error for fen, outcome in found.items()} == {one.fen: "" for one in TASKS}
     assert sum(outcome.evaluations for outcome in found.values()) == paid
-    assert paid < 4 * 300, "they met"
-    assert dropped > 0
-    assert len([one for one in log.iterdir() if one.name.isdigit()]) == 2, "both worked"
-    assert len([one for one in log.iterdir() if one.name.startswith("closed")]) == 2
+    unused = paid - check_file(path, *TASKS)
+    assert 0 <= unused <= 64, "the last that the killed one had published, if no other search came there"
+    twice = [name for name, count in Counter(evaluated(log)).items() if count > 1]
+    assert len(twice) <= 16, "at most the batch that was answered and not yet sent"
 
 
 @pytest.mark.parametrize("reads_file", [True, False])
 def test_one_worker_finds_what_a_search_in_this_process_finds(
     file: tuple[Path, int], log: Path, tmp_path: Path, reads_file: bool
 ) -> None:
-    path, run = file
+    path, _ = file
     launcher = LocalLauncher(1)
     launcher.shares_files = reads_file
     tasks = [task(evaluations=60, params=PLAIN)]
     tasks.append(task("d3d4", evaluations=None, visits=90, params=PLAIN))
     tasks.append(task("e2e4", evaluations=60, params=PLAIN, moves=("d6c5", "d6e6")))
-    with WorkerExecutor(path, Oracle(log), 1, book=1, run=run, launcher=launcher) as executor:
+    with started(file, Oracle(log), launcher=launcher) as executor:
         outcomes = [done(executor, one)[one.fen] for one in tasks]
     assert [outcome.error for outcome in outcomes] == ["", "", ""]
+    assert len(list(log.glob("closed-*"))) == 1
     with Graph.open(tmp_path / "local.graph", evaluator=HashEvaluator()) as local:
         for one, outcome in zip(tasks, outcomes, strict=True):
             result = analyze(
@@ -161,73 +180,36 @@ def test_an_executor_reads_notes_saves_and_lists_leases(file: tuple[Path, int], 
     assert rows("book_lease") == []
 
 
-def test_the_task_of_a_worker_that_is_killed_is_done_by_another_and_nothing_published_is_paid_again(
-    file: tuple[Path, int], log: Path
-) -> None:
-    path, run = file
-    with WorkerExecutor(path, Oracle(log, seconds=0.002), 2, book=1, run=run) as executor:
-        for one in TASKS:
-            executor.submit(one)
-        until(lambda: executor.evaluations > 150)
-        os.kill(executor.processes[0], signal.SIGKILL)
-        found = taken(executor)
-        paid = executor.evaluations
-        assert len(executor.processes) == 2
-    assert {fen: outcome.error for fen, outcome in found.items()} == {one.fen: "" for one in TASKS}
-    assert sum(outcome.evaluations for outcome in found.values()) == paid
-    unused = paid - check_file(path, *TASKS)
-    assert 0 <= unused <= 64, "the last that the killed one had published, if no other search came there"
-    twice = [name for name, count in Counter(evaluated(log)).items() if count > 1]
-    assert len(twice) <= 16, "at most the batch that was answered and not yet sent"
-
-
 def test_a_worker_whose_evaluator_hangs_is_replaced(
     file: tuple[Path, int], log: Path, tmp_path: Path
 ) -> None:
-    path, run = file
-    board = KINGS.copy()
-    board.push_uci("d3d4")
-    oracle = Oracle(log, bad=board.epd(), how="hang", once=tmp_path / "once")
-    with WorkerExecutor(path, oracle, 1, book=1, run=run, timeouts=Timeouts(result=1.5)) as executor:
-        found = done(executor, task("d3d4"), task("d3e4"))
+    path, _ = file
+    oracle = Oracle(log, bad=chess.Board(TASKS[0].fen).epd(), how="hang", once=tmp_path / "once")
+    with started(file, oracle, timeouts=Timeouts(result=1.5)) as executor:
+        found = done(executor, *(replace(one, evaluations=80) for one in TASKS[:2]))
     assert [outcome.error for outcome in found.values()] == ["", ""]
     assert (tmp_path / "once").exists()
     assert check_file(path, *TASKS[:2]) == len(set(evaluated(log)))
 
 
 def test_a_worker_that_gives_no_sign_of_life_is_replaced(file: tuple[Path, int], log: Path) -> None:
-    path, run = file
-    with WorkerExecutor(
-        path, Oracle(log, seconds=0.002), 1, book=1, run=run, timeouts=Timeouts(heartbeat=3.0)
-    ) as executor:
+    with started(file, Oracle(log, seconds=0.002), timeouts=Timeouts(heartbeat=3.0)) as executor:
         (before,) = executor.processes
-        executor.submit(task())
-        until(lambda: executor.evaluations > 30)
+        executor.submit(task(evaluations=120))
+        wait_for_evaluations(executor, 30)
         os.kill(before, signal.SIGSTOP)
         (outcome,) = taken(executor).values()
         assert executor.processes != [before]
     assert outcome.error == ""
 
 
-def test_a_task_that_costs_three_workers_their_life_ends_with_an_error(
-    file: tuple[Path, int], log: Path
-) -> None:
-    path, run = file
-    board = KINGS.copy()
-    board.push_uci("d3d4")
-    with WorkerExecutor(path, Oracle(log, bad=board.epd(), how="die"), 1, book=1, run=run) as executor:
-        found = done(executor, task("d3d4"), task("e2e4"))
-    assert "3 workers in a row" in found[board.fen()].error
-    assert "signal 9" in found[board.fen()].error
-
-
 def test_an_evaluator_that_fails_ends_its_task_with_an_error_and_the_others_go_on(
     file: tuple[Path, int], log: Path
 ) -> None:
-    path, run = file
+    path, _ = file
     board = KINGS.copy()
     board.push_uci("e2e4")
-    with WorkerExecutor(path, Oracle(log, bad=board.epd(), how="raise"), 1, book=1, run=run) as executor:
+    with started(file, Oracle(log, bad=board.epd(), how="raise")) as executor:
         found = done(executor, task("e2e4"), task(root=board, evaluations=5), task("d3e4", evaluations=40))
         wrong = done(executor, task(params=(("Nonsense", "1"),)), Task("0" * 16, "no position", visits=3))
         mute = done(executor, task("d3d4", evaluations=5))
@@ -239,20 +221,20 @@ def test_an_evaluator_that_fails_ends_its_task_with_an_error_and_the_others_go_o
 
 
 def test_what_no_worker_can_start_with_is_said_at_once(file: tuple[Path, int], log: Path) -> None:
-    path, run = file
+    path, _ = file
     before = set(children(os.getpid()))  # of tests that ran in this process earlier
-    with pytest.raises(EvaluatorError, match=r"nowhere\.pb\.gz"):
-        WorkerExecutor(path, Oracle(log, how="unmakeable"), 1, book=1, run=run)
-    with pytest.raises(EvaluatorMismatchError, match="hash"):
-        WorkerExecutor(path, EvaluatorSpec(evaluator="uniform"), 1, book=1, run=run)
-    with pytest.raises(InvalidParameterError, match="workers"):
-        WorkerExecutor(path, Oracle(log), 0, book=1, run=run)
-    with pytest.raises(InvalidParameterError, match="memory"):
-        WorkerExecutor(path, Oracle(log), 4, book=1, run=run, ram_bytes=10**7)
-    with pytest.raises(InvalidParameterError, match="no option"):
-        WorkerExecutor(path, EvaluatorSpec(options=(("nonsense", "1"),)), 1, book=1, run=run)
+    refused: list[tuple[type[Exception], str, Any, dict[str, int]]] = [
+        (EvaluatorError, r"nowhere\.pb\.gz", Oracle(log, how="unmakeable"), {}),
+        (EvaluatorMismatchError, "hash", EvaluatorSpec(evaluator="uniform"), {}),
+        (InvalidParameterError, "workers", Oracle(log), {"workers": 0}),
+        (InvalidParameterError, "memory", Oracle(log), {"workers": 4, "ram_bytes": 10**7}),
+        (InvalidParameterError, "no option", EvaluatorSpec(options=(("nonsense", "1"),)), {}),
+    ]
+    for error, words, make, options in refused:
+        with pytest.raises(error, match=words):
+            started(file, make, **options)
     with Store.open(path), pytest.raises(StoreError, match=r"locked|writ"):
-        WorkerExecutor(path, Oracle(log), 1, book=1, run=run)
+        started(file, Oracle(log))
     until(lambda: all(_is_tracker(one) for one in set(children(os.getpid())) - before))  # the killed ones end
 
 
@@ -266,30 +248,24 @@ def _is_tracker(process: int) -> bool:
 def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
     file: tuple[Path, int], log: Path
 ) -> None:
-    path, run = file
+    path, _ = file
     endless = [task("d3d4", evaluations=None), task("d3e4", evaluations=None)]
-    make: Callable[[], WorkerExecutor] = partial(
-        WorkerExecutor, path, Oracle(log, seconds=0.002), 2, book=1, run=run
-    )
-    with make() as executor:
-        for one in endless:
-            executor.submit(one)
-        until(lambda: executor.evaluations > 60)
-        processes = executor.processes
-    assert not any(is_alive(process) for process in processes)
-    with pytest.raises(StoreError, match="stopped"):
-        executor.submit(endless[0])
-    assert len(evaluated(log)) == check_file(path, *endless)
-    with make() as executor:
-        for one in endless:
-            executor.submit(one)
-        until(lambda: executor.evaluations > 60)
-        executor.stop()
-        found = taken(executor)
-        assert [outcome.error for outcome in found.values()] == ["", ""]
-        assert sum(outcome.visits for outcome in found.values()) > 60  # one may have come first
-    asked = evaluated(log)
-    assert len(asked) == len(set(asked)) == check_file(path, *endless)
+    for stops in (False, True):
+        with started(file, Oracle(log, seconds=0.002)) as executor:
+            for one in endless:
+                executor.submit(one)
+            wait_for_evaluations(executor, 60)
+            processes = executor.processes
+            if stops:
+                executor.stop()
+                found = taken(executor)
+                assert [outcome.error for outcome in found.values()] == [""]  # what waited is dropped
+                assert found[endless[0].fen].visits > 60
+        assert not any(is_alive(process) for process in processes)
+        with pytest.raises(StoreError, match="stopped"):
+            executor.submit(endless[0])
+        asked = evaluated(log)
+        assert len(asked) == len(set(asked)) == check_file(path, *endless)
 
 
 SCRIPT = """
@@ -304,7 +280,7 @@ if __name__ == "__main__":
     for one in (task("d3d4", evaluations=None), task("d3e4", evaluations=None)):
         executor.submit(one)
     print(*executor.processes, flush=True)
-    executor.finished({seconds})
+    executor.finished(60)
 """
 
 
@@ -313,7 +289,7 @@ def test_workers_end_with_the_process_they_work_for_and_the_file_is_sound(
     file: tuple[Path, int], log: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     path, run = file
-    text = SCRIPT.format(path=str(path), log=str(log), run=run, seconds=60)
+    text = SCRIPT.format(path=str(path), log=str(log), run=run)
     process = run_script(tmp_path / "script.py", text)
     assert process.stdout is not None
     workers = [int(word) for word in process.stdout.readline().split()]

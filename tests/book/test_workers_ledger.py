@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -27,7 +27,6 @@ from ..support.reference import HashEvaluator
 
 BATCH = PositionBatch.from_boards(games(6))
 TRUTH = HashEvaluator().evaluate(BATCH)
-ALL = np.ones(len(BATCH), bool)
 
 
 def ask(
@@ -60,19 +59,33 @@ def searching(ledger: Ledger, number: int) -> LeaseHolder:
     return holder
 
 
-def test_a_position_is_leased_to_the_first_who_asks_and_to_nobody_else() -> None:
+def begun() -> tuple[Ledger, LeaseHolder, LeaseHolder]:
     ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    return ledger, searching(ledger, 0), searching(ledger, 1)
+
+
+def published() -> tuple[Ledger, LeaseHolder, LeaseHolder]:
+    """Returns a ledger with two who search, the first of whom has published all."""
+    ledger, one, two = begun()
+    ask(ledger, one)
+    publish(ledger, one)
+    return ledger, one, two
+
+
+def test_a_position_is_leased_to_the_first_who_asks_and_to_nobody_else() -> None:
+    ledger, one, two = begun()
     assert ask(ledger, one, part(0, 1, 2)).mine.all()
     found = ask(ledger, two)
     assert found.mine.tolist() == [False] * 3 + [True] * 3
     assert not len(found.known)
 
 
-def test_what_was_published_is_handed_out_bit_by_bit() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_was_published_is_handed_out_bit_by_bit(is_late: bool) -> None:
+    ledger, one, two = begun()
     ask(ledger, one)
+    if is_late:
+        ledger.release(one)
     publish(ledger, one)
     found = ask(ledger, two)
     assert found.known.tolist() == list(range(6))
@@ -82,8 +95,7 @@ def test_what_was_published_is_handed_out_bit_by_bit() -> None:
 
 
 def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_holds_to_that_clock() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     boards = games(2)
     later = [board.copy() for board in boards]
     for board in later:
@@ -97,61 +109,53 @@ def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_hold
     assert found.evaluation.bounds.tolist() == [[0, 1], [0, 0]]
 
 
+def waiting(ledger: Ledger, holder: LeaseHolder, batch: PositionBatch = BATCH) -> Future[LeaseReply]:
+    """Returns the answer to one who waits for it on a thread."""
+    pool = ThreadPoolExecutor(1)
+    found = pool.submit(ask, ledger, holder, batch, waits=True)
+    pool.shutdown(wait=False)
+    return found
+
+
 def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
-    got: list[LeaseReply] = []
-    thread = threading.Thread(target=lambda: got.append(ask(ledger, two, waits=True)))
-    thread.start()
+    got = waiting(ledger, two)
     time.sleep(0.05)
-    assert not got
+    assert not got.done()
     publish(ledger, one, part(3))
-    thread.join(60)
-    assert got[0].known.tolist() == [3]
-    assert not got[0].mine.any()
+    assert got.result(60).known.tolist() == [3]
+    assert not got.result().mine.any()
 
 
 def test_one_who_waits_for_a_dead_worker_gets_what_that_had_not_published() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
     publish(ledger, one, part(0, 1))
-    got: list[LeaseReply] = []
-    words = part(2, 3, 4, 5)
-    thread = threading.Thread(target=lambda: got.append(ask(ledger, two, words, waits=True)))
-    thread.start()
+    got = waiting(ledger, two, part(2, 3, 4, 5))
     ledger.end(one)
     ledger.release(one)
-    thread.join(60)
-    assert got[0].mine.all()
+    assert got.result(60).mine.all()
     assert ask(ledger, two).known.tolist() == [0, 1]
 
 
 def test_one_who_has_ended_waits_for_nobody() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
-    thread = threading.Thread(target=lambda: ask(ledger, two, waits=True))
-    thread.start()
+    got = waiting(ledger, two)
     ledger.end(two)
-    thread.join(60)
-    assert not thread.is_alive()
+    got.result(60)
 
 
 def test_what_could_not_be_evaluated_is_leased_again() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     ask(ledger, one)
     ledger.give_back(one, part(4, 5).words)
     assert ask(ledger, two).mine.tolist() == [False] * 4 + [True] * 2
 
 
 def test_answers_stay_until_they_are_saved_and_every_search_sees_that() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    publish(ledger, one)
+    ledger, one, two = published()
     ledger.ends(two)
     assert len(ledger) == 6
     ledger.begins(two)
@@ -163,10 +167,7 @@ def test_answers_stay_until_they_are_saved_and_every_search_sees_that() -> None:
 
 
 def test_a_search_that_has_looked_again_lets_answers_go() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    publish(ledger, one)
+    ledger, one, two = published()
     ledger.committed(one, [BATCH.words])
     assert len(ledger) == 6
     ledger.updates(two)
@@ -174,10 +175,7 @@ def test_a_search_that_has_looked_again_lets_answers_go() -> None:
 
 
 def test_what_an_ended_worker_has_saved_is_let_go_as_well() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    publish(ledger, one)
+    ledger, one, two = published()
     ledger.committed(one, [part(0, 1).words])
     ledger.end(one)
     ledger.release(one)
@@ -188,8 +186,7 @@ def test_what_an_ended_worker_has_saved_is_let_go_as_well() -> None:
 
 
 def test_what_one_saves_is_news_for_the_others_and_what_beat_it_for_itself() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
+    ledger, one, two = begun()
     boards = games(2)
     written, better = (RecordBatch.from_records([record(board, 3)]) for board in boards)
     ledger.committed(one, [written.words, better.words], Merged(written, 1, better))
@@ -260,14 +257,3 @@ def test_nothing_is_merged_from_nothing(store: Store) -> None:
     with store, store.reader() as reader:
         found = merged(RecordBatch.empty(0, 0, 0), reader)
     assert (len(found.records), found.fresh, len(found.better)) == (0, 0, 0)
-
-
-def test_an_answer_that_comes_late_is_kept() -> None:
-    ledger = Ledger()
-    one, two = searching(ledger, 0), searching(ledger, 1)
-    ask(ledger, one)
-    ledger.release(one)
-    publish(ledger, one)
-    found = ask(ledger, two)
-    assert found.known.tolist() == list(range(6))
-    assert found.evaluation.wdl.tobytes() == TRUTH.wdl.tobytes()

@@ -13,7 +13,6 @@ from typing import Any
 import chess
 import pytest
 
-import graphsearch.graph.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.limits import IMAGES
 from graphsearch.graph import arena_kernel, image
@@ -29,14 +28,13 @@ VISITS = 1200
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(nothing_loaded_at_once: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keeps images of small graphs, in a folder of the test's own; no file is read whole when opened."""
     folder = tmp_path / "images"
     folder.mkdir()
     monkeypatch.setattr(image, "cache_folder", lambda _: folder)
     monkeypatch.setattr(image, "LEAST_NODES", 100)
     monkeypatch.setattr(image, "PIECE", 1 << 10)
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
     return folder
 
 
@@ -77,11 +75,9 @@ def test_sessions_with_images_are_one_search_that_never_stopped(tmp_path: Path, 
     assert found == grown(None, VISITS, MORE, MORE, MORE)
 
 
-def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphsearch.graph.paging, "LEAST_BYTES", 1 << 14)
-    monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
-    monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
-    path, budget = tmp_path / "a.graph", 200_000
+@pytest.mark.usefixtures("small_memories")
+def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path) -> None:
+    path, budget = tmp_path / "a.graph", 260_000
     grown(path, VISITS, VISITS, ram_bytes=budget)
     with Graph.open(path, ram_bytes=budget) as graph:
         resident = graph.arena.node_count
@@ -90,7 +86,7 @@ def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path, monkeypatch: pyt
         found = search(graph, MORE)
         assert graph.arena.counters[arena_kernel.EVICTED]
     assert found == grown(None, VISITS, VISITS, MORE)
-    with Graph.open(path, ram_bytes=budget // 4) as graph:  # there is no room for it
+    with Graph.open(path, ram_bytes=budget // 5) as graph:  # there is no room for it
         assert graph.arena.node_count == 0
 
 
@@ -156,25 +152,29 @@ def damaged(path: Path, at: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize("part", ["hash", "head", "sums", "blocks", "short", "empty", "rights"])
-def test_a_damaged_image_counts_as_missing(tmp_path: Path, cache: Path, part: str) -> None:
+def test_a_damaged_image_counts_as_missing(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "a.graph"
     grown(path, VISITS)
     (kept,) = images(cache)
-    size, head = kept.stat().st_size, image.HASH_BYTES
+    whole, file, expected = kept.read_bytes(), path.read_bytes(), grown(None, VISITS, MORE)
+    head = image.HASH_BYTES
     places = {"hash": 3, "head": head + 9, "sums": head + 8 * (2 + len(image.KEPT)) + 1, "blocks": -100}
-    if part == "rights":
-        kept.chmod(0o666)
-    elif part in places:
-        damaged(kept, places[part])
-    else:
-        os.truncate(kept, size - 1 if part == "short" else 0)
-    with Graph.open(path) as graph:
-        assert graph.arena.node_count == 0
-        assert not graph.pager.complete
-        check_arena(graph.arena)
-        found = search(graph, MORE)
-    assert found == grown(None, VISITS, MORE)
+    for part in ("hash", "head", "sums", "blocks", "short", "empty", "rights"):
+        path.write_bytes(file)
+        kept.write_bytes(whole)
+        if part == "rights":
+            kept.chmod(0o666)
+        elif part in places:
+            damaged(kept, places[part])
+        else:
+            os.truncate(kept, len(whole) - 1 if part == "short" else 0)
+        with Graph.open(path) as graph:
+            assert graph.arena.node_count == 0, part
+            assert not graph.pager.complete
+            check_arena(graph.arena)
+            assert search(graph, MORE) == expected, part
+        for new in images(cache):
+            new.unlink()
 
 
 def test_images_take_no_more_room_than_they_may(

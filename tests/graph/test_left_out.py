@@ -32,11 +32,6 @@ def unfit(record: NodeRecord) -> NodeRecord:
     return replace(record, d=60_000)
 
 
-@pytest.fixture
-def with_an_unfit_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_unfit(monkeypatch)
-
-
 def make_unfit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the record of 1. e4 e5 one that the format has no place for, as it leaves memory."""
     before = Arena.copy_out
@@ -76,9 +71,11 @@ def test_a_batch_of_unfit_records_alone_writes_nothing(tmp_path: Path) -> None:
             store.append(batch_of([unfit(RECORDS[0])]), fresh=1)
 
 
-@pytest.mark.usefixtures("with_an_unfit_record")
-def test_a_command_prints_its_result_names_what_is_lost_and_fails(tmp_path: Path, cli: Cli) -> None:
+def test_a_command_prints_its_result_names_what_is_lost_and_fails(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.graph"
+    make_unfit(monkeypatch)
     done = cli("analyze", "startpos", "--visits", 600, "--store", path).ends(1, FOUND)
     assert "bestmove" in done.out
     with Store.open(path, read_only=True) as store:
@@ -112,29 +109,21 @@ def full_record(moves: int) -> NodeRecord:
     return replace(record, codes=bytes(1 + i % 63 for i in range(moves)), edges=edges)
 
 
-@pytest.fixture
-def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets records be read whose priors are more than the legal moves of their position."""
-    monkeypatch.setattr(soundness, "_unsound_of", lambda batch, places: [])
+BLOCK = [replace(full_record(MAX_MOVES), words=record.words) for record in RECORDS[:64]]
 
 
-@pytest.mark.usefixtures("_unchecked")
-@pytest.mark.parametrize("moves", [218, 219, 253, MAX_MOVES])
+@pytest.mark.parametrize(
+    ("moves", "others"),
+    [(218, RECORDS), (219, RECORDS), (253, RECORDS), (MAX_MOVES, RECORDS), (MAX_MOVES, BLOCK)],
+    ids=["218", "219", "253", "most", "a block of the most"],
+)
 def test_records_with_as_many_moves_as_a_byte_counts_are_written_and_read_alike(
-    moves: int, tmp_path: Path
+    moves: int, others: list[NodeRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    others = [record for record in RECORDS if record.words != full_record(1).words]
-    given = [full_record(moves), *others]
-    assert decode_block(plain_blocks(batch_of([full_record(moves)]))[0]) == [full_record(moves)]
-    with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
-        store.append(batch_of(given), fresh=len(given))
-        assert sorted(contents(store).values(), key=str) == sorted(given, key=str)
-
-
-@pytest.mark.usefixtures("_unchecked")
-def test_a_block_of_records_that_all_have_the_most_moves_is_written_and_read_alike(tmp_path: Path) -> None:
-    boards = [record.words for record in RECORDS[:64]]
-    given = [replace(full_record(MAX_MOVES), words=words) for words in boards]
+    monkeypatch.setattr(soundness, "_unsound_of", lambda batch, places: [])  # more than the legal moves
+    full = full_record(moves)
+    given = [full, *(record for record in others if record.words != full.words)]
+    assert decode_block(plain_blocks(batch_of([full]))[0]) == [full]
     with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
         store.append(batch_of(given), fresh=len(given))
         assert sorted(contents(store).values(), key=str) == sorted(given, key=str)

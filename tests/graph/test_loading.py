@@ -1,19 +1,19 @@
-"""A file that a search asks much of is read into memory in order, and that changes no search."""
+"""A file of which a search asks much is read into memory in order; memory that is too large shrinks."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
 import chess
+import numpy as np
 import pytest
 
-import graphsearch.graph.arena
-import graphsearch.graph.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.graph import loading, paging
+from graphsearch.graph import arena_kernel, loading
 from graphsearch.graph.loading import Loader
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
@@ -24,23 +24,39 @@ MORE = 200
 
 
 @pytest.fixture(autouse=True)
-def early_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+def early_loading(small_memories: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads a file in order after few single reads, and none when it is opened."""
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
     monkeypatch.setattr(loading, "LEAST_SINGLE_READS", 8)
-    monkeypatch.setattr(paging, "LEAST_BYTES", 1 << 14)
-    monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
-    monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
 
 
-def searched(path: Path | None, *visits: int, **fields: Any) -> list[dict[str, Any]]:
-    """Returns what searches in one process find."""
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A file that fits, of a search visit by visit, and one that does not; they are only copied."""
+    small, large = (tmp_path_factory.mktemp("files") / f"{name}.graph" for name in ("small", "large"))
+    searched(small, 1000, minibatch_size=1)
+    searched(large, 4_000, minibatch_size=16)
+    return small, large
+
+
+@pytest.fixture
+def path(files: tuple[Path, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copy(files[0], tmp_path / "a.graph"))
+
+
+@pytest.fixture
+def large(files: tuple[Path, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copy(files[1], tmp_path / "a.graph"))
+
+
+def search(graph: Graph, visits: int = MORE, **fields: Any) -> dict[str, Any]:
+    found = analyze(graph, chess.Board(), Limits(visits=visits), SearchParams(**fields))
+    return found.as_dict() | {"seconds": 0.0, "store": None}
+
+
+def searched(path: Path | None, *visits: int, **fields: Any) -> dict[str, Any]:
+    """Returns what the last of some searches in one process finds."""
     with Graph.open(path) as graph:
-        return [
-            analyze(graph, chess.Board(), Limits(visits=each), SearchParams(**fields)).as_dict()
-            | {"seconds": 0.0, "store": None}
-            for each in visits
-        ]
+        return [search(graph, each, **fields) for each in visits][-1]
 
 
 @pytest.mark.parametrize("batch", [1, 16])
@@ -49,19 +65,16 @@ def test_a_search_that_reads_its_file_whole_is_the_one_that_never_stopped(tmp_pa
     searched(path, 1000, minibatch_size=batch)
     with Graph.open(path) as graph:
         assert not graph.pager.complete
-        found = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=batch))
+        found = search(graph, minibatch_size=batch)
         assert graph.pager.complete
         assert graph.loader() is None  # it is closed
         assert graph.arena.node_count == graph.node_count
         check_arena(graph.arena)
         check_invariants(graph, chess.Board())
-    whole = searched(None, 1000, MORE, minibatch_size=batch)[1]
-    assert found.as_dict() | {"seconds": 0.0, "store": None} == whole
+    assert found == searched(None, 1000, MORE, minibatch_size=batch)
 
 
-def test_a_search_that_wants_little_of_a_file_reads_little(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    searched(path, 1000)
+def test_a_search_that_wants_little_of_a_file_reads_little(path: Path) -> None:
     with Graph.open(path) as graph:
         analyze(graph, chess.Board("8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"), Limits(visits=300))
         assert not graph.pager.complete
@@ -69,10 +82,8 @@ def test_a_search_that_wants_little_of_a_file_reads_little(tmp_path: Path) -> No
 
 
 def test_of_a_file_that_does_not_fit_the_most_visited_records_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "a.graph"
-    searched(path, 4_000, minibatch_size=16)
     loaders: list[Loader] = []
     advance = Loader.advance
 
@@ -81,35 +92,29 @@ def test_of_a_file_that_does_not_fit_the_most_visited_records_are_read(
         return advance(self, seconds)
 
     monkeypatch.setattr(Loader, "advance", noting)
-    with Graph.open(path, ram_bytes=600_000) as graph:
-        found = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
+    with Graph.open(large, ram_bytes=600_000) as graph:
+        found = search(graph, minibatch_size=16)
         assert graph.arena.node_count < graph.node_count
         check_arena(graph.arena)
     (loader,) = loaders
     assert loader.least_visits > 1
-    assert (
-        found.as_dict() | {"seconds": 0.0, "store": None} == searched(None, 4_000, MORE, minibatch_size=16)[1]
-    )
+    assert found == searched(None, 4_000, MORE, minibatch_size=16)
 
 
-def test_the_sample_finds_the_visits_from_which_on_records_fit(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    searched(path, 4_000, minibatch_size=16)
-    with Graph.open(path, ram_bytes=600_000) as graph:
+def test_the_sample_finds_the_visits_from_which_on_records_fit(large: Path) -> None:
+    with Graph.open(large, ram_bytes=600_000) as graph:
         graph.pager.filter()
-        loader = Loader(path, graph.pager)
+        loader = Loader(large, graph.pager)
         while loader.advance(1.0):
             pass
         loader.close()
         assert not graph.pager.complete
         assert 0.3 * graph.pager.budget < graph.arena.bytes_used <= graph.pager.budget
-        assert graph.arena.counters[graphsearch.graph.arena_kernel.EVICTED] == 0
+        assert graph.arena.counters[arena_kernel.EVICTED] == 0
 
 
-def test_an_eviction_ends_the_reading_for_good(tmp_path: Path) -> None:
+def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:
     """What was evicted after a portion was read must not come back as it was before it was saved."""
-    path = tmp_path / "a.graph"
-    searched(path, 1000)
     with Graph.open(path) as graph:
         graph.pager.filter()
         loader = Loader(path, graph.pager)
@@ -120,29 +125,20 @@ def test_an_eviction_ends_the_reading_for_good(tmp_path: Path) -> None:
         assert not graph.pager.complete
 
 
-def test_damage_is_named_and_passed_over_while_a_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    searched(path, 1000, minibatch_size=16)
+@pytest.mark.parametrize(("name", "ram_bytes"), [("path", None), ("large", 600_000)])
+def test_a_file_is_read_around_its_damage(
+    name: str, ram_bytes: int | None, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue(name)
     flip(path, "block", "data", 3, 60, 4)
-    with Graph.open(path) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=600), SearchParams(minibatch_size=16))
-        assert result.new_visits >= 600
-        assert not graph.pager.complete  # what it names when it is asked for
-        assert graph.arena.node_count > 0.9 * graph.node_count
-
-
-def test_damage_in_a_file_that_does_not_fit_ends_no_search(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    searched(path, 4_000, minibatch_size=16)
-    flip(path, "block", "data", 3, 60, 4)
-    with Graph.open(path, ram_bytes=600_000) as graph:
+    with Graph.open(path, ram_bytes=ram_bytes) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
         assert result.new_visits >= MORE
+        assert not graph.pager.complete  # what it names when it is asked for
+        assert ram_bytes or graph.arena.node_count > 0.9 * graph.node_count
 
 
-def test_a_stop_ends_the_reading_and_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.graph"
-    before = searched(path, 1000, minibatch_size=16)
+def test_a_stop_ends_the_reading_and_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.search.loop.LOAD_SECONDS", 0.0)
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
     stop, seen = threading.Event(), []
@@ -155,15 +151,11 @@ def test_a_stop_ends_the_reading_and_the_search(tmp_path: Path, monkeypatch: pyt
     with Graph.open(path) as graph:
         result = analyze(graph, chess.Board(), stop=stop, on_progress=show)
         assert result.stop_reason == "stop"
-        assert result.visits >= before[0]["visits"]
+        assert result.visits >= 1000
     assert max(found for found in seen if found) > (0, 500)
 
 
-def test_a_time_limit_leaves_half_of_it_to_the_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.graph"
-    searched(path, 1000, minibatch_size=16)
+def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)
     with Graph.open(path) as graph:
         result = analyze(graph, chess.Board(), Limits(seconds=0.6))
@@ -172,10 +164,8 @@ def test_a_time_limit_leaves_half_of_it_to_the_search(
 
 
 def test_a_search_does_not_wait_for_a_file_that_takes_long_to_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "a.graph"
-    searched(path, 1000, minibatch_size=16)
     monkeypatch.setattr("graphsearch.search.loop.LOADED_SOON", 0)
     monkeypatch.setattr("graphsearch.search.loop.LOAD_SECONDS", 0.001)
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
@@ -183,6 +173,38 @@ def test_a_search_does_not_wait_for_a_file_that_takes_long_to_read(
         result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
         assert graph.loading
         assert result.new_visits >= MORE
+
+
+@pytest.mark.parametrize("share", [0.9, 0.1])
+def test_memory_shrinks_at_its_ends_and_keeps_the_rest(path: Path, share: float) -> None:
+    with Graph.open(path, ram_bytes=50_000_000) as graph:
+        graph.load_ahead()
+        while graph.load_some(1):
+            pass
+        arena, nodes = graph.arena, graph.arena.node_count
+        fixed = arena.arrays.table.nbytes
+        wanted = fixed + round(share * (arena.bytes_used - fixed))
+        arena.shrink(wanted)
+        check_arena(arena)
+        assert arena.bytes_used <= wanted
+        assert share * share * nodes * 0.5 < arena.node_count < nodes
+        graph.pager.complete = False
+        search(graph, minibatch_size=32)
+        check_arena(arena)
+
+
+def test_dirty_records_stay_when_memory_shrinks(tmp_path: Path) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
+        graph.tables_meanwhile = graph.saves_meanwhile = False
+        analyze(graph, chess.Board(), Limits(visits=1000), SearchParams(minibatch_size=32), hurry=True)
+        before = graph.arena.dirty_count
+        slots = np.sort(graph.arena.arrays.table[graph.arena.arrays.table != 0])
+        graph.arena.shrink(0)
+        assert graph.arena.dirty_count == before
+        kept = np.sort(graph.arena.arrays.table[graph.arena.arrays.table != 0])
+        assert np.isin(kept, slots).all()
+        assert len(kept) >= before
+        check_arena(graph.arena)
 
 
 @pytest.mark.slow

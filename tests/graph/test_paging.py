@@ -28,12 +28,10 @@ from ..conftest import sql
 ONE_BY_ONE = SearchParams(minibatch_size=1)
 NO_SLOTS = np.zeros(0, np.uint64)
 
-pytestmark = pytest.mark.skipif(JIT_OFF or libsqlite() is None, reason="kernels cannot call SQLite here")
-
-
-@pytest.fixture(autouse=True)
-def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
+pytestmark = [
+    pytest.mark.skipif(JIT_OFF or libsqlite() is None, reason="kernels cannot call SQLite here"),
+    pytest.mark.usefixtures("nothing_loaded_at_once"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -169,16 +167,13 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
     assert in_memory(graph, words) == [None] * len(words)
 
 
-def test_kernels_do_not_read_for_a_snapshot(path: Path) -> None:
+def test_kernels_read_neither_for_a_snapshot_nor_for_a_closed_reader(path: Path) -> None:
     """A snapshot is an older state of the file than the one that kernels would read."""
-    with Store.open(path, read_only=True) as store, snapshot_reader(store) as reader:
-        with reader.file_arrays() as held:
-            assert held is None
-        assert not reader.kernels_read
-
-
-def test_a_closed_reader_leaves_kernels_nothing(path: Path) -> None:
     with Store.open(path, read_only=True) as store:
+        with snapshot_reader(store) as reader:
+            with reader.file_arrays() as held:
+                assert held is None
+            assert not reader.kernels_read
         reader = store.reader()
         with reader.file_arrays() as held:
             assert held is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,6 +47,7 @@ SHORT = """[White "B"]
 
 1. e4 e5 2. Nf3 Nc6 *
 """
+GAMES = NOTED + "\n" + SHORT
 SETUP = (
     '[SetUp "1"]\n[FEN "4k3/8/8/8/8/8/4P3/4K2R b K - 0 1"]\n[Result "1/2-1/2"]\n\n'
     "1... Kd7 2. O-O Kc6 1/2-1/2\n"
@@ -86,14 +88,30 @@ class Reviewer:
         return found
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reviewer, ReviewReport]:
+    """The review of two games; its file is only copied."""
+    found = Reviewer(tmp_path_factory.mktemp("first"))
+    return found, found(GAMES)
+
+
 @pytest.fixture
 def reviewer(tmp_path: Path) -> Reviewer:
     return Reviewer(tmp_path)
 
 
+@pytest.fixture
+def again(first: tuple[Reviewer, ReviewReport], tmp_path: Path) -> Reviewer:
+    """Reviews in a copy of that file."""
+    shutil.copy(first[0].store, tmp_path / "a.graph")
+    return Reviewer(tmp_path)
+
+
 # ------------------------------------------------------------------ what is searched
-def test_every_position_has_its_visits_and_none_is_evaluated_twice(reviewer: Reviewer) -> None:
-    report = reviewer(NOTED + "\n" + SHORT)
+def test_every_position_has_its_visits_and_none_is_evaluated_twice(
+    first: tuple[Reviewer, ReviewReport],
+) -> None:
+    reviewer, report = first
     assert (report.reviewed, report.skipped, report.known) == (2, 0, 4)  # mate; start, e4, e5
     asked = reviewer.evaluator.asked
     assert len(asked) == len(set(asked)) == report.evaluations
@@ -104,15 +122,14 @@ def test_every_position_has_its_visits_and_none_is_evaluated_twice(reviewer: Rev
             assert node.visits >= VISITS or node.bounds[0] == node.bounds[1]
 
 
-def test_the_same_command_again_evaluates_nothing_and_writes_the_same(reviewer: Reviewer) -> None:
-    text = "\n".join((NOTED, SHORT, SETUP, SHUFFLE))
-    reviewer(text)
-    before, asked = reviewer.pgn.getvalue(), len(reviewer.evaluator.asked)
-    report = reviewer(text)
+def test_the_same_command_again_evaluates_nothing_and_writes_the_same(
+    first: tuple[Reviewer, ReviewReport], again: Reviewer
+) -> None:
+    report = again(GAMES)
     assert (report.searched, report.new_visits, report.evaluations) == (0, 0, 0)
-    assert len(reviewer.evaluator.asked) == asked
-    assert reviewer.pgn.getvalue() == before
-    with Store.open(reviewer.store, read_only=True) as store:
+    assert again.evaluator.asked == []
+    assert again.pgn.getvalue() == first[0].pgn.getvalue()
+    with Store.open(again.store, read_only=True) as store:
         assert [run.kind for run in store.runs()] == ["review"]
 
 
@@ -164,11 +181,11 @@ def expected_losses(path: Path, game: GameReview) -> list[tuple[float, int]]:
     return found
 
 
-def test_losses_marks_and_accuracies_are_those_of_the_formulas(reviewer: Reviewer) -> None:
+def test_losses_marks_and_accuracies_are_those_of_the_formulas(again: Reviewer) -> None:
     text = "1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0\n"
-    reviewer(text)
-    (game,) = reviewer.games
-    losses = expected_losses(reviewer.store, game)
+    again(text)
+    (game,) = again.games
+    losses = expected_losses(again.store, game)
     assert [(move.loss, move.loss_cp) for move in game.moves] == losses
     for move, (loss, _) in zip(game.moves, losses, strict=True):
         mark = "??" if loss >= 0.3 else "?" if loss >= 0.2 else "?!" if loss >= 0.1 else ""
@@ -202,6 +219,7 @@ def test_values_are_those_of_the_positions_after_the_moves_seen_by_white(reviewe
     assert [move.white for move in game.moves] == [False, True, False]
     assert {move.phase for move in game.moves} == {"endgame"}
     assert board.piece_at(chess.F1) == chess.Piece.from_symbol("R")
+    assert reviewer(SETUP).evaluations == 0
 
 
 def test_a_third_repetition_is_worth_a_draw_and_a_way_to_one_too(reviewer: Reviewer) -> None:
@@ -214,13 +232,14 @@ def test_a_third_repetition_is_worth_a_draw_and_a_way_to_one_too(reviewer: Revie
     fifth = game.moves[8]  # 5. Nf3: the position after 1. Nf3 for the third time
     assert fifth.q == 0.0
     assert fifth.loss == pytest.approx(max(0.0, fifth.best_q))
+    assert reviewer(SHUFFLE).evaluations == 0
 
 
 # ------------------------------------------------------------------ what is written
-def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(reviewer: Reviewer) -> None:
-    reviewer(NOTED)
-    (game,) = reviewer.written()
-    assert [move.uci() for move in game.mainline_moves()] == [move.move for move in reviewer.games[0].moves]
+def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(again: Reviewer) -> None:
+    again(NOTED)
+    (game,) = again.written()
+    assert [move.uci() for move in game.mainline_moves()] == [move.move for move in again.games[0].moves]
     source = chess.pgn.read_game(io.StringIO(NOTED))
     assert source is not None
     assert {name: game.headers[name] for name in source.headers if name != "Annotator"} == {
@@ -236,7 +255,7 @@ def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(reviewer:
     sicilian = game.variations[0].variations[1]
     assert (sicilian.comment.split()[0], len(sicilian.variations)) == ("Sicilian", 2)
     assert game.end().eval() is None  # a mate on the board
-    for node, move in zip(game.mainline(), reviewer.games[0].moves, strict=True):
+    for node, move in zip(game.mainline(), again.games[0].moves, strict=True):
         said = node.eval()
         if said is not None and move.mate is None:
             assert said.white().score() == move.cp
@@ -255,24 +274,24 @@ def test_mates_are_counted_after_the_move_for_the_played_and_the_best_one_alike(
     assert (better.board().is_checkmate(), better.eval()) == (True, None)
 
 
-def test_a_bare_review_drops_the_notes_of_the_source(reviewer: Reviewer) -> None:
-    reviewer(NOTED, bare=True)
-    text = reviewer.pgn.getvalue().decode()
+def test_a_bare_review_drops_the_notes_of_the_source(again: Reviewer) -> None:
+    again(NOTED, bare=True)
+    text = again.pgn.getvalue().decode()
     assert "Sicilian" not in text
     assert "clk" not in text
-    assert len(list(reviewer.written()[0].mainline_moves())) == 7
+    assert len(list(again.written()[0].mainline_moves())) == 7
 
 
-def test_a_review_of_a_review_says_nothing_twice(reviewer: Reviewer) -> None:
-    reviewer(NOTED)
-    once = reviewer.pgn.getvalue().decode()
-    reviewer(once)
-    assert reviewer.pgn.getvalue().decode() == once
+def test_a_review_of_a_review_says_nothing_twice(again: Reviewer) -> None:
+    again(NOTED)
+    once = again.pgn.getvalue().decode()
+    again(once)
+    assert again.pgn.getvalue().decode() == once
 
 
-def test_the_report_needs_no_network_and_no_text_of_a_game_is_markup(reviewer: Reviewer) -> None:
+def test_the_report_needs_no_network_and_no_text_of_a_game_is_markup(again: Reviewer) -> None:
     page = io.BytesIO()
-    reviewer(NOTED + "\n" + SHORT, html=page)
+    again(GAMES, html=page)
     text = page.getvalue().decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "T\u00f6rn &quot;A&quot; &lt;b&gt;" in text
@@ -343,7 +362,7 @@ main(sys.argv[1:])
 def test_a_killed_review_leaves_a_sound_file_that_goes_on(tmp_path: Path, cli: Cli) -> None:
     store, games = tmp_path / "a.graph", tmp_path / "games.pgn"
     games.write_text(NOTED)
-    words = ["review", str(games), "--store", str(store), "--visits", "1000", "-o", str(tmp_path / "out.pgn")]
+    words = ["review", str(games), "--store", str(store), "--visits", "300", "-o", str(tmp_path / "out.pgn")]
     killed = subprocess.run([sys.executable, "-c", _KILLED, *words], stderr=subprocess.DEVNULL, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert verify(store).ok
@@ -356,10 +375,5 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(tmp_path: Path, cli: C
 
 
 def _nodes(store: Path) -> int:
-    if not store.exists():
-        return 0
-    try:
-        with Store.open(store, read_only=True) as opened:
-            return opened.node_count
-    except Exception:
-        return 0
+    with Store.open(store, read_only=True) as opened:
+        return opened.node_count

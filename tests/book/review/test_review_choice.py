@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,7 @@ from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.book.review.games import GameChoice, read_since
 
 from .test_review import ATOMIC, BROKEN, NOTED, SETUP, SHORT, Reviewer
-
-
-@pytest.fixture
-def reviewer(tmp_path: Path) -> Reviewer:
-    return Reviewer(tmp_path)
+from .test_review import reviewer as reviewer
 
 
 # ------------------------------------------------------------------ what is chosen and left out
@@ -46,21 +41,16 @@ def test_a_variation_that_cannot_be_read_is_cut_and_told(reviewer: Reviewer) -> 
     assert [cut.move.uci(), *(move.uci() for move in cut.mainline_moves())] == ["d2d4", "d7d5"]
 
 
-@pytest.mark.parametrize(
-    ("choice", "numbers"),
-    [
+def test_games_are_chosen_by_player_colour_date_and_number(reviewer: Reviewer) -> None:
+    for choice, numbers in (
         (GameChoice(player="ANDERS\u00c9N"), [1, 2]),
         (GameChoice(player="adolf anders\u00e9n", color="black"), [2]),
         (GameChoice(since=read_since("2024")), [1]),
         (GameChoice(since=read_since("2023-12-31")), [1, 2]),  # a day of 2023, which one is unknown
         (GameChoice(games=frozenset({3})), [3]),
-    ],
-)
-def test_games_are_chosen_by_player_colour_date_and_number(
-    reviewer: Reviewer, choice: GameChoice, numbers: list[int]
-) -> None:
-    reviewer("\n".join((NOTED, SHORT, SETUP)), choice=choice, visits=10)
-    assert [game.number for game in reviewer.games] == numbers
+    ):
+        reviewer("\n".join((NOTED, SHORT, SETUP)), choice=choice, visits=10)
+        assert [game.number for game in reviewer.games] == numbers
 
 
 @pytest.mark.parametrize(
@@ -77,12 +67,8 @@ def test_a_choice_without_games_is_told(reviewer: Reviewer, wrong: dict[str, Any
     with pytest.raises(InvalidParameterError, match=said):
         reviewer(SHORT, choice=GameChoice(**wrong))
     assert not reviewer.store.exists()
-
-
-@pytest.mark.parametrize("wrong", [{"color": "white"}, {"player": "a", "color": "red"}])
-def test_a_colour_is_that_of_a_player(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameterError):
-        GameChoice(**wrong)
+        GameChoice(player="a", color="red")
 
 
 def test_an_output_that_cannot_be_written_is_told_before_the_search(reviewer: Reviewer) -> None:

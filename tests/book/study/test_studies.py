@@ -149,14 +149,6 @@ def test_limits_of_an_import_are_told(graph: Path, monkeypatch: pytest.MonkeyPat
 
 
 # ------------------------------------------------------------------ beside other work
-def test_studies_and_notes_are_written_while_a_search_has_the_file(graph: Path) -> None:
-    with Store.open(graph) as store:
-        import_studies(graph, PGN.splitlines(keepends=True), "a.pgn")
-        write_note(graph, chess.Board(), "a note")
-        store.write_fact("after", "study")
-    assert names(graph) == [NAME]
-
-
 def test_a_note_is_seen_from_every_line_and_belongs_to_its_rooks(graph: Path) -> None:
     one, other = chess.Board(), chess.Board()
     for san in ("e4", "e5", "Nf3"):

@@ -117,23 +117,14 @@ def test_the_most_visited_come_first_and_a_stop_keeps_what_there_is(old: Path) -
     assert len(set(evaluator.asked)) == len(evaluator.asked)
 
 
-def test_few_visits_can_be_left_out(old: Path) -> None:
-    report = second_opinion(old, CountingEvaluator("other"), min_visits=7)
-    expected = {key for key, (_, record) in evaluable(records_of(old)).items() if record.visits >= 7}
-    assert rows_of(old).keys() == expected
-    assert report.positions == len(expected)
-
-
-def test_a_file_takes_opinions_of_several_evaluators(old: Path) -> None:
-    for name in ("other", "third"):
-        second_opinion(old, CountingEvaluator(name))
-    assert len(rows_of(old, "other")) == len(rows_of(old, "third")) > 100
-    assert rows_of(old, "other") != rows_of(old, "third")
-
-
-def test_a_second_opinion_that_takes_the_place_of_the_first_is_not_paid_again(old: Path) -> None:
+def test_an_opinion_that_takes_the_place_of_the_first_is_not_paid_again(
+    old: Path,
+) -> None:
     evaluator = CountingEvaluator("other")
-    second_opinion(old, evaluator, min_visits=3)
+    given = second_opinion(old, evaluator, min_visits=3)
+    expected = {key for key, (_, record) in evaluable(records_of(old)).items() if record.visits >= 3}
+    assert rows_of(old).keys() == expected
+    assert given.positions == len(expected)
     report = reevaluate(old, evaluator)
     assert report.reused > 0
     assert report.reused + report.evaluated == len(evaluable(records_of(old)))
@@ -143,15 +134,19 @@ def test_a_second_opinion_that_takes_the_place_of_the_first_is_not_paid_again(ol
     assert {key: (r.v, r.d, r.codes) for key, (_, r) in records.items()} == answers
 
 
-def test_the_file_s_own_evaluator_gives_no_second_opinion(old: Path) -> None:
+@pytest.mark.usefixtures("small_batches")
+def test_what_makes_no_sense_is_refused(old: Path) -> None:
     with pytest.raises(EvaluatorError, match="that of another evaluator"):
         second_opinion(old, HashEvaluator())
     with pytest.raises(InvalidParameterError, match="at least 1"):
         second_opinion(old, CountingEvaluator("other"), min_visits=0)
-
-
-@pytest.mark.usefixtures("small_batches")
-def test_an_unfinished_file_gets_no_opinions(old: Path) -> None:
+    with pytest.raises(StoreError, match=r"no second opinions; `graphsearch reevaluate .* --second-opinion"):
+        disagree(old)
+    for top, least in ((0, 1), (1, 0)):
+        with pytest.raises(InvalidParameterError):
+            disagree(old, top=top, min_visits=least)
+    with pytest.raises(InvalidParameterError, match="value or policy"):
+        disagree(old, by="size")
     stopped(old, CountingEvaluator("other"), 40)
     with pytest.raises(UnfinishedError):
         second_opinion(old, CountingEvaluator("third"))
@@ -207,24 +202,13 @@ def test_positions_that_left_the_file_are_counted(old: Path) -> None:
     assert all(row.n >= 2 for row in found.rows)
 
 
-def test_a_file_without_opinions_says_how_to_get_them(old: Path) -> None:
-    with pytest.raises(StoreError, match=r"no second opinions; `graphsearch reevaluate .* --second-opinion"):
-        disagree(old)
-
-
 def test_the_evaluator_is_named_by_number_kind_or_description(old: Path) -> None:
     for name in ("other", "third"):
         second_opinion(old, CountingEvaluator(name))
+    assert len(rows_of(old, "other")) == len(rows_of(old, "third")) > 100
+    assert rows_of(old, "other") != rows_of(old, "third")
     assert disagree(old, "other").second.kind == "other"
     assert disagree(old, "3").second.kind == "third"
     for wanted in (None, "nobody"):
         with pytest.raises(InvalidParameterError, match="2: other, 3: third"):
             disagree(old, wanted)
-
-
-def test_arguments_out_of_range_are_refused(old: Path) -> None:
-    for top, least in ((0, 1), (1, 0)):
-        with pytest.raises(InvalidParameterError):
-            disagree(old, top=top, min_visits=least)
-    with pytest.raises(InvalidParameterError, match="value or policy"):
-        disagree(old, by="size")

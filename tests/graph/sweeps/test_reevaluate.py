@@ -19,11 +19,10 @@ from graphsearch.base.errors import (
     CapacityError,
     CorruptRecordError,
     EvaluatorError,
-    EvaluatorMismatchError,
     UnfinishedError,
 )
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
 from graphsearch.graph.sweeps.evaluating import (
     EvaluatingProgress,
     Reevaluation,
@@ -178,32 +177,6 @@ def test_the_builtin_evaluator_says_the_same_in_bulk_as_in_a_search(old: Path) -
     assert_given_to(create("builtin"), before, records_of(old))
 
 
-def test_there_and_back_is_where_it_was(cyclic: Path) -> None:
-    refresh(cyclic, 1e-5)
-    before = records_of(cyclic)
-    reevaluate(cyclic, CountingEvaluator("other"))
-    reevaluate(cyclic, HashEvaluator())
-    for key, (board, record) in records_of(cyclic).items():
-        was = before[key][1]
-        assert replace(record, edges=(), run=0) == replace(was, edges=(), run=0), board.fen()
-        assert by_move(board, record) == by_move(board, was)
-
-
-def test_a_search_goes_on_with_the_new_evaluator_and_not_with_the_old_one(given: Path) -> None:
-    with pytest.raises(EvaluatorMismatchError):
-        Graph.open(given, evaluator=HashEvaluator())
-    evaluator = CountingEvaluator("other")
-    known = {board.epd() for board, _ in records_of(given).values()}
-    with Graph.open(given, evaluator=evaluator) as graph:
-        for batch in (1, 8):
-            analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=batch))
-        check_invariants(graph, chess.Board())
-        number = graph.store.evaluator_number if graph.store else 0
-    assert evaluator.asked
-    assert not known & set(evaluator.asked)
-    assert {r.evaluator for _, r in records_of(given).values() if is_evaluated(r)} == {number}
-
-
 @pytest.mark.parametrize("gather", ["flow", "exclude"])
 def test_edges_without_visits_among_those_with_some_serve_every_gatherer(given: Path, gather: str) -> None:
     evaluator = CountingEvaluator("other")
@@ -305,18 +278,6 @@ def test_a_record_that_does_not_fit_its_position_is_named() -> None:
 
 
 # ------------------------------------------------------------------ stopping and going on
-@pytest.mark.usefixtures("small_batches")
-def test_a_stopped_one_goes_on_without_asking_twice(old: Path, whole: Path) -> None:
-    evaluator = CountingEvaluator("other")
-    for after in (16, 20):
-        stopped(old, evaluator, after)
-    report = reevaluate(old, evaluator)
-    assert report.finished
-    assert len(set(evaluator.asked)) == len(evaluator.asked) == report.evaluated
-    assert report.evaluated_now < report.evaluated
-    assert_same(old, whole)
-
-
 def assert_same(path: Path, other: Path) -> None:
     """Asserts that two files hold the same records; q within what a refresh leaves."""
     ours, theirs = records_of(path), records_of(other)
@@ -473,13 +434,3 @@ def test_an_empty_file_is_given_over_at_once(tmp_path: Path) -> None:
     assert report.records == 0
     with Store.open(path, identity=CountingEvaluator("other").identity) as store:
         assert store.unfinished is None
-
-
-def test_a_wrong_answer_is_refused(old: Path) -> None:
-    class Wrong(CountingEvaluator):
-        def evaluate(self, batch: PositionBatch) -> Evaluation:
-            found = super().evaluate(batch)
-            return Evaluation(found.wdl * np.float32(2), found.priors)
-
-    with pytest.raises(EvaluatorError, match="not a probability"):
-        reevaluate(old, Wrong("other"))

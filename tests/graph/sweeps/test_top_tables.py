@@ -16,7 +16,7 @@ import pytest
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
-from graphsearch.graph.sweeps.refresh import WRITING, RefreshProgress, refresh
+from graphsearch.graph.sweeps.refresh import WRITING, refresh
 from graphsearch.graph.view import view
 from graphsearch.search.shards import parting
 from graphsearch.store.sizes import Sizes
@@ -27,14 +27,11 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import sql
 from ...support.graphs import searched
+from .test_refresh import Stop, stopping
 
 LINES = ("", "e4", "d4", "Nf3 Nf6 g3", "g3 Nf6 Nf3", "e4 e5 Nf3")  # transpositions among them
 TABLES = ("top_position", "top_edge")
 Rows = list[tuple[Any, ...]]
-
-
-class Stop(Exception):  # noqa: N818
-    """What a test ends a command with, as a kill does: between two transactions."""
 
 
 def search(path: Path, line: str = "", visits: int = 40) -> Path:
@@ -70,16 +67,6 @@ def check(path: Path) -> None:
     assert {(row[0], row[1]): row[3] for row in found["top_edge"] if row[0] in positions} == moves
 
 
-def test_positions_that_are_searched_on_keep_no_old_rows(tmp_path: Path) -> None:
-    path = search(tmp_path / "a.graph")
-    few = {row[0] for row in tables(path)["top_position"]}
-    for line in LINES[:3]:
-        search(path, line, visits=70)
-    assert few <= {row[0] for row in tables(path)["top_position"]}
-    assert len(tables(path)["top_position"]) > len(few)
-    check(path)
-
-
 def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
     rng = random.Random(0)
     path, other = tmp_path / "a.graph", tmp_path / "b.graph"
@@ -98,14 +85,8 @@ def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
 
 def stopped_refresh(path: Path, step: int) -> bool:
     """Refreshes a file; stops at the given step of writing, and returns True, if there is one."""
-    steps = iter(range(1, 1000))
-
-    def stopping(now: RefreshProgress) -> None:
-        if now.stage == WRITING and next(steps) == step:
-            raise Stop
-
     with suppress(Stop):
-        refresh(path, 1e-6, on_progress=stopping, sizes=Sizes(step_blocks=2))
+        refresh(path, 1e-6, on_progress=stopping(WRITING, step - 1), sizes=Sizes(step_blocks=2))
         return False
     return True
 

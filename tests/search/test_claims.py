@@ -122,31 +122,6 @@ def test_a_perpetual_is_worth_about_a_draw(batch: int) -> None:
     assert result.node.moves[0].q == pytest.approx(0, abs=0.25)
 
 
-def test_a_repetition_is_drawn_on_its_path_and_not_in_the_shared_record() -> None:
-    # two bare kings with a locked pawn pair: every line repeats
-    board = chess.Board("7k/8/8/p7/P7/8/8/K7 w - - 0 1")
-    evaluator = TableEvaluator({}, TableEntry((0.9, 0.05, 0.05), {}))
-    with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, board, Limits(visits=1500), ONE)
-        found = check_invariants(graph, board)
-    drawn = [edge for _, record in found.values() for edge in record.edges if edge.r]
-    assert drawn
-    assert all(record.bounds == (-1, 1) for _, record in found.values() if not record.terminal)
-
-
-def test_mate_on_the_hundredth_ply_wins_and_anything_else_draws() -> None:
-    board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 99 120")
-    evaluator = TableEvaluator({}, TableEntry((0.2, 0.2, 0.6), {}))
-    with Graph.open(None, evaluator=evaluator) as graph:
-        others = [move for move in board.legal_moves if move.uci() != "a1a8"]
-        result = analyze(graph, board, Limits(visits=300), ONE, searchmoves=others)
-        best = analyze(graph, board, Limits(visits=300), ONE).node.moves[0]
-    assert (best.san, best.q) == ("Ra8#", 1.0)
-    values = {move.san: move.q for move in result.node.moves if move.n}
-    assert values
-    assert set(values.values()) == {0.0}
-
-
 GAME = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"  # Ng8 would be the third start position
 
 

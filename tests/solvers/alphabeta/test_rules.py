@@ -23,7 +23,6 @@ def engine() -> AlphaBeta:
 
 
 def deepened(engine: AlphaBeta, board: chess.Board, depth: int) -> DepthResult:
-    """Returns the last of the iterations up to a depth."""
     return [engine.search(board, d) for d in range(1, depth + 1)][-1]
 
 
@@ -81,13 +80,6 @@ def test_stalemate_and_dead_positions_are_drawn_and_checkmate_is_lost(engine: Al
     ]:
         result = engine.search(chess.Board(fen), depth)
         assert (result.value, result.move, result.pv) == (value, None, ())
-
-
-def test_a_stalemate_is_seen_beyond_the_depth(engine: AlphaBeta) -> None:
-    # Qf7 and the like stalemate; any depth sees that the queen move is worth nothing
-    board = chess.Board("7k/8/8/8/5Q2/8/8/K7 w - - 0 1")
-    board.push_uci("f4f7")
-    assert engine.search(board, 0, -1000, -999).value == 0
 
 
 def test_nine_queens_are_no_mate(engine: AlphaBeta) -> None:

@@ -30,11 +30,11 @@ SLICES: list[dict[str, Any]] = [  # limits of the sessions, again and again
     {"visits": 1},
     {"visits": 7},
     {"evaluations": 100},
-    {"visits": 300},
+    {"visits": 150},
     {"seconds": 0.002},  # a thousand visits of the fastest evaluator
     {"evaluations": 1},
 ]
-VISITS = {1: 80, 16: 250, 64: 500}  # of a test's search, by batch: enough for some full waves
+VISITS = {1: 80, 16: 250, 64: 400}  # of a test's search, by batch: enough for some full waves
 Records = dict[int, Any]
 
 

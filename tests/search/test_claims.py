@@ -20,7 +20,7 @@ from graphsearch.store.record.transposition_layout import PROOF
 from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, numbers_below, read
-from ..support.positions import after_line
+from ..support.positions import after_line, played
 from ..support.reference import HashEvaluator
 
 ONE = SearchParams(minibatch_size=1)
@@ -28,11 +28,7 @@ MATE_IN_TWO = "7k/8/5K2/8/8/8/8/1Q6 w - - 0 1"  # 1. Qg1 Kh7 2. Qg7#, and others
 
 
 def shuffled(*lines: str) -> chess.Board:
-    """Returns the game of some moves from the mate in two."""
-    board = chess.Board(MATE_IN_TWO)
-    for move in " ".join(lines).split():
-        board.push_uci(move)
-    return board
+    return played(MATE_IN_TWO, " ".join(lines).split())
 
 
 def test_a_win_through_a_position_that_stood_twice_is_no_longer_proven() -> None:
@@ -71,9 +67,7 @@ def test_a_past_that_no_line_of_the_proof_meets_takes_nothing_away() -> None:
 
 def test_a_proof_known_only_of_the_position_behind_a_move_is_in_doubt_too() -> None:
     fen = "8/8/6q1/8/8/2k5/K7/8 w - - 0 1"
-    game = chess.Board(fen)
-    for san in ["Ka3", "Kd4", "Ka2", "Kc3", "Ka3", "Kd4", "Ka2"]:
-        game.push_san(san)
+    game = after_line("Ka3 Kd4 Ka2 Kc3 Ka3 Kd4 Ka2", fen)
     with Graph.open(None, evaluator=UniformEvaluator()) as graph:
         analyze(graph, chess.Board(fen), Limits(visits=3000))
         for visits in (1, 20, 200):
@@ -86,9 +80,7 @@ def test_what_is_known_of_the_root_itself_is_in_doubt_when_no_move_supports_it()
     board = chess.Board("6k1/8/4K3/6Q1/8/8/8/8 b - - 0 1")
     table = EntryTable(0)
     table.put(board, Entry(6 - MATE, PROOF, "upper", None, "", 0))
-    game = board.copy()
-    for san in ["Kh8", "Qh6+", "Kg8", "Qg5+", "Kh8", "Qh6+", "Kg8", "Qg5+"]:
-        game.push_san(san)
+    game = after_line("Kh8 Qh6+ Kg8 Qg5+ Kh8 Qh6+ Kg8 Qg5+", board.fen())
     with Graph.open(None, evaluator=UniformEvaluator()) as graph:
         graph.arena.set_entries(table.arrays)
         assert analyze(graph, board, Limits(visits=5), ONE).node.mate == -3

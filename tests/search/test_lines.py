@@ -101,9 +101,8 @@ def test_positions_of_the_game_that_return_are_repeated() -> None:
 
 
 def test_a_repetition_may_lie_further_back_than_the_line() -> None:
-    board = chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 0 1")
-    for san in ["Ra2", "Ke7", "Ra3", "Ke6", "Ra4", "Ke7", "Ra5", "Ke8", "Ra6", "Kd8", "Ra1", "Ke8"]:
-        board.push_san(san)
+    moves = "Ra2 Ke7 Ra3 Ke6 Ra4 Ke7 Ra5 Ke8 Ra6 Kd8 Ra1 Ke8"
+    board = after_line(moves, "4k3/8/8/8/8/8/8/R3K3 w - - 0 1")
     assert Lines.from_boards([board]).repeated[0].tolist() == [True] + 7 * [False]
     (lines,) = searched(board, visits=1).lines.values()
     assert lines.repeated[0].tolist() == [True] + 7 * [False]

@@ -29,6 +29,8 @@ from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions import saved as store_entries
 
+from ...support.positions import after_line
+
 Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut
 
 
@@ -41,9 +43,7 @@ def entries_of(table: EntryTable) -> EntryIndex:
 def table_of(puts: list[Put], start: str = chess.STARTING_FEN) -> EntryTable:
     table = EntryTable(0)
     for moves, bound, best, kind, cut in puts:
-        board = chess.Board(start)
-        for move in moves.split():
-            board.push_san(move)
+        board = after_line(moves, start)
         entry = Entry(10, 3, bound, board.parse_san(best) if best else None, kind, cut)
         table.put(board, entry)
     return table
@@ -111,8 +111,7 @@ def test_distances_are_odd_for_cut_and_even_for_all_below_the_pv() -> None:
 
 
 def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counted_from_it() -> None:
-    board = chess.Board()
-    board.push_san("d4")
+    board = after_line("d4")
     found = classify(board, walk(board, entries_of(table_of(SMALL))))
     # d4 is Cut, its first reply All, what follows Cut; below a PV start it would be PV all along
     assert (found.start, found.as_dict()["start"]) == ("cut", "cut")
@@ -124,8 +123,7 @@ def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counte
         (0, 0, 1),
         (0, found.plies[1].moves, 0),
     ]
-    board = chess.Board()
-    board.push_san("h4")  # without a bound
+    board = after_line("h4")  # without a bound
     assert classify(board, walk(board, entries_of(table_of(SMALL)))).start == "pv"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphsearch.graph
-from graphsearch.base.errors import EvaluatorError, GraphSearchError, UnsavedError
+from graphsearch.base.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
 from graphsearch.search.loop import analyze
@@ -31,6 +31,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT
 from ...support.pools import until
+from ...support.positions import after_line
 from ...support.reference import HashEvaluator
 
 KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
@@ -277,9 +278,7 @@ def test_a_file_needs_no_evaluator_and_stays_bound_to_its_own(tmp_path: Path) ->
 def test_a_game_that_may_repeat_is_searched_whatever_the_file_knows(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     run(path, 3, chess.Board())
-    game = chess.Board()
-    for san in ("Nf3", "Nf6", "Ng1", "Ng8") * 2:
-        game.push_san(san)
+    game = after_line("Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1 Ng8")
     for _ in range(2):
         assert run(path, 3, game).known.depth == 0
     assert run(path, 3, chess.Board()).stop_reason == "known"
@@ -315,6 +314,12 @@ def test_the_visited_part_of_a_large_file_is_brought_into_memory(
         assert result.value == run(None, 3).value
         without = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), use_graph=False)
         assert (without.graph_nodes, without.counts.ordered) == (0, 0)
+
+
+def test_a_window_out_of_range_is_refused() -> None:
+    for window in ((50, 50), (0, 300_000)):
+        with pytest.raises(InvalidParameterError, match="expected"):
+            DepthLimits(depth=3, window=window)
 
 
 def test_one_search_at_a_time() -> None:

@@ -171,3 +171,8 @@ def test_a_search_that_grows_too_large_ends() -> None:
 def test_a_tree_that_cannot_be_searched_is_refused(arguments: tuple[int, ...], words: str) -> None:
     with pytest.raises(InvalidParameterError, match=words):
         SyntheticTree(*arguments)
+
+
+def test_at_least_the_first_move_is_a_candidate() -> None:
+    with pytest.raises(InvalidParameterError, match="candidates must be at least 1"):
+        search_uniform(SyntheticTree(2, 2), candidates=0)

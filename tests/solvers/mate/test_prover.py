@@ -22,6 +22,7 @@ from tests.conftest import shared_data
 from tests.solvers.mate.queen_ending import NEVER, board_of, retrograde
 from tests.support.mates import mates_within, placed
 from tests.support.plain import as_json, in_plain_python
+from tests.support.positions import after_line
 
 SMALL = 1 << 22  # bytes of a table that is enough here
 KEY_TO_TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # Morphy: 1. Ra6
@@ -102,10 +103,8 @@ def test_a_capture_begins_the_count_anew() -> None:
 
 
 def test_no_mate_leads_through_a_position_that_stood_twice_whatever_is_proven_without_the_game() -> None:
-    table, board = EntryTable(0), chess.Board(KEY_TO_TWO)
-    assert find_mate(board, entries=table, table_bytes=SMALL).stored
-    for move in ["a1a6", "b8h2", "a6a1", "h2b8"] * 2:
-        board.push_uci(move)
+    table, board = EntryTable(0), after_line("Ra6 Bh2 Ra1 Bb8 Ra6 Bh2 Ra1 Bb8", KEY_TO_TWO)
+    assert find_mate(chess.Board(KEY_TO_TWO), entries=table, table_bytes=SMALL).stored
     assert find_mate(board.copy(stack=False), MateLimits(moves=2), table_bytes=SMALL).mate == 2
     for entries in (None, table):
         result = find_mate(board, MateLimits(moves=2), entries=entries, table_bytes=SMALL)

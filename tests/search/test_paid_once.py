@@ -163,21 +163,25 @@ def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helper]:
         process.stdin.close()
 
 
-def killed(helper: Helper, work: str, path: Path, log: Path, seconds: float) -> None:
-    """Has a child work and kills it after so many seconds."""
+def killed(helper: Helper, work: str, path: Path, log: Path, rng: random.Random) -> None:
+    """Has a child work and kills it after it has asked about some more positions."""
     assert helper.stdin is not None
     assert helper.stdout is not None
+    enough = len(asked_about(log)) + rng.randrange(150)
     helper.stdin.write(f"{work} {path} {log}\n")
     helper.stdin.flush()
     child = int(helper.stdout.readline())
-    begin = log.stat().st_size if log.exists() else 0
     with contextlib.suppress(ProcessLookupError):  # it may have finished
-        while not log.exists() or log.stat().st_size == begin:
-            time.sleep(0.005)  # until it has asked about something
+        while len(asked_about(log)) <= enough:
+            time.sleep(0.005)
             os.kill(child, 0)
-        time.sleep(seconds)
+        time.sleep(rng.random() * 0.05)
         os.kill(child, signal.SIGKILL)
     assert helper.stdout.readline() == "over\n"
+
+
+def asked_about(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
 
 
 def known_to(path: Path, work: str) -> set[str]:
@@ -196,13 +200,13 @@ def known_to(path: Path, work: str) -> set[str]:
 def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, helper: Helper, work: str) -> None:
     path, log = tmp_path / "a.graph", tmp_path / "asked"
     rng = random.Random(work)
-    searched(path, chess.STARTING_FEN, "", "e4", "d4 d5", visits=50 if work == "search" else 300)
+    searched(path, chess.STARTING_FEN, "", "e4", "d4 d5", visits=50 if work == "search" else 250)
     saved = known_to(path, work) if work == "search" else set()
     whole, asked = Path(shutil.copy(path, tmp_path / "whole.graph")), 0
     for _ in range(KILLS):
-        killed(helper, work, path, log, rng.random() * 0.3)
+        killed(helper, work, path, log, rng)
         assert verify(path).problems == []
-        lines = log.read_text().splitlines()
+        lines = asked_about(log)
         again = set(lines[asked:]) & saved
         assert not again, "asked about what the file knew when the work went on"
         saved, asked = known_to(path, work), len(lines)

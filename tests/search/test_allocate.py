@@ -27,7 +27,7 @@ def divide_in_kernel(W: Any, m: int, total: int) -> None:
 
 
 @kernel
-def overtake_in_kernel(base: float, gain: float, mass: float, rival: float) -> int:
+def overtake_in_kernel(base: float, gain: float, mass: float, rival: float) -> Any:
     return columns_kernel.visits_to_overtake(base, gain, mass, rival)
 
 

@@ -105,7 +105,7 @@ def test_no_batch_is_larger_than_the_pace_allows_and_nothing_is_asked_twice() ->
 
 
 def test_evaluators_inside_the_kernels_follow_the_pace_too() -> None:
-    params, waves = SearchParams(minibatch_size=256), []
+    params, waves = SearchParams(minibatch_size=256), list[int]()
     for batch in (8, 256):
         with Graph.open(None, evaluator="uniform") as graph:
             analyze(graph, chess.Board(), Limits(visits=4000), params, pace=lambda *_, most=batch: most)

@@ -119,7 +119,7 @@ def test_a_line_begins_with_the_game_before_the_root() -> None:
 
 
 def test_a_search_that_is_resumed_has_the_same_lines(tmp_path: Path) -> None:
-    board, params, found = after_line("e4 e5"), SearchParams(minibatch_size=1), []
+    board, params, found = after_line("e4 e5"), SearchParams(minibatch_size=1), list[Any]()
     for path, sessions in ((None, 1), (tmp_path / "a.graph", 2)):
         for _ in range(sessions):
             with Graph.open(path, evaluator=LineEvaluator()) as graph:

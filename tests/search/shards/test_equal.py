@@ -99,7 +99,7 @@ def test_a_search_goes_on_from_the_files_of_the_shards(
     board, limits = chess.Board(), Limits(visits=1000 if whole else 400)
     for run in (1, 2):
         search_alone(tmp_path / "one.graph", board, limits, **params)
-        again = {"run": run, "save": run - 1} | params
+        again: dict[str, Any] = {"run": run, "save": run - 1} | params
         search_shards(tmp_path / "s", HashEvaluator(), board, 2, limits, **again)
     assert len(read) == (3 if whole else 0), "the one process and both shards"
     assert min(read, default=1000) > 200
@@ -121,7 +121,7 @@ def test_searchmoves_leave_the_root_of_a_cluster_as_it_was_and_go_on(tmp_path: P
     params: dict[str, Any] = {"overlap": 0, "minibatch_size": 64}
 
     def search(run: int, **fields: Any) -> list[ShardReport]:
-        options = {"run": run, "save": run - 1} | params | fields
+        options: dict[str, Any] = {"run": run, "save": run - 1} | params | fields
         return search_shards(tmp_path / "s", HashEvaluator(), board, 2, Limits(visits=300), **options)
 
     def root() -> NodeRecord:

@@ -40,6 +40,7 @@ from ...cli.test_cli_grammar import commands
 from ...conftest import ROOT, Cli, Outcome
 from ...store.records import lookup
 from ...support.clusters import records_of, search_shards
+from ...support.positions import after_line
 
 GAMES = """[White "Adams"]
 [Black "Baker"]
@@ -116,11 +117,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     import_pgn(before, [GivenFile(str(folder / "a.pgn"))], players=True)
     _give_opinion(before)
     parting.split(before, cluster, shards=3)
-    for run, line in ((2, "e2e4"), (3, "e2e4 e7e5 g1f3")):
-        board = chess.Board()
-        for move in line.split():
-            board.push_uci(move)
-        search_shards(cluster, UniformEvaluator(), board, 3, Limits(visits=250), run=run, save=run)
+    for run, line in ((2, "e4"), (3, "e4 e5 Nf3")):
+        search_shards(cluster, UniformEvaluator(), after_line(line), 3, Limits(visits=250), run=run, save=run)
     parting.merge(cluster, merged)
     assert len(disagree(cluster).rows) == 1
     return Pair(cluster, merged, before)
@@ -305,8 +303,10 @@ def test_nothing_is_written_into_the_folder_of_the_cluster_that_is_read(cli: Cli
 def _held(folder: Path) -> Iterator[None]:
     """Holds a cluster as a search does."""
     lock = WriteLock(folder / NAME)
-    yield
-    lock.release()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def test_a_refreshed_cluster_is_the_refreshed_file_also_in_parts(pair: Pair, tmp_path: Path) -> None:
@@ -322,8 +322,7 @@ def test_a_refreshed_cluster_is_the_refreshed_file_also_in_parts(pair: Pair, tmp
     parted = [upkeep.refresh(pair.cluster, ram_bytes=tight), refresh(again, ram_bytes=tight)]
     assert parted[0].changed_edges == parted[1].changed_edges > 0
     assert records_of(files_of(pair.cluster)) == records_of([again])
-    parting.merge(whole, tmp_path / "merged.graph")
-    assert [run.kind for run in info(tmp_path / "merged.graph").runs][-1] == "refresh"
+    assert info(whole).runs[-1].kind == "refresh"
 
 
 def test_a_pruned_cluster_keeps_the_roots_that_any_file_lists(pair: Pair) -> None:

@@ -52,7 +52,7 @@ def _searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def search_on(folder: Path, *, run: int, save: int) -> None:
-    options = {"run": run, "save": save, "crashes": True} | PARAMS
+    options: dict[str, Any] = {"run": run, "save": save, "crashes": True} | PARAMS
     search_shards(folder, create(UNIFORM), chess.Board(), 3, Limits(visits=500), **options)
 
 

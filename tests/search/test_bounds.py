@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from numba import float32, int64
 
 from graphsearch.jit.compiler import kernel
@@ -15,7 +16,6 @@ from graphsearch.store.record.bounds import (
     AT_LEAST,
     AT_MOST,
     DRAWN,
-    MOST_CODE,
     Bounds,
     Proof,
     bounds_of,
@@ -27,10 +27,7 @@ from graphsearch.store.record.bounds import (
 )
 
 Order = Callable[[], list[tuple[int, int]]]
-
-
 State = tuple[Bounds, Proof | None]
-
 
 FIELDS = [(q, d) for q in (1.0, -1.0) for d in (0, 1, 2, 499, 500, 501, 640, 1000)]
 FIELDS += [(0.0, DRAWN), (0.25, AT_LEAST), (0.25, AT_LEAST + 9), (-0.5, AT_MOST + 3)]
@@ -64,7 +61,7 @@ def test_kernels_read_a_draw_field_as_the_reference_does() -> None:
 
 def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
     rng = random.Random(7)
-    for _ in range(2000):
+    for _ in range(1000):
         moves = rng.randint(1, 4)
         edges = [(rng.randint(0, 1), *rng.choice(FIELDS)) for _ in range(rng.randint(1, moves))]
         valued, fields = [edge[0] for edge in edges], [edge[2] for edge in edges]
@@ -77,14 +74,6 @@ def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
         assert (bounds[0] == bounds[1]) == (proof is not None)
         if proof and proof.result:
             assert code == edge_code(proof, resets=resets)
-
-
-def test_every_draw_field_is_one_of_its_kinds() -> None:
-    for d in range(MOST_CODE + 1):
-        q = 0.0 if d >= DRAWN else 1.0
-        lower, upper = bounds_of(q, d)
-        assert -1 <= lower <= q <= upper <= 1 or d == 0
-        assert 0 <= share_of(0.0, d) <= 1000
 
 
 def random_dag(rng: random.Random, size: int) -> tuple[list[list[int]], list[Bounds]]:
@@ -127,15 +116,11 @@ def settled_by(order: Order, children: list[list[int]], rules: list[Bounds]) -> 
     return state
 
 
-def check_any_order(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(15))
+def test_bounds_and_lengths_are_the_same_in_any_update_order(seed: int) -> None:
     rng = random.Random(seed)
     children, rules = random_dag(rng, 40)
     pairs = [(i, k) for i, below in enumerate(children) for k in range(len(below))]
     deepest_first = settled_by(lambda: pairs[::-1], children, rules)
     shuffled = settled_by(lambda: rng.sample(pairs, len(pairs)), children, rules)
     assert shuffled == deepest_first == settled_by(lambda: pairs, children, rules)
-
-
-def test_bounds_and_lengths_are_the_same_in_any_update_order() -> None:
-    for seed in range(25):
-        check_any_order(seed)

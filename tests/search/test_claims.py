@@ -20,7 +20,7 @@ from graphsearch.store.record.transposition_layout import PROOF
 from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, numbers_below, read
-from ..support.positions import after_line
+from ..support.positions import after_line, played
 from ..support.reference import HashEvaluator
 
 ONE = SearchParams(minibatch_size=1)
@@ -28,11 +28,7 @@ MATE_IN_TWO = "7k/8/5K2/8/8/8/8/1Q6 w - - 0 1"  # 1. Qg1 Kh7 2. Qg7#, and others
 
 
 def shuffled(*lines: str) -> chess.Board:
-    """Returns the game of some moves from the mate in two."""
-    board = chess.Board(MATE_IN_TWO)
-    for move in " ".join(lines).split():
-        board.push_uci(move)
-    return board
+    return played(MATE_IN_TWO, " ".join(lines).split())
 
 
 def test_a_win_through_a_position_that_stood_twice_is_no_longer_proven() -> None:
@@ -71,9 +67,7 @@ def test_a_past_that_no_line_of_the_proof_meets_takes_nothing_away() -> None:
 
 def test_a_proof_known_only_of_the_position_behind_a_move_is_in_doubt_too() -> None:
     fen = "8/8/6q1/8/8/2k5/K7/8 w - - 0 1"
-    game = chess.Board(fen)
-    for san in ["Ka3", "Kd4", "Ka2", "Kc3", "Ka3", "Kd4", "Ka2"]:
-        game.push_san(san)
+    game = after_line("Ka3 Kd4 Ka2 Kc3 Ka3 Kd4 Ka2", fen)
     with Graph.open(None, evaluator=UniformEvaluator()) as graph:
         analyze(graph, chess.Board(fen), Limits(visits=3000))
         for visits in (1, 20, 200):
@@ -86,9 +80,7 @@ def test_what_is_known_of_the_root_itself_is_in_doubt_when_no_move_supports_it()
     board = chess.Board("6k1/8/4K3/6Q1/8/8/8/8 b - - 0 1")
     table = EntryTable(0)
     table.put(board, Entry(6 - MATE, PROOF, "upper", None, "", 0))
-    game = board.copy()
-    for san in ["Kh8", "Qh6+", "Kg8", "Qg5+", "Kh8", "Qh6+", "Kg8", "Qg5+"]:
-        game.push_san(san)
+    game = after_line("Kh8 Qh6+ Kg8 Qg5+ Kh8 Qh6+ Kg8 Qg5+", board.fen())
     with Graph.open(None, evaluator=UniformEvaluator()) as graph:
         graph.arena.set_entries(table.arrays)
         assert analyze(graph, board, Limits(visits=5), ONE).node.mate == -3
@@ -120,31 +112,6 @@ def test_a_perpetual_is_worth_about_a_draw(batch: int) -> None:
         assert graph.arena.counters[arena_kernel.PATH_DRAWS] > 0
     assert result.node.moves[0].san == "Qe8+"
     assert result.node.moves[0].q == pytest.approx(0, abs=0.25)
-
-
-def test_a_repetition_is_drawn_on_its_path_and_not_in_the_shared_record() -> None:
-    # two bare kings with a locked pawn pair: every line repeats
-    board = chess.Board("7k/8/8/p7/P7/8/8/K7 w - - 0 1")
-    evaluator = TableEvaluator({}, TableEntry((0.9, 0.05, 0.05), {}))
-    with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, board, Limits(visits=1500), ONE)
-        found = check_invariants(graph, board)
-    drawn = [edge for _, record in found.values() for edge in record.edges if edge.r]
-    assert drawn
-    assert all(record.bounds == (-1, 1) for _, record in found.values() if not record.terminal)
-
-
-def test_mate_on_the_hundredth_ply_wins_and_anything_else_draws() -> None:
-    board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 99 120")
-    evaluator = TableEvaluator({}, TableEntry((0.2, 0.2, 0.6), {}))
-    with Graph.open(None, evaluator=evaluator) as graph:
-        others = [move for move in board.legal_moves if move.uci() != "a1a8"]
-        result = analyze(graph, board, Limits(visits=300), ONE, searchmoves=others)
-        best = analyze(graph, board, Limits(visits=300), ONE).node.moves[0]
-    assert (best.san, best.q) == ("Ra8#", 1.0)
-    values = {move.san: move.q for move in result.node.moves if move.n}
-    assert values
-    assert set(values.values()) == {0.0}
 
 
 GAME = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"  # Ng8 would be the third start position

@@ -64,11 +64,11 @@ def leaves_of(runner: WaveRunner, count: int) -> list[str]:
 def test_a_batch_of_one_is_plain_puct_with_every_gatherer(name: str) -> None:
     board = chess.Board(POSITIONS[name])
     reference = ReferenceSearch(HashEvaluator(), SearchParams(minibatch_size=1))
-    reference.run(board, 150)
+    reference.run(board, 100)
     expected = {key: [n for n in node.n if n] for key, node in reference.nodes.items()}
     for gather in GATHERERS:
         with Graph.open(None, evaluator=HashEvaluator()) as graph:
-            analyze(graph, board, Limits(visits=150), SearchParams(minibatch_size=1, gather=gather))
+            analyze(graph, board, Limits(visits=100), SearchParams(minibatch_size=1, gather=gather))
             found = records_below(graph, board)
         visits = {key: [e.n for e in record.edges if e.n] for key, (_, record) in found.items()}
         assert visits == expected, gather
@@ -83,9 +83,9 @@ def test_invariants_hold_and_no_position_is_evaluated_twice(name: str, gather: s
     board, evaluator = chess.Board(POSITIONS[name]), KeyedEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
         params = SearchParams(minibatch_size=batch, gather=gather)
-        result = analyze(graph, board, Limits(visits=400), params)
+        result = analyze(graph, board, Limits(visits=250), params)
         check_invariants(graph, board)
-        assert result.visits >= 400 or result.stop_reason == "proven"
+        assert result.visits >= 250 or result.stop_reason == "proven"
         assert graph.arena.counters[arena_kernel.AHEAD] == 0
     assert len(evaluator.keys) == len(set(evaluator.keys)) == result.evaluations
 
@@ -201,12 +201,7 @@ def test_classic_ends_after_its_collision_events() -> None:
                 assert runner.gather() < 4096
                 runner.drop()
             assert graph.arena.counters[arena_kernel.COLLISIONS] - before == events
-
-
-def test_a_collision_counts_for_the_visits_until_the_runner_up_overtakes() -> None:
-    """With one multivisit allowed per event, the first collision ends a wave of MaxCollisionVisits 1."""
-    board = chess.Board(KIWIPETE)
-    with in_memory(KIWIPETE, 50) as graph:
+        # with one multivisit allowed per event, the first collision ends a wave of MaxCollisionVisits 1
         before = int(graph.arena.counters[arena_kernel.COLLISIONS])
         with gathering(graph, board, "classic", 4096, max_collision_visits=1) as runner:
             runner.gather()
@@ -244,7 +239,7 @@ def unknown_children(graph: Graph, root: chess.Board) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("visits", [1, 21, 60])
+@pytest.mark.parametrize("visits", [1, 60])
 def test_exclude_ends_when_everything_below_the_root_is_in_flight(visits: int) -> None:
     with (
         in_memory(chess.STARTING_FEN, visits, "uniform") as graph,
@@ -259,17 +254,17 @@ def test_exclude_ends_when_everything_below_the_root_is_in_flight(visits: int) -
 
 def test_exclude_fills_a_batch_that_the_graph_has_leaves_for() -> None:
     with (
-        in_memory(chess.STARTING_FEN, 2000, "uniform") as graph,
-        gathering(graph, chess.Board(), "exclude", 8192) as runner,
+        in_memory(chess.STARTING_FEN, 800, "uniform") as graph,
+        gathering(graph, chess.Board(), "exclude", 2048) as runner,
     ):
         count = runner.gather()
-        assert count == 8192 == len(set(leaves_of(runner, count)))
+        assert count == 2048 == len(set(leaves_of(runner, count)))
         assert runner.wave.counts[wave_kernel.VISITS_ASKED] < 3 * count
         runner.drop()
 
 
 # --------------------------------------------------------------------------- flow
-@pytest.mark.parametrize("share", [0.05, 0.25, 1.0])
+@pytest.mark.parametrize("share", [0.05, 1.0])
 def test_flow_gives_every_node_a_share_of_its_own_visits_at_most(share: float) -> None:
     with (
         in_memory(chess.STARTING_FEN, 2000, "uniform") as graph,

@@ -16,11 +16,11 @@ from graphsearch.base.errors import InvalidParameterError
 from graphsearch.evaluators.protocol import OUTSIDE_BATCH, Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
-from graphsearch.search.job import BatchLimit
 from graphsearch.store.store import Store
 from graphsearch.uci.options import Settings
 
 from ..support.graphs import check_invariants, numbers_below, records_below
+from ..support.positions import after_line
 from ..support.reference import HashEvaluator
 
 
@@ -54,15 +54,12 @@ def test_a_search_in_a_hurry_is_saved_when_there_is_time(tmp_path: Path) -> None
 def test_closing_saves_what_a_search_in_a_hurry_left(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        for line in ("", "e2e4"):
-            board = chess.Board()
-            for move in line.split():
-                board.push_uci(move)
-            analyze(graph, board, Limits(visits=100), hurry=True)
-        whole = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
+        for line in ("", "e4"):
+            analyze(graph, after_line(line), Limits(visits=100), hurry=True)
+        whole = records_below(graph, chess.Board())
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         again = records_below(graph, chess.Board())
-    assert {key: record for key, (_, record) in again.items()} == whole
+    assert again == whole
     with Store.open(path, read_only=True) as store:
         assert len(store.runs()) == 2
         assert len(store.roots()) == 2
@@ -72,7 +69,7 @@ def test_a_search_in_a_hurry_makes_the_same_visits(tmp_path: Path) -> None:
     found = []
     for hurry in (False, True):
         with Graph.open(tmp_path / f"{hurry}.graph", evaluator=HashEvaluator()) as graph:
-            result = analyze(graph, chess.Board(), Limits(visits=900), SearchParams(overlap=0), hurry=hurry)
+            result = analyze(graph, chess.Board(), Limits(visits=500), SearchParams(overlap=0), hurry=hurry)
             found.append({move.move: (move.n, move.q) for move in result.node.moves})
             check_invariants(graph, chess.Board())
     assert found[0] == found[1]
@@ -90,45 +87,33 @@ class SizedEvaluator(HashEvaluator):
         return super().evaluate(batch)
 
 
-def test_no_batch_is_larger_than_the_pace_allows() -> None:
-    evaluator = SizedEvaluator()
+def test_no_batch_is_larger_than_the_pace_allows_and_nothing_is_asked_twice() -> None:
+    evaluator, sizes = SizedEvaluator(), itertools.cycle([1, 2, 1, 4, 1, 8])
     asked: list[tuple[int, float]] = []
 
     def pace(leaves: int, seconds: float) -> int:
         asked.append((leaves, seconds))
-        return 7
+        return next(sizes)
 
     with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, chess.Board(), Limits(visits=500), SearchParams(minibatch_size=64), pace=pace)
+        analyze(graph, chess.Board(), Limits(visits=300), SearchParams(minibatch_size=64), pace=pace)
         check_invariants(graph, chess.Board())
-    assert max(evaluator.sizes) == 7
+    assert max(evaluator.sizes) == 8
     assert {leaves for leaves, _ in asked} <= set(evaluator.sizes) | {0}
     assert all(seconds > 0 for leaves, seconds in asked if leaves)
-
-
-def test_a_batch_of_one_beside_larger_ones_asks_for_nothing_twice() -> None:
-    evaluator, sizes = HashEvaluator(), itertools.cycle([1, 2, 1, 4, 1, 8])
-    with Graph.open(None, evaluator=evaluator) as graph:
-        params = SearchParams(minibatch_size=64)
-        analyze(graph, chess.Board(), Limits(visits=200), params, pace=lambda leaves, seconds: next(sizes))
-        check_invariants(graph, chess.Board())
     assert len(evaluator.asked) == len(set(evaluator.asked))
 
 
 def test_evaluators_inside_the_kernels_follow_the_pace_too() -> None:
-    waves = [waves_of(lambda leaves, seconds: 8), waves_of(lambda leaves, seconds: 256)]
+    params, waves = SearchParams(minibatch_size=256), list[int]()
+    for batch in (8, 256):
+        with Graph.open(None, evaluator="uniform") as graph:
+            analyze(graph, chess.Board(), Limits(visits=4000), params, pace=lambda *_, most=batch: most)
+            waves.append(int(graph.arena.counters[arena_kernel.WAVES]))
     assert waves[0] > 2 * waves[1]
 
 
-def waves_of(pace: BatchLimit) -> int:
-    with Graph.open(None, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=4000), SearchParams(minibatch_size=256), pace=pace)
-        return int(graph.arena.counters[arena_kernel.WAVES])
-
-
 # ------------------------------------------------------------------ the default batch
-
-
 @pytest.mark.parametrize("name", ["builtin", "uniform"])
 def test_an_evaluator_inside_the_kernels_gets_one_position_at_a_time(name: str) -> None:
     found = []
@@ -142,11 +127,11 @@ def test_an_evaluator_inside_the_kernels_gets_one_position_at_a_time(name: str) 
 def test_an_evaluator_outside_the_kernels_gets_as_many_as_it_wants() -> None:
     evaluator = SizedEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, chess.Board(), Limits(visits=3000))
+        analyze(graph, chess.Board(), Limits(visits=1500))
     assert max(evaluator.sizes) == OUTSIDE_BATCH
     evaluator.batch_size, evaluator.sizes = 4, []
     with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, chess.Board(), Limits(visits=1000))
+        analyze(graph, chess.Board(), Limits(visits=300))
     assert max(evaluator.sizes) == 4
 
 
@@ -163,15 +148,11 @@ def test_a_file_goes_on_with_another_batch_without_a_word(tmp_path: Path) -> Non
     assert SearchParams.from_options(f"{k}={v}" for k, v in runs[1].items()) == SearchParams()
 
 
-@pytest.mark.parametrize("text", ["auto", "AUTO", "0"])
-def test_auto_is_written_as_a_word_or_as_lc0_writes_it(text: str) -> None:
-    assert SearchParams.from_options([f"MinibatchSize={text}"]).minibatch_size == 0
-    assert SearchParams().as_dict()["MinibatchSize"] == "auto"
+def test_auto_is_written_as_a_word_or_as_lc0_writes_it() -> None:
+    for text in ("auto", "AUTO", "0"):
+        assert SearchParams.from_options([f"MinibatchSize={text}"]).minibatch_size == 0
     with pytest.raises(InvalidParameterError, match="MinibatchSize must be 1 to 1048576, or auto, not -1"):
         SearchParams(minibatch_size=-1)
-
-
-def test_a_chess_program_sees_the_default_as_zero() -> None:
     settings = Settings()
     assert "option name MinibatchSize type spin default 0 min 0 max 1048576" in settings.lines()
     assert settings.params() == SearchParams()

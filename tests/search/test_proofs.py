@@ -12,14 +12,14 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.sweeps.refresh import refresh
-from graphsearch.position.board import legal_moves
 from graphsearch.position.scores import MATE
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.transposition import Entry, EntryTable
 from graphsearch.store.record.transposition_layout import PROOF
 
-from ..conftest import SHARED, shared_data
+from ..conftest import shared_data
 from ..support.graphs import check_invariants, numbers_below, read, records_below
+from ..support.mates import mates_within, placed
 
 ONE, WAVES = SearchParams(minibatch_size=1), SearchParams(minibatch_size=32)
 GATHERED = [SearchParams(minibatch_size=16, gather=name) for name in ("classic", "budget", "exclude")]
@@ -143,39 +143,13 @@ def test_no_bound_comes_from_a_repetition_or_the_clock(fen: str) -> None:
 
 
 # ------------------------------------------------------------------ oracles
-def syzygy() -> Path:
-    """Returns the folder of tables; skips the test where there is none."""
-    folder = SHARED / "syzygy"
-    if not folder.is_dir():
-        pytest.skip("needs the Syzygy tables, which are not part of the repository")
-    return folder
-
-
-def random_position(material: str, rng: random.Random) -> chess.Board:
-    """Returns a legal position with these men, castling and en passant impossible."""
-    while True:
-        board = chess.Board(None)
-        squares = rng.sample(range(64), len(material) - 1)
-        colour = chess.WHITE
-        for letter in material:
-            if letter == "v":
-                colour = chess.BLACK
-            else:
-                board.set_piece_at(
-                    squares.pop(), chess.Piece(chess.PIECE_SYMBOLS.index(letter.lower()), colour)
-                )
-        board.turn = rng.random() < 0.5
-        if board.is_valid():
-            return board
-
-
 def test_what_a_search_proves_agrees_with_the_tables_of_four_men() -> None:
-    folder = syzygy()
+    folder = shared_data("syzygy")
     tables, rng = Syzygy(folder), random.Random(11)
     names = sorted({path.stem for path in folder.glob("*.rtbw")})
     proven = 0
     for name in names:
-        graph, board = searched(random_position(name, rng).fen(), 800, WAVES)
+        graph, board = searched(placed(rng, name).fen(), 800, WAVES)
         with graph:
             for position, record in records_below(graph, board).values():
                 fresh = position.copy(stack=False)
@@ -191,7 +165,7 @@ def test_what_a_search_proves_agrees_with_the_tables_of_four_men() -> None:
 
 
 def test_tables_and_search_prove_together_and_say_when_the_mate_is_unknown() -> None:
-    tables = TablebaseEvaluator(UniformEvaluator(), Syzygy(syzygy()))
+    tables = TablebaseEvaluator(UniformEvaluator(), Syzygy(shared_data("syzygy")))
     board = chess.Board("8/8/8/8/3k4/8/2ppK3/7Q w - - 0 1")
     with Graph.open(None, evaluator=tables) as graph:
         analyze(graph, board, Limits(visits=400), ONE)
@@ -200,24 +174,6 @@ def test_tables_and_search_prove_together_and_say_when_the_mate_is_unknown() -> 
         assert any(proof.result for proof in found)
         for proof in found:
             assert proof.moves is None
-
-
-def after(board: chess.Board, move: chess.Move) -> chess.Board:
-    child = board.copy(stack=False)
-    child.push(move)
-    return child
-
-
-def mated_within(board: chess.Board, plies: int) -> bool:
-    """Returns whether the side to move is mated in at most so many plies, by trying everything."""
-    if board.is_checkmate() or plies < 2 or not any(board.legal_moves):
-        return board.is_checkmate()
-    return all(mates_within(after(board, move), plies - 1) for move in board.legal_moves)
-
-
-def mates_within(board: chess.Board, plies: int) -> bool:
-    """Returns whether the side to move mates in at most so many plies, by trying everything."""
-    return any(mated_within(after(board, move), plies - 1) for move in board.legal_moves)
 
 
 def test_no_mate_is_claimed_that_an_exhaustive_replay_denies() -> None:
@@ -234,8 +190,7 @@ def test_no_mate_is_claimed_that_an_exhaustive_replay_denies() -> None:
             position.halfmove_clock = 0
             checked += 1
             wins = proof.result > 0
-            within = mates_within if wins else mated_within
-            assert within(position, proof.mate), position.fen()
+            assert mates_within(position, proof.mate, attacks=wins) is not None, position.fen()
     assert checked > 20
 
 
@@ -251,7 +206,6 @@ def test_an_edge_of_an_older_file_becomes_a_proof_when_it_is_refreshed(tmp_path:
             assert lower <= record.bounds[0] <= record.bounds[1] <= upper
         node = analyze(graph, board, Limits(visits=1)).node
     assert node.mate == 1
-    assert [move for move in legal_moves(board) if move == node.moves[0].move]
 
 
 def test_a_search_takes_the_mates_that_entries_know() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +17,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.position.board import key_of
-from graphsearch.search import waves
 from graphsearch.search.in_flight import InFlight
 from graphsearch.search.params import GATHERERS
 from graphsearch.store.store import Store
@@ -30,11 +30,11 @@ SLICES: list[dict[str, Any]] = [  # limits of the sessions, again and again
     {"visits": 1},
     {"visits": 7},
     {"evaluations": 100},
-    {"visits": 300},
+    {"visits": 150},
     {"seconds": 0.002},  # a thousand visits of the fastest evaluator
     {"evaluations": 1},
 ]
-VISITS = {1: 100, 16: 300, 64: 700}  # of a test's search, by batch: enough for some full waves
+VISITS = {1: 80, 16: 250, 64: 400}  # of a test's search, by batch: enough for some full waves
 Records = dict[int, Any]
 
 
@@ -78,46 +78,40 @@ def assert_paid_once(evaluator: str | Evaluator) -> None:
 
 # ------------------------------------------------------------------ limits
 @pytest.mark.parametrize(
-    ("name", "overlap", "batch"),
-    [*(("hash", 1, batch) for batch in VISITS), ("hash", 0, 16), ("builtin", 1, 16)],
+    ("name", "overlap", "batch", "gather"),
+    [
+        *(("hash", 1, batch, "flow") for batch in VISITS),
+        *(("hash", 0, 16, "flow"), ("builtin", 1, 16, "flow")),
+        *(("hash", 1, 16, gather) for gather in GATHERERS if gather != "flow"),
+    ],
 )
 def test_many_sessions_over_a_file_are_one_search(
-    tmp_path: Path, name: str, overlap: int, batch: int
+    tmp_path: Path, name: str, overlap: int, batch: int, gather: str
 ) -> None:
-    evaluator, params = made(name), searching(batch, overlap=overlap)
+    evaluator, params = made(name), searching(batch, overlap=overlap, gather=gather)
     assert_one_search(in_sessions(tmp_path / "a.graph", evaluator, params, VISITS[batch]), name, params)
     if name == "hash":
         assert_paid_once(evaluator)
 
 
-@pytest.mark.parametrize("gather", [one for one in GATHERERS if one != "flow"])
-def test_what_every_gatherer_has_in_flight_is_taken_up_again(tmp_path: Path, gather: str) -> None:
-    evaluator, params = CountingEvaluator(), searching(16, gather=gather)
-    assert_one_search(in_sessions(tmp_path / "a.graph", evaluator, params, VISITS[16]), "hash", params)
-    assert_paid_once(evaluator)
-
-
-def test_a_wave_in_flight_is_taken_up_again_where_records_must_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "value", "options"),
+    [
+        ("graphsearch.graph.graph.LOADED_AT_ONCE", 0, {"ram_bytes": 8_000_000}),  # records must be read
+        ("graphsearch.search.waves.QUIET_EVERY", 5, {}),  # waves after which nothing is in flight
+    ],
+    ids=["read", "quiet"],
+)
+def test_a_wave_in_flight_is_taken_up_again_when_it_would_have_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int, options: dict[str, int]
 ) -> None:
-    from graphsearch.graph import graph as module
-
-    monkeypatch.setattr(module, "LOADED_AT_ONCE", 0)  # nothing is in memory after opening
+    monkeypatch.setattr(name, value)
     params = searching(16)
-    found = in_sessions(tmp_path / "a.graph", CountingEvaluator(), params, VISITS[16], ram_bytes=8_000_000)
+    found = in_sessions(tmp_path / "a.graph", CountingEvaluator(), params, VISITS[16], **options)
     assert_one_search(found, "hash", params)
 
 
-def test_waves_after_which_nothing_is_in_flight_come_when_they_would_have_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waves, "QUIET_EVERY", 5)
-    params = searching(16)
-    found = in_sessions(tmp_path / "a.graph", CountingEvaluator(), params, VISITS[16])
-    assert_one_search(found, "hash", params)
-
-
-@pytest.mark.parametrize(("overlap", "saves"), [(0, False), (1, False), (1, True)])
+@pytest.mark.parametrize(("overlap", "saves"), [(0, False), (1, True)])
 def test_many_searches_of_one_graph_are_one_search(tmp_path: Path, overlap: int, saves: bool) -> None:
     params = searching(16, overlap=overlap)
     with Graph.open(tmp_path / "a.graph" if saves else None, evaluator=CountingEvaluator()) as graph:
@@ -154,7 +148,7 @@ def test_an_interrupt_at_any_wave_changes_nothing(tmp_path: Path, overlap: int, 
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
         assert analyze(graph, BOARD, params=params, stop=evaluator.stop).stop_reason == "stop"
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
-        result = analyze(graph, BOARD, Limits(visits=500), params)
+        result = analyze(graph, BOARD, Limits(visits=350), params)
         found = numbers_below(graph, BOARD), result.visits
     assert_one_search(found, "hash", params)
     assert_paid_once(evaluator)
@@ -179,29 +173,35 @@ def test_a_limit_ends_at_the_end_of_the_wave_that_reaches_it() -> None:
 
 
 # ------------------------------------------------------------------ what is not taken up
-def stopped(path: Path) -> str:
-    """Returns the wave in flight of a stopped search, as the file keeps it."""
+@pytest.fixture(scope="module")
+def in_flight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A file of a stopped search, and its wave in flight as the file keeps it."""
+    path = tmp_path_factory.mktemp("stopped") / "a.graph"
     with Graph.open(path, evaluator=CountingEvaluator()) as graph:
         analyze(graph, BOARD, Limits(visits=300), searching(16))
     with Store.open(path, read_only=True) as store:
         text = store.read_fact("in_flight")
     assert text
-    return text
+    return path, text
 
 
-def test_another_search_forgets_what_was_in_flight(tmp_path: Path) -> None:
-    path, params = tmp_path / "a.graph", searching(16)
-    stopped(path)
-    other = BOARD.copy()
+@pytest.fixture
+def stopped(in_flight: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copy(in_flight[0], tmp_path / "a.graph"))
+
+
+def test_another_search_forgets_what_was_in_flight(stopped: Path) -> None:
+    params, other = searching(16), BOARD.copy()
     other.push_san("Qxf6")
-    with Graph.open(path, evaluator=CountingEvaluator()) as graph:
+    with Graph.open(stopped, evaluator=CountingEvaluator()) as graph:
         analyze(graph, other, Limits(visits=1), params)
         assert graph.in_flight is None
         analyze(graph, BOARD, Limits(visits=100), params)
         assert graph.in_flight
         analyze(graph, BOARD, Limits(visits=1), replace(params, minibatch_size=8))
         assert graph.in_flight is None
-    with Store.open(path, read_only=True) as store:
+    with Store.open(stopped, read_only=True) as store:
         assert store.read_fact("in_flight") is None
 
 
@@ -209,8 +209,8 @@ def broken(text: str, **fields: Any) -> str:
     return json.dumps(json.loads(text) | fields)
 
 
-def test_a_text_that_is_no_wave_is_passed_over(tmp_path: Path) -> None:
-    text = stopped(tmp_path / "a.graph")
+def test_a_text_that_is_no_wave_is_passed_over(in_flight: tuple[Path, str]) -> None:
+    _, text = in_flight
     good = InFlight.parse(text, most=1000)
     assert good
     assert good.text() == text
@@ -230,9 +230,10 @@ def test_a_text_that_is_no_wave_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["edge", "flight", "leaf twice", "leaf known"])
-def test_a_wave_that_does_not_fit_the_graph_is_dropped_without_a_trace(tmp_path: Path, change: str) -> None:
-    path, params, evaluator = tmp_path / "a.graph", searching(16), CountingEvaluator()
-    found = InFlight.parse(stopped(path), most=1000)
+def test_a_wave_that_does_not_fit_the_graph_is_dropped_without_a_trace(
+    stopped: Path, in_flight: tuple[Path, str], change: str
+) -> None:
+    evaluator, found = CountingEvaluator(), InFlight.parse(in_flight[1], most=1000)
     assert found
     tree, flights = found.tree.copy(), found.flights.copy()
     first, second, *_ = (tree[:, 2] >= 0).nonzero()[0].tolist()
@@ -244,10 +245,10 @@ def test_a_wave_that_does_not_fit_the_graph_is_dropped_without_a_trace(tmp_path:
         tree[second, :2] = tree[first, :2]
     else:
         tree[first, :2] = tree[1, :2]
-    with Graph.open(path, evaluator=evaluator) as graph:
+    with Graph.open(stopped, evaluator=evaluator) as graph:
         graph.in_flight = replace(found, tree=tree, flights=flights).text()
         known = set(records_below(graph, BOARD))
-        analyze(graph, BOARD, Limits(visits=100), params)
+        analyze(graph, BOARD, Limits(visits=100), searching(16))
         check_invariants(graph, BOARD)
     assert_paid_once(evaluator)
     assert not known & {key_of(chess.Board(f"{epd} 0 1")) for epd in evaluator.asked}

@@ -13,7 +13,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import (
     EvaluatorError,
-    EvaluatorMismatchError,
     GraphSearchError,
     InvalidParameterError,
     InvalidPositionError,
@@ -23,7 +22,7 @@ from graphsearch.base.errors import (
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of
-from graphsearch.store.record.node import RecordBatch
+from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from tests.support.table import TableEntry, TableEvaluator
 
@@ -32,9 +31,7 @@ from ..support.positions import KIWIPETE, POSITIONS, after_line
 from ..support.reference import HashEvaluator, ReferenceSearch
 
 ONE = SearchParams(minibatch_size=1)
-VISITS = 250
-
-
+VISITS = 200
 RATIOS = (1.0, 2.5, float("inf"))
 PAIRS = [(name, RATIOS[i % 3]) for i, name in enumerate(POSITIONS)]
 
@@ -97,13 +94,6 @@ def test_an_answer_that_is_no_probability_is_refused() -> None:
             analyze(graph, chess.Board(), Limits(visits=5))
 
 
-def test_a_file_is_bound_to_its_evaluator(tmp_path: Path) -> None:
-    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=5))
-    with pytest.raises(EvaluatorMismatchError, match="uniform"):
-        Graph.open(tmp_path / "a.graph", evaluator="uniform")
-
-
 def test_an_illegal_position_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
         with pytest.raises(InvalidPositionError, match="illegal position"):
@@ -147,70 +137,55 @@ def test_a_graph_that_lost_a_third_of_its_records_searches_on(tmp_path: Path) ->
 
 
 def _load_without(path: Path, graph: Graph, *, share: float, seed: int) -> int:
-    random = np.random.default_rng(seed)
-    root = key_of(chess.Board(KIWIPETE))
-    with Store.open(path, read_only=True) as store:
-        for batch in store.scan():
-            records = [batch.record(i) for i in range(len(batch))]
-            kept = [r for r in records if random.random() > share or r.words[9] == root]
-            graph.arena.load(RecordBatch.from_records(kept))
+    random, root = np.random.default_rng(seed), key_of(chess.Board(KIWIPETE))
+    kept = [r for r in _records(path) if random.random() > share or r.words[9] == root]
+    graph.arena.load(RecordBatch.from_records(kept))
     return graph.node_count
+
+
+def _records(path: Path) -> list[NodeRecord]:
+    with Store.open(path, read_only=True) as store:
+        return [batch.record(i) for batch in store.scan() for i in range(len(batch))]
 
 
 def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_path: Path) -> None:
     board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=1500), ONE)
+        analyze(graph, board, Limits(visits=700), ONE)
         record = read(graph, board)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        with Store.open(path, read_only=True) as store:
-            rows = [batch.record(i) for batch in store.scan() for i in range(len(batch))]
-        graph.arena.load(RecordBatch.from_records([r for r in rows if r.words[9] == record.words[9]]))
+        roots = [r for r in _records(path) if r.words[9] == record.words[9]]
+        graph.arena.load(RecordBatch.from_records(roots))
         analyze(graph, board, Limits(visits=1), ONE)
         after = read(graph, board)
     moved = [(a, b) for a, b in zip(record.edges, after.edges, strict=True) if a != b]
     assert len(moved) == 1
     (old, new) = moved[0]
     assert new.n == old.n + 1
-    assert old.n > 100
+    assert old.n > 40
     assert abs(new.q - old.q) <= 2 / old.n
 
 
 # --------------------------------------------------------------------------- one key, one memory
 
 
-def test_a_child_improved_elsewhere_reaches_its_parent_at_the_next_visit() -> None:
-    # a naive graph search would keep the parent's old q: it only adds what passes through the parent
-    board = chess.Board()
+def test_a_child_improved_elsewhere_reaches_its_parent_at_the_next_visit_and_drags_it_nowhere() -> None:
+    # a naive graph search would keep the parent's old q: it only adds what passes through the parent;
+    # or it would count for the parent's edge the visits that this edge did not ask for
+    board, params = chess.Board(), SearchParams(minibatch_size=1, catch_up_ratio=1.0)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        first = analyze(graph, board, Limits(visits=400), SearchParams(minibatch_size=1, catch_up_ratio=1.0))
-        best = first.node.moves[0]
+        best = analyze(graph, board, Limits(visits=400), params).node.moves[0]
+        before = read(graph, board)
         child = board.copy()
         child.push(best.move)
         improved = analyze(graph, child, Limits(visits=1500), ONE)
-        analyze(graph, board, Limits(visits=60), ONE)
-        after = next(
-            m for m in analyze(graph, board, Limits(visits=1), ONE).node.moves if m.move == best.move
-        )
-        assert after.q == pytest.approx(-improved.node.q, abs=0.02)
-        assert after.n > best.n
-
-
-def test_a_parent_is_not_dragged_by_visits_it_never_chose() -> None:
-    # the visits a child got elsewhere change its Q, never the n of an edge that did not ask for them
-    board = chess.Board()
-    with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        first = analyze(graph, board, Limits(visits=400), ONE)
-        worst = min((m for m in first.node.moves if m.n), key=lambda m: m.n)
-        child = board.copy()
-        child.push(worst.move)
-        analyze(graph, child, Limits(visits=1000), ONE)
-        unchanged = read(graph, board)
-        assert unchanged.visits == 400
-        later = analyze(graph, board, Limits(visits=200), ONE)
-    assert later.node.moves[0].move != worst.move
-    assert later.visits == 600
+        assert read(graph, board) == before
+        later = analyze(graph, board, Limits(visits=60), ONE)
+    after = next(move for move in later.node.moves if move.move == best.move)
+    assert later.visits == 460
+    assert best.n < after.n <= best.n + 60
+    assert after.q == pytest.approx(-improved.node.q, abs=0.02)
 
 
 # --------------------------------------------------------------------------- wrong use
@@ -269,10 +244,9 @@ LIMITS = [("visits", 10**30), ("visits", 10.5), ("evaluations", "5"), ("seconds"
 
 
 def test_parameters_and_limits_that_would_spoil_a_search_are_refused() -> None:
-    fields: dict[str, Any]
     for kind, wrong in [(SearchParams, [*PARAMS, ("cpuct", True)]), (Limits, LIMITS)]:
         for name, value in wrong:
-            fields = {name: value}
+            fields: dict[str, Any] = {name: value}
             with pytest.raises(InvalidParameterError):
                 kind(**fields)
 

@@ -33,13 +33,13 @@ def first_moves(board: chess.Board, count: int) -> frozenset[chess.Move]:
 def test_batch_of_one_is_the_reference_restricted_at_the_root(fen: str, count: int) -> None:
     board, params = chess.Board(fen), SearchParams(minibatch_size=1)
     reference = ReferenceSearch(HashEvaluator(), params)
-    reference.run(board, 100)
+    reference.run(board, 60)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=100), params)
+        analyze(graph, board, Limits(visits=60), params)
         listed = first_moves(board, count)
-        result = analyze(graph, board, Limits(visits=200), params, searchmoves=listed)
+        result = analyze(graph, board, Limits(visits=120), params, searchmoves=listed)
         before = reference.catch_ups
-        node = reference.run(board, 200, listed)
+        node = reference.run(board, 120, listed)
         check_invariants(graph, board)
     expected = dict(zip(node.moves, node.n, strict=True))
     assert {move.move: move.n for move in result.node.moves} == expected
@@ -53,33 +53,18 @@ def test_unlisted_moves_take_no_visit_of_the_search(gather: str, batch: int, cou
     board = chess.Board(KIWIPETE)
     params = SearchParams(minibatch_size=batch, gather=gather)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        before = analyze(graph, board, Limits(visits=300), params)
+        before = analyze(graph, board, Limits(visits=150), params)
         listed = first_moves(board, count)
-        after = analyze(graph, board, Limits(visits=500), params, searchmoves=listed)
+        after = analyze(graph, board, Limits(visits=250), params, searchmoves=listed)
         check_invariants(graph, board)
         old = {move.move: move.n for move in before.node.moves}
         for move in after.node.moves:
             assert move.n == old[move.move] or move.move in listed
-        assert after.visits >= before.visits + 500
+        assert after.visits >= before.visits + 250
         assert after.bestmove in listed
         assert {move.move for move in after.node.moves[:count]} == listed
         free = analyze(graph, board, Limits(visits=200), params)  # the next one may go anywhere again
         assert any(move.n > old[move.move] for move in free.node.moves if move.move not in listed)
-
-
-@pytest.mark.parametrize("gather", GATHERERS)
-def test_a_restricted_search_of_an_unknown_position_is_the_same_twice(gather: str) -> None:
-    board = chess.Board()
-    listed = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("h2h4")]
-    counts = []
-    for _ in range(2):
-        with Graph.open(None, evaluator=HashEvaluator()) as graph:
-            params = SearchParams(minibatch_size=32, gather=gather)
-            result = analyze(graph, board, Limits(visits=700), params, searchmoves=listed)
-            counts.append([(move.move, move.n, move.q) for move in result.node.moves])
-    assert counts[0] == counts[1]
-    assert sum(n for _, n, _ in counts[0]) >= 699
-    assert {move for move, n, _ in counts[0] if n} == set(listed)
 
 
 def test_an_illegal_searchmove_is_refused_and_leaves_the_graph_usable() -> None:
@@ -102,7 +87,7 @@ def test_analyze_searches_the_moves_that_it_is_told_to(cli: Cli) -> None:
 
 
 A3 = [chess.Move.from_uci("a2a3")]
-BATCHES = [(1, "flow"), (64, "flow"), (32, "exclude")]
+BATCHES = [(1, "flow"), (32, "exclude")]
 
 
 def counts_of(record: NodeRecord | None) -> list[tuple[int, int]]:
@@ -149,11 +134,11 @@ def test_the_root_in_the_file_is_what_it_was_before_a_restricted_search(
     params = SearchParams(minibatch_size=batch, gather=gather)
     listed = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("e5g6")]
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=300), params)
+        analyze(graph, board, Limits(visits=150), params)
         before = read(graph, board)
-        result = analyze(graph, board, Limits(visits=600), params, searchmoves=listed)
+        result = analyze(graph, board, Limits(visits=300), params, searchmoves=listed)
         in_memory = graph.read(board)
-    assert result.visits >= 900
+    assert result.visits >= 450
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         after = read(graph, board)
         check_invariants(graph, board)
@@ -175,17 +160,17 @@ def test_a_stopped_restricted_search_goes_on_where_it_was(
     for session in range(1, 4):
         with Graph.open(path, evaluator=HashEvaluator()) as graph:
             nodes = graph.node_count
-            result = analyze(graph, board, Limits(visits=500), params, searchmoves=listed)
+            result = analyze(graph, board, Limits(visits=300), params, searchmoves=listed)
             known, before = sum(child_visits(graph, board, move) for move in listed), below
             below = known
             assert graph.node_count - nodes >= result.evaluations, "nothing was evaluated twice"
         assert below >= before + result.evaluations - 1
-        assert below >= sum(visits_of(result, move) for move in listed) >= 499
-        assert result.new_visits < 500 + 2 * batch
+        assert below >= sum(visits_of(result, move) for move in listed) >= 299
+        assert result.new_visits < 300 + 2 * batch
         assert result.bestmove in listed
         if len(listed) == 1:
-            assert result.evaluations > 250, "the visits of the sessions before are not made again"
-            assert visits_of(result, listed[0]) >= 499 * session
+            assert result.evaluations > 150, "the visits of the sessions before are not made again"
+            assert visits_of(result, listed[0]) >= 299 * session
 
 
 def test_a_move_that_another_search_knows_takes_no_more_than_its_share_of_a_restricted_search() -> None:
@@ -209,7 +194,7 @@ def test_a_save_amid_a_restricted_search_holds_none_of_its_visits(tmp_path: Path
         before = counts_of(graph.read(board))
 
         def save(progress: Progress) -> None:
-            if shown and progress.visits < shown[-1] + 500:
+            if shown and progress.visits < shown[-1] + 250:
                 return
             graph.flush()
             shown.append(progress.visits)
@@ -217,21 +202,21 @@ def test_a_save_amid_a_restricted_search_holds_none_of_its_visits(tmp_path: Path
                 seen.append(counts_of(store.read(board)))
 
         shown: list[int] = []
-        analyze(graph, board, Limits(visits=2000), params, searchmoves=A3, on_progress=save, interval=0.0)
+        analyze(graph, board, Limits(visits=1000), params, searchmoves=A3, on_progress=save, interval=0.0)
     assert len(seen) > 2
     assert all(counts == before for counts in seen)
     assert shown == sorted(shown)
-    assert shown[-1] >= 1800
+    assert shown[-1] >= 950
 
 
 def test_a_restricted_search_in_little_memory_keeps_its_root_and_leaves_it_as_it_was(tmp_path: Path) -> None:
     board, path = chess.Board(), tmp_path / "a.graph"
-    with Graph.open(path, evaluator="uniform", ram_bytes=1_500_000) as graph:
-        analyze(graph, board, Limits(visits=8_000))
+    with Graph.open(path, evaluator="uniform", ram_bytes=700_000) as graph:
+        analyze(graph, board, Limits(visits=4_000))
         before = counts_of(graph.read(board))
-        result = analyze(graph, board, Limits(visits=8_000), searchmoves=A3)
+        result = analyze(graph, board, Limits(visits=4_000), searchmoves=A3)
         assert result.stop_reason == "visits"
-        assert visits_of(result, A3[0]) >= 8_000
+        assert visits_of(result, A3[0]) >= 4_000
         assert graph.pager.evictions
         assert counts_of(graph.read(board)) == before
 

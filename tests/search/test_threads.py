@@ -25,7 +25,7 @@ from ..support.positions import KIWIPETE
 from ..support.reference import HashEvaluator
 
 BOARD = chess.Board(KIWIPETE)
-VISITS = 1200
+VISITS = 900
 BIG = 1 << 60
 SLICES: list[dict[str, Any]] = [{"visits": 500}, {"evaluations": 120}, {"visits": 1}]
 
@@ -79,8 +79,8 @@ def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytes
             plain(self, portion, thread)
 
         monkeypatch.setattr(Filler, "_fill", fill)
-        result = analyze(graph, chess.Board(), Limits(visits=3000), searching(64))
-        assert result.visits >= 3000
+        result = analyze(graph, chess.Board(), Limits(visits=1500), searching(64))
+        assert result.visits >= 1500
         assert graph.in_flight, "waves overlapped to the end"
     evaluator.close()
     assert seen == {0, 1}
@@ -161,19 +161,19 @@ def test_the_next_wave_is_gathered_while_one_is_evaluated(monkeypatch: pytest.Mo
         check_invariants(graph, chess.Board())
 
 
-@pytest.mark.parametrize(("share", "flies"), [(0.5, True), (0.01, False)])
-def test_flow_overlaps_waves_only_where_the_next_one_can_be_full(share: float, flies: bool) -> None:
-    """Of 3,000 visits a share of .5 is two waves of 16 and more; one of .01 has too few left for another."""
+def test_flow_overlaps_waves_only_where_the_next_one_can_be_full() -> None:
+    """Of 1,000 visits a share of .5 is two waves of 16 and more; one of .01 has too few left for another."""
     board = chess.Board()
-    with in_memory(chess.STARTING_FEN, 3000) as graph:
-        set_params(graph.arena.arrays, SearchParams(minibatch_size=16, max_wave_share=share))
-        runner = WaveRunner(graph, pack(board), 16, overlap=True)
-        runner.step(BIG, BIG)
-        assert graph.pager.under_way
-        runner.step(BIG, BIG)
-        assert bool(graph.pager.under_way) == flies
-        runner.finish()
-        runner.close()
+    with in_memory(chess.STARTING_FEN, 1000) as graph:
+        for share, flies in ((0.5, True), (0.01, False)):
+            set_params(graph.arena.arrays, SearchParams(minibatch_size=16, max_wave_share=share))
+            runner = WaveRunner(graph, pack(board), 16, overlap=True)
+            runner.step(BIG, BIG)
+            assert graph.pager.under_way
+            runner.step(BIG, BIG)
+            assert bool(graph.pager.under_way) == flies
+            runner.finish()
+            runner.close()
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_an_evaluator_that_fails_leaves_nothing_in_flight(
     params = SearchParams(minibatch_size=32, gather=gather, overlap=overlap)
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
         with pytest.raises(type(error)):
-            analyze(graph, board, Limits(visits=500), params)
+            analyze(graph, board, Limits(visits=400), params)
         check_invariants(graph, board)
         assert graph.pager.under_way == ()
         visits = read(graph, board).visits
-        assert 0 < visits < 500
-        last = analyze(graph, board, Limits(visits=500 - visits), params).visits
-        assert last >= 500
+        assert 0 < visits < 400
+        last = analyze(graph, board, Limits(visits=400 - visits), params).visits
+        assert last >= 400
         check_invariants(graph, board)
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         check_invariants(graph, board)

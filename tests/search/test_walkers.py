@@ -24,7 +24,7 @@ from ..support.graphs import ENDGAME, MATES, check_invariants, read
 from ..support.positions import KIWIPETE
 
 BOARD = chess.Board(KIWIPETE)
-VISITS = 1500
+VISITS = 1000
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,7 @@ def test_records_are_consistent_with_more_threads_than_cores(
         if result.stop_reason == "visits":
             assert result.visits == VISITS
             assert result.new_visits == VISITS
+        assert result.evaluations <= graph.node_count, "each position once"
         check(graph, board, teams)
         graph.evaluator.close()
 
@@ -91,14 +92,6 @@ def test_limits_hold_exactly_with_several_threads(teams: list[Walkers]) -> None:
         assert result.stop_reason == "evaluations"
         assert analyze(graph, BOARD, Limits(visits=333)).new_visits == 333
         check(graph, BOARD, teams)
-        graph.evaluator.close()
-
-
-def test_a_position_is_evaluated_once(teams: list[Walkers]) -> None:
-    with Graph.open(None, evaluator=threaded(6)) as graph:
-        result = analyze(graph, chess.Board(ENDGAME), Limits(visits=VISITS))
-        assert result.evaluations <= graph.node_count
-        check(graph, chess.Board(ENDGAME), teams)
         graph.evaluator.close()
 
 

@@ -58,11 +58,12 @@ def search_shards(
 ) -> list[ShardReport]:
     """Returns what the shards report of a search with so many of them, in step, in this process.
 
-    If it `crashes` at its end, nothing is tidied up, as after a kill behind the last save.
+    It is saved at its end, and not before. If it `crashes` there, nothing is tidied up, as after a kill.
     """
     folder.mkdir(exist_ok=True)
     listed = tuple(chess.Move.from_uci(move) for move in searchmoves)
-    job = SearchJob(board=board, searchmoves=listed, limits=limits, params=SearchParams(**params))
+    asked = SearchParams(**params)
+    job = SearchJob(board=board, searchmoves=listed, limits=limits, params=asked, save_seconds=3600.0)
     files = [folder / f"{number}.graph" for number in range(shards)]
     if is_sharded(folder):
         files = files_of(folder)

@@ -1,8 +1,23 @@
-"""Mates by trying everything."""
+"""Mates by trying everything, and random endings to look for them."""
 
 from __future__ import annotations
 
+import random
+
 import chess
+
+
+def placed(generator: random.Random, name: str) -> chess.Board:
+    """Returns a random legal position with the pieces of a tablebase, such as KRvKN, and moves to make."""
+    while True:
+        board = chess.Board(None)
+        squares = generator.sample(range(64), len(name) - 1)
+        white, black = name.split("v")
+        for square, symbol in zip(squares, white + black.lower(), strict=True):
+            board.set_piece_at(square, chess.Piece.from_symbol(symbol))
+        board.turn = generator.random() < 0.5
+        if board.is_valid() and any(board.legal_moves):
+            return board
 
 
 def mates_within(board: chess.Board, plies: int, *, attacks: bool = True) -> int | None:

@@ -92,9 +92,9 @@ def random_games(seed: int, count: int, plies: int) -> list[chess.Board]:
     return found
 
 
-def after_line(line: str) -> chess.Board:
+def after_line(line: str, fen: str = chess.STARTING_FEN) -> chess.Board:
     """Returns the position after moves as people write them, with the game."""
-    board = chess.Board()
+    board = chess.Board(fen)
     for san in line.split():
         board.push_san(san)
     return board

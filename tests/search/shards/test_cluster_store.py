@@ -37,18 +37,9 @@ from ...support.reference import HashEvaluator
 
 CONFIG = parse_config(
     """
-[book]
-name = "b"
-side = "white"
-max_ply = 3
-[[window]]
-own_cp = 20
-own_moves = 2
-reply_p = 0.0
-reply_moves = 2
-[leaf]
-evaluations = 12
-params = { MinibatchSize = 8 }
+book = { name = "b", side = "white", max_ply = 3 }
+window = [{ own_cp = 20, own_moves = 2, reply_p = 0.0, reply_moves = 2 }]
+leaf = { evaluations = 12, params = { MinibatchSize = 8 } }
 """,
     folder=Path(),
     name="b",
@@ -72,7 +63,6 @@ def listed(cluster: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def batch(tmp_path_factory: pytest.TempPathFactory) -> RecordBatch:
-    """Records of a search."""
     path = tmp_path_factory.mktemp("one") / "one.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=300))
@@ -107,13 +97,8 @@ def test_a_book_in_a_cluster_holds_the_records_of_one_in_a_file(cluster: Path, t
 
 def test_a_book_makes_the_cluster_that_it_is_to_have_and_no_other(tmp_path: Path) -> None:
     def try_to_build(folder: Path, shards: int, workers: int = 1, **more: Any) -> None:
-        build(
-            folder,
-            CONFIG,
-            limits=BuildLimits(evaluations=30),
-            resources=Resources(shards=shards, workers=workers),
-            **more,
-        )
+        resources = Resources(shards=shards, workers=workers)
+        build(folder, CONFIG, limits=BuildLimits(evaluations=30), resources=resources, **more)
 
     folder = tmp_path / "new.cluster"
     with pytest.raises(InvalidParameterError, match="shards must be 1 to 256, not 0"):

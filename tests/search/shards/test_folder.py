@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.jit.places import COMPILING
 from graphsearch.position.board import board_of
 from graphsearch.query.disagree import disagree
-from graphsearch.query.ways import count_all
 from graphsearch.search.job import SearchJob
 from graphsearch.search.shards import master, parting, upkeep
 from graphsearch.store.info import info
@@ -41,6 +40,7 @@ from ...cli.test_cli_grammar import commands
 from ...conftest import ROOT, Cli, Outcome
 from ...store.records import lookup
 from ...support.clusters import records_of, search_shards
+from ...support.positions import after_line
 
 GAMES = """[White "Adams"]
 [Black "Baker"]
@@ -113,16 +113,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     merged.parent.mkdir()
     (folder / "a.pgn").write_text(GAMES)
     with Graph.open(before, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=200))
+        analyze(graph, chess.Board(), Limits(visits=120))
     import_pgn(before, [GivenFile(str(folder / "a.pgn"))], players=True)
     _give_opinion(before)
     parting.split(before, cluster, shards=3)
-    for run, line in ((2, "e2e4"), (3, "e2e4 e7e5 g1f3")):
-        board = chess.Board()
-        for move in line.split():
-            board.push_uci(move)
-        search_shards(cluster, UniformEvaluator(), board, 3, Limits(visits=250), run=run, save=run)
+    for run, line in ((2, "e4"), (3, "e4 e5 Nf3")):
+        search_shards(cluster, UniformEvaluator(), after_line(line), 3, Limits(visits=250), run=run, save=run)
     parting.merge(cluster, merged)
+    assert len(disagree(cluster).rows) == 1
     return Pair(cluster, merged, before)
 
 
@@ -158,19 +156,9 @@ def pair(made: Pair, tmp_path: Path) -> Pair:
 
 
 # ------------------------------------------------------------------ every command
-ALIKE = ("answer", "write what")  # how rows of the table begin
-KINDS = (
-    *ALIKE,
-    "read and write",
-    "keep",
-    "report",
-    "search",
-    "sweeps",
-    "work",
-    "write a new",
-    "make",
-    "need",
-    "use no",
+KINDS = (  # how rows of the table begin
+    *("answer", "write what", "read and write", "keep", "report", "search", "sweeps"),
+    *("work", "write a new", "make", "need", "use no"),
 )
 
 
@@ -190,15 +178,8 @@ def named(prefix: str) -> list[str]:
 def arguments(name: str, pair: Pair, graph: Path, folder: Path) -> list[str]:
     """Returns the command line of a command on a graph; what it writes goes to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    places = {
-        "pgn": "a.pgn",
-        "epd": "a.epd",
-        "bin": "a.bin",
-        "book": "a.toml",
-        "new": "new.graph",
-        "out": "out",
-    }
-    found = {key: folder / file for key, file in places.items()}
+    found = {kind: folder / f"a.{kind}" for kind in ("pgn", "epd", "bin")}
+    found |= {"book": folder / "a.toml", "new": folder / "new.graph", "out": folder / "out"}
     found["pgn"].write_text(GAMES)
     found["epd"].write_text("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4;\n")
     found["book"].write_text(BOOK)
@@ -249,15 +230,36 @@ def _content(file: Path) -> object:
     return pytest.importorskip("pyarrow.parquet").read_table(file).to_pylist()
 
 
-@pytest.mark.parametrize("name", [*named("report"), *named("work"), *named("write a new"), *named("sweeps")])
-def test_what_looks_after_a_file_looks_after_a_cluster(
-    cli: Cli, pair: Pair, tmp_path: Path, name: str
+KEPT = [
+    *("study import", "note write", "repertoire import", "repertoire add"),
+    *("study list", "study export", "note show", "note list", "repertoire show", "repertoire export"),
+    *("repertoire drill", "study rename", "note delete", "repertoire remove"),
+]
+LOOKING_AFTER = [name for kind in ("report", "work", "write a new", "sweeps") for name in named(kind)]
+WORKS = {
+    "looking after": LOOKING_AFTER,
+    "books and imports": ["book build", *named("read and write"), "import --format polyglot"],
+    "studies, notes and repertoires": KEPT,
+}
+
+
+@pytest.mark.parametrize("names", WORKS.values(), ids=WORKS)
+def test_what_works_on_a_file_works_on_a_cluster(
+    cli: Cli, pair: Pair, tmp_path: Path, names: list[str]
 ) -> None:
-    outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"), "--json")
-    assert outcome.code == 0, outcome.err
-    assert outcome.json
-    for folder in (pair.cluster, tmp_path / "given" / "out"):
-        assert not folder.exists() or verify(folder).ok
+    given = tmp_path / "given"
+    for name in names:
+        words = [*name.split(), *arguments(name, pair, pair.cluster, given / name)]
+        if names is LOOKING_AFTER:
+            assert cli(*words, "--json").ends(0).json
+        else:
+            cli(*words).ends(0)
+    for folder in (pair.cluster, *given.glob("store */out")):
+        assert verify(folder).ok
+    if names is KEPT:
+        assert "ours" in cli("study", "list", pair.cluster).out
+        cli("study", "delete", "ours", "--store", pair.cluster).ends(0)
+        assert sorted([*KEPT, "study delete"]) == named("keep")
 
 
 @pytest.mark.parametrize("name", [name for name in named("need") if name not in AT_WORK])
@@ -272,27 +274,6 @@ def test_what_needs_one_file_says_so_in_one_line_with_the_remedy(
         r"is a cluster, and this needs one file: `graphsearch store merge \S+ -o one.graph`", lines[0]
     )
     assert {file: file.read_bytes() for file in files_of(made.cluster)} == before
-
-
-def test_books_and_imports_are_read_and_written_in_a_cluster(cli: Cli, pair: Pair, tmp_path: Path) -> None:
-    for name in ("book build", *named("read and write"), "import --format polyglot"):
-        outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
-        assert outcome.code == 0, (name, outcome.err)
-    assert verify(pair.cluster).ok
-
-
-def test_studies_notes_and_repertoires_are_kept_in_a_cluster(cli: Cli, pair: Pair, tmp_path: Path) -> None:
-    made = ("study import", "note write", "repertoire import", "repertoire add")
-    asked = ("study list", "study export", "note show", "note list", "repertoire show", "repertoire export")
-    ends = ("study rename", "note delete", "repertoire remove")
-    kept = (*made, *asked, "repertoire drill", *ends)
-    for name in kept:
-        outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
-        assert outcome.code == 0, (name, outcome.err)
-    assert "ours" in cli("study", "list", pair.cluster).out
-    assert cli("study", "delete", "ours", "--store", pair.cluster).code == 0
-    assert sorted([*kept, "study delete"]) == named("keep")
-    assert verify(pair.cluster).ok
 
 
 def test_merging_several_and_splitting_take_files_only(cli: Cli, pair: Pair, tmp_path: Path) -> None:
@@ -318,17 +299,14 @@ def test_nothing_is_written_into_the_folder_of_the_cluster_that_is_read(cli: Cli
 # ------------------------------------------------------------------ the same as of one file
 
 
-def _held(folder: Path) -> ExitStack:
-    """Holds a cluster as a search does, until the context ends."""
-    stack = ExitStack()
-    stack.callback(WriteLock(folder / NAME).release)
-    return stack
-
-
-def test_ways_and_opinions_of_a_cluster_are_those_of_the_merged_file(pair: Pair) -> None:
-    assert count_all(pair.cluster, top=50).as_dict() == count_all(pair.merged, top=50).as_dict()
-    assert disagree(pair.cluster).as_dict() == disagree(pair.merged).as_dict()
-    assert len(disagree(pair.cluster).rows) == 1
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Holds a cluster as a search does."""
+    lock = WriteLock(folder / NAME)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def test_a_refreshed_cluster_is_the_refreshed_file_also_in_parts(pair: Pair, tmp_path: Path) -> None:
@@ -337,18 +315,14 @@ def test_a_refreshed_cluster_is_the_refreshed_file_also_in_parts(pair: Pair, tmp
     shutil.copy(pair.merged, again)
     found, expected = upkeep.refresh(whole), refresh(pair.merged)
     assert found.stale
-    assert (found.stale, found.sweeps, found.changed_edges) == (
-        expected.stale,
-        expected.sweeps,
-        expected.changed_edges,
-    )
+    for name in ("stale", "sweeps", "changed_edges"):
+        assert getattr(found, name) == getattr(expected, name)
     assert records_of(files_of(whole)) == records_of([pair.merged])
     tight = table_bytes(found.records) - 1
     parted = [upkeep.refresh(pair.cluster, ram_bytes=tight), refresh(again, ram_bytes=tight)]
     assert parted[0].changed_edges == parted[1].changed_edges > 0
     assert records_of(files_of(pair.cluster)) == records_of([again])
-    parting.merge(whole, tmp_path / "merged.graph")
-    assert [run.kind for run in info(tmp_path / "merged.graph").runs][-1] == "refresh"
+    assert info(whole).runs[-1].kind == "refresh"
 
 
 def test_a_pruned_cluster_keeps_the_roots_that_any_file_lists(pair: Pair) -> None:
@@ -383,16 +357,18 @@ def test_a_damaged_cluster_is_rescued_file_by_file(pair: Pair, tmp_path: Path) -
     assert verify(tmp_path / "new.cluster").ok
 
 
-@pytest.mark.parametrize("work", [verify, upkeep.compact, upkeep.prune, upkeep.backup, upkeep.salvage])
-def test_the_progress_of_all_files_is_one_from_nothing_to_all(
-    pair: Pair, tmp_path: Path, work: Callable[..., object]
-) -> None:
-    more = {upkeep.prune: (2,), upkeep.backup: (tmp_path / "new",), upkeep.salvage: (tmp_path / "new",)}
-    told: list[tuple[int, int]] = []
-    work(pair.cluster, *more.get(work, ()), progress=lambda done, total: told.append((done, total)))
-    assert told == sorted(set(told))
-    assert (told[-1], {total for _, total in told}) == ((100, 100), {100})
-    assert len(told) >= 3, "each file has its share"
+def test_the_progress_of_all_files_is_one_from_nothing_to_all(pair: Pair, tmp_path: Path) -> None:
+    works: list[tuple[Callable[..., object], object]] = [
+        *((verify, None), (upkeep.backup, tmp_path / "copy"), (upkeep.salvage, tmp_path / "new")),
+        *((upkeep.compact, None), (upkeep.prune, 2)),
+    ]
+    for work, argument in works:
+        told: list[tuple[int, int]] = []
+        more = () if argument is None else (argument,)
+        work(pair.cluster, *more, progress=lambda *now, told=told: told.append(now))
+        assert told == sorted(set(told)), work
+        assert (told[-1], {total for _, total in told}) == ((100, 100), {100}), work
+        assert len(told) >= 3, "each file has its share"
 
 
 def test_what_writes_a_cluster_waits_for_no_search(pair: Pair) -> None:

@@ -24,6 +24,7 @@ from graphsearch.store.sharded.manifest import read_manifest
 from graphsearch.store.sharded.ownership import even_owners, owner_of
 from graphsearch.store.sharded.saved_waves import go_back, saves_of
 from graphsearch.store.store import Store
+from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.ray_workers import ENVIRONMENT, RayLauncher
 
@@ -51,17 +52,8 @@ def _searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def search_on(folder: Path, *, run: int, save: int) -> None:
-    search_shards(
-        folder,
-        create(UNIFORM),
-        chess.Board(),
-        3,
-        Limits(visits=1000),
-        run=run,
-        save=save,
-        crashes=True,
-        **PARAMS,
-    )
+    options: dict[str, Any] = {"run": run, "save": save, "crashes": True} | PARAMS
+    search_shards(folder, create(UNIFORM), chess.Board(), 3, Limits(visits=500), **options)
 
 
 def test_files_go_back_to_the_last_save_that_all_have(cluster: Path, tmp_path: Path) -> None:
@@ -81,8 +73,6 @@ def test_files_go_back_to_the_last_save_that_all_have(cluster: Path, tmp_path: P
 
 
 def test_a_file_that_was_compacted_meanwhile_does_not_go_back(cluster: Path, tmp_path: Path) -> None:
-    from graphsearch.store.upkeep.compact import compact
-
     behind = files_of(cluster)[1]
     kept = shutil.copy(behind, tmp_path / "kept")
     search_on(cluster, run=2, save=1)
@@ -112,7 +102,7 @@ def test_a_missing_shard_is_made_anew_and_its_positions_evaluated_again(cluster:
     with open_to_read(cluster) as whole:
         record = whole.read(chess.Board())
     assert record is not None
-    assert record.visits >= 3000
+    assert record.visits >= 2500
 
 
 # ------------------------------------------------------------------ files that do not belong together
@@ -138,13 +128,9 @@ def test_a_shard_twice_and_a_foreign_file_are_refused_by_name(cluster: Path, tmp
     assert not verify(files[0]).found
 
 
-def test_another_number_of_shards_and_another_evaluator_are_refused(cluster: Path) -> None:
-    before = records_of(files_of(cluster))
+def test_another_number_of_shards_is_refused(cluster: Path) -> None:
     with pytest.raises(StoreError, match="has 3 shards, not 4"):
         master.analyze(cluster, JOB, evaluator=UNIFORM, shards=4)
-    with pytest.raises(StoreError, match="builtin"):
-        master.analyze(cluster, JOB)
-    assert records_of(files_of(cluster)) == before
 
 
 # ------------------------------------------------------------------ processes
@@ -163,9 +149,11 @@ def ray_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     shut_down(found)
 
 
-@pytest.mark.parametrize("pool", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("pool", "shards"), [("local", 1), ("local", 2), pytest.param("ray", 2, marks=pytest.mark.slow)]
+)
 def test_a_killed_shard_costs_no_visit_that_was_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, pool: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, pool: str, shards: int
 ) -> None:
     where = request.getfixturevalue("ray_pool") if pool == "ray" else None
     folder, params = tmp_path / "a.cluster", SearchParams(overlap=0, minibatch_size=128)
@@ -178,7 +166,7 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
 
     def kill(progress: Any) -> None:
         if not killed and min(map(saved_visits, files_of(folder))) > 0:
-            killed.append(int(started[1].place.rpartition(" ")[2]))
+            killed.append(int(started[-1].place.rpartition(" ")[2]))
             os.kill(killed[0], signal.SIGKILL)
 
     monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
@@ -186,13 +174,13 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
     lines: list[str] = []
     found = master.analyze(
         folder,
-        SearchJob(board=chess.Board(), limits=Limits(visits=2500), params=params, save_seconds=0.1),
+        SearchJob(board=chess.Board(), limits=Limits(visits=1500), params=params, save_seconds=0.1),
         Control(on_progress=kill, on_loss=lines.append, interval=0.05),
         evaluator=UNIFORM,
-        shards=2,
+        shards=shards,
         pool=where,
     )
-    assert len(started) == 4, "killed once, started again"
+    assert len(started) == 2 * shards, "killed once, started again"
     assert [line.split(";")[0] for line in lines] == found.losses
     assert re.fullmatch(r"shard \d is lost: .* \(.*, process \d+\)", found.losses[0])
     assert found.result.stop_reason == "visits"

@@ -1,4 +1,4 @@
-"""Shards that stay from one search to the next: the same records, none lost, and reviews that use them."""
+"""Shards that stay from one search to the next, reviews that use them, and clusters of one shard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch import Limits, SearchParams
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.book.review.results import ReviewReport
 from graphsearch.book.review.review import ReviewSettings, review
@@ -21,8 +21,13 @@ from graphsearch.exchange.sources import FileProgress, GivenFile
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import master, parting
 from graphsearch.search.shards.host import Setting
+from graphsearch.search.shards.master import MACHINES
+from graphsearch.search.shards.session import ShardSearch
 from graphsearch.store.info import info
 from graphsearch.store.sharded.files import files_of, open_to_read
+from graphsearch.store.sharded.manifest import read_manifest
+from graphsearch.store.sharded.saved_waves import saves_of
+from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import Cli
@@ -78,12 +83,14 @@ class _Mortal:
 
 
 class Rig:
-    """A cluster whose two shards are threads of this process; all that they ask of evaluators is noted."""
+    """A cluster whose shards are threads of this process; all that they ask of evaluators is noted."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, launcher: CountedLauncher) -> None:
+    def __init__(
+        self, folder: Path, patch: pytest.MonkeyPatch, launcher: CountedLauncher, shards: int = 2
+    ) -> None:
         self.folder, self.launcher = folder, launcher
         self.evaluators = [HashEvaluator() for _ in range(12)]
-        parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
+        parting.new_cluster(folder, shards=shards, identity=HashEvaluator.identity)
         use(patch, launcher, *self.evaluators)
 
     @property
@@ -97,10 +104,8 @@ class Rig:
 def reviewed(path: Path, evaluator: Any, **options: Any) -> tuple[ReviewReport, bytes]:
     """Returns the report and the annotated games of a review."""
     pgn = io.BytesIO()
-    settings, given = (
-        ReviewSettings(visits=30, pgn=pgn, params=PARAMS),
-        GivenFile("games.pgn", io.BytesIO(GAMES.encode())),
-    )
+    settings = ReviewSettings(visits=30, pgn=pgn, params=PARAMS)
+    given = GivenFile("games.pgn", io.BytesIO(GAMES.encode()))
     report = review(path, given, settings, evaluator=evaluator, **options)
     return report, pgn.getvalue()
 
@@ -112,7 +117,7 @@ def test_shards_that_stay_find_what_new_ones_find_and_a_lost_one_is_replaced(
 ) -> None:
     stay = Rig(tmp_path / "stay.cluster", monkeypatch, CountedLauncher(dies))
     lines: list[str] = []
-    jobs = [SearchJob(board=board, limits=Limits(visits=100), params=PARAMS) for board in BOARDS]
+    jobs = [SearchJob(board=board, limits=Limits(visits=70), params=PARAMS) for board in BOARDS]
     with master.searching(stay.folder) as shards:
         found = [shards.search(job, Control(on_loss=lines.append)) for job in jobs]
     assert stay.launcher.started == started
@@ -123,10 +128,8 @@ def test_shards_that_stay_find_what_new_ones_find_and_a_lost_one_is_replaced(
     assert records_of(files_of(stay.folder)) == records_of(files_of(new.folder))
     for one, other in zip(found, alone, strict=True):
         assert one.result.node == other.result.node
-        assert (one.result.new_visits, one.result.evaluations) == (
-            other.result.new_visits,
-            other.result.evaluations,
-        )
+        for count in ("new_visits", "evaluations"):
+            assert getattr(one.result, count) == getattr(other.result, count)
     runs = [[(run.id, run.visits, run.evaluations) for run in info(rig.folder).runs] for rig in (stay, new)]
     assert runs[0] == runs[1]
 
@@ -167,14 +170,14 @@ def test_a_review_by_shards_is_one_run_and_that_of_the_merged_file(
     assert (merged.searched, same) == (0, pgn)
 
 
-def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was_by_the_command(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
     stop = threading.Event()
 
     def look(progress: FileProgress) -> None:
-        if progress.stage == "Searching" and progress.count > 100:
+        if progress.stage == "Searching" and progress.count > 60:
             stop.set()
 
     monkeypatch.setattr("graphsearch.book.review.review.SAY_SECONDS", 0.0)
@@ -183,22 +186,14 @@ def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was(
     assert stopped.stopped
     assert 0 < stopped.searched < 12
     assert nothing == b""
-    report, _ = rig.review()
-    assert report.reviewed == 2
-    assert len(rig.asked) == len(set(rig.asked))
-    assert verify(rig.folder).ok
-
-
-def test_the_command_reviews_a_cluster_and_finds_all_known_the_second_time(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
     games = tmp_path / "a.pgn"
     games.write_text(GAMES)
-    first, second = (cli("review", games, "--store", rig.folder, "--visits", 10, "--json") for _ in range(2))
-    assert (first.code, second.code) == (0, 0), (first.err, second.err)
-    assert (first.json["searched"] > 0, second.json["searched"]) == (True, 0)
+    words = ("--visits", 30, "--param", "Overlap=0", "--param", "MinibatchSize=64", "--json")
+    first, second = (cli("review", games, "--store", rig.folder, *words).ends(0).json for _ in range(2))
+    assert (first["searched"] > 0, second["searched"]) == (True, 0)
     assert (tmp_path / "a-reviewed.pgn").read_text().count("[%eval") > 10
+    assert len(rig.asked) == len(set(rig.asked))
+    assert verify(rig.folder).ok
 
 
 def test_a_review_of_a_cluster_needs_to_know_what_each_shard_makes_its_evaluator_of(
@@ -207,3 +202,55 @@ def test_a_review_of_a_cluster_needs_to_know_what_each_shard_makes_its_evaluator
     rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
     with pytest.raises(InvalidParameterError, match="each of its shards makes an evaluator"):
         reviewed(rig.folder, HashEvaluator())
+
+
+# ------------------------------------------------------------------ one shard: no messages, as in one file
+@pytest.fixture
+def lone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cluster of one shard that makes no use of what shards need for each other."""
+    monkeypatch.setattr(ShardSearch, "__init__", None)
+    return Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher(), shards=1).folder
+
+
+def test_the_only_shard_makes_the_records_and_runs_of_a_search_of_one_file(
+    tmp_path: Path, lone: Path
+) -> None:
+    one, params = tmp_path / "one.graph", SearchParams(minibatch_size=64)
+    with Graph.open(one, evaluator=HashEvaluator()) as graph:
+        for words in ((), ("a2a3", "e2e4"), ()):
+            moves = tuple(map(chess.Move.from_uci, words))
+            job = SearchJob(board=BOARDS[0], limits=Limits(visits=150), params=params, searchmoves=moves)
+            alone = analyze(graph, job.board, job.limits, job.params, searchmoves=moves)
+            found = master.analyze(lone, job)
+            for name in ("node", "new_visits", "evaluations", "stop_reason"):
+                assert getattr(found.result, name) == getattr(alone, name)
+            assert found.shards[0].traffic.steps == 0
+    assert records_of(files_of(lone)) == records_of([one])
+    runs = [[(run.id, run.visits, run.evaluations) for run in info(path).runs] for path in (one, lone)]
+    assert runs[0] == runs[1]
+    with Store.open(files_of(lone)[0], read_only=True) as store:
+        assert saves_of(store)[0].run == 3
+    assert verify(lone).ok
+
+
+def test_shards_for_each_machine_are_one_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = Rig(tmp_path / "two.cluster", monkeypatch, CountedLauncher())
+    monkeypatch.setattr(master, "identity_of", lambda spec: HashEvaluator.identity)
+    job = SearchJob(board=BOARDS[1], limits=Limits(visits=20), params=PARAMS)
+    for _ in range(2):
+        master.analyze(tmp_path / "new.cluster", job, shards=MACHINES)
+    assert read_manifest(tmp_path / "new.cluster").shards == 1
+    assert len(master.analyze(two.folder, job, shards=MACHINES).shards) == 2
+
+
+def test_a_search_of_the_only_shard_is_stopped_from_outside(
+    lone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = threading.Event()
+    monkeypatch.setattr("graphsearch.search.shards.lone.PROGRESS_SECONDS", 0.0)
+    control = Control(on_progress=lambda _: stop.set(), interval=0.0, stop=stop)
+    job = SearchJob(board=BOARDS[0], limits=Limits(visits=10**9), params=SearchParams(minibatch_size=64))
+    assert master.analyze(lone, job, control).result.stop_reason == "stop"
+    assert verify(lone).ok

@@ -74,7 +74,6 @@ def _negamax(T: Any, W: Any, arrays: Any, depth: Any) -> Any:
 
 
 def negamax(board: chess.Board, depth: int) -> int:
-    """Returns the value of plain negamax with the search's leaves."""
     ARRAYS.positions[:PW] = pack(board)
     return int(_negamax(load_tables(), BuiltinEvaluator().weights, ARRAYS, np.int64(depth)))
 

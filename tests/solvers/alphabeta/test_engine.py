@@ -10,7 +10,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.scores import FAR
-from graphsearch.solvers.alphabeta.engine import SLICE_NODES, AlphaBeta
+from graphsearch.solvers.alphabeta.engine import AlphaBeta
 from graphsearch.solvers.alphabeta.results import Counts
 from graphsearch.store.record.transposition import EntryTable
 
@@ -24,7 +24,7 @@ def new_engine() -> AlphaBeta:
     return AlphaBeta(EntryTable(SIZE))
 
 
-def test_the_principal_variation_is_legal_and_as_long_as_the_depth() -> None:
+def test_the_principal_variation_is_legal_as_long_as_the_depth_and_ends_in_its_value() -> None:
     engine = new_engine()
     for depth in range(1, 6):
         board = chess.Board(ITALIAN)
@@ -34,15 +34,8 @@ def test_the_principal_variation_is_legal_and_as_long_as_the_depth() -> None:
         for move in result.pv:
             assert move in board.legal_moves
             board.push(move)
-
-
-def test_the_value_of_a_line_is_that_of_the_leaf_at_its_end() -> None:
-    engine = new_engine()
-    board = chess.Board(ITALIAN)
-    result = engine.search(board, 4)
-    for move in result.pv:
-        board.push(move)
-    assert engine.search(board, 0).value == result.value
+        if depth == 4:
+            assert engine.search(board, 0).value == result.value
 
 
 def test_every_position_is_counted_once_for_what_it_is() -> None:
@@ -72,7 +65,6 @@ def test_types_of_a_search_of_one_and_two_plies_are_those_of_the_rules() -> None
 
 
 def after_each_move(board: chess.Board) -> list[chess.Board]:
-    """Returns the positions after the legal moves."""
     out = []
     for move in board.legal_moves:
         board.push(move)
@@ -83,19 +75,8 @@ def after_each_move(board: chess.Board) -> list[chess.Board]:
 
 def test_most_cuts_are_made_by_the_first_move_tried() -> None:
     engine = new_engine()
-    counts = [engine.search(chess.Board(), depth).counts for depth in range(1, 8)][-1]
+    counts = [engine.search(chess.Board(), depth).counts for depth in range(1, 7)][-1]
     assert counts.first_cutoffs > 0.9 * counts.cutoffs
-
-
-def test_a_new_run_counts_the_entries_that_were_there_before_it() -> None:
-    engine = new_engine()
-    first = engine.search(chess.Board(), 5).counts
-    assert first.stored_hits == 0
-    engine.table.next_search()
-    second = engine.search(chess.Board(), 6).counts
-    assert 0 < second.stored_hits <= second.hits
-    third = engine.search(chess.Board(), 6).counts
-    assert (third.nodes, third.hit_cutoffs) == (1, 1)
 
 
 def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
@@ -103,9 +84,6 @@ def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
     result = engine.search(chess.Board(ITALIAN), 12, node_limit=50_000)
     assert not result.complete
     assert 50_000 <= result.counts.nodes < 50_000 + 1000
-    for move in result.pv:
-        assert move in chess.Board(ITALIAN).legal_moves
-        break
     whole = engine.search(chess.Board(ITALIAN), 4)
     assert whole.complete
     assert whole.value == new_engine().search(chess.Board(ITALIAN), 4).value
@@ -117,7 +95,8 @@ def test_a_search_that_is_stopped_at_once_has_found_nothing() -> None:
     assert result.counts == Counts()
 
 
-def test_stop_is_asked_between_slices_and_progress_is_told() -> None:
+def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphsearch.solvers.alphabeta.engine.SLICE_NODES", 20_000)
     seen: list[int] = []
     result = new_engine().search(
         chess.Board(), 60, stop=lambda: len(seen) == 3, on_slice=lambda counts: seen.append(counts.nodes)
@@ -125,7 +104,7 @@ def test_stop_is_asked_between_slices_and_progress_is_told() -> None:
     assert not result.complete
     assert len(seen) == 3
     assert seen == sorted(seen)
-    assert 3 * SLICE_NODES <= result.counts.nodes < 3 * SLICE_NODES + 3000
+    assert 60_000 <= result.counts.nodes < 63_000
 
 
 @pytest.mark.parametrize(
@@ -140,10 +119,10 @@ def test_what_is_out_of_range_is_refused(depth: int, alpha: int, beta: int, limi
 def test_a_graph_orders_moves_and_leaves_the_value_as_it_is() -> None:
     board = chess.Board(ITALIAN)
     with Graph.open(None) as graph:
-        analyze(graph, board, Limits(visits=8000), SearchParams())
+        analyze(graph, board, Limits(visits=3000), SearchParams())
         engine = AlphaBeta(EntryTable(SIZE), graph.arena)
         result = engine.search(board, 3)
-        assert result.counts.ordered > 50
+        assert result.counts.ordered > 30
         assert result.value == new_engine().search(board, 3).value
         assert result.counts.proofs == 0
 
@@ -157,8 +136,7 @@ def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
 
 
 FEW = [
-    ("4k3/8/8/3q4/8/8/3R4/3K4 w - - 0 1", 2),
-    ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 1),
+    ("4k3/8/8/8/8/3p4/4P3/4K3 w - - 0 1", 2),
     ("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 99 80", 1),
 ]
 

@@ -24,7 +24,6 @@ from .plain import sparse_position
 
 @kernel
 def _static(T: Any, W: Any, words: Any, area: Any) -> Any:
-    """Returns the static evaluation of a packed position."""
     return static_score(ptr(T, 0), ptr(W, 0), ptr(words, 0), ptr(area, 0))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import chess
 import pytest
 
-from graphsearch.position.scores import FAR, LEAST_MATE
+from graphsearch.position.scores import FAR
 from graphsearch.solvers.alphabeta.engine import AlphaBeta
 from graphsearch.store.record.transposition import Entry, EntryTable
 
@@ -86,12 +86,3 @@ def test_every_bound_in_the_table_holds_for_its_position_alone(engine: AlphaBeta
             assert entry.bound != "lower" or entry.value <= value, position.fen()
             assert entry.bound != "upper" or entry.value >= value, position.fen()
     assert checked > 60
-
-
-def test_mates_in_deeper_entries_are_used_as_proofs(engine: AlphaBeta) -> None:
-    board = chess.Board("7k/8/8/8/8/8/1R6/R5K1 w - - 0 1")  # mate in two moves
-    assert abs(engine.search(board, 1).value) < LEAST_MATE
-    found = engine.search(board, 4)
-    again = engine.search(board, 2)
-    assert found.value == again.value == 100_000 - 3
-    assert again.counts.nodes == 1

@@ -10,7 +10,6 @@ from graphsearch.solvers.alphabeta.nodetypes.theory import (
     ALL,
     CUT,
     PV,
-    Agreement,
     Arrival,
     Rules,
     expected,
@@ -45,11 +44,8 @@ def counted(branchings: list[int], root: str) -> tuple[int, int, int]:
     """Returns the leaves of a minimal tree by type, from its definition."""
     now = {"pv": 0, "cut": 0, "all": 0} | {root: 1}
     for moves in branchings:
-        now = {
-            "pv": now["pv"],
-            "cut": (moves - 1) * now["pv"] + moves * now["all"],
-            "all": now["cut"],
-        }
+        cut = (moves - 1) * now["pv"] + moves * now["all"]
+        now = {"pv": now["pv"], "cut": cut, "all": now["cut"]}
     return now["pv"], now["cut"], now["all"]
 
 
@@ -94,8 +90,3 @@ def test_first_candidate_and_further_children_have_the_types_of_the_rules(
 ) -> None:
     ways = (Arrival.FIRST, Arrival.CANDIDATE, Arrival.FURTHER)
     assert tuple(expected(rules, parent, way) for way in ways) == types
-
-
-def test_without_nodes_there_is_no_agreement() -> None:
-    nothing = Agreement(((0, 0, 0),) * 3)
-    assert (nothing.nodes, nothing.share, nothing.kappa) == (0, None, None)

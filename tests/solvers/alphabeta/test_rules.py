@@ -13,6 +13,7 @@ from graphsearch.solvers.alphabeta.results import DepthResult
 from graphsearch.store.record.transposition import Entry, EntryTable
 
 from ...conftest import shared_data
+from ...support.positions import after_line, played
 
 PERPETUAL = "6k1/6p1/8/7Q/8/1q6/1r4PP/6K1 w - - 0 1"  # Qe8+ Kh7 Qh5+ and so on; else White is mated
 
@@ -23,7 +24,6 @@ def engine() -> AlphaBeta:
 
 
 def deepened(engine: AlphaBeta, board: chess.Board, depth: int) -> DepthResult:
-    """Returns the last of the iterations up to a depth."""
     return [engine.search(board, d) for d in range(1, depth + 1)][-1]
 
 
@@ -81,13 +81,6 @@ def test_stalemate_and_dead_positions_are_drawn_and_checkmate_is_lost(engine: Al
     ]:
         result = engine.search(chess.Board(fen), depth)
         assert (result.value, result.move, result.pv) == (value, None, ())
-
-
-def test_a_stalemate_is_seen_beyond_the_depth(engine: AlphaBeta) -> None:
-    # Qf7 and the like stalemate; any depth sees that the queen move is worth nothing
-    board = chess.Board("7k/8/8/8/5Q2/8/8/K7 w - - 0 1")
-    board.push_uci("f4f7")
-    assert engine.search(board, 0, -1000, -999).value == 0
 
 
 def test_nine_queens_are_no_mate(engine: AlphaBeta) -> None:
@@ -151,9 +144,7 @@ def test_a_repetition_is_a_draw_and_leaves_no_bound_below_where_it_leads_to(engi
 
 
 def test_a_position_that_stood_twice_in_the_game_is_drawn_when_it_comes_again(engine: AlphaBeta) -> None:
-    board = chess.Board("7k/8/8/8/8/8/6R1/K7 w - - 0 1")
-    for uci in ("a1a2", "h8h7", "a2a1", "h7h8", "a1a2", "h8h7", "a2a1"):
-        board.push_uci(uci)
+    board = after_line("Ka2 Kh7 Ka1 Kh8 Ka2 Kh7 Ka1", "7k/8/8/8/8/8/6R1/K7 w - - 0 1")
     result = engine.search(board, 2)
     assert (result.value, result.move) == (0, chess.Move.from_uci("h7h8"))
     kept = engine.table.get(board)
@@ -173,14 +164,8 @@ def test_a_position_that_stood_twice_in_the_game_is_drawn_when_it_comes_again(en
 def test_what_is_known_without_a_game_ends_no_node_that_its_past_may_reach(
     fen: str, before: str, game: str
 ) -> None:
-    def after(line: str) -> chess.Board:
-        board = chess.Board(fen)
-        for move in line.split():
-            board.push_uci(move)
-        return board
-
-    fresh = deepened(AlphaBeta(EntryTable(1 << 20)), after(game), 4)
+    fresh = deepened(AlphaBeta(EntryTable(1 << 20)), played(fen, game.split()), 4)
     used = AlphaBeta(EntryTable(1 << 20))
-    deepened(used, chess.Board(after(before).fen()), 5)
+    deepened(used, chess.Board(played(fen, before.split()).fen()), 5)
     deepened(used, chess.Board(fen), 5)
-    assert deepened(used, after(game), 4).value == fresh.value
+    assert deepened(used, played(fen, game.split()), 4).value == fresh.value

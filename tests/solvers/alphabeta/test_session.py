@@ -31,6 +31,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT
 from ...support.pools import until
+from ...support.positions import after_line
 from ...support.reference import HashEvaluator
 
 KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
@@ -45,7 +46,6 @@ def run(path: Path | None, depth: int, board: chess.Board = KIWIPETE, **limits: 
 
 
 def evaluation() -> str:
-    """Returns the digest of the built-in evaluation."""
     with Graph.open_unevaluated(None) as graph:
         graph.use_entries(0)
         return graph.entries.evaluation
@@ -98,10 +98,9 @@ def test_a_depth_is_known_although_its_entry_cannot_say_so(tmp_path: Path) -> No
     assert deeper.value == run(None, 5).value
 
 
-@pytest.mark.parametrize("depth", [3, 4])
-def test_what_the_file_knows_is_answered_at_once(tmp_path: Path, depth: int) -> None:
+def test_a_smaller_depth_than_the_file_knows_is_answered_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    first, again = run(path, 4), run(path, depth)
+    first, again = run(path, 4), run(path, 3)
     assert (again.stop_reason, again.iterations, again.depth) == ("known", (), 4)
     assert (again.value, again.bound, again.move, again.pv) == (first.value, "exact", first.move, first.pv)
     assert len(info(path).entry_runs) == 1
@@ -140,7 +139,7 @@ def test_a_search_that_was_stopped_goes_on_with_what_it_found(tmp_path: Path) ->
 
 
 def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path) -> None:
-    result = run(tmp_path / "a.graph", 60, seconds=0.5)
+    result = run(tmp_path / "a.graph", 60, seconds=0.2)
     assert result.stop_reason == "time"
     assert result.value is not None
     assert result.move in list(KIWIPETE.legal_moves)
@@ -279,9 +278,7 @@ def test_a_file_needs_no_evaluator_and_stays_bound_to_its_own(tmp_path: Path) ->
 def test_a_game_that_may_repeat_is_searched_whatever_the_file_knows(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     run(path, 3, chess.Board())
-    game = chess.Board()
-    for san in ("Nf3", "Nf6", "Ng1", "Ng8") * 2:
-        game.push_san(san)
+    game = after_line("Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1 Ng8")
     for _ in range(2):
         assert run(path, 3, game).known.depth == 0
     assert run(path, 3, chess.Board()).stop_reason == "known"
@@ -298,28 +295,19 @@ def test_a_shortest_mate_ends_the_search(tmp_path: Path) -> None:
     assert (again.stop_reason, again.value, again.pv) == ("known", result.value, result.pv)
 
 
-@pytest.mark.parametrize(
-    ("fen", "value"),
-    [("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", -100_000), ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", 0)],
-)
-def test_a_finished_game_has_its_value(fen: str, value: int) -> None:
-    result = run(None, 5, chess.Board(fen))
-    assert (result.stop_reason, result.value, result.move) == ("finished", value, None)
-
-
 def test_the_visited_part_of_a_large_file_is_brought_into_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, KIWIPETE, Limits(visits=1000))
+        analyze(graph, KIWIPETE, Limits(visits=400))
     monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
     with Graph.open_unevaluated(path) as graph:
         assert graph.arena.node_count == 0
         assert bring_visited(graph, KIWIPETE, 100) == 100
         assert bring_visited(graph, KIWIPETE, 100) == 100
         most = bring_visited(graph, KIWIPETE)
-        assert 100 < most < 1000
+        assert 100 < most < 400
         result = search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
         assert result.graph_nodes == most
         assert result.counts.ordered > 0
@@ -328,21 +316,10 @@ def test_the_visited_part_of_a_large_file_is_brought_into_memory(
         assert (without.graph_nodes, without.counts.ordered) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {"depth": 0},
-        {"depth": 127},
-        {"depth": 3, "window": (50, 50)},
-        {"depth": 3, "window": (0, 300_000)},
-        {"depth": 3, "nodes": 0},
-        {"depth": 3, "seconds": 0.0},
-        {"depth": 3, "seconds": float("nan")},
-    ],
-)
-def test_limits_out_of_range_are_refused(limits: dict[str, object]) -> None:
-    with pytest.raises(InvalidParameterError, match="expected"):
-        DepthLimits(**limits)  # type: ignore[arg-type]
+def test_a_window_out_of_range_is_refused() -> None:
+    for window in ((50, 50), (0, 300_000)):
+        with pytest.raises(InvalidParameterError, match="expected"):
+            DepthLimits(depth=3, window=window)
 
 
 def test_one_search_at_a_time() -> None:
@@ -377,12 +354,8 @@ def test_a_stopped_search_answers_with_what_the_file_knew(tmp_path: Path) -> Non
         limits = DepthLimits(depth=9, nodes=30)
         stopped = search_to_depth(graph, KIWIPETE, limits, table_bytes=SMALL)
     assert stopped.stop_reason == "nodes"
-    assert (stopped.depth, stopped.value, stopped.bound, stopped.move) == (
-        4,
-        before.value,
-        "exact",
-        before.move,
-    )
+    found = (stopped.depth, stopped.value, stopped.bound, stopped.move)
+    assert found == (4, before.value, "exact", before.move)
     assert (stopped.iterations[-1].bound, stopped.iterations[-1].move) == ("", None)
 
 

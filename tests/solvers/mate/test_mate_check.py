@@ -8,6 +8,7 @@ import pytest
 from graphsearch.solvers.mate.check import MateRefutedError, check_mate
 
 from ...support.mates import mates_within
+from ...support.positions import after_line
 
 MORPHY = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 
@@ -32,9 +33,7 @@ def test_a_sound_claim_stands_with_its_longest_defence() -> None:
 
 
 def test_a_claim_against_the_side_to_move_stands() -> None:
-    board = chess.Board(MORPHY)
-    board.push_uci("a1a6")
-    assert check_mate(board, -1, by_trying).plies == 2
+    assert check_mate(after_line("Ra6", MORPHY), -1, by_trying).plies == 2
 
 
 def test_a_mate_on_the_board_is_a_claim_too() -> None:
@@ -73,8 +72,6 @@ def test_fifty_moves_on_the_way_refute() -> None:
 
 
 def test_a_third_repetition_on_the_way_refutes() -> None:
-    board = chess.Board(MORPHY)
-    for move in ["a1a6", "b8h2", "a6a1", "h2b8"] * 2:
-        board.push_uci(move)
+    board = after_line("Ra6 Bh2 Ra1 Bb8 Ra6 Bh2 Ra1 Bb8", MORPHY)
     with pytest.raises(MateRefutedError, match="third time"):
         check_mate(board, 2, by_trying)

@@ -11,18 +11,18 @@ import chess
 import chess.syzygy
 import pytest
 
-from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.position.board import board_of as start_of
 from graphsearch.position.scores import MATE
 from graphsearch.solvers.mate.check import check_mate
 from graphsearch.solvers.mate.session import SLICE, MateProgress, MateResult, MateSearch, find_mate
-from graphsearch.solvers.mate.sides import MOST_MOVES, MateLimits
+from graphsearch.solvers.mate.sides import MateLimits
 from graphsearch.store.record.transposition import Entry, EntryTable
 from graphsearch.store.record.transposition_layout import PROOF
 from tests.conftest import shared_data
 from tests.solvers.mate.queen_ending import NEVER, board_of, retrograde
-from tests.support.mates import mates_within
+from tests.support.mates import mates_within, placed
 from tests.support.plain import as_json, in_plain_python
+from tests.support.positions import after_line
 
 SMALL = 1 << 22  # bytes of a table that is enough here
 KEY_TO_TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # Morphy: 1. Ra6
@@ -64,27 +64,18 @@ def test_the_shortest_mate_and_its_first_move(fen: str, mate: int, first: str) -
     assert_line_mates(result)
 
 
-def test_a_side_that_is_mated_defends_as_long_as_it_can() -> None:
-    board = chess.Board(KEY_TO_TWO)
-    board.push_uci("a1a6")
-    result = mate_of(board.fen())
-    assert (result.mate, result.shortest, len(result.pv)) == (-1, True, 2)
-    assert_line_mates(result)
-
-
 @pytest.mark.parametrize(
-    ("fen", "mate", "reason"),
+    ("fen", "mate"),
     [
-        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 0, "finished"),
-        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", None, "finished"),
-        ("7k/8/6K1/8/8/8/8/6B1 b - - 0 1", None, "finished"),
-        ("7k/8/6K1/8/8/8/8/R7 w - - 100 90", None, "finished"),
-        ("7k/8/6K1/8/8/8/8/8 w - - 0 1", None, "finished"),
+        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 0),
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", None),
+        ("7k/8/6K1/8/8/8/8/6B1 b - - 0 1", None),
+        ("7k/8/6K1/8/8/8/8/R7 w - - 100 90", None),
     ],
 )
-def test_a_game_that_is_over_is_not_searched(fen: str, mate: int | None, reason: str) -> None:
+def test_a_game_that_is_over_is_not_searched(fen: str, mate: int | None) -> None:
     result = mate_of(fen)
-    assert (result.mate, result.stop_reason, result.visits, result.pv) == (mate, reason, 0, ())
+    assert (result.mate, result.stop_reason, result.visits, result.pv) == (mate, "finished", 0, ())
 
 
 # ---------------------------------------------------------------- the rules of draws
@@ -111,21 +102,13 @@ def test_a_capture_begins_the_count_anew() -> None:
     assert find_mate(quiet, MateLimits(moves=1), table_bytes=SMALL).mate == 1
 
 
-def test_no_mate_leads_through_a_position_that_stood_twice() -> None:
-    board = chess.Board(KEY_TO_TWO)
-    for move in ["a1a6", "b8h2", "a6a1", "h2b8"] * 2:
-        board.push_uci(move)
+def test_no_mate_leads_through_a_position_that_stood_twice_whatever_is_proven_without_the_game() -> None:
+    table, board = EntryTable(0), after_line("Ra6 Bh2 Ra1 Bb8 Ra6 Bh2 Ra1 Bb8", KEY_TO_TWO)
+    assert find_mate(chess.Board(KEY_TO_TWO), entries=table, table_bytes=SMALL).stored
     assert find_mate(board.copy(stack=False), MateLimits(moves=2), table_bytes=SMALL).mate == 2
-    result = find_mate(board, MateLimits(moves=2), table_bytes=SMALL)
-    assert (result.mate, result.excluded) == (None, 2)
-
-
-def test_proofs_without_the_game_are_not_used_in_it() -> None:
-    table, board = EntryTable(0), chess.Board(KEY_TO_TWO)
-    assert find_mate(board, entries=table, table_bytes=SMALL).stored
-    for move in ["a1a6", "b8h2", "a6a1", "h2b8"] * 2:
-        board.push_uci(move)
-    assert find_mate(board, MateLimits(moves=2), entries=table, table_bytes=SMALL).mate is None
+    for entries in (None, table):
+        result = find_mate(board, MateLimits(moves=2), entries=entries, table_bytes=SMALL)
+        assert (result.mate, result.excluded) == (None, 2)
 
 
 # ---------------------------------------------------------------- against what knows everything
@@ -142,9 +125,8 @@ def test_lengths_of_queen_endings_are_those_of_retrograde_analysis() -> None:
         board = board_of(squares[0], squares[1], squares[2], chess.WHITE if turn else chess.BLACK)
         board.halfmove_clock = generator.choice((0, 60, 100 - plies))
         result = find_mate(board, MateLimits(visits=200_000), table_bytes=SMALL)
-        assert (result.mate, result.shortest) == ((plies + 1) // 2 if turn else -plies // 2, True), (
-            board.fen()
-        )
+        mate = (plies + 1) // 2 if turn else -plies // 2
+        assert (result.mate, result.shortest) == (mate, True), board.fen()
         assert_line_mates(result)
         board.halfmove_clock = 101 - plies  # one ply too late: nothing in this ending begins the count anew
         late = find_mate(board, MateLimits(visits=2_000), table_bytes=SMALL)
@@ -168,19 +150,6 @@ def test_no_claim_contradicts_a_tablebase() -> None:
                     assert wdl == (2 if result.mate > 0 else -2), board.fen()
                     assert_line_mates(result)
     assert claims > 8
-
-
-def placed(generator: random.Random, name: str) -> chess.Board:
-    """Returns a random legal position with the pieces of a tablebase and moves to make."""
-    while True:
-        board = chess.Board(None)
-        squares = generator.sample(range(64), len(name) - 1)
-        white, black = name.split("v")
-        for square, symbol in zip(squares, white + black.lower(), strict=True):
-            board.set_piece_at(square, chess.Piece.from_symbol(symbol))
-        board.turn = generator.random() < 0.5
-        if board.is_valid() and any(board.legal_moves):
-            return board
 
 
 def test_short_mates_of_random_positions_are_those_of_trying_everything() -> None:
@@ -246,17 +215,6 @@ def test_a_stop_ends_the_search_with_what_is_known() -> None:
 
     result = find_mate(chess.Board(), stop=stop, on_progress=show, table_bytes=SMALL)
     assert (result.mate, result.stop_reason) == (None, "stop")
-
-
-@pytest.mark.parametrize("limits", [{"visits": 0}, {"seconds": 0.0}, {"moves": 0}, {"moves": MOST_MOVES + 1}])
-def test_limits_out_of_range_are_refused(limits: dict[str, int]) -> None:
-    with pytest.raises(InvalidParameterError):
-        MateLimits(**limits)
-
-
-def test_a_position_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidPositionError):
-        find_mate(chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1"))
 
 
 # ---------------------------------------------------------------- entries

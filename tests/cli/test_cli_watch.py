@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ..conftest import Cli, sql
 
 MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
@@ -37,19 +35,3 @@ def test_a_limit_of_evaluations_is_that_of_all_turns(cli: Cli, tmp_path: Path) -
     assert (len(found), found[0]["best"] is not None) == (1, True)
     ((evaluations,),) = sql(tmp_path / "a.graph", "SELECT SUM(evaluations) FROM run")
     assert 50 <= evaluations < 100
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "name positions: "),
-        (("1. e4", "--share", "1", "--share", "2"), "--share is given 2 times"),
-        (("1. e4", "--share", "0"), "above 0"),
-        (("1. e5",), "is illegal in"),
-    ],
-)
-def test_wrong_use_is_one_line(cli: Cli, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    done = cli("watch", tmp_path / "a.graph", *words)
-    assert done.code == 2
-    assert said in done.faults[0]
-    assert not (tmp_path / "a.graph").exists()

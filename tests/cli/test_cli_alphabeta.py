@@ -89,12 +89,8 @@ def test_one_file_serves_both_searches(cli: Cli, tmp_path: Path) -> None:
     data = cli("alphabeta", "startpos", "--depth", 4, "--store", path, "--json").json
     assert data["graph_nodes"] > 150
     assert data["counts"]["ordered"] > 0
-    assert (
-        cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--no-graph", "--json").json[
-            "graph_nodes"
-        ]
-        == 0
-    )
+    without = cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--no-graph", "--json").json
+    assert without["graph_nodes"] == 0
     assert cli("show", "startpos", "--store", path, "--json").json["visits"] == 200
 
 
@@ -116,31 +112,6 @@ def test_a_window_is_given_in_centipawns(cli: Cli) -> None:
 def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> None:
     outcome = cli("alphabeta", fen, "--depth", 9).ends(0)
     assert all(word in outcome.out for word in words)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "word"),
-    [
-        (["startpos"], 2, "--depth"),
-        (["startpos", "--depth", "0"], 2, "depth is 0"),
-        (["startpos", "--depth", "127"], 2, "depth is 127"),
-        (["startpos", "--depth", "2", "--window", "50", "-50"], 2, "lower one first"),
-        (["startpos", "--depth", "2", "--window", "5", "5"], 2, "at least 0.1 apart"),
-        (["startpos", "--depth", "2", "--window", "5", "5.01"], 2, "5 5.01: both bounds round to 5"),
-        (["startpos", "--depth", "2", "--window", "nan", "5"], 2, "finite numbers of centipawns"),
-        (["startpos", "--depth", "2", "--time", "-1"], 2, "seconds is -1"),
-        (["startpos", "--depth", "2", "--nodes", "0"], 2, "nodes is 0"),
-        (["startpos", "--depth", "2", "--ram", "0MB"], 2, "--ram"),
-        (["8/8/8/8/8/8/8/8 w - - 0 1", "--depth", "2"], 2, "king"),
-        (["startpos", "--depth", "2", "--store", "/nowhere/a.graph"], 2, "does not exist"),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_one_line(
-    cli: Cli, arguments: list[str], code: int, word: str
-) -> None:
-    outcome = cli("alphabeta", *arguments).ends(code, word)
-    assert "Traceback" not in outcome.err
-    assert outcome.out == ""
 
 
 def _interrupted(path: Path, seconds: float) -> Outcome:
@@ -168,7 +139,7 @@ def _interrupted(path: Path, seconds: float) -> Outcome:
 def test_a_signal_ends_the_search_with_what_is_known_saved_and_printed(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     cli("alphabeta", "startpos", "--depth", 1)  # compiles
-    for seconds in (1.0, 5.0, 25.0):  # on a busy machine it may not have begun
+    for seconds in (0.3, 3.0, 25.0):  # on a busy machine it may not have begun
         outcome = _interrupted(path, seconds)
         if outcome.out:
             break
@@ -212,9 +183,8 @@ def test_too_little_memory_names_the_option(cli: Cli, monkeypatch: pytest.Monkey
         raise MemoryError
 
     monkeypatch.setattr(Graph, "use_entries", fail)
-    outcome = cli("alphabeta", "startpos", "--depth", 1, "--ram", "512MB")
-    assert outcome.code == 1
-    assert "--ram 512MB: not enough memory for a table of this size" in outcome.err
+    said = "--ram 512MB: not enough memory for a table of this size"
+    cli("alphabeta", "startpos", "--depth", 1, "--ram", "512MB").ends(1, said)
 
 
 @pytest.mark.parametrize(("left_out", "is_said"), [(4, False), (500, True)])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import io
 from pathlib import Path
 
 import chess
 import pytest
 
-from ..conftest import ROOT, Cli, start
+from ..conftest import Cli
 from ..support.books import small_book
 
 GAMES = '[White "A"]\n\n1. e4 e5 *\n\n[White "B"]\n\n1. d4 d5 2. c4 *\n\n[White "C"]\n\n1. e4 Ke4 *\n'
@@ -46,9 +45,8 @@ def test_a_duplicate_is_said_and_not_added(cli: Cli, white: Path) -> None:
 
 
 def test_a_book_that_is_not_there_yet_is_noted(cli: Cli, white: Path) -> None:
-    done = cli("book", "queue", "startpos", "--store", white, "--book", "wihte")
-    assert done.code == 0
-    assert "has no book 'wihte' yet; it has white" in done.err
+    said = "has no book 'wihte' yet; it has white"
+    cli("book", "queue", "startpos", "--store", white, "--book", "wihte").ends(0, said)
 
 
 def test_games_are_added_and_broken_ones_reported(cli: Cli, white: Path, tmp_path: Path) -> None:
@@ -63,34 +61,11 @@ def test_games_are_added_and_broken_ones_reported(cli: Cli, white: Path, tmp_pat
     assert (item["moves"], item["origin"]) == (["d2d4"], "games.pgn, game 2")
 
 
-def test_lines_come_from_stdin(white: Path) -> None:
+def test_lines_come_from_stdin(cli: Cli, white: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "1. e4 e5\n# no\nstartpos moves d2d4 d7d5\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1\nnonsense\n"
-    process = start("book", "queue", "-", "--store", white, stdin=subprocess.PIPE)
-    out, err = process.communicate(lines, timeout=120)
-    assert (process.returncode, out) == (1, "Added 3 items to the queue: 1 to 3\n")
-    assert "line 5: move 1 of the list, 'nonsense'" in err
-
-
-@pytest.mark.parametrize(
-    ("args", "word"),
-    [
-        (("nothing",), "no file 'nothing'"),
-        (("startpos", "--moves", "e4 e4"), "'e4', is illegal"),
-        (("startpos", "--game", "1"), "need a PGN file"),
-        (("startpos", "startpos", "--moves", "e4"), "needs exactly one position"),
-        (("-", "--ply", "1"), "cannot be used with stdin"),
-        (("startpos", "--drop", "1"), "one of the two"),
-        (("--drop", "x"), "whole number"),
-        (("--drop", "77"), "has no item 77"),
-        (("--drop", "1", "--book", "white"), "--book needs --drop all"),
-        (("--kind", "lost"), "waiting, done, refused, dropped, all"),
-    ],
-)
-def test_wrong_use_of_the_queue_exits_with_2(cli: Cli, white: Path, args: tuple[str, ...], word: str) -> None:
-    done = cli("book", "queue", *args, "--store", white)
-    assert (done.code, done.out) == (2, "")
-    assert word in done.err.replace("\n", " ")
-    assert cli("book", "queue", "--store", white, "--json").json["items"] == []
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    done = cli("book", "queue", "-", "--store", white).ends(1, "line 5: move 1 of the list, 'nonsense'")
+    assert done.out == "Added 3 items to the queue: 1 to 3\n"
 
 
 def test_the_to_do_list_is_printed_and_queued(cli: Cli, white: Path) -> None:
@@ -116,19 +91,6 @@ def test_every_kind_has_a_table_and_json(cli: Cli, white: Path, kind: str) -> No
     assert "1. e4 e5" in str(data)
 
 
-@pytest.mark.parametrize(
-    ("args", "word"),
-    [
-        (("wihte",), "has no book 'wihte'; its books are white"),
-        (("white", "--kind", "holes"), "leaves, gaps, bottlenecks"),
-    ],
-)
-def test_wrong_use_of_todo_exits_with_2(cli: Cli, white: Path, args: tuple[str, ...], word: str) -> None:
-    done = cli("book", "todo", *args, "--store", white)
-    assert (done.code, done.out) == (2, "")
-    assert word in done.err.replace("\n", " ")
-
-
 def test_an_empty_list_says_so(cli: Cli, tmp_path: Path) -> None:
     book = small_book()
     book.rows = {key: row for key, row in book.rows.items() if row["state"] != "leaf"}
@@ -138,23 +100,12 @@ def test_an_empty_list_says_so(cli: Cli, tmp_path: Path) -> None:
     )
 
 
-def test_every_fault_of_a_book_toml_has_a_line_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "b.toml").write_text("[book]\nsied = 1\n")
-    script = (
-        "import sys, typer\nfrom graphsearch.cli.parsing import ProgramGroup\n"
-        "from graphsearch.book.toml import read_config\napp = typer.Typer(cls=ProgramGroup)\n"
-        "@app.command()\ndef build(path: str) -> None:\n    read_config(path)\n"
-        "@app.command()\ndef other() -> None: ...\napp()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, "build", "b.toml"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
+def test_every_fault_of_a_book_toml_has_a_line_of_its_own(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("b.toml").write_text("[book]\nsied = 1\n")
+    assert cli("book", "build", "b.toml", "--store", "a.graph").ends(2).err.splitlines() == [
         'graphsearch: b.toml:1: [book] needs side: "white", "black" or "both"',
         "graphsearch: b.toml:1: [book] needs max_ply: from 1 to 1000",
         "graphsearch: b.toml:2: unknown key 'sied' in [book]; did you mean 'side'? allowed are name, side,"

@@ -27,6 +27,7 @@ from graphsearch.base.faults import DEFECT, error_line
 from graphsearch.base.version import __version__
 from graphsearch.evaluators.protocol import EXTERNAL, Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.jit import places
 from graphsearch.search import loop
 from graphsearch.store.store import Store
 from graphsearch.uci.engine import Engine
@@ -185,11 +186,11 @@ def test_a_defect_anywhere_is_one_line_and_a_file(
             break
     text = check_told(outcome, reports)
     for fact in (
-        __version__,
         "command: ",
         "platform: ",
         "InjectedError: deep",
         "Traceback (most recent call",
+        __version__,
     ):
         assert fact in text
 
@@ -253,6 +254,7 @@ def test_what_a_library_logs_is_one_line(cli: Cli, reports: Path, monkeypatch: p
     log = logging.getLogger("somebody.else")
 
     def read(*args: object, **options: object) -> None:
+        places.announce()
         log.warning("two\nlines")
         try:
             raise InjectedError("logged")
@@ -260,9 +262,12 @@ def test_what_a_library_logs_is_one_line(cli: Cli, reports: Path, monkeypatch: p
             log.exception("it failed")
         raise OSError(errno.EIO, os.strerror(errno.EIO), "a.graph")
 
-    monkeypatch.setattr(log, "propagate", False)
+    for one in (log, logging.getLogger("graphsearch")):
+        monkeypatch.setattr(one, "propagate", False)
+    monkeypatch.setattr(places, "_announced", False)
     monkeypatch.setattr(Store, "open", read)
     outcome = cli("store", "info", "a.graph")
+    assert outcome.err.startswith(f"graphsearch: {places.COMPILING}\n")
     assert "somebody.else: two lines" in outcome.err
     assert "Traceback" not in outcome.err
     assert "it failed" in next(reports.iterdir()).read_text()

@@ -12,7 +12,7 @@ import pytest
 from graphsearch.base.version import __version__
 from graphsearch.jit.places import COMPILING
 
-from ..conftest import Cli, Outcome, finish, sql, start
+from ..conftest import Cli, Outcome, sql
 
 BARE_KINGS = "4k3/8/8/8/8/8/8/4K3 w - - 0 1"
 
@@ -35,53 +35,10 @@ def test_the_version_is_printed_on_stdout(cli: Cli) -> None:
     assert cli("--version") == Outcome(0, f"graphsearch {__version__}\n", "")
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("analyse", "startpos"),
-        ("analyze", "startpos", "--visits", "many"),
-        ("analyze", "startpos", "--no-such-option"),
-        ("analyze", *BARE_KINGS.split()),
-        ("show", "startpos"),
-        ("store", "info"),
-        ("lab", "perft", "startpos", "-1"),
-        ("evaluate", "startpos", "--lines", "x"),
-        ("evaluate", "startpos", "--param", "nonsense"),
-        ("evaluate", "startpos", "--evaluator", "no-such"),
-        ("evaluate", "startpos", "--param", "Nonsense=1"),
-    ],
-)
-def test_wrong_use_exits_with_2_and_names_the_fault(cli: Cli, args: tuple[str, ...]) -> None:
-    outcome = cli(*args).ends(2)
-    fault, help_line = outcome.err.splitlines()
+def test_wrong_use_says_where_help_is(cli: Cli) -> None:
+    fault, line = cli("analyze", "startpos", "--no-such-option").ends(2).err.splitlines()
     assert fault.startswith("graphsearch: ")
-    assert help_line.startswith("Try 'graphsearch")
-    assert help_line.endswith(" --help'.")
-    assert outcome.out == ""
-
-
-@pytest.mark.parametrize(
-    ("args", "word"),
-    [
-        (("analyze", "no-such-file"), "no-such-file"),
-        (("analyze", "8/8/8/8/8/8/8/8 w - - 0 1"), "no white king"),
-        (("analyze", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR"), "quotes"),
-        (("analyze", "startpos", "--moves", "e4 e5 Ke3"), "'Ke3', is illegal"),
-        (("analyze", "startpos", "--ply", "3"), "PGN"),
-        (("analyze", "startpos", "--visits", "0"), "visits must be"),
-        (("analyze", "startpos", "--time", "-1"), "time must be"),
-        (("analyze", "startpos", "--time", "nan"), "time must be"),
-        (("analyze", "startpos", "--param", "MinibatchSize=-1"), "MinibatchSize must be"),
-        (("analyze", "startpos", "--param", "CPuct"), "NAME=VALUE"),
-        (("analyze", "startpos", "--param", "Nonsense=1"), "unknown parameter 'Nonsense'"),
-        (("analyze", "startpos", "--param", "CPuct=-1"), "CPuct must be"),
-        (("lab", "perft", "nothing", "1"), "no file 'nothing'"),
-        (("evaluate", "nothing"), "no file 'nothing'"),
-        (("show", "nothing", "--store", "x"), "no file 'nothing'"),
-    ],
-)
-def test_an_unusable_value_is_refused_in_one_line(cli: Cli, args: tuple[str, ...], word: str) -> None:
-    assert_refused(cli(*args), 2, word)
+    assert line == "Try 'graphsearch analyze --help'."
 
 
 def test_an_error_stays_on_one_line_and_free_of_control_characters(cli: Cli) -> None:
@@ -124,11 +81,6 @@ def test_a_foreign_file_is_refused_and_left_as_it_was(
 
 
 @pytest.mark.parametrize("command", OPENING)
-def test_a_directory_is_no_graph_file(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
-    assert_refused(cli(*command, tmp_path), 1, tmp_path.name)
-
-
-@pytest.mark.parametrize("command", OPENING)
 def test_a_file_of_a_newer_format_is_refused(cli: Cli, small_graph: Path, command: tuple[str, ...]) -> None:
     sql(small_graph, "pragma user_version = 9999")
     assert_refused(cli(*command, small_graph), 1, "9999")
@@ -137,11 +89,6 @@ def test_a_file_of_a_newer_format_is_refused(cli: Cli, small_graph: Path, comman
 def test_a_file_bound_to_another_evaluator_is_refused(cli: Cli, small_graph: Path) -> None:
     outcome = cli("analyze", "startpos", "--visits", 1, "--evaluator", "uniform", "--store", small_graph)
     assert_refused(outcome, 1, "builtin", "uniform")
-
-
-def test_a_folder_that_does_not_exist_is_reported(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "none" / "x.graph"
-    assert_refused(cli("analyze", "startpos", "--visits", 1, "--store", path), 2, str(path.parent))
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
@@ -155,14 +102,12 @@ def test_a_position_that_is_not_stored_is_said_so(cli: Cli, small_graph: Path) -
     assert_refused(cli("show", BARE_KINGS, "--store", small_graph), 1, "does not hold", BARE_KINGS)
 
 
-def test_a_reader_that_went_away_ends_a_command_quietly() -> None:
+def test_a_reader_that_went_away_ends_a_command_quietly(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
     os.close(read)
-    process = start("lab", "perft", "startpos", 1, stdout=write)
-    os.close(write)
-    outcome = finish(process).ends(141)
-    assert "Error" not in outcome.err
-    assert "Traceback" not in outcome.err
+    with os.fdopen(write, "w") as stdout:
+        monkeypatch.setattr("sys.stdout", stdout)
+        assert cli("lab", "perft", "startpos", 1) == Outcome(141, "", "")
 
 
 # ------------------------------------------------------------ what people type
@@ -205,25 +150,6 @@ def test_a_file_of_positions_is_a_position(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("import", "none.pgn", "--store", "new.graph"),
-        ("import", "--format", "epd", "none.epd", "--store", "new.graph"),
-        ("import", "--format", "polyglot", "none.bin", "--store", "new.graph"),
-        ("book", "build", "none.toml", "--store", "new.graph"),
-        ("evaluate", "none.epd"),
-        ("analyze", "none.pgn", "--store", "new.graph"),
-    ],
-)
-def test_a_missing_input_is_wrong_use_and_nothing_is_made(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert_refused(cli(*command), 2, "none.")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
         ("import", "{}/bad.pgn"),
         ("import", "{}/bad.epd"),
         ("import", "{}"),
@@ -250,7 +176,7 @@ def test_a_failing_command_leaves_no_new_file(cli: Cli, tmp_path: Path, command:
 
 
 # ------------------------------------------------------------ what a process is given
-ASKED = ("uci", "evaluate -", "import --format epd - --store new.graph", "lab perft startpos 1", "--help")
+ASKED = ("uci", "evaluate -", "import --format epd - --store new.graph")
 IN_TURN = """
 import os, sys
 import graphsearch.cli.app, graphsearch.exchange.epd_import, graphsearch.uci.engine  # what they load, once

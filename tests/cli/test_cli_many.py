@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import chess.pgn
-import pytest
 
 from ..conftest import Cli
 
@@ -34,10 +33,7 @@ def test_every_move_of_a_game_has_a_row_and_the_same_again_costs_nothing(cli: Cl
 def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.epd").write_text(SET)
     words = ["analyze", tmp_path / "a.epd", "--visits", 50, "--store", tmp_path / "a.graph"]
-    done = cli(*words, "-o", tmp_path / "out.epd")
-    assert done.code == 1
-    assert "line 2: an EPD line must begin" in done.err
-    assert "solved: 1 of 1" in done.err
+    done = cli(*words, "-o", tmp_path / "out.epd").ends(1, "line 2: an EPD line must begin", "solved: 1 of 1")
     assert "1 line left out" in done.err
     assert "Rd8#" in done.out
     assert len((tmp_path / "out.epd").read_text().splitlines()) == 2
@@ -45,26 +41,3 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
     assert [(row["line"], row["solved"], row["known"]) for row in rows] == [(1, True, True), (3, None, True)]
     one = cli("analyze", tmp_path / "a.epd", "--game", 1, "--visits", 50).ends(0)
     assert "bestmove d1d8" in one.out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["a.pgn", "--all"], "needs a graph file"),
-        (["startpos", "--all", "--store", "a.graph"], "needs a PGN file"),
-        (["a.pgn", "--all", "--ply", "2", "--store", "a.graph"], "needs a PGN file"),
-        (["a.epd", "--searchmoves", "e4"], "works for one position"),
-        (["a.epd", "-o", "a.epd"], "the file that is read"),
-        (["startpos", "-o", "out.epd"], "-o writes games"),
-    ],
-)
-def test_wrong_use_is_one_line(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.pgn").write_text(GAME)
-    Path("a.epd").write_text(SET)
-    done = cli("analyze", *words)
-    assert done.code in (1, 2)
-    assert said in done.err
-    assert not Path("a.graph").exists()

@@ -77,17 +77,11 @@ def test_a_file_keeps_proofs_without_its_evaluator(cli: Cli, small_graph: Path, 
         assert cli("store", "verify", path).code == 0
 
 
-def test_wrong_use_is_one_line_and_two(cli: Cli) -> None:
-    for args in (("--within", "0"), ("--within", "125"), ("--visits", "0"), ("--seconds", "0")):
-        assert cli("mate", "startpos", *args).code == 2
-    assert cli("mate", "8/8/8/8/8/8/8/K7 w - - 0 1").code == 2
-
-
 def test_ctrl_c_ends_with_what_is_excluded(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     process = start("mate", chess.STARTING_FEN, "--store", path, "--json")
     until(path.exists)  # just before it begins
-    time.sleep(1.0)
+    time.sleep(0.4)
     process.send_signal(signal.SIGINT)
     done = finish(process).ends(130)
     if done.out:  # else it was still compiling

@@ -20,7 +20,7 @@ from graphsearch.store.tables import history
 from ..conftest import Cli, sql
 from ..query.handmade import LINES, graph_file
 from ..support.books import small_book
-from .test_cli_query import in_a_terminal
+from ..support.terminals import on_a_terminal
 
 MORE = LINES | {"e4": {"e5": (40, -0.15), "c5": (900, 0.5)}, "d4 d5": {"c4": (5, 0.1)}}
 
@@ -47,14 +47,6 @@ def test_a_merge_prints_what_came_from_each_file(cli: Cli, files: tuple[Path, Pa
     assert (again.code, again.err) == (0, "")
     assert f"{new} has 9 nodes" in again.out
     assert cli("store", "verify", new).code == 0
-
-
-@pytest.mark.parametrize(
-    "options", [(), ("-o", "c.graph", "--into", "a.graph"), ("--keep", "other", "-o", "c.graph")]
-)
-def test_wrong_use_of_merge_is_one_line(cli: Cli, files: tuple[Path, Path], options: tuple[str, ...]) -> None:
-    outcome = cli("store", "merge", *files, *options).ends(2)
-    assert len(outcome.faults) == 1
 
 
 def test_what_is_left_out_is_listed_and_fails(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -94,8 +86,10 @@ def test_a_diff_prints_changes_and_writes_their_lines(
     assert "N 60" in game.variations[1].comment
 
 
-def test_a_diff_has_room_in_a_terminal_and_loses_nothing(files: tuple[Path, Path]) -> None:
-    text = in_a_terminal([["diff", *map(str, files)]])
+def test_a_diff_has_room_in_a_terminal_and_loses_nothing(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = on_a_terminal(monkeypatch, [["diff", *files]])
     (row,) = [line for line in text.splitlines() if " c5 " in line]
     assert len(row) <= 80
     assert row.startswith("1. e4 ")

@@ -43,34 +43,6 @@ def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
     assert (share["order"], share["searches"][0]["candidates"]) == ("0.5", 2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "either a POSITION with --store FILE, or --synthetic B N"),
-        (("startpos", "--synthetic", 2, 2), "either a POSITION"),
-        (("startpos",), "a POSITION needs a graph file: --store FILE"),
-        (("startpos", "--store", "x.graph", "--order", "random"), "--order needs --synthetic"),
-        (("startpos", "--store", "x.graph", "--seed", 1), "--seed needs --synthetic"),
-        (("startpos", "--store", "x.graph", "--candidates", 1), "--candidates needs --synthetic"),
-        (("--synthetic", 2, 2, "--store", "x.graph"), "--store needs a POSITION"),
-        (("--synthetic", 2, 2, "--moves", "e4"), "--moves needs a POSITION"),
-        (("--synthetic", 2, 2, "--nodes", 5), "--nodes needs a POSITION"),
-        (("--synthetic", 2), "requires 2 arguments"),
-        (("--synthetic", "a", 2), "Invalid value for '--synthetic'"),
-        (("--synthetic", 0, 2), "branching factor must be from 1 to 1000"),
-        (("--synthetic", 2, 2, "--order", "nice"), "perfect, random or a number from 0 to 1"),
-        (("--synthetic", 2, 2, "--seed", 1 << 64), "--seed must be at most"),
-        (("--synthetic", 2, 2, "--rules", "knuth"), "must be garms or kannan, not knuth"),
-        (("--synthetic", 2, 2, "--plot", "types.pdf"), ".png or .svg"),
-        (("--synthetic", 2, 2, "--plot", "no/folder/types.svg"), "does not exist"),
-    ],
-)
-def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, arguments: tuple[object, ...], words: str) -> None:
-    done = cli("lab", "nodetypes", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert words in " ".join(done.err.split())
-
-
 @pytest.fixture
 def entries_file(tmp_path: Path) -> Path:
     path = tmp_path / "entries.graph"

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
-import os
-import pty
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
-
 from ..conftest import Cli, finish, start
+from ..query.handmade import LINES as MORE_LINES
 from ..query.handmade import board_after, graph_file
+from ..support.terminals import on_a_terminal
 
-LINES = {
-    "": {"e4": (60, 0.1), "d4": (30, 0.3), "Nf3": (20, 0.05)},
-    "e4": {"e5": (40, -0.15), "c5": (19, 0.0)},
-    "e4 e5": {"Nf3": (39, 0.2)},
-    "e4 e5 Nf3": {"Nc6": (50, -0.1)},
-    "d4": {"d5": (29, -0.3)},
-    "Nf3": {"e5": (19, 0.1)},
-    "Nf3 e5": {"e4": (18, 0.2)},
-}
-GOLDEN = ROOT / "tests" / "golden"
+LINES = {line: edges for line, edges in MORE_LINES.items() if edges}
 POSITION_QUESTIONS = (
     "lab moves", "games", "lines", "tree", "lab path", "lab parents", "lab transpositions",
 )  # fmt: skip
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return graph_file(tmp_path / "hand.graph", LINES)
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return graph_file(tmp_path_factory.mktemp("query") / "hand.graph", LINES)
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -75,8 +65,7 @@ def test_a_tree_is_drawn_with_its_transpositions(cli: Cli, file: Path) -> None:
 
 
 def test_a_line_is_a_curve_and_a_table(cli: Cli, file: Path) -> None:
-    outcome = cli("curve", "startpos", "--moves", "e4 e5 Nf3 Nc6 d4", "--store", file)
-    assert outcome.code == 0
+    outcome = cli("curve", "startpos", "--moves", "e4 e5 Nf3 Nc6 d4", "--store", file).ends(0)
     assert any("\u2800" < c <= "\u28ff" for c in outcome.out)
     assert max(map(len, outcome.out.splitlines())) <= 80
     assert "does not hold 2 positions" in outcome.err
@@ -98,8 +87,7 @@ def test_a_path_is_told_and_no_path_is_exit_code_1(cli: Cli, file: Path) -> None
     outcome = cli("lab", "path", "startpos", "--moves", "Nf3 e5 e4", "--store", file)
     assert outcome.out.startswith("Shortest and most visited: 3 moves from ")
     assert "39 visits of the least visited move" in outcome.out
-    none = cli("lab", "path", "startpos", "--moves", "a4", "--store", file, "--json")
-    assert none.code == 1
+    none = cli("lab", "path", "startpos", "--moves", "a4", "--store", file, "--json").ends(1)
     assert none.json["shortest"] is None
     assert "no line of visited moves" in none.err
     fen = board_after("e4").fen()
@@ -173,13 +161,6 @@ def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, ques
         assert (unknown.code, unknown.out, len(unknown.faults), fen in unknown.err) == (1, "", 1, True)
 
 
-def test_disagree_takes_its_file_either_way(cli: Cli, file: Path) -> None:
-    for args in ((file,), ("--store", file)):
-        cli("lab", "disagree", *args).ends(1, "has no second opinions")
-    assert cli("lab", "disagree").code == 2
-    assert cli("lab", "disagree", file, "--store", file).code == 2
-
-
 @pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "lab sql"])
 def test_questions_leave_nothing_beside_the_file(cli: Cli, file: Path, question: str) -> None:
     words = {"find": [], "lab sql": ["SELECT 1"]}.get(question, ["startpos"])
@@ -199,14 +180,16 @@ def test_questions_about_one_position_do_not_load_the_compiler(file: Path) -> No
     assert done.returncode == 0, done.stderr
 
 
-def test_output_without_unicode_is_ascii(file: Path) -> None:
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
-    curve = ["curve", "startpos", "--moves", "Nf3 e5 e4 Nc6", "--store", str(file)]
-    before = f"from graphsearch.cli import main; main({curve!r})"
-    outcome = finish(start("tree", "startpos", "--store", file, before=before, env=environment)).ends(0)
-    assert outcome.out.isascii()
-    assert "+0.10  111" in outcome.out
-    assert "*" in outcome.out
+def test_output_without_unicode_is_ascii(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = importlib.import_module("graphsearch.cli").main
+    out = io.BytesIO()
+    with io.TextIOWrapper(out, encoding="ascii") as stream:
+        monkeypatch.setattr("sys.stdout", stream)
+        assert main(["curve", "startpos", "--moves", "Nf3 e5 e4 Nc6", "--store", str(file)]) == 0
+        assert main(["tree", "startpos", "--store", str(file)]) == 0
+        shown = out.getvalue().decode("ascii")
+    assert "+0.10  111" in shown
+    assert "*" in shown
 
 
 def test_an_endless_statement_ends_at_ctrl_c_although_it_began_in_the_background(file: Path) -> None:
@@ -221,7 +204,7 @@ def test_an_endless_statement_ends_at_ctrl_c_although_it_began_in_the_background
     assert finish(process).code == 130
 
 
-def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path) -> None:
+def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     questions = (
         ["lab", "moves", "startpos"],
         ["curve", "startpos", "--moves", "e4 e5 Nf3"],
@@ -230,36 +213,8 @@ def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path) -> None:
         ["lab", "transpositions"],
     )
     narrow = (["games", "startpos"], ["lab", "moves", "startpos"])
-    wide = in_a_terminal([[*words, "--store", str(file)] for words in questions])
-    small = in_a_terminal([[*words, "--store", str(file)] for words in narrow], columns=40)
+    wide = on_a_terminal(monkeypatch, [[*words, "--store", file] for words in questions])
+    small = on_a_terminal(monkeypatch, [[*words, "--store", file] for words in narrow], columns=40)
     assert wide.count("Visits") == len(questions)
     assert [line for line in wide.splitlines() if len(line) > 80] == []
     assert len(re.findall("^Move  ", small, re.MULTILINE)) == 2
-
-
-def in_a_terminal(commands: list[list[str]], *, columns: int = 80) -> str:
-    """Returns what commands print in a terminal, without its colours."""
-    code = f"from graphsearch.cli import main; assert not any([main(words) for words in {commands!r}])"
-    parent, child = pty.openpty()
-    environment = os.environ | {"COLUMNS": str(columns), "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=child, stderr=child, stdin=child, env=environment
-    )
-    os.close(child)
-    data = b""
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        try:
-            more = os.read(parent, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        data += more
-    os.close(parent)
-    assert process.wait(60) == 0, data
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", data.decode()).replace("\r\n", "\n")
-
-
-def test_an_illegal_root_is_refused(cli: Cli, file: Path) -> None:
-    cli("lab", "path", "startpos", "--from", "8/8/8/8/8/8/8/8 w - - 0 1", "--store", file).ends(2)

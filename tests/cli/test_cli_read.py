@@ -19,17 +19,12 @@ from tests.store.test_damage import flip
 from ..bench.test_bench import FIGURES
 from ..conftest import Cli, finish, shared_data, start
 
-PERFT = [  # (position, depth, nodes), from the Chess Programming Wiki's perft results
-    ("startpos", 0, 1),
-    ("startpos", 4, 197281),
-    ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - -", 4, 43238),
-]
 
-
-@pytest.mark.parametrize(("position", "depth", "nodes"), PERFT)
-def test_perft_counts_what_is_known(cli: Cli, position: str, depth: int, nodes: int) -> None:
-    assert cli("lab", "perft", position, depth).out == f"nodes: {nodes}\n"
-    assert cli("lab", "perft", position, depth, "--json").json["nodes"] == nodes
+def test_perft_counts_what_is_known(cli: Cli) -> None:
+    """The numbers are from the Chess Programming Wiki's perft results."""
+    assert cli("lab", "perft", "startpos", 0).out == "nodes: 1\n"
+    assert cli("lab", "perft", "startpos", 4).out == "nodes: 197281\n"
+    assert cli("lab", "perft", "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - -", 4, "--json").json["nodes"] == 43238
 
 
 def test_perft_divides_by_move(cli: Cli) -> None:
@@ -52,23 +47,8 @@ def test_perft_of_a_finished_game_is_empty(cli: Cli, depth: int) -> None:
 
 def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
     data = cli("show", "startpos", "--store", small_graph, "--json").json
-    assert set(data) == {
-        "position",
-        "key",
-        "visits",
-        "q",
-        "wdl",
-        "bounds",
-        "moves",
-        "evaluator",
-        "run",
-        "opening",
-    } | {
-        "games",
-        "books",
-        "opinions",
-        "repertoire",
-    }
+    names = "position key visits q wdl bounds moves evaluator run opening games books opinions repertoire"
+    assert set(data) == set(names.split())
     assert data["key"] == "463b96181691fc9c"
     assert data["visits"] >= 300
     assert sum(data["wdl"]) == pytest.approx(1)
@@ -126,15 +106,7 @@ def test_show_finds_a_transposition_by_another_order_of_moves(cli: Cli, small_gr
 
 def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
     data = cli("store", "info", small_graph, "--json").json
-    assert set(data) >= {
-        "format_version",
-        "nodes",
-        "file_bytes",
-        "bytes_per_node",
-        "evaluator",
-        "roots",
-        "runs",
-    }
+    assert set(data) >= {"format_version", "nodes", "bytes_per_node", "evaluator"}
     assert data["file_bytes"] == small_graph.stat().st_size
     assert [run["visits"] for run in data["runs"]] == [data["roots"][0]["visits"]]
     assert data["runs"][0]["limits"] == {"visits": 300}
@@ -148,11 +120,6 @@ def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
     assert "visits=300" in text
 
 
-def test_info_shows_the_run_of_a_book_by_its_name(cli: Cli, small_graph: Path) -> None:
-    sql(small_graph, """UPDATE run SET kind = 'book', params = '{"book": "white"}'""")
-    assert "book=white" in cli("store", "info", small_graph).out
-
-
 def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) -> None:
     with Store.open(small_graph) as store:
         number = store.add_evaluator(EvaluatorIdentity("net", "1234", {"t": 1.5}))
@@ -163,6 +130,8 @@ def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) ->
     text = cli("store", "info", small_graph).out
     assert "net (1234; t=1.5)" in text
     assert "reevaluate" in text
+    sql(small_graph, """UPDATE run SET kind = 'book', params = '{"book": "white"}'""")
+    assert "book=white" in cli("store", "info", small_graph).out
 
 
 def test_verify_finds_a_sound_file_sound(cli: Cli, small_graph: Path) -> None:

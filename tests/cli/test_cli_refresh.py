@@ -12,7 +12,6 @@ import typer
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.graph.sweeps import refresh as module
-from graphsearch.graph.sweeps.refresh import RefreshProgress
 
 from ..conftest import Cli
 
@@ -22,13 +21,13 @@ def stale(small_graph: Path) -> Path:
     board = chess.Board()
     board.push_san("e4")
     with Graph.open(small_graph) as graph:
-        analyze(graph, board, Limits(visits=500))
+        analyze(graph, board, Limits(visits=200))
     return small_graph
 
 
 def test_it_tells_what_it_did(cli: Cli, stale: Path) -> None:
     found = cli("lab", "refresh", stale, "--tolerance", "0.0001", "--json").json
-    assert found["records"] > 500
+    assert found["records"] > 350
     assert found["settled"] is True
     assert found["stale"] > 0
     assert 0 < found["changed_records"] <= found["changed_edges"]
@@ -39,34 +38,10 @@ def test_it_tells_what_it_did(cli: Cli, stale: Path) -> None:
     assert "0 stale edges; written: 0 edges of 0 records" in done.out
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "text"),
-    [
-        (["--tolerance", "0"], 2, "tolerance must be above 0"),
-        (["--tolerance", "x"], 2, "--tolerance"),
-        (["--ram", "lots"], 2, "a size must be a number of bytes"),
-        (["--ram", "100B"], 1, "more than the 0.00 MB allowed; allow more"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(
-    cli: Cli, small_graph: Path, options: list[str], code: int, text: str
-) -> None:
-    done = cli("lab", "refresh", small_graph, *options).ends(code, text)
-    assert done.out == ""
-
-
 def test_values_that_do_not_settle_are_told(cli: Cli, stale: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "refresh", partial(module.refresh, max_sweeps=1))
     done = cli("lab", "refresh", stale, "--tolerance", "0.00001").ends(0)
     assert done.err.endswith("have not settled after 1 sweep; refresh again to continue.\n")
-
-
-def test_the_bar_names_the_stage_the_sweep_and_its_change() -> None:
-    cli = importlib.import_module("graphsearch.cli.reevaluate")  # which type checkers do not find
-    title = cli.refresh_title
-    assert title(RefreshProgress("reading", 0, None, 1, 2)) == "Reading"
-    assert title(RefreshProgress("sweeping", 1, None, 1, 2)) == "Sweep 1"
-    assert title(RefreshProgress("sweeping", 2, 0.25, 1, 2)) == "Sweep 2, largest change 0.25000"
 
 
 def test_a_size_has_a_unit_or_is_in_bytes() -> None:

@@ -65,31 +65,11 @@ def test_a_move_is_removed_with_what_only_it_reached(cli: Cli, graph: Path) -> N
     assert cli("repertoire", "remove", graph, "1. e4 e5", "--side", "white").code == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("add", "1. e4"), "Missing option '--side'"),
-        (("add", "1. e4", "--side", "both"), "--side must be white or black here"),
-        (("add", "1. e4", "--side", "red"), "--side must be white, black or both"),
-        (("add", "1. e5", "--side", "white"), "illegal"),
-        (("add", "--side", "white"), "name a line"),
-        (("remove", "--side", "white"), "name a line"),
-        (("import", "gone.pgn", "--side", "white"), "gone.pgn"),
-        (("export", "--side", "black"), "is empty"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(cli: Cli, graph: Path, words: tuple[str, ...], told: str) -> None:
-    found = cli("repertoire", words[0], graph, *words[1:])
-    assert found.code == 2
-    assert told in found.err
-
-
 def test_the_drill_asks_until_nothing_is_due(cli: Cli, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     due = cli("repertoire", "drill", graph, "--json").json["drills"][0]["due"]
     assert len(due) == 2
     monkeypatch.setattr("sys.stdin", io.StringIO("Nf9\ne4 d4\nd4\nNf3\ne2e4\n"))
-    found = cli("repertoire", "drill", graph)
-    assert found.code == 0
+    found = cli("repertoire", "drill", graph).ends(0)
     assert "White: 2 of 2 positions due" in found.out
     assert "No: e4." in found.out
     assert "1. e4 e5  Your move?" in found.out

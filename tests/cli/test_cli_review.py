@@ -30,8 +30,7 @@ def games(tmp_path: Path) -> Path:
 def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_its_file(
     cli: Cli, games: Path
 ) -> None:
-    done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 30)
-    assert done.code == 0, done.err
+    done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 30).ends(0)
     assert f"{games}, line 9: game 2: illegal san: 'Ke5'" in done.err
     head, _, *rows = done.out.splitlines()
     assert head.split()[:4] == ["Player", "Games", "Moves", "Accuracy"]
@@ -39,6 +38,7 @@ def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_its_file
     assert "2. g4??" in done.out
     assert "1 game reviewed, 1 skipped" in done.out
     assert "Qh4# 0-1" in games.with_name("games-reviewed.pgn").read_text()
+    cli("review", games, "--store", games.with_name("a.graph"), "--game", 2).ends(1, "can be reviewed")
 
 
 def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Path) -> None:
@@ -69,22 +69,3 @@ def test_a_name_of_many_kilobytes_takes_no_figure_off_the_table(cli: Cli, games:
     head, _, *rows = done.out.splitlines()
     assert head.split()[-3:] == ["Opening", "Middlegame", "Endgame"]
     assert rows[0].split()[2] == "2"  # moves
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["--game", "2"], 1, "can be reviewed"),
-        (["--player", "C"], 2, "none of the 2 games"),
-        (["--side", "white"], 2, "name the player"),
-        (["--since", "May"], 2, "a date is 2024"),
-        (["-o", "-", "--json"], 2, "stdout"),
-        (["-o", "-", "-o", "-"], 2, "one file of games"),
-        (["-o", "a.html", "-o", "b.html"], 2, "one report"),
-        (["--visits", "9"], 2, "10"),
-    ],
-)
-def test_wrong_use_is_a_line_and_an_exit_code(
-    cli: Cli, games: Path, words: list[str], code: int, said: str
-) -> None:
-    cli("review", games, "--store", games.with_name("a.graph"), *words).ends(code, said)

@@ -41,12 +41,6 @@ def test_a_pgn_goes_in_and_comes_out(cli: Cli, small_graph: Path, file: Path, tm
     assert cli("study", "export", small_graph, "Again").out == text
 
 
-def test_a_file_without_games_is_not_called_empty(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
-    text = tmp_path / "text.pgn"
-    text.write_text("hello\n")
-    assert cli("study", "import", small_graph, text).faults == [f"graphsearch: {text} has no games"]
-
-
 def test_studies_are_listed_renamed_and_deleted(cli: Cli, small_graph: Path, file: Path) -> None:
     assert cli("study", "list", small_graph).out == "There are no studies.\n"
     cli("study", "import", small_graph, file, "--name", "One")
@@ -72,12 +66,3 @@ def test_studies_are_written_while_a_search_has_the_file(cli: Cli, small_graph: 
     with Store.open(small_graph):
         assert cli("study", "import", small_graph, file).code == 0
         assert cli("note", "write", small_graph, "--text", "x").code == 0
-
-
-@pytest.mark.parametrize(
-    "words", [("study", "import", "no.pgn"), ("study", "export", "nobody"), ("study", "rename", "a", "b")]
-)
-def test_wrong_use_is_told_in_a_line(cli: Cli, small_graph: Path, words: tuple[str, ...]) -> None:
-    found = cli(*words[:2], small_graph, *words[2:])
-    assert (found.code, found.out) == (2, "")
-    assert found.err.startswith("graphsearch: ")

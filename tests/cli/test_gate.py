@@ -8,8 +8,8 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import chess
@@ -19,6 +19,7 @@ import zstandard
 from graphsearch.base import limits
 from graphsearch.base.errors import EvaluatorFileError, InputFileError
 from graphsearch.evaluators.lc0.weights import read_network
+from graphsearch.position.pgn_text import GameReader
 from tests.conftest import Cli, finish, start
 
 HUGE_LINE = 1_200_000_000
@@ -38,36 +39,26 @@ def odd(tmp_path: Path) -> dict[str, Path]:
     return found | {"device": Path("/dev/zero")}
 
 
-@pytest.mark.parametrize("what", ["device", "socket", "fifo", "folder"])
-@pytest.mark.parametrize("given", ["network", "toml"])
-def test_a_file_that_is_held_in_memory_must_be_a_file(
-    odd: dict[str, Path], what: str, given: str, cli: Cli, tmp_path: Path
+HELD = ("device", "socket", "fifo", "folder")
+READ = {  # what each of these refuses, and what it says
+    "evaluate startpos --evaluator lc0:{}": (HELD, "expected a file"),
+    "book build {} --store a.graph": (HELD, "expected a file"),
+    "analyze {}": (("device", "socket", "folder", "loop"), ""),
+    "import {} --format pgn --store a.graph": (("device", "socket"), ""),
+    "import {} --format polyglot --store a.graph": (("device", "socket"), ""),
+    "import {} --format epd --store a.graph": (("device", "socket"), ""),
+}
+
+
+@pytest.mark.parametrize("line", READ)
+def test_what_is_no_file_is_not_read(
+    odd: dict[str, Path], line: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = odd[what]
-    arguments = {
-        "network": ("evaluate", "startpos", "--evaluator", f"lc0:{path}"),
-        "toml": ("book", "build", path, "--store", tmp_path / "a.graph"),
-    }[given]
-    done = cli(*arguments)
-    assert (done.code, len(done.faults)) == (2, 1), done.err
-    assert "expected a file" in done.err
-    assert not (tmp_path / "a.graph").exists()
-
-
-@pytest.mark.parametrize("what", ["device", "socket", "folder", "loop"])
-def test_a_position_is_not_read_from_what_is_no_file(odd: dict[str, Path], what: str, cli: Cli) -> None:
-    done = cli("analyze", odd[what])
-    assert (done.code, len(done.faults)) == (2, 1), done.err
-
-
-@pytest.mark.parametrize("kind", ["pgn", "polyglot", "epd"])
-@pytest.mark.parametrize("what", ["device", "socket"])
-def test_what_is_no_file_is_not_imported(
-    odd: dict[str, Path], what: str, kind: str, cli: Cli, tmp_path: Path
-) -> None:
-    done = cli("import", odd[what], "--format", kind, "--store", tmp_path / "a.graph")
-    assert (done.code, len(done.faults)) == (2, 1), done.err
-    assert not (tmp_path / "a.graph").exists()
+    monkeypatch.chdir(tmp_path)
+    kinds, said = READ[line]
+    for kind in kinds:
+        assert len(cli(*line.format(odd[kind]).split()).ends(2, said).faults) == 1
+    assert not Path("a.graph").exists()
 
 
 def test_a_pipe_is_read_where_a_file_is_read_once(odd: dict[str, Path], cli: Cli, tmp_path: Path) -> None:
@@ -91,7 +82,7 @@ def bomb(folder: Path, packed: str) -> Path:
     """Returns a small file that unpacks to a line of 256 MiB, as gzip to one of 120 MiB."""
     path = folder / f"bomb.pgn.{packed}"
     if packed == "gz":
-        path.write_bytes(gzip.compress(bytes(120 << 20).replace(b"\0", b" "), mtime=0))
+        path.write_bytes(gzip.compress(b" " * (120 << 20), compresslevel=1, mtime=0))
         return path
     maker = zstandard.ZstdCompressor(level=1).compressobj()
     with path.open("wb") as file:
@@ -102,11 +93,7 @@ def bomb(folder: Path, packed: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "packed"),
-    [
-        ("pgn", "zst"),
-        pytest.param("epd", "gz", marks=pytest.mark.slow),
-    ],
+    ("kind", "packed"), [("pgn", "zst"), pytest.param("epd", "gz", marks=pytest.mark.slow)]
 )
 def test_a_file_that_unpacks_to_too_much_is_refused_in_little_memory(
     tmp_path: Path, packed: str, kind: str
@@ -203,14 +190,11 @@ def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--time", "nan"),
         ("--time", "inf"),
         ("--time", "1e300"),
-        ("--time", "-1"),
         ("--time", "9" * 400),
         ("--visits", "9" * 30),
         ("--visits", "9" * 5000),
-        ("--visits", "0"),
         ("--evaluations", "-1"),
         ("--param", "MinibatchSize=9" * 20),
         ("--lines", "9" * 25),
@@ -260,7 +244,7 @@ def test_a_text_that_is_no_position_is_refused_in_one_short_line(text: str, cli:
     assert len(done.err) < 1000
 
 
-@pytest.mark.parametrize("clock", [100, 150, 255])
+@pytest.mark.parametrize("clock", [100, 255])
 def test_a_position_that_the_50_move_rule_ends_is_a_draw_in_every_search(clock: int, cli: Cli) -> None:
     fen = f"4k3/8/8/8/8/8/8/4K2R w K - {clock} 1"
     done = cli("alphabeta", fen, "--depth", 2)
@@ -277,22 +261,17 @@ def test_memory_stays_bounded_where_a_game_has_endless_parts(tmp_path: Path) -> 
     """Words, headers and variations without end are read in little memory."""
     path = tmp_path / "a.pgn"
     with path.open("w") as file:
-        for k in range(100):
-            file.write("".join(f'[T{k}{i} "{"v" * 1000}"]\n' for i in range(100)))
+        for k in range(4000):
+            file.write(f'[T{k} "{"v" * 1000}"]\n')
         file.write("\n1. e4 " + "(" * 9_000 + "\n")
-        for k in range(40):
-            file.write(f"{'w' * 900_000}{k}w ")
-            file.write("\n")
-    program = (
-        "import resource, sys, tracemalloc\n"
-        "from graphsearch.position.pgn_text import GameReader\n"
-        "tracemalloc.start()\n"
-        "games = list(GameReader(open(sys.argv[1])))\n"
-        "print(tracemalloc.get_traced_memory()[1], games[0].error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
-    )
-    peak, _, error = done.stdout.partition(" ")
-    assert int(peak) < 40_000_000
-    assert "more than 1 MiB of headers" in error
+        for k in range(8):
+            file.write(f"{'w' * 900_000}{k}w \n")
+    tracemalloc.start()
+    try:
+        with path.open() as file:
+            game, *_ = GameReader(file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 2
+    assert "more than 1 MiB of headers" in game.error

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import subprocess
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -11,20 +14,14 @@ from typing import Any
 import chess
 import chess.polyglot
 import numpy as np
+import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.position.board import (
-    FREE_CLOCK,
-    NOT_TERMINAL,
-    board_of,
-    key_of,
-    legal_moves,
-    pack,
-    terminal_kind,
-)
-from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord
+from graphsearch.position.board import FREE_CLOCK, board_of, key_of, legal_moves, pack
+from graphsearch.store.record.node import Edge, NodeRecord
 from graphsearch.store.store import Store
 
+from ..query.handmade import node
 from ..store.records import lookup
 from ..support.graphs import ENDGAME as ENDGAME
 from ..support.graphs import searched as searched
@@ -34,6 +31,7 @@ CHESS960 = "1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20"  # inner and 
 PROMOTES = "8/PPPk4/8/8/8/8/4Kppp/8 b - - 0 40"
 LINES = ("", "e4", "d4 Nf6", "Nf3 Nf6 d4", "e4 e5 Nf3")  # transpositions
 
+made_record = node  # of a position with these (n, q) of moves in SAN
 Known = dict[int, tuple[chess.Board, NodeRecord]]
 
 
@@ -74,19 +72,6 @@ def edges(board: chess.Board, record: NodeRecord) -> list[tuple[chess.Move, Edge
     return [(moves[record.order[k]], edge) for k, edge in enumerate(record.edges) if edge.n]
 
 
-def made_record(board: chess.Board, visits: Mapping[str, tuple[int, float]], v: float = 0.0) -> NodeRecord:
-    """Returns a record with these (n, q) of moves in SAN; the first move has the largest prior, and so on."""
-    moves = legal_moves(board)
-    kind = terminal_kind(board)
-    codes = bytearray([1] * (len(moves) if kind == NOT_TERMINAL else 0))
-    wanted = [board.parse_san(san) for san in visits]
-    for k, move in enumerate(wanted):
-        codes[moves.index(move)] = 60 - k
-    made = tuple(Edge(n, 0, q, 0) for n, q in visits.values())
-    words = tuple(int(word) for word in pack(board))
-    return NodeRecord(words, v, 0, 1, TERMINAL_FLAGS[kind], bytes(codes), made)
-
-
 def part_of_book(path: Path) -> bytes:
     """Returns 5,000 entries of a Polyglot book, and those of the first three plies."""
     layer, keys = [chess.Board()], set[int]()
@@ -97,6 +82,14 @@ def part_of_book(path: Path) -> bytes:
     data = path.read_bytes()
     entries = [data[at : at + 16] for at in range(0, len(data), 16)]
     return b"".join(e for i, e in enumerate(entries) if i < 5000 or int.from_bytes(e[:8], "big") in keys)
+
+
+def run_polyglot(folder: Path, *args: str | Path) -> None:
+    """Runs Debian's program `polyglot` in a folder; skips the test where there is none."""
+    program = shutil.which("polyglot", path=f"{os.environ.get('PATH', '')}:/usr/games")
+    if program is None:
+        pytest.skip("needs the program polyglot")
+    subprocess.run([program, *args], cwd=folder, capture_output=True, check=True, timeout=60)
 
 
 def execute(path: Path, sql: str, rows: Sequence[Sequence[Any]]) -> None:

@@ -19,7 +19,6 @@ from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.polyglot_export import WEIGHTS, export_polyglot
 from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.position.board import board_of
 from graphsearch.position.values import SCORE_TYPES, show_scores_by
 
 from .exported import CASTLES, CHESS960, ENDGAME, LINES, PROMOTES, add_book, add_games, searched
@@ -29,19 +28,19 @@ MATES = "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 30"
 LATE = "8/8/4k3/8/8/4K3/4P3/R6r w - - 70 80"  # clocks beyond 75 are part of a position
 FILES = {
     "lines": (chess.STARTING_FEN, LINES, 60),
-    "endgame": (ENDGAME, ("", "Ra6", "Kd4"), 120),
-    "late": (LATE, ("",), 250),
-    "mates": (MATES, ("",), 250),
-    "castles": (CASTLES, ("",), 150),
-    "chess960": (CHESS960, ("",), 150),
-    "promotions": (PROMOTES, ("",), 200),
+    "endgame": (ENDGAME, ("", "Ra6", "Kd4"), 60),
+    "late": (LATE, ("",), 120),
+    "mates": (MATES, ("",), 120),
+    "castles": (CASTLES, ("",), 80),
+    "chess960": (CHESS960, ("",), 80),
+    "promotions": (PROMOTES, ("",), 100),
 }
 LIMITS: list[dict[str, Any]] = [
     {},
     {"side": "black", "max_moves": 1},
     {"depth": 2, "min_visits": 2},
+    {"depth": 0},
 ]
-MORE_LIMITS: list[dict[str, Any]] = [{"side": "white"}, {"max_moves": 2, "depth": 3}, {"depth": 0}]
 BOOK = {
     "e4": 0.1,
     "e4 e5 Nf3": 0.15,
@@ -82,14 +81,12 @@ def make_graph(path: Path, name: str) -> Path:
     return path
 
 
-def selections(name: str) -> Iterator[Selection]:
-    """Yields what is exported of a file."""
+def selections() -> Iterator[Selection]:
+    """Yields what is exported of the file with games and a book."""
     yield from (Selection(**limits) for limits in LIMITS)
-    if name == "lines":
-        yield from (Selection(**limits) for limits in MORE_LIMITS)
-        yield Selection(roots=(board_of(FILES[name][0]),), min_visits=3)
-        yield from (Selection(book="some", **limits) for limits in LIMITS)
-        yield Selection(book="some", roots=(chess.Board(),), side="both")
+    yield Selection(roots=(chess.Board(),), min_visits=3)
+    yield from (Selection(book="some"), Selection(book="some", **LIMITS[1]))
+    yield Selection(book="some", roots=(chess.Board(),), side="both")
 
 
 def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[Any, bytes]:
@@ -104,8 +101,11 @@ def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[A
 
 
 def digests(path: Path, name: str, folder: Path) -> dict[str, str]:
-    """Returns a digest for every form, and for those that show centipawns also with the other score type."""
-    found = {form: _digest(form, path, folder, *selections(name)) for form in EXPORTS}
+    """Returns a digest for every form; of "lines" for three also with the other score type."""
+    if name != "lines":
+        forms = [form for form in EXPORTS if form not in ("polyglot games", "polyglot imported")]
+        return {form: _digest(form, path, folder, Selection()) for form in forms}
+    found = {form: _digest(form, path, folder, *selections()) for form in EXPORTS}
     show_scores_by("centipawn")
     try:
         return found | {

@@ -141,8 +141,7 @@ def test_the_samples_are_taken_whole(path: Path, name: str, count: int) -> None:
 
 def test_the_command_counts_positions(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.epd").write_text(f"{BOARD} bm e4;\nwrong\n")
-    done = cli("import", "--format", "epd", tmp_path / "a.epd", "--store", tmp_path / "a.graph")
-    assert done.code == 0
+    done = cli("import", "--format", "epd", tmp_path / "a.epd", "--store", tmp_path / "a.graph").ends(0)
     assert "1 position imported, skipped: 1 broken" in done.out
     assert "a.epd, line 2: a" in done.err
     assert "EPD:       1 position" in cli("store", "info", tmp_path / "a.graph").out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import chess
@@ -28,21 +29,17 @@ from .golden_exports import FILES, PATH, digests, make_graph, result_of
 
 @pytest.fixture(scope="module", params=FILES)
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    return make_graph(
-        tmp_path_factory.mktemp("graph") / f"{request.param}.graph", request.param
-    ), request.param
+    path = tmp_path_factory.mktemp("graph") / f"{request.param}.graph"
+    return make_graph(path, request.param), request.param
 
 
 def test_exports_write_the_bytes_that_they_always_wrote(graph: tuple[Path, str], tmp_path: Path) -> None:
     assert digests(*graph, tmp_path) == json.loads(PATH.read_text())[graph[1]]
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_walk_ranks_and_values_moves_as_single_records_do(
-    whole: bool, graph: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_a_walk_ranks_and_values_moves_as_single_records_do(graph: tuple[Path, str], tmp_path: Path) -> None:
     with Store.open(graph[0], read_only=True) as store:
-        chosen = plan(store, Selection() if whole else Selection(max_moves=250))
+        chosen = plan(store, Selection())
         with Walk(store, chosen, tmp_path, ExportReport("", ""), leaves=True) as walk:
             for visits in walk.visits():
                 worth, moves = visits.worth(proven=True), visits.moves
@@ -61,8 +58,6 @@ def test_a_walk_ranks_and_values_moves_as_single_records_do(
 
 
 def test_names_of_moves_are_those_of_python_chess() -> None:
-    import random
-
     rng = random.Random(7)
     boards = [random_board(rng, 150) for _ in range(30)] + [chess.Board(PROMOTES), chess.Board(CASTLES)]
     words = np.array([pack(board) for board in boards])

@@ -6,8 +6,6 @@ import errno
 import gc
 import os
 import re
-import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +25,7 @@ from graphsearch.position.values import cp_from_q
 from graphsearch.store.record.node import node_value
 from graphsearch.store.store import Store
 
-from ..conftest import Cli, shared_data
+from ..conftest import shared_data
 from ..store.records import filled
 from .exported import (
     CASTLES,
@@ -44,6 +42,7 @@ from .exported import (
     known_below,
     made_record,
     part_of_book,
+    run_polyglot,
     searched,
 )
 
@@ -337,50 +336,13 @@ def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
         export_polyglot(path, out, Selection(book="yours"))
 
 
-def test_what_is_not_there_is_said_in_one_line(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
-    for weights, what in (
-        ("games", "import"),
-        ("imported", "graphsearch import"),
-        ("best", "imported, not 'best'"),
-    ):
-        done = cli(
-            "export",
-            "--format",
-            "polyglot",
-            "--store",
-            small_graph,
-            "-o",
-            tmp_path / "b.bin",
-            "--weights",
-            weights,
-        )
-        assert done.code == (2 if weights == "best" else 1)
-        assert what in done.err
-        assert not (tmp_path / "b.bin").exists()
-
-
 # ------------------------------------------------------------------ Debian's tool
-
-
-def polyglot_tool() -> str:
-    """Returns the program `polyglot`; skips the test where there is none."""
-    found = shutil.which("polyglot", path=f"{os.environ.get('PATH', '')}:/usr/games")
-    if found is None:
-        pytest.skip("needs the program polyglot")
-    return found
-
-
-def ask_tool(folder: Path, *args: str) -> str:
-    done = subprocess.run(
-        [polyglot_tool(), *args], cwd=folder, capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout
 
 
 def test_the_polyglot_tool_lists_the_lines_of_the_book(graph: Path, tmp_path: Path) -> None:
     export_polyglot(graph, tmp_path / "book.bin")
     for colour, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
-        ask_tool(tmp_path, "dump-book", "-bin", "book.bin", "-color", colour, "-out", "lines.txt")
+        run_polyglot(tmp_path, "dump-book", "-bin", "book.bin", "-color", colour, "-out", "lines.txt")
         seen: dict[int, dict[str, int]] = defaultdict(dict)
         boards: dict[int, chess.Board] = {}
         for line in (tmp_path / "lines.txt").read_text().splitlines():

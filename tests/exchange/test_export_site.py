@@ -18,11 +18,10 @@ from graphsearch.exchange.site.export import PART, export_site, script
 from graphsearch.position.board import key_of
 from graphsearch.query.layers import places
 from graphsearch.query.neighbourhood import neighbourhood
-from graphsearch.store.store import Store
 
 from ..conftest import Cli, sql
 from ..query.handmade import board_after, graph_file
-from .exported import add_book, known_below
+from .exported import add_book, edges, known_below
 
 LINES = {
     "": {"e4": (60, 0.1), "d4": (30, 0.3), "Nf3": (20, 0.05)},
@@ -70,9 +69,7 @@ def test_every_position_is_a_row_with_its_moves_and_ways_in(small_graph: Path, t
     for number, (fen, n, q, _, _, level, _, moves, _) in enumerate(rows):
         board, record = known[key_of(chess.Board(fen))]
         assert (n, abs(q) <= 10_000, level == 0) == (record.visits, True, number == 0)
-        assert {move[0]: move[3] for move in moves} == {
-            move.uci(): edge.n for move, edge in ((m, e) for m, e in _visited(board, record))
-        }
+        assert {move[0]: move[3] for move in moves} == {m.uci(): edge.n for m, edge in edges(board, record)}
         for uci, san, child, visits, *_ in moves:
             assert board.san(chess.Move.from_uci(uci)) == san
             if child >= 0:
@@ -81,18 +78,7 @@ def test_every_position_is_a_row_with_its_moves_and_ways_in(small_graph: Path, t
                 assert key_of(chess.Board(rows[child][0])) == key_of(after)
                 leads.add((number, san, visits, child))
     assert leads == {(way[0], way[1], way[2], k) for k, row in enumerate(rows) for way in row[8]}
-
-
-def _visited(board: chess.Board, record: Any) -> Iterator[tuple[chess.Move, Any]]:
-    from .exported import edges
-
-    yield from edges(board, record)
-
-
-def test_the_first_way_in_is_a_shortest_one(small_graph: Path, tmp_path: Path) -> None:
-    export_site(small_graph, tmp_path / "site", min_visits=0)
-    rows = rows_of(tmp_path / "site")
-    assert all(rows[row[8][0][0]][5] == row[5] - 1 for row in rows if row[5])
+    assert all(rows[row[8][0][0]][5] == row[5] - 1 for row in rows if row[5]), "the first one is a shortest"
 
 
 def test_a_book_has_its_own_positions_values_and_reasons(file: Path, tmp_path: Path) -> None:
@@ -177,8 +163,7 @@ def test_the_command_says_what_it_wrote(
     cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = cli("export", "--format", "site", "--store", file.name, "-o", "site", "--min-visits", 20)
-    assert said.code == 0
+    said = cli("export", "--format", "site", "--store", file.name, "-o", "site", "--min-visits", 20).ends(0)
     assert "5 positions" in said.out
     data = cli(
         "export", "--format", "site", "startpos", "--store", file, "-o", tmp_path / "site", "--json"
@@ -291,8 +276,6 @@ def test_the_graph_and_its_colours_are_those_of_the_query(
 def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -> None:
     add_book(file, EVIL, "white", [chess.STARTING_FEN], {"e4": -0.3, "e4 e5": 0.2})
     sql(file, "UPDATE book_move SET rule = ?", EVIL)
-    with Store.open(file, read_only=True):
-        pass
     export_site(file, tmp_path / "site", book=EVIL)
     browser = page(tmp_path / "site", "")
     assert browser.title.startswith("<script>")

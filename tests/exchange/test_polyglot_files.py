@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,28 +16,16 @@ from graphsearch.exchange.polyglot_diff import diff_books
 from graphsearch.exchange.polyglot_files import merge_books, read_book
 
 from ..conftest import Cli
+from ..query.handmade import board_after
+from .exported import run_polyglot
+from .test_polyglot_import import raw_move_of
 
 Weights = Mapping[str, Mapping[str, int]]  # line in SAN -> move in SAN -> weight
 
 
-def board_after(line: str) -> chess.Board:
-    board = chess.Board()
-    for san in line.split():
-        board.push_san(san)
-    return board
-
-
-def raw(board: chess.Board, san: str) -> int:
-    move = board.parse_san(san)
-    target = move.to_square
-    if board.is_castling(move):
-        target = chess.square(7 if board.is_kingside_castling(move) else 0, chess.square_rank(target))
-    return (move.promotion - 1 if move.promotion else 0) << 12 | move.from_square << 6 | target
-
-
 def write(path: Path, weights: Weights, learn: int = 0, *, ordered: bool = True) -> Path:
     rows = [
-        (chess.polyglot.zobrist_hash(board), raw(board, san), weight, learn)
+        (chess.polyglot.zobrist_hash(board), raw_move_of(board, board.parse_san(san)), weight, learn)
         for line, moves in weights.items()
         for board in [board_after(line)]
         for san, weight in moves.items()
@@ -71,9 +56,8 @@ def test_weights_of_a_move_are_added_and_entries_are_sorted(tmp_path: Path) -> N
     with chess.polyglot.open_reader(tmp_path / "c.bin") as reader:
         found = list(reader)
     assert [entry.key for entry in found] == sorted(entry.key for entry in found)
-    assert {
-        entry.learn for entry in found if entry.weight == 4 and entry.raw_move == raw(chess.Board(), "e4")
-    } == {4}
+    e4 = raw_move_of(chess.Board(), chess.Move.from_uci("e2e4"))
+    assert {entry.learn for entry in found if entry.weight == 4 and entry.raw_move == e4} == {4}
 
 
 def test_weights_beyond_16_bits_are_scaled_by_position_and_none_is_lost(tmp_path: Path) -> None:
@@ -86,17 +70,9 @@ def test_weights_beyond_16_bits_are_scaled_by_position_and_none_is_lost(tmp_path
 
 
 def test_the_program_polyglot_merges_books_without_common_positions_alike(tmp_path: Path) -> None:
-    found = shutil.which("polyglot", path=f"{os.environ.get('PATH', '')}:/usr/games")
-    if not found:
-        pytest.skip("needs the program polyglot")
     old = write(tmp_path / "a.bin", {"": {"e4": 3, "d4": 1}, "e4": {"e5": 2}})
     new = write(tmp_path / "b.bin", {"d4": {"d5": 4, "Nf6": 1}, CASTLES: {"O-O": 2}})
-    subprocess.run(
-        [found, "merge-book", "-in1", old, "-in2", new, "-out", tmp_path / "oracle.bin"],
-        check=True,
-        capture_output=True,
-        cwd=tmp_path,
-    )
+    run_polyglot(tmp_path, "merge-book", "-in1", old, "-in2", new, "-out", tmp_path / "oracle.bin")
     merge_books([old, new], tmp_path / "c.bin")
     entries = [sorted(read_book(tmp_path / name).rows.tolist()) for name in ("c.bin", "oracle.bin")]
     assert entries[0] == entries[1]

@@ -14,13 +14,7 @@ import pytest
 
 from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.polyglot import (
-    ENTRY_BYTES,
-    PolyglotEntry,
-    legal_move,
-    unpack,
-    written_move,
-)
+from graphsearch.exchange.polyglot import ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
 from graphsearch.exchange.polyglot_import import import_polyglot
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.store.store import Store
@@ -78,16 +72,12 @@ def random_boards(seed: int, games: int) -> list[chess.Board]:
     return found
 
 
-def test_raw_moves_go_there_and_back() -> None:
-    promoting = chess.Board("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1")
-    for board in (CASTLING, promoting, *random_boards(5, 3)):
-        for move in board.legal_moves:
-            assert legal_move(board, raw_move_of(board, move)) == move
-
-
 def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
     promoting = chess.Board("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1")
-    for board in (CASTLING, promoting, chess.Board()):
+    for board in (CASTLING, promoting, *random_boards(5, 1)):
+        assert [legal_move(board, raw_move_of(board, m)) for m in board.legal_moves] == list(
+            board.legal_moves
+        )
         file = tmp_path / "book.bin"
         file.write_bytes(
             b"".join(
@@ -106,12 +96,6 @@ def test_a_king_that_may_not_castle_takes_no_rook() -> None:
     assert written_move(raw) == chess.Move.from_uci("e1h1")
     rook = chess.Board("4k3/8/8/8/8/8/K7/4R2r w - - 0 1")
     assert legal_move(rook, raw) == chess.Move.from_uci("e1h1"), "a rook takes a rook"
-
-
-def test_an_entry_has_sixteen_bytes_and_comes_back() -> None:
-    one = PolyglotEntry((1 << 64) - 1, 65535, 65535, (1 << 32) - 1)
-    assert len(one.pack()) == ENTRY_BYTES
-    assert list(unpack(one.pack())) == [one]
 
 
 def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known(path: Path) -> None:
@@ -233,8 +217,7 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
 
 def test_the_command_counts_entries(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(book(entry(chess.Board(), "e4"), entry(after("e4"), "e5")))
-    done = cli("import", "--format", "polyglot", tmp_path / "a.bin", "--store", tmp_path / "a.graph")
-    assert done.code == 0
+    done = cli("import", "--format", "polyglot", tmp_path / "a.bin", "--store", tmp_path / "a.graph").ends(0)
     assert "a.bin: 2 entries imported" in done.out
     assert "known: 2 of 2" in done.err
     assert "Polyglot:  2 entries" in cli("store", "info", tmp_path / "a.graph").out

@@ -19,10 +19,7 @@ from ..conftest import sql
 
 pytest.importorskip("datasette", reason="the extra datasette is not installed")
 sqlite3.enable_callback_tracebacks(False)  # Datasette turns them on for the whole process
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning",
-    "ignore::ResourceWarning",
-)
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 E4 = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1"
 UNKNOWN = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"

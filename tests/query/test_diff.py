@@ -29,11 +29,7 @@ def other_version(record: NodeRecord) -> NodeRecord:
 
 KNOWN = random_records(71, 260)
 OLD = KNOWN[:200]
-NEW = [
-    *KNOWN[60:100],
-    *(other_version(r) if r.codes else r for r in KNOWN[100:200]),
-    *KNOWN[200:],
-]
+NEW = [*KNOWN[60:100], *(other_version(r) if r.codes else r for r in KNOWN[100:200]), *KNOWN[200:]]
 
 
 def best_of(record: NodeRecord) -> str | None:
@@ -70,9 +66,7 @@ def test_best_moves_values_and_bounds_are_those_of_the_ranking() -> None:
         assert int(found.bounds[i]) == 4 * record.bounds[0] + record.bounds[1]
 
 
-def test_changes_are_counted_and_what_matters_most_is_listed_first(
-    files: tuple[Path, Path],
-) -> None:
+def test_changes_are_counted_and_what_matters_most_is_listed_first(files: tuple[Path, Path]) -> None:
     found = diff(*files, what=WHATS, top=1000)
     old, new = ({identity(r): r for r in records} for records in (OLD, NEW))
     shared = old.keys() & new.keys()

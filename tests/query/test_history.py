@@ -132,7 +132,7 @@ def test_the_line_is_that_of_the_most_visits_and_a_change_of_the_best_move_is_ma
 
 def test_a_refresh_notes_all_roots(small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
-        analyze(graph, board_after("e4"), Limits(visits=200), SMALL)
+        analyze(graph, board_after("e4"), Limits(visits=60), SMALL)
     before = history(small_graph).points
     assert refresh(small_graph).stale
     *rest, last = history(small_graph).points

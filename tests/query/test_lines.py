@@ -30,9 +30,9 @@ from .handmade import LINES, board_after, graph_file
 START = chess.Board()
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return graph_file(tmp_path / "hand.graph", LINES)
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return graph_file(tmp_path_factory.mktemp("lines") / "hand.graph", LINES)
 
 
 # ------------------------------------------------------------------ moves

@@ -78,10 +78,7 @@ def test_depth_and_visits_are_kept_to(file: Path) -> None:
     assert set(levels(neighbourhood(file, min_visits=30))) == {
         key(line) for line in ("", "e4", "d4", "e4 e5", "e4 e5 Nf3", "e4 e5 Nf3 Nc6")
     }
-    assert set(levels(neighbourhood(file, board_after("e4 e5"), depth=1))) == {
-        key("e4 e5"),
-        key("e4 e5 Nf3"),
-    }
+    assert set(levels(neighbourhood(file, board_after("e4 e5"), depth=1))) == {key("e4 e5"), key("e4 e5 Nf3")}
 
 
 def test_a_shorter_way_counts_although_a_longer_one_is_wider(tmp_path: Path) -> None:

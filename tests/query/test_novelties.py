@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter, defaultdict
+from copy import copy
 from functools import cache
 from pathlib import Path
 
@@ -20,8 +22,8 @@ from graphsearch.query.prepare import Departure, prepare
 from graphsearch.store.store import Store
 from graphsearch.store.tables.books import books
 
-from ..conftest import Cli
-from .handmade import graph_file
+from ..conftest import Cli, sql
+from .handmade import board_after, graph_file
 
 PLIES, WIDTH, GAMES = 6, 3, 150
 RESULTS = {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5}
@@ -49,7 +51,7 @@ class Made:
             )
         )
         import_pgn(self.path, [GivenFile(str(text))], players=True)
-        self.nodes = {board_of(line).epd(): edges for line, edges in self.lines.items()}
+        self.nodes = {board_after(line).epd(): edges for line, edges in self.lines.items()}
 
     @staticmethod
     def _game(rng: random.Random) -> tuple[str, str, str, list[str]]:
@@ -68,9 +70,9 @@ class Made:
         for *_, sans in self.games:
             for k in range(len(sans)):
                 line = " ".join(sans[:k])
-                epd = board_of(line).epd()
+                epd = board_after(line).epd()
                 if epd not in known and (not line or rng.random() < 0.66):
-                    lines[line] = self._edges(rng, board_of(line), sans[k])
+                    lines[line] = self._edges(rng, board_after(line), sans[k])
                 known.add(epd)
         return lines
 
@@ -82,13 +84,6 @@ class Made:
             san: (n, rng.uniform(-0.5, 0.5))
             for san, n in zip(sorted(some), rng.sample(range(5, 400), len(some)), strict=True)
         }
-
-
-def board_of(line: str) -> chess.Board:
-    board = chess.Board()
-    for san in line.split():
-        board.push_san(san)
-    return board
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +152,7 @@ def test_novelties_and_popular_mistakes_are_those_counted_by_hand(made: Made, ru
     assert weights(found.novelties) == pytest.approx(new, rel=1e-5)
     assert weights(found.popular) == pytest.approx(popular, rel=1e-5, abs=1e-6)
     for move in (*found.novelties, *found.popular):
-        board = board_of(" ".join(move.line))
+        board = board_after(" ".join(move.line))
         assert board.epd() == chess.Board(move.position).epd()
         assert board.san(chess.Move.from_uci(move.move)) == move.san
 
@@ -186,11 +181,11 @@ def test_the_first_ones_are_those_of_the_largest_weight(made: Made) -> None:
 
 def test_only_positions_behind_the_one_that_is_asked_for_count(made: Made) -> None:
     first = Counter(sans[0] for *_, sans in made.games).most_common(1)[0][0]
-    found = novelties(made.path, board_of(first), rules=Rules(min_games=1, min_visits=2), top=10_000)
+    found = novelties(made.path, board_after(first), rules=Rules(min_games=1, min_visits=2), top=10_000)
     assert found.novelties
     for move in found.novelties:
-        assert chess.Board(move.start).epd() == board_of(first).epd()
-        walk = board_of(first)
+        assert chess.Board(move.start).epd() == board_after(first).epd()
+        walk = board_after(first)
         for san in move.line:
             walk.push_san(san)
         assert walk.epd() == chess.Board(move.position).epd()
@@ -206,12 +201,12 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
     for least in (2, 3):
         found = novelties(path, chess.Board(), rules=Rules(min_games=least, cp=15))
         assert [(move.san, move.reached) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], least
-        assert board_of(" ".join(found.novelties[0].line)).epd() == board_of(joined).epd()
+        assert board_after(" ".join(found.novelties[0].line)).epd() == board_after(joined).epd()
 
 
 def test_what_cannot_be_asked_is_refused_in_one_line(made: Made) -> None:
     with pytest.raises(UnknownPositionError, match="fewer than 5 imported games"):
-        novelties(made.path, board_of("h4 h5 Rh3"))
+        novelties(made.path, board_after("h4 h5 Rh3"))
     with pytest.raises(InvalidParameterError, match="a position or a book"):
         novelties(made.path)
     with pytest.raises(InvalidParameterError, match="has no book 'white'; it has none"):
@@ -220,15 +215,15 @@ def test_what_cannot_be_asked_is_refused_in_one_line(made: Made) -> None:
         novelties(made.path, chess.Board(), rules=Rules(share=2.0))
 
 
-def test_a_move_of_games_that_is_not_legal_is_damage(tmp_path: Path) -> None:
-    made = Made(tmp_path)
-    with Store.open(made.path) as store, store.transaction():
-        store.connection.execute(
-            "UPDATE game_move SET move = 'e2e5' WHERE move = 'e2e4' OR key = '463b96181691fc9c' AND move = "
-            "(SELECT min(move) FROM game_move WHERE key = '463b96181691fc9c')"
-        )
+def test_a_move_of_games_that_is_not_legal_is_damage(made: Made, tmp_path: Path) -> None:
+    path = Path(shutil.copy(made.path, tmp_path))
+    sql(
+        path,
+        "UPDATE game_move SET move = 'e2e5' WHERE move = 'e2e4' OR key = '463b96181691fc9c' AND move = "
+        "(SELECT min(move) FROM game_move WHERE key = '463b96181691fc9c')",
+    )
     with pytest.raises(CorruptRecordError, match=r"not legal in its position .463b96181691fc9c e2e5"):
-        novelties(made.path, chess.Board())
+        novelties(path, chess.Board())
 
 
 # ------------------------------------------------------------------ preparation
@@ -286,7 +281,7 @@ def test_the_cost_is_that_of_the_stored_values(made: Made) -> None:
         if move.san in edges:
             assert move.worth.cost == pytest.approx(max(0.0, best - edges[move.san][1]), abs=1e-6)
         assert move.worth.best == max(edges, key=lambda san: edges[san])
-        assert board_of(" ".join(move.line)).epd() == chess.Board(move.position).epd()
+        assert board_after(" ".join(move.line)).epd() == chess.Board(move.position).epd()
 
 
 def test_a_game_between_two_that_are_asked_for_counts_for_both(made: Made) -> None:
@@ -330,7 +325,7 @@ def book_of(path: Path, lines: list[str], side: str) -> None:
             "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, ?, ?)", values
         )
         number = books(store)[-1].id
-        for board in {board_of(line).epd(): board_of(line) for line in lines}.values():
+        for board in {board_after(line).epd(): board_after(line) for line in lines}.values():
             row = (number, f"{key_of(board):016x}", board.fen(), board.ply(), "open", 1)
             columns = "book, key, fen, ply, state, book_run"
             connection.execute(f"INSERT INTO book_position ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -340,11 +335,14 @@ def book_of(path: Path, lines: list[str], side: str) -> None:
         )
 
 
-def test_a_book_of_white_is_left_by_games_of_black_and_bounds_novelties(tmp_path: Path, cli: Cli) -> None:
-    made = Made(tmp_path)
+def test_a_book_of_white_is_left_by_games_of_black_and_bounds_novelties(
+    made: Made, tmp_path: Path, cli: Cli
+) -> None:
+    made = copy(made)
+    made.path = Path(shutil.copy(made.path, tmp_path))
     lines = ["", *{" ".join(sans[:k]) for *_, sans in made.games for k in (1, 2, 3) if sans[0] < "c"}]
     book_of(made.path, lines, "white")
-    inside = {board_of(line).epd() for line in lines}
+    inside = {board_after(line).epd() for line in lines}
     found = prepare(made.path, ["Ann"], book="white", top=None)
     assert found.color == "black"
     by_hand = departures(made, "Ann", "black", inside)

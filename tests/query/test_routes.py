@@ -12,9 +12,9 @@ from graphsearch.query.routes import Way, routes
 from .handmade import LINES, board_after, graph_file
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return graph_file(tmp_path / "hand.graph", LINES)
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return graph_file(tmp_path_factory.mktemp("routes") / "hand.graph", LINES)
 
 
 def _way(file: Path, line: str) -> Way | None:

@@ -22,8 +22,7 @@ from graphsearch.position.board import key_of
 from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, cp_from_wdl
 from graphsearch.query.games import games
 from graphsearch.query.moves import moves
-from graphsearch.query.sql import sql
-from graphsearch.store.store import Store
+from graphsearch.query.sql import plain_tables, sql
 from tests.conftest import ROOT
 
 from ..conftest import Cli
@@ -38,14 +37,13 @@ ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) "
 START_KEY = f"{key_of(chess.Board()):016x}"
 
 
-@pytest.fixture
-def file(small_graph: Path) -> Path:
+@pytest.fixture(scope="module")
+def file(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A searched file with games and a book."""
-    with Store.open(small_graph):
-        pass
+    path = Path(shutil.copy(_filled_graph, tmp_path_factory.mktemp("sql") / "small.graph"))
     after_e4 = board_after("e4")
     e4_key = f"{key_of(after_e4):016x}"
-    with sqlite3.connect(small_graph) as db:
+    with sqlite3.connect(path) as db:
         db.execute("INSERT INTO game_position VALUES (?, ?, 0)", (START_KEY, chess.STARTING_FEN))
         db.execute("INSERT INTO game_position VALUES (?, ?, 1)", (e4_key, after_e4.fen()))
         db.executemany(
@@ -79,7 +77,7 @@ def file(small_graph: Path) -> Path:
             (START_KEY, e4_key),
         )
     db.close()
-    return small_graph
+    return path
 
 
 def asked(
@@ -189,6 +187,18 @@ def test_an_error_in_a_later_row_is_told_when_it_comes(file: Path) -> None:
     statement = "SELECT key(column1) FROM (VALUES ('startpos'), ('nonsense'))"
     with sql(file, statement) as result, pytest.raises(InvalidParameterError, match=r"key\(\)"):
         list(result.rows)
+
+
+def test_sqlite_utils_reads_tables_views_and_functions_and_writes_nothing(file: Path) -> None:
+    before = file.read_bytes()
+    with plain_tables(file) as tables:
+        assert [row["visits"] for row in tables["run"].rows] == [300]
+        assert tables["top_position"].count >= 1
+        (row,) = tables.query("SELECT key(?) AS key", [chess.STARTING_FEN])
+        assert row["key"] in {root["key"] for root in tables["root"].rows}
+        with pytest.raises(sqlite3.DatabaseError):
+            tables.execute("DELETE FROM root")
+    assert file.read_bytes() == before
 
 
 def test_a_limit_must_be_at_least_one(file: Path) -> None:

@@ -59,6 +59,7 @@ def test_every_limit_is_answered_with_a_move(engine: chess.engine.SimpleEngine) 
     ):
         for board in (chess.Board(), KIWIPETE):
             result = engine.play(board, limit, game=object(), info=chess.engine.INFO_ALL)
+            assert result.move is not None
             assert result.move in board.legal_moves, limit
             if result.ponder:
                 after = board.copy()
@@ -168,7 +169,9 @@ def test_go_depth_ends_where_visits_cannot_become_so_long(engine: chess.engine.S
         "8/8/8/8/8/5q2/8/K1k5 w - - 99 80",
     ):
         board = chess.Board(fen)
-        assert engine.play(board, chess.engine.Limit(depth=10)).move in board.legal_moves, fen
+        move = engine.play(board, chess.engine.Limit(depth=10)).move
+        assert move is not None
+        assert move in board.legal_moves, fen
 
 
 def test_the_last_report_is_of_the_end_of_the_time(engine: chess.engine.SimpleEngine) -> None:

@@ -77,6 +77,7 @@ def test_a_score_has_an_elo_difference_with_its_error_and_draws_by_kind() -> Non
     assert (score.wins, score.draws, score.losses) == (2, 3, 1)
     assert score.draws_by == {"threefold_repetition": 2, "stalemate": 1}
     assert score.elo == pytest.approx(-400 * math.log10(6 / 3.5 - 1))
+    assert score.elo is not None
     assert score.elo_low is not None
     assert score.elo_low < score.elo
     assert play_games.score_of([game(1.0)]).elo is None

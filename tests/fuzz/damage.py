@@ -87,39 +87,10 @@ def _some(connection: sqlite3.Connection, rng: random.Random) -> tuple[str, list
 
 
 VALUES: tuple[object, ...] = (
-    None,
-    0,
-    -1,
-    1,
-    2,
-    255,
-    1 << 31,
-    1 << 32,
-    (1 << 63) - 1,
-    -(1 << 63),
-    0.5,
-    -1e308,
-    float("inf"),
-    1e-320,
-    "",
-    "x",
-    "ééé",
-    "1",
-    "-1",
-    "nan",
-    "startpos",
-    "8/8/8/8/8/8/8/8 w - - 0 1",
-    "\0",
-    "[" * 2000,
-    "{}",
-    "[]",
-    "null",
-    '{"a": 1e999}',
-    b"",
-    b"\0",
-    b"\xff" * 9,
-    "y" * 70_000,
-)
+    None, 0, -1, 1, 2, 255, 1 << 31, 1 << 32, (1 << 63) - 1, -(1 << 63), 0.5, -1e308, float("inf"), 1e-320,
+    "", "x", "ééé", "1", "-1", "nan", "startpos", "8/8/8/8/8/8/8/8 w - - 0 1", "\0", "[" * 2000, "{}", "[]",
+    "null", '{"a": 1e999}', b"", b"\0", b"\xff" * 9, "y" * 70_000,
+)  # fmt: skip
 
 
 def _odd_value(old: object, rng: random.Random) -> object:

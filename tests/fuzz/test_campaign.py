@@ -16,20 +16,11 @@ pytestmark = pytest.mark.skipif(bool(shim.why_not()), reason=shim.why_not())
 
 
 ALIKE = {  # commands that read or write the file as others of the table do: only long campaigns take them
-    "analyze, 2 threads",
-    "store info",
-    "show",
-    "query history",
-    "query pv",
-    "query find",
-    "query novelties",
-    "query sql",
-    "query prepare",
-    "export csv",
-    "export svg",
-    "export epd",
-    "export jsonl",
-}
+    "analyze", "analyze, 2 threads", "analyze, a set", "book build, new file", "book queue drop",
+    "import pgn", "import epd", "repertoire import", "store prune", "store info", "show", "query diff",
+    "query history", "query pv", "query find", "query novelties", "query sql", "query prepare",
+    "export csv", "export svg", "export epd", "export jsonl", "export pgn",
+}  # fmt: skip
 CHOSEN = [work for work in WORKS if work.name not in ALIKE]
 
 

@@ -51,9 +51,8 @@ def ended(library: Path, folder: Path, fault: shim.Fault, paths: str = "data") -
 
 
 @needs_shim
-@pytest.mark.parametrize(
-    ("kinds", "at", "place"),
-    [
+def test_the_kth_call_of_a_kind_fails(library: Path, tmp_path: Path) -> None:
+    for kinds, at, place in (
         (shim.WRITE, 1, 0),
         (shim.WRITE, 2, 1),
         (shim.SYNC, 1, 2),
@@ -61,14 +60,13 @@ def ended(library: Path, folder: Path, fault: shim.Fault, paths: str = "data") -
         (shim.TRUNCATE, 1, 4),
         (shim.RENAME, 1, 5),
         (shim.ALL, 4, 2),  # the first one is the opening
-    ],
-)
-def test_the_kth_call_of_a_kind_fails(library: Path, tmp_path: Path, kinds: int, at: int, place: int) -> None:
-    expected = list(CALM)
-    expected[place] = f"errno {errno.ENOSPC}"
-    if kinds == shim.RENAME:
-        expected[6] = f"errno {errno.ENOENT}"  # there is nothing to remove
-    assert ended(library, tmp_path, shim.Fault(kinds, at, errno.ENOSPC)) == expected
+    ):
+        expected = list(CALM)
+        expected[place] = f"errno {errno.ENOSPC}"
+        if kinds == shim.RENAME:
+            expected[6] = f"errno {errno.ENOENT}"  # there is nothing to remove
+        assert ended(library, tmp_path, shim.Fault(kinds, at, errno.ENOSPC)) == expected, (kinds, at)
+        (tmp_path / "data").unlink(missing_ok=True)
 
 
 @needs_shim

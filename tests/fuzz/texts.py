@@ -41,24 +41,9 @@ FENS = [
     b"1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20",
 ]
 fen_words = Words(
-    "startpos",
-    "chess960:7",
-    "KQkq",
-    "HAha",
-    "Bb",
-    "-",
-    "e3",
-    "a6",
-    "w",
-    "b",
-    "8",
-    "0",
-    "99",
-    "100",
-    "255",
-    "QQQQQQQQ",
-    "kK",
-)
+    "startpos", "chess960:7", "KQkq", "HAha", "Bb", "-", "e3", "a6", "w", "b", "8", "0", "99", "100", "255",
+    "QQQQQQQQ", "kK",
+)  # fmt: skip
 
 
 @cache

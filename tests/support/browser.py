@@ -16,6 +16,9 @@ OPTIONS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--force-prefers-reduced-motion",
+    "--disable-site-isolation-trials",  # one process draws the pages of all servers
+    "--renderer-process-limit=1",
+    "--process-per-site",
     "--window-size=1400,1000",
 )
 

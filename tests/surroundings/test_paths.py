@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,8 +14,7 @@ from graphsearch.base.faults import error_line
 from ..conftest import Cli, finish, start
 
 NAMES = [
-    "a?mode=ro.graph",
-    "a#b 100%25.graph",
+    "a?mode=ro#b 100%25.graph",
     "-x\ty\nz.graph",
     "file:a.graph",
     ":memory:",
@@ -48,24 +46,14 @@ def test_any_name_is_a_name(cli: Cli, tmp_path: Path, name: str) -> None:
         assert cli("store", "backup", tmp_path / name, tmp_path / f"{name}copy").code == 0
 
 
-def test_a_name_that_is_not_utf8_is_a_name(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_is_a_name(cli: Cli, tmp_path: Path) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9\xc3\xa9.graph")
-
-    def run(*words: str) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-m", "graphsearch", *words, path]
-        environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-        return subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
-
-    made = run("analyze", "startpos", "--visits", "9", "--json", "--store")
-    assert json.loads(made.stdout)["store"] == path
-    assert b"holds 9 nodes" in made.stderr
-    shown = run("store", "verify")
-    assert shown.returncode == 0
-    assert shown.stdout.startswith(ascii(path)[1:-1].encode())
-    Path(path).unlink()
-    gone = run("store", "info")
-    assert gone.returncode == 2
-    assert len(gone.stderr.splitlines()) == 1
+    made = cli("analyze", "startpos", "--visits", 9, "--json", "--store", path).ends(0, "holds 9 nodes")
+    assert made.json["store"] == path
+    command = [sys.executable, "-m", "graphsearch", "store", "verify", path]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True)
+    assert done.stdout.startswith(ascii(path)[1:-1].encode())
 
 
 def test_a_name_that_is_too_long_is_one_line(cli: Cli, tmp_path: Path) -> None:
@@ -76,10 +64,7 @@ def test_a_name_that_is_too_long_is_one_line(cli: Cli, tmp_path: Path) -> None:
         assert "too long" in outcome.err or "does not exist" in outcome.err
 
 
-@pytest.mark.parametrize(
-    "command", [("analyze", "startpos", "--store"), ("store", "info"), ("store", "verify")]
-)
-def test_what_is_no_file_is_refused_at_once(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_what_is_no_file_is_refused_at_once(cli: Cli, tmp_path: Path) -> None:
     fifo, loop, folder = tmp_path / "fifo", tmp_path / "loop", tmp_path / "folder"
     os.mkfifo(fifo)
     loop.symlink_to(loop)
@@ -91,10 +76,11 @@ def test_what_is_no_file_is_refused_at_once(cli: Cli, tmp_path: Path, command: t
         (Path("/dev/null"), "is not a regular file"),
         (tmp_path / "none" / "a.graph", "does not exist"),
     ):
-        outcome = cli(*command, path).ends(2 if why == "does not exist" else 1)
-        (line,) = outcome.err.splitlines()
-        assert line.startswith("graphsearch: ")
-        assert why in line
+        for command in (("analyze", "startpos", "--store"), ("store", "info"), ("store", "verify")):
+            outcome = cli(*command, path).ends(2 if why == "does not exist" else 1)
+            (line,) = outcome.err.splitlines()
+            assert line.startswith("graphsearch: ")
+            assert why in line
     assert files_in(tmp_path) == ["fifo", "folder", "loop"]
 
 

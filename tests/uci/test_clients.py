@@ -15,11 +15,7 @@ import chess
 import chess.engine
 import pytest
 
-from graphsearch import SearchParams
 from graphsearch.graph.view import show
-from graphsearch.search import param_layout as layout
-from graphsearch.search.puct import exploration_term
-from graphsearch.search.puct_kernel import fill_exploration, set_params
 from graphsearch.store.store import Store
 from tests.conftest import Cli, start
 from tests.support.pools import until
@@ -52,28 +48,23 @@ def test_it_is_a_uci_engine_with_options(engine: chess.engine.SimpleEngine) -> N
     assert "UCI_Variant" not in engine.options
 
 
-@pytest.mark.parametrize(
-    "limit",
-    [
+def test_every_limit_is_answered_with_a_move(engine: chess.engine.SimpleEngine) -> None:
+    for limit in (
         chess.engine.Limit(nodes=200),
         chess.engine.Limit(time=0.2),
         chess.engine.Limit(depth=3),
         chess.engine.Limit(white_clock=1, black_clock=1, white_inc=0.1, black_inc=0.1),
         chess.engine.Limit(white_clock=2, black_clock=2, remaining_moves=3),
         chess.engine.Limit(white_clock=0.01, black_clock=0.01),
-    ],
-)
-def test_every_limit_is_answered_with_a_move(
-    engine: chess.engine.SimpleEngine, limit: chess.engine.Limit
-) -> None:
-    for board in (chess.Board(), KIWIPETE):
-        result = engine.play(board, limit, game=object(), info=chess.engine.INFO_ALL)
-        assert result.move is not None
-        assert result.move in board.legal_moves
-        if result.ponder:
-            after = board.copy()
-            after.push(result.move)
-            assert result.ponder in after.legal_moves
+    ):
+        for board in (chess.Board(), KIWIPETE):
+            result = engine.play(board, limit, game=object(), info=chess.engine.INFO_ALL)
+            assert result.move is not None
+            assert result.move in board.legal_moves, limit
+            if result.ponder:
+                after = board.copy()
+                after.push(result.move)
+                assert result.ponder in after.legal_moves, limit
 
 
 def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.SimpleEngine) -> None:
@@ -171,21 +162,16 @@ def test_every_answer_is_legal_while_all_moves_are_shown(engine: chess.engine.Si
     engine.configure({"LogLiveStats": False})
 
 
-@pytest.mark.parametrize(
-    "fen",
-    [
+def test_go_depth_ends_where_visits_cannot_become_so_long(engine: chess.engine.SimpleEngine) -> None:
+    for fen in (
         "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1",
         "7k/8/8/8/8/8/r7/K7 w - - 0 1",
         "8/8/8/8/8/5q2/8/K1k5 w - - 99 80",
-    ],
-)
-def test_go_depth_ends_where_visits_cannot_become_so_long(
-    engine: chess.engine.SimpleEngine, fen: str
-) -> None:
-    board = chess.Board(fen)
-    played = engine.play(board, chess.engine.Limit(depth=10))
-    assert played.move is not None
-    assert played.move in board.legal_moves
+    ):
+        board = chess.Board(fen)
+        move = engine.play(board, chess.engine.Limit(depth=10)).move
+        assert move is not None
+        assert move in board.legal_moves, fen
 
 
 def test_the_last_report_is_of_the_end_of_the_time(engine: chess.engine.SimpleEngine) -> None:
@@ -330,19 +316,3 @@ def test_the_statistics_of_every_move_are_what_nibbler_reads() -> None:
     shape += r" \(M: +\S+\) \(Q: +\S+\) \(U: +\S+\) \(S: +\S+\) \(V: +\S+\) (\(T\) )?"
     for line in found[:-1]:
         assert re.fullmatch(shape, line), line
-
-
-def test_the_exploration_term_shown_is_the_one_of_the_search() -> None:
-    import numpy as np
-
-    from graphsearch.graph.arena import Arena
-
-    params = SearchParams(cpuct=2.5, cpuct_base=500.0, cpuct_factor=1.5)
-    arena = Arena(1 << 26)
-    set_params(arena.arrays, params)
-    fill_exploration(arena.arrays.floats)
-    formula = (params.cpuct, params.cpuct_base, params.cpuct_factor)
-    shown = [exploration_term(float(visits), *formula) for visits in (0, 1, 7, 4095)]
-    assert shown == pytest.approx(
-        np.take(arena.arrays.floats, [layout.EXPLORATION + v for v in (0, 1, 7, 4095)])
-    )

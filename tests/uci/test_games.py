@@ -67,19 +67,22 @@ def test_the_faults_of_a_player_are_counted(tmp_path: Path, tc: str, answer: str
     assert (score.time_losses, score.illegal_moves) == ((1, 0) if fault == "time" else (0, 1))
 
 
-def test_a_score_has_an_elo_difference_with_its_error() -> None:
-    def game(points: float) -> play_games.Game:
+def test_a_score_has_an_elo_difference_with_its_error_and_draws_by_kind() -> None:
+    def game(points: float, ending: str = "") -> play_games.Game:
         result = {1.0: "1-0", 0.5: "1/2-1/2", 0.0: "0-1"}[points]
-        return play_games.Game("", True, chess.Board(), {}, result=result)
+        return play_games.Game("", True, chess.Board(), {}, result=result, ending=ending)
 
-    score = play_games.score_of([game(p) for p in (1.0, 1.0, 0.5, 0.0, 0.5, 1.0)])
-    assert (score.wins, score.draws, score.losses) == (3, 2, 1)
-    assert score.elo == pytest.approx(-400 * math.log10(6 / 4 - 1))
+    draws = [game(0.5, ending) for ending in ("threefold_repetition", "stalemate", "threefold_repetition")]
+    score = play_games.score_of([*draws, game(1.0), game(1.0), game(0.0)])
+    assert (score.wins, score.draws, score.losses) == (2, 3, 1)
+    assert score.draws_by == {"threefold_repetition": 2, "stalemate": 1}
+    assert score.elo == pytest.approx(-400 * math.log10(6 / 3.5 - 1))
     assert score.elo is not None
     assert score.elo_low is not None
     assert score.elo_low < score.elo
     assert play_games.score_of([game(1.0)]).elo is None
-    assert "+3 =2 -1" in table(score)
+    assert "+2 =3 -1" in table(score)
+    assert "draws: 2 threefold_repetition, 1 stalemate" in table(score)
 
 
 def test_openings_come_from_a_pgn_or_from_the_tool(tmp_path: Path) -> None:
@@ -116,16 +119,6 @@ def test_a_game_is_drawn_after_fifty_moves_unless_the_last_one_mates() -> None:
         outcome = play_games.outcome_of(board)
         assert outcome is not None
         assert outcome.termination.name == ending
-
-
-def test_draws_are_counted_by_kind() -> None:
-    endings = ["threefold_repetition", "stalemate", "threefold_repetition"]
-    games = [
-        play_games.Game("", True, chess.Board(), {}, result="1/2-1/2", ending=ending) for ending in endings
-    ]
-    score = play_games.score_of([*games, play_games.Game("", True, chess.Board(), {}, result="1-0")])
-    assert score.draws_by == {"threefold_repetition": 2, "stalemate": 1}
-    assert "draws: 2 threefold_repetition, 1 stalemate" in table(score)
 
 
 def test_a_sequential_test_decides_when_the_games_do() -> None:

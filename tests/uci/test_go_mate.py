@@ -18,24 +18,19 @@ def test_a_mate_within_the_moves_is_proven_and_played() -> None:
         assert " score mate -1 " in lines[-2]
 
 
-def test_where_no_mate_is_that_short_the_graph_is_searched() -> None:
+def test_where_no_mate_is_that_short_or_moves_are_listed_the_graph_is_searched() -> None:
     with Played() as game:
         lines = game.ready().ask(TWO, "go mate 1", until="bestmove")
         assert any("no mate in up to 1" in line for line in lines)
         board = chess.Board(TWO.removeprefix("position fen "))
         assert board.is_legal(chess.Move.from_uci(best_of(lines)))
+        assert best_of(game.ask(TWO, "go mate 2 searchmoves a1a2", until="bestmove")) == "a1a2"
 
 
 def test_a_search_for_mate_obeys_stop_and_the_clock() -> None:
     with Played() as game:
         assert best_of(game.ready().ask("position startpos", "go mate 12 movetime 300", until="bestmove"))
         game.ask("go mate 12", "stop", until="bestmove")
-
-
-def test_with_listed_moves_the_graph_is_searched() -> None:
-    with Played() as game:
-        lines = game.ready().ask(TWO, "go mate 2 searchmoves a1a2", until="bestmove")
-        assert best_of(lines) == "a1a2"
 
 
 def test_every_search_plays_the_shortest_mate_and_the_longest_defence() -> None:

@@ -48,25 +48,22 @@ def test_a_position_some_moves_further_is_the_same_as_from_the_start() -> None:
         followed = Followed(tuple(words[:end]), given)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "fen", "fen 8/8 w - -", "startpos e2e4", "e2e4", "fen 8/8/8/8/8/8/8/8 w - -"]
-)
-def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(InvalidPositionError):
-        parse_position(text.split())
+def test_what_is_no_position_is_refused() -> None:
+    for text in ("", "fen", "fen 8/8 w - -", "startpos e2e4", "e2e4", "fen 8/8/8/8/8/8/8/8 w - -"):
+        with pytest.raises(InvalidPositionError):
+            parse_position(text.split())
 
 
-def test_other_variants_are_refused_by_name() -> None:
-    with pytest.raises(InvalidParameterError, match="only standard chess and Chess960"):
-        Settings().set("UCI_Variant", "atomic")
-
-
-@pytest.mark.parametrize("castling", ["d1g1", "d1f1"])
-def test_castling_of_chess960_is_understood_in_both_forms(castling: str) -> None:
-    fen = "4k3/8/8/8/8/8/8/1R1K1R2 w FB - 0 1"
-    given = parse_position(["fen", *fen.split(), "moves", castling, "e8e7"])
-    assert [move.uci() for move in given.board.move_stack] == ["d1f1", "e8e7"]
-    assert not given.board.chess960
+def test_castling_is_understood_in_every_form() -> None:
+    chess960, standard = "4k3/8/8/8/8/8/8/1R1K1R2 w FB - 0 1", "r3k2r/8/8/8/8/8/8/R3K2R w HAha - 0 1"
+    for fen, sent, understood in (
+        (chess960, "d1g1", "d1f1"),
+        (chess960, "d1f1", "d1f1"),
+        (standard, "e1h1", "e1g1"),
+    ):
+        given = parse_position(["fen", *fen.split(), "moves", sent, "e8e7"])
+        assert [move.uci() for move in given.board.move_stack] == [understood, "e8e7"]
+        assert not given.board.chess960
 
 
 @pytest.mark.parametrize(("fen", "castles", "standard"), [("KQkq", "e1h1", "e1g1"), ("HFhf", "f1h1", "f1h1")])
@@ -76,11 +73,6 @@ def test_castling_is_written_as_the_gui_reads_it(fen: str, castles: str, standar
     line = [board.parse_san("O-O"), chess.Move.from_uci("a8b8" if fen == "KQkq" else "e8d8")]
     assert written_line(board, line, chess960=True)[0] == castles
     assert written_line(board, line, chess960=False)[0] == standard
-
-
-def test_castling_by_taking_the_own_rook_is_understood() -> None:
-    given = parse_position(["fen", "r3k2r/8/8/8/8/8/8/R3K2R", "w", "HAha", "-", "0", "1", "moves", "e1h1"])
-    assert given.board.move_stack == [chess.Move.from_uci("e1g1")]
 
 
 def test_setoption_keeps_blanks_in_names_and_values() -> None:
@@ -102,15 +94,14 @@ def test_every_default_may_be_set() -> None:
         assert option.checked(option.default) == option.default
 
 
-def test_an_unknown_option_is_answered_with_those_that_exist() -> None:
-    with pytest.raises(InvalidParameterError, match=r"GraphFile.*MultiPV"):
-        Settings().set("Hash", "64")
-
-
-def test_options_are_named_in_any_case() -> None:
+def test_options_are_named_in_any_case_and_others_are_refused_with_those_that_exist() -> None:
     settings = Settings()
     assert settings.set("multipv", "3") == "MultiPV"
     assert settings.number("MultiPV") == 3
+    with pytest.raises(InvalidParameterError, match=r"GraphFile.*MultiPV"):
+        settings.set("Hash", "64")
+    with pytest.raises(InvalidParameterError, match="only standard chess and Chess960"):
+        settings.set("UCI_Variant", "atomic")
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,8 @@ def failures(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    ("words", "field", "value"),
-    [
+def test_a_number_out_of_range_is_replaced_and_noted() -> None:
+    for words, field, value in (
         (f"movetime {HUGE}", "movetime", 10**12),
         (f"wtime {HUGE} winc {ENDLESS}", "winc", 10**12),
         (f"wtime -{ENDLESS}", "wtime", -(10**12)),
@@ -38,44 +37,37 @@ def failures(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
         (f"depth {HUGE}", "depth", 10**15),
         (f"mate {HUGE}", "mate", 10**15),
         (f"movestogo {HUGE} wtime 1000", "movestogo", 10**15),
-        ("movetime 100.9", "movetime", 100),
-    ],
-)
-def test_a_number_out_of_range_is_replaced_and_noted(words: str, field: str, value: int) -> None:
-    go = parse_go(words.split())
-    assert getattr(go, field) == value
-    assert bool(go.notes) == ("100.9" not in words)
-    assert all(len(note) < 200 for note in go.notes)
-    if go.notes:
+    ):
+        go = parse_go(words.split())
+        assert getattr(go, field) == value
+        assert all(len(note) < 200 for note in go.notes)
         assert f"{value} is used" in " ".join(go.notes)
+    assert parse_go(["movetime", "100.9"]) == parse_go(["movetime", "100"])
 
 
-@pytest.mark.parametrize("word", ["wtime", "nodes", "depth", "movestogo", "mate", "movetime"])
-def test_what_is_no_number_is_noted_and_ignored(word: str) -> None:
-    for text in ("", "x", "nan", "inf", "1e3", "0x10", "\u0663", "--5", "."):
-        go = parse_go([word, *([text] if text else [])])
-        assert getattr(go, word) is None, text
-        assert f"{word} needs a number" in go.notes[0]
+def test_what_is_no_number_is_noted_and_ignored() -> None:
+    for word in ("wtime", "nodes", "depth", "movestogo", "mate", "movetime"):
+        for text in ("", "x", "nan", "inf", "1e3", "0x10", "\u0663", "--5", "."):
+            go = parse_go([word, *([text] if text else [])])
+            assert getattr(go, word) is None, text
+            assert f"{word} needs a number" in go.notes[0]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        f"movetime {HUGE} nodes 5",
-        f"wtime {HUGE} btime {HUGE} nodes 5",
-        f"wtime {ENDLESS} winc {ENDLESS} movestogo {ENDLESS} nodes 5",
-        f"wtime -{HUGE} btime -{HUGE}",
-        "movetime -1",
-        "wtime x nodes 5",
-        f"nodes 5 depth {ENDLESS} mate {HUGE} movetime 50",
-        "nodes 5 searchmoves " + "x" * 10_000,
-    ],
-)
-def test_an_engine_answers_whatever_the_numbers_are(words: str, failures: list[object]) -> None:
+def test_an_engine_answers_whatever_the_numbers_are(failures: list[object]) -> None:
     with Played() as played:
-        lines = played.ready().ask("position startpos", f"go {words}", until="bestmove")
-        assert lines[-1] != "bestmove 0000"
-        played.ask("isready", until="readyok")
+        for words in (
+            f"movetime {HUGE} nodes 5",
+            f"wtime {HUGE} btime {HUGE} nodes 5",
+            f"wtime {ENDLESS} winc {ENDLESS} movestogo {ENDLESS} nodes 5",
+            f"wtime -{HUGE} btime -{HUGE}",
+            "movetime -1",
+            "wtime x nodes 5",
+            f"nodes 5 depth {ENDLESS} mate {HUGE} movetime 50",
+            "nodes 5 searchmoves " + "x" * 10_000,
+        ):
+            lines = played.ready().ask("position startpos", f"go {words}", until="bestmove")
+            assert lines[-1] != "bestmove 0000", words[:80]
+        played.ready()
     assert not any("Error:" in line or "failed" in line for line in played.console.lines)
     assert failures == []
 
@@ -96,41 +88,33 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS, ids=lambda name: name[:20])
 def test_an_option_out_of_range_is_refused_in_a_line_and_the_engine_goes_on(
-    name: str, failures: list[object], tmp_path: Path
+    failures: list[object], tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
     with Played() as played:
         before = played.engine.settings.lines()
-        for k, value in enumerate(OPTIONS[name]):
-            words = f"setoption name {name} value {value.format(fifo=tmp_path / 'fifo')}"
-            assert played.engine.handle(words)
-            said = [line for line in played.console.lines if "ERROR" in line]
-            assert len(said) == k + 1, value
-            assert "failed" not in said[-1]
-            assert len(said[-1]) < 2500
-        if name != "LogFile":
-            assert played.engine.settings.lines() == before
+        for name, value in ((name, value) for name, values in OPTIONS.items() for value in values):
+            known = len(played.console.lines)
+            text = value.format(fifo=tmp_path / "fifo")
+            assert played.engine.handle(f"setoption name {name} value {text}")
+            (said,) = (line for line in played.console.lines[known:] if "ERROR" in line)
+            assert "failed" not in said, (name, value)
+            assert len(said) < 2500
+            if name != "LogFile":
+                assert played.engine.settings.lines() == before, (name, value)
     assert failures == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "position",
-        "position fen",
-        "position fen x",
-        "position startpos moves " + "e2e4 " * 20_000,
-        "\0",
-        "go " * 5000,
-    ],
-)
-def test_an_odd_line_leaves_the_engine_at_work(line: str, failures: list[object]) -> None:
+def test_an_odd_line_leaves_the_engine_at_work(failures: list[object]) -> None:
     with Played() as played:
-        assert played.engine.handle(line)
-        played.ask("stop", "position startpos", "go nodes 1", until="bestmove")
-        assert not any("failed" in text for text in played.console.lines)
+        for line in (
+            *("position", "position fen", "position fen x", "\0", "go " * 5000),
+            "position startpos moves " + "e2e4 " * 20_000,
+        ):
+            assert played.engine.handle(line)
+            played.ask("stop", "position startpos", "go nodes 1", until="bestmove")
+    assert not any("failed" in text for text in played.console.lines)
     assert failures == []
 
 

@@ -1,16 +1,13 @@
-"""A served graph file, what speaks HTTP to it, and a browser."""
+"""Served graph files, and a browser that shows them."""
 
 from __future__ import annotations
 
-import json
+import shutil
 import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPResponse
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -21,114 +18,41 @@ from graphsearch.search.shards.parting import split
 from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
 
-PATIENCE_S = 60.0
+from .client import PATIENCE_S, Client, Serve
+from .page import Page
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What came back: status, headers by name in lower case, body."""
+@contextmanager
+def serving(
+    path: Path,
+    *,
+    host: str = "127.0.0.1",
+    password: str | None = None,
+    kept: Path | None = None,
+    **served: Any,
+) -> Iterator[Client]:
+    """Serves a graph file to one who has no cookie yet."""
+    stop = threading.Event()
+    server = Server(ServedFile(path, **served), host=host, password=password, kept=kept)
+    thread = threading.Thread(target=server.run, args=(stop,))
+    thread.start()
 
-    status: int
-    headers: dict[str, str]
-    body: bytes
+    def end() -> None:
+        stop.set()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
 
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def error(self) -> str:
-        return str(self.json["error"])
-
-
-@dataclass(frozen=True)
-class Address:
-    """What stands for a server of another process."""
-
-    address: str
-
-
-@dataclass
-class Client:
-    """One who speaks to a server, with the cookie if it came in by the printed address."""
-
-    server: Any  # a Server or an Address
-    cookie: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
-    end: Callable[[], None] = lambda: None
-
-    @property
-    def host(self) -> str:
-        return str(urlsplit(self.server.address).netloc)
-
-    def enter(self, address: str = "") -> Answer:
-        parts = urlsplit(address or self.server.address)
-        answer = self.ask("GET", f"{parts.path}?{parts.query}")
-        self.cookie = answer.headers.get("set-cookie", "").partition(";")[0]
-        return answer
-
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str | None) -> Answer:
-        given: dict[str, str | None] = {"Host": self.host}
-        if self.cookie:
-            given["Cookie"] = self.cookie
-        if method == "POST":
-            given["Origin"] = f"http://{self.host}"
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        found = urlsplit(self.server.address)
-        connection = HTTPConnection(found.hostname or "", found.port or 0, timeout=PATIENCE_S)
-        try:
-            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-            for name, value in given.items():
-                if value is not None:
-                    connection.putheader(name, value)
-            if body is not None:
-                connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
-            response: HTTPResponse = connection.getresponse()
-            names = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, names, response.read())
-        finally:
-            connection.close()
-
-    def get(self, path: str, **query: object) -> Answer:
-        return self.ask("GET", f"/api/{path}?{urlencode(query)}")
-
-    def post(self, path: str, **given: object) -> Answer:
-        return self.ask("POST", f"/api/{path}", json.dumps(given).encode())
-
-
-Serve = Callable[..., Client]
+    try:
+        yield Client(server, end=end)
+    finally:
+        end()
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Serves a graph file: `serve(path, read_only=True)`; the client has no cookie yet."""
-    ends: list[Callable[[], None]] = []
-
-    def start(
-        path: Path,
-        *,
-        host: str = "127.0.0.1",
-        password: str | None = None,
-        kept: Path | None = None,
-        **served: Any,
-    ) -> Client:
-        stop = threading.Event()
-        server = Server(ServedFile(path, **served), host=host, password=password, kept=kept)
-        thread = threading.Thread(target=server.run, args=(stop,))
-        thread.start()
-
-        def end() -> None:
-            stop.set()
-            thread.join(PATIENCE_S)
-            assert not thread.is_alive()
-
-        ends.append(end)
-        return Client(server, end=end)
-
-    yield start
-    for end in ends:
-        end()
+    with ExitStack() as stack:
+        yield lambda path, **options: stack.enter_context(serving(path, **options))
 
 
 @pytest.fixture
@@ -139,6 +63,28 @@ def client(serve: Serve, small_graph: Path) -> Client:
     return found
 
 
+@pytest.fixture(scope="session")
+def reader(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """One who has come in to a small graph that no test changes: all have the same server."""
+    with serving(Path(shutil.copy(_filled_graph, tmp_path_factory.mktemp("read") / "small.graph"))) as found:
+        found.enter()
+        yield found
+
+
+@pytest.fixture
+def page(driver: Any, client: Client) -> Page:
+    """The page of a small graph."""
+    return Page(driver, client)
+
+
+@pytest.fixture
+def reading_page(driver: Any, reader: Client) -> Iterator[Page]:
+    """The page of a small graph that no test changes."""
+    found = Page(driver, reader)
+    yield found
+    found.forget()
+
+
 @pytest.fixture
 def cluster_client(serve: Serve, small_graph: Path) -> Client:
     """One who has come in to a cluster of two shards, split from the small graph beside it."""
@@ -147,14 +93,3 @@ def cluster_client(serve: Serve, small_graph: Path) -> Client:
     found = serve(folder, beside=(small_graph,))
     found.enter()
     return found
-
-
-def until(true: Callable[[], Any], what: str) -> Any:
-    """Returns what a function returns once that is true."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        found = true()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"waited too long: {what}")

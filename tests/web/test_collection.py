@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from graphsearch.query.find import find
 from graphsearch.query.games import games
 from graphsearch.query.moves import moves
 
-from .conftest import Client, Serve
-from .test_page import Page
+from .client import Client
+from .conftest import serving
+from .page import Page
 
 EVIL = "<img src=x onerror=alert(1)>"
 LICHESS = f"""[Event "Rated blitz game"]
@@ -76,10 +78,11 @@ DEEP = (
 )
 
 
-@pytest.fixture
-def collection(small_graph: Path, tmp_path: Path) -> Path:
-    path, file = tmp_path / "games.graph", tmp_path / "all.pgn"
-    shutil.copyfile(small_graph, path)
+@pytest.fixture(scope="module")
+def collection(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("collection")
+    path, file = folder / "games.graph", folder / "all.pgn"
+    shutil.copyfile(_filled_graph, path)
     file.write_text(LICHESS + CHESS_COM + DEEP, encoding="utf-8")
     (report,) = import_pgn(path, [GivenFile(str(file))], players=True)
     assert (report.taken, report.problems) == (3, [])
@@ -87,11 +90,12 @@ def collection(small_graph: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def visitor(serve: Serve, collection: Path) -> Client:
-    found = serve(collection)
-    found.enter()
-    return found
+@pytest.fixture(scope="module")
+def client(collection: Path) -> Iterator[Client]:
+    """One who has come in to the collection, which no test changes."""
+    with serving(collection) as found:
+        found.enter()
+        yield found
 
 
 def rows(answer: Any) -> list[dict[str, str]]:
@@ -101,69 +105,56 @@ def rows(answer: Any) -> list[dict[str, str]]:
 
 
 # ------------------------------------------------------------ the list
-def test_exports_of_servers_are_listed_with_all_that_they_say(visitor: Client) -> None:
-    found = visitor.get("game-list").json
+def test_exports_of_servers_are_listed_with_all_that_they_say(client: Client) -> None:
+    found = client.get("game-list").json
     assert [(one["date"], one["white_elo"], one["eco"]) for one in found["games"]] == [
         *(("2024-05-17", 2100, "C44"), ("2023-01-02", 1500, "C20"), ("2022-01-01", None, "C20"))
     ]
-    pgn = visitor.get("game-list-pgn", by="number", down="false").body.decode()
+    pgn = client.get("game-list-pgn", by="number", down="false").body.decode()
     again = io.StringIO(pgn)
     for text in (LICHESS, CHESS_COM):
         assert str(chess.pgn.read_game(again)) == str(chess.pgn.read_game(io.StringIO(text)))
 
 
-@pytest.mark.parametrize(
-    ("asked", "status"),
-    [
-        ({"by": "moves"}, 400), ({"result": "x"}, 400), ({"since": "x"}, 400), ({"most": 10**6}, 400),
-        ({"player": "%"}, 200), ({"opening": "'; DROP TABLE game"}, 200), ({"first": 10**9}, 200),
-    ],
-)  # fmt: skip
-def test_wrong_conditions_get_one_line(visitor: Client, asked: dict[str, object], status: int) -> None:
-    answer = visitor.get("game-list", **asked)
-    assert answer.status == status
-    assert status == 200 or answer.error
+def test_wrong_conditions_get_one_line(client: Client) -> None:
+    for asked in ({"by": "moves"}, {"result": "x"}, {"since": "x"}, {"most": 10**6}):
+        answer = client.get("game-list", **asked)
+        assert (answer.status, bool(answer.error)) == (400, True), asked
+    for asked in ({"player": "%"}, {"opening": "'; DROP TABLE game"}, {"first": 10**9}):
+        assert client.get("game-list", **asked).status == 200, asked
 
 
-def test_a_game_comes_with_variations_and_the_ply_of_the_position(visitor: Client) -> None:
-    whole = visitor.get("game", source=1, number=1, line="e4 e5 Nf3").json
+def test_a_game_comes_with_variations_and_the_ply_of_the_position(client: Client) -> None:
+    whole = client.get("game", source=1, number=1, line="e4 e5 Nf3").json
     assert whole["ply"] == 3
     assert any(EVIL in move["comment"] for move in whole["moves"])
-    assert visitor.get("game", source=1, number=3).json["left_out"] == []
-    assert len(visitor.get("game", source=1, number=3).json["moves"]) == 902
-    assert visitor.get("game", source=9, number=1).status == 400
+    assert client.get("game", source=1, number=3).json["left_out"] == []
+    assert len(client.get("game", source=1, number=3).json["moves"]) == 902
+    assert client.get("game", source=9, number=1).status == 400
 
 
-def test_a_click_opens_the_game_at_the_position_on_the_board(driver: Any, visitor: Client) -> None:
-    page = Page(driver, visitor)
-    driver.get(f"http://{visitor.host}/p/?line=e4,e5")
-    page.wait('return document.querySelectorAll("#line button").length === 2', "the line")
+def test_a_click_opens_the_game_at_the_position_on_the_board(page: Page) -> None:
+    page.open("/p/?line=e4,e5", moves=2)
     page.view("list")
-    listed = 'return document.querySelectorAll(".view-list tr.game").length'
-    page.wait(f"{listed} === 3", "all games")
+    listed = ".view-list tr.game"
+    page.has(listed, 3)
     page.click("#list-here")
-    page.wait(f"{listed} === 2", "the games that reach the position")
-    page.click(".view-list tr.game button")
-    page.wait('return document.querySelector("#line").textContent.includes("Nxe5")', "the game")
-    current = 'document.querySelector("#line [aria-current]")?.textContent'
-    page.wait(f'return {current} === "e5"', "the position")
+    page.has(listed, 2)  # the games that reach the position
+    page.click(f"{listed} button")
+    page.says("#line", "Nxe5")
+    page.reaches("e5")
     assert EVIL in page.text("#game")
-    assert page.run('return document.querySelectorAll("#line img, #game img, .view-list img").length') == 0
-    page.click('.view-list [data-focus="sort white"]')
-    page.wait(
-        'return document.querySelector(".view-list [aria-sort]")?.textContent.includes("White")', "sorted"
-    )
     assert page.errors() == []
 
 
 # ------------------------------------------------------------ CSV
-def test_tables_as_csv_are_the_rows_of_the_query(visitor: Client, collection: Path) -> None:
+def test_tables_as_csv_are_the_rows_of_the_query(client: Client, collection: Path) -> None:
     board = chess.Board()
     found_5 = [one.as_dict() for one in find(collection, Filters(min_n=5))]
     for answer, wanted in (
-        (visitor.get("games", csv="moves"), games(collection, board).as_dict()["moves"]),
-        (visitor.get("find", csv="positions", min_n=5), found_5),
-        (visitor.get("position", csv="node.moves"), moves(collection, board).as_dict()["moves"]),
+        (client.get("games", csv="moves"), games(collection, board).as_dict()["moves"]),
+        (client.get("find", csv="positions", min_n=5), found_5),
+        (client.get("position", csv="node.moves"), moves(collection, board).as_dict()["moves"]),
     ):
         found = rows(answer)
         expected = list(csv.DictReader(io.StringIO(csv_text(wanted))))
@@ -172,24 +163,24 @@ def test_tables_as_csv_are_the_rows_of_the_query(visitor: Client, collection: Pa
         assert [[row[name] for name in shared] for row in found] == [
             [row[name] for name in shared] for row in expected
         ]
-    names = {row["name"] for row in rows(visitor.get("players", csv="players"))}
+    names = {row["name"] for row in rows(client.get("players", csv="players"))}
     assert {"'=cmd()", "anna", EVIL} <= names
 
 
-def test_a_formula_in_a_name_stays_text(visitor: Client) -> None:
-    assert rows(visitor.get("game-list", csv="games"))[0]["black"] == "'=cmd()"
-    answer = visitor.ask("POST", "/api/sql?csv=rows", b'{"statement": "SELECT name AS \'@x\' FROM player"}')
+def test_a_formula_in_a_name_stays_text(client: Client) -> None:
+    assert rows(client.get("game-list", csv="games"))[0]["black"] == "'=cmd()"
+    answer = client.ask("POST", "/api/sql?csv=rows", b'{"statement": "SELECT name AS \'@x\' FROM player"}')
     assert "'=cmd()" in {row["'@x"] for row in rows(answer)}
 
 
-@pytest.mark.parametrize("table", ["nothing", "moves.san", "position", "moves.0"])
-def test_a_table_that_is_none_is_refused(visitor: Client, table: str) -> None:
-    assert "no table" in visitor.get("games", csv=table).error
+def test_a_table_that_is_none_is_refused(client: Client) -> None:
+    for table in ("nothing", "moves.san", "position", "moves.0"):
+        assert "no table" in client.get("games", csv=table).error
 
 
-def test_every_view_with_a_table_has_a_link(driver: Any, visitor: Client) -> None:
-    page = Page(driver, visitor)
-    for view, links in (("moves", 1), ("games", 1), ("list", 1), ("prepare", 1)):
+def test_every_view_with_a_table_has_a_link(page: Page) -> None:
+    page.open()
+    for view in ("moves", "games", "list", "prepare"):
         page.view(view)
-        page.wait(f'return document.querySelectorAll(".view-{view} a.csv").length >= {links}', view)
+        page.has(f".view-{view} a.csv")
     assert page.errors() == []

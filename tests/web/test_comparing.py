@@ -13,9 +13,8 @@ from graphsearch.query.diff import WHATS, diff
 from graphsearch.store.store import Store
 
 from ..query.handmade import LINES, graph_file
-from .conftest import Client
-from .test_page import Page
-from .test_work import done
+from .client import Client, done
+from .page import Page
 
 MORE = LINES | {"e4": {"e5": (900, -0.5), "c5": (19, 0.0)}, "d4 d5": {"c4": (5, 0.1)}}
 
@@ -64,19 +63,17 @@ def test_another_file_is_merged_as_a_task(client: Client, small_graph: Path) -> 
     assert "one of" in client.post("compare", other="x.graph", what="nothing").error
 
 
-def test_the_page_compares_in_the_queue_and_shows_what_changed(
-    driver: Any, client: Client, small_graph: Path
-) -> None:
+def test_the_page_compares_in_the_queue_and_shows_what_changed(page: Page, small_graph: Path) -> None:
+    page.open()
     graph_file(small_graph.with_name("older.graph"), MORE)
-    page = Page(driver, client)
     page.view("diff")
     page.wait('return document.querySelector("#diff-other")?.value === "older.graph"', "the other file")
     page.click(".view-diff form .primary")
-    page.wait('return document.querySelectorAll(".view-diff a.csv").length === 3', "the differences")
+    page.has(".view-diff a.csv", 3)
     assert "common positions" in page.text(".view-diff .answer")
     link = page.run('return document.querySelector(".view-diff a.csv").getAttribute("href")')
-    assert client.ask("GET", link).body.startswith(b"position,")
+    assert page.client.ask("GET", link).body.startswith(b"position,")
     page.view("moves")
     page.view("diff")  # what was compared is still there
-    page.wait('return document.querySelectorAll(".view-diff a.csv").length === 3', "the differences again")
+    page.has(".view-diff a.csv", 3)
     assert page.errors() == []

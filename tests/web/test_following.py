@@ -12,16 +12,10 @@ from graphsearch.graph.view import show
 from graphsearch.search.turns import Root, Turns
 from graphsearch.store.store import Store
 
-from .conftest import Client, until
-from .test_page import Page
+from .client import Client, until
+from .page import LINE, Page
 
-LINE = "document.querySelectorAll('#line button').length"
 FEWER_VISITS = 700
-
-
-@pytest.fixture
-def page(driver: Any, client: Client) -> Page:
-    return Page(driver, client)
 
 
 def running(client: Client) -> dict[str, Any]:
@@ -140,55 +134,57 @@ def test_a_cluster_and_a_wrong_root_are_refused(client: Client, cluster_client: 
 
 # ------------------------------------------------------------ the page
 def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Page) -> None:
+    page.open()
     client = page.client
     page.search_with_one_thread()
     page.click("#follow")
     until(lambda: searched(client, "the start position") > FEWER_VISITS, "the start")
     page.drag("e2", "e4")
-    page.wait(f"return {LINE} === 1", "the move")
+    page.has(LINE, 1)
     until(lambda: searched(client, "1. e4") > 500, "the search behind the move")
     page.click("#back")
     first = until(lambda: searched(client, "the start position"), "the start again")
     assert first > FEWER_VISITS
-    shown = "Number(document.querySelector('.moves .c-n .figure').textContent.replaceAll(',', ''))"
-    before = page.run(f"return {shown}")
-    page.wait(f"return {shown} > {before}", "numbers that grow")
+
+    def shown() -> int:
+        return int(page.text(".moves .c-n .figure").replace(",", ""))
+
+    before = shown()
+    until(lambda: shown() > before, "numbers that grow")
     page.click("#follow")
     until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
-    page.wait("return !document.querySelector('#follow').checked", "the switch")
+    page.has("#follow:not(:checked)")
     assert page.errors() == []
 
 
 def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(page: Page) -> None:
+    page.open()
     page.search_with_one_thread()
-    page.wait("return document.querySelector('.moves .act') !== null", "the moves")
+    page.has(".moves .act")
     first = page.text(".moves tbody tr .move")
     page.click(".moves .act")
     assert page.run("return document.activeElement.getAttribute('role')") == "menuitem"
     page.click("#row-menu button:nth-child(3)")
-    page.wait("return document.querySelector('.limit') !== null", "the note")
-    assert page.text(".limit").startswith(f"The search takes only {first}.")
+    page.says(".limit", f"The search takes only {first}.")
     page.click(".limit button")
-    page.wait("return document.querySelector('.limit') === null", "all moves")
+    page.has(".limit", 0)
     page.click(".moves .act")
     page.click("#row-menu button:nth-child(2)")
-    page.wait("return document.querySelector('.limit') !== null", "the note")
-    assert page.text(".limit").startswith(f"The search leaves out {first}.")
+    page.says(".limit", f"The search leaves out {first}.")
     before = counts_at_start(page.client)
     page.click("#start")
     until(lambda: root_visits(page.client) > FEWER_VISITS, "the search")
     task: Any = page.client.server.served.queue._running[False].task
     assert len(task.searchmoves) == 19
-    grown = {move for move, n in counts_at_start(page.client).items() if n > before[move]}
-    assert grown
+    grown = until(lambda: more_than(before, page.client), "more visits of moves")
     assert chess.Board().parse_san(first).uci() not in grown
-    page.wait("return !document.querySelector('#stop').hidden", "the news of it")
+    page.has("#stop:not([hidden])")
     page.click(".limit button")  # the search goes on with all moves
     until(lambda: "follow" in running(page.client)["title"] and root_visits(page.client), "all moves")
-    assert page.run("return document.querySelectorAll('.left-out').length") == 0
+    assert page.count(".left-out") == 0
     page.click(".moves .act")
     page.click("#row-menu button:nth-child(1)")
-    page.wait(f"return {LINE} === 1", "the move")
+    page.has(LINE, 1)
     until(lambda: searched(page.client, f"1. {page.line()}"), "the search behind the move")
     assert page.errors() == []
 
@@ -198,18 +194,24 @@ def counts_at_start(client: Client) -> dict[str, int]:
     return {move["move"]: move["n"] for move in client.get("position").json["node"]["moves"]}
 
 
+def more_than(before: dict[str, int], client: Client) -> set[str]:
+    """Returns the moves of the start position that have more visits than before."""
+    return {move for move, n in counts_at_start(client).items() if n > before[move]}
+
+
 def test_the_watch_list_is_searched_in_turn_with_the_board(page: Page) -> None:
+    page.open()
     page.search_with_one_thread()
     page.view("search")
     page.click("#watch-here")
     page.drag("d2", "d4")
-    page.wait(f"return {LINE} === 1", "the move")
+    page.has(LINE, 1)
     page.click("#follow")
     found = until(lambda: running(page.client)["facts"].get("roots"), "the roots")
     assert [one["title"] for one in found] == ["1. d4", "the start position"]
     page.driver.refresh()
     page.view("search")
-    page.wait("return document.querySelectorAll('.watch-list tbody tr').length === 1", "the list is kept")
+    page.has(".watch-list tbody tr", 1)  # the list is kept
     page.click(".watch-list tbody button")
     until(lambda: len(running(page.client)["facts"].get("roots", [1, 2])) == 1, "one root")
     assert page.errors() == []

@@ -6,21 +6,12 @@ import gzip
 import re
 from typing import Any
 
-import pytest
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
-from .conftest import Client, until
-from .test_page import Page
+from .client import Client, until
+from .page import ENTER, ESCAPE, LEFT, LINE, TAB, UP, Page
 
-LINE = "e4,e5,Nf3,Nc6,Bb5,a6,Ba4,Nf6,O-O,Be7"
-LEFT, RIGHT, TAB, ENTER, ESCAPE = "\ue012", "\ue014", "\ue004", "\ue007", "\ue00c"
 MOST_BYTES = 60_000
-
-
-@pytest.fixture
-def page(driver: Any, client: Client) -> Page:
-    return Page(driver, client)
 
 
 def drawn(page: Page) -> list[str]:
@@ -48,11 +39,11 @@ def draw(page: Page, start: str, end: str) -> None:
 
 
 # ------------------------------------------------------------ files
-def test_the_page_is_small_compressed_and_kept_by_its_digest(client: Client) -> None:
-    answer = client.ask("GET", "/", Accept_Encoding="gzip")
+def test_the_page_is_small_compressed_and_kept_by_its_digest(reader: Client) -> None:
+    answer = reader.ask("GET", "/", Accept_Encoding="gzip")
     assert answer.headers["cache-control"] == "no-store"
     text = gzip.decompress(answer.body).decode()
-    assert client.ask("GET", "/").body == text.encode()
+    assert reader.ask("GET", "/").body == text.encode()
     prefix = re.search(r'"(/static/[0-9a-f]+/)app\.js"', text)
     assert prefix is not None
     wanted, seen, total = ["app.js", *re.findall(prefix[1] + r"([\w.]+)", text)], set[str](), len(answer.body)
@@ -61,20 +52,20 @@ def test_the_page_is_small_compressed_and_kept_by_its_digest(client: Client) -> 
         if name in seen:
             continue
         seen.add(name)
-        asset = client.ask("GET", prefix[1] + name, Accept_Encoding="gzip")
+        asset = reader.ask("GET", prefix[1] + name, Accept_Encoding="gzip")
         assert (asset.status, asset.headers["content-encoding"]) == (200, "gzip")
         assert "immutable" in asset.headers["cache-control"]
         total += len(asset.body)
         wanted += re.findall(r'from "\./([\w.]+)"', gzip.decompress(asset.body).decode())
     assert total < MOST_BYTES
-    assert client.ask("GET", "/static/0000000000000000/app.js").status == 404
-    assert client.ask("GET", "/static/app.js").headers["cache-control"] == "no-store"
+    assert reader.ask("GET", "/static/0000000000000000/app.js").status == 404
+    assert reader.ask("GET", "/static/app.js").headers["cache-control"] == "no-store"
 
 
 # ------------------------------------------------------------ keys
-def test_a_held_key_draws_every_step_and_asks_once_it_rests(page: Page) -> None:
-    page.driver.get(f"http://{page.client.host}/p/?line={LINE}&at=0")
-    page.wait("return document.querySelectorAll('#line button').length === 10", "the line")
+def test_a_held_key_draws_every_step_and_asks_once_it_rests(reading_page: Page) -> None:
+    page = reading_page
+    page.open("/p/?line=e4,e5,Nf3,Nc6,Bb5,a6,Ba4,Nf6,O-O,Be7&at=0", moves=10)
     page.run(
         "window.boards = new Set(); window.asked = 0;"
         "new MutationObserver(() => boards.add([...document.querySelectorAll('#board .men use')]"
@@ -87,87 +78,88 @@ def test_a_held_key_draws_every_step_and_asks_once_it_rests(page: Page) -> None:
         "let k = 0; const held = setInterval(() => { document.body.dispatchEvent(new KeyboardEvent('keydown',"
         " {key: 'ArrowRight', bubbles: true, repeat: k > 0})); if (++k === 10) clearInterval(held); }, 20)"
     )
-    at = "return document.querySelector('#line [aria-current]')?.textContent"
-    page.wait(f"{at} === 'Be7'", "the end of the line")
+    page.reaches("Be7")
     page.wait("return document.title.includes('Be7')", "the answer")
     assert page.run("return boards.size") >= 10
     assert page.run("return asked") < 10
     assert page.run("return document.querySelector('#toast').hidden")
     page.driver.back()
-    page.wait("return document.querySelector('#first').disabled", "the position before, by one step back")
+    page.has("#first:disabled")  # the position before, by one step back
     page.driver.forward()
-    page.wait(f"{at} === 'Be7'", "the end again")
+    page.reaches("Be7")
     assert page.errors() == []
 
 
-def test_pieces_are_moved_by_keys_and_squares_are_said(page: Page) -> None:
+def test_pieces_are_moved_by_keys_and_squares_are_said(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
     page.run("document.querySelector('#board svg').focus({ focusVisible: true })")
-    page.wait("return document.querySelector('#announce').textContent === 'e2, white pawn'", "the square")
-    board = page.driver.switch_to.active_element
-    for key in (ENTER, "\ue013", "\ue013", ENTER):  # up, up
-        board.send_keys(key)
-    page.wait("return document.querySelector('#line button')?.textContent === 'e4'", "the move")
+    until(lambda: page.text("#announce") == "e2, white pawn", "the square")
+    page.keys_here(ENTER, UP, UP, ENTER)
+    page.reaches("e4")
     assert page.run("return document.activeElement.getAttribute('role')") == "application"
-    board.send_keys(TAB)  # the other keys are those of the line again
+    page.keys_here(TAB)  # the other keys are those of the line again
     page.run("document.activeElement.blur()")
-    page.driver.find_element("css selector", "body").send_keys(LEFT)
-    page.wait("return document.querySelector('#first').disabled", "one back")
+    page.keys(LEFT)
+    page.has("#first:disabled")
     assert page.errors() == []
 
 
-def test_arrows_and_circles_are_drawn_and_wiped_away(page: Page) -> None:
+def test_arrows_and_circles_are_drawn_and_wiped_away(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
     draw(page, "e2", "e4")
     draw(page, "d4", "d4")
     assert sorted(drawn(page)) == ["circle", "path"]
     draw(page, "d4", "d4")  # once more takes it away
     assert drawn(page) == ["path"]
-    page.driver.find_element("css selector", "body").send_keys(ESCAPE)
+    page.keys(ESCAPE)
     assert drawn(page) == []
     draw(page, "g1", "f3")
-    page.driver.find_element("css selector", "body").send_keys(" ")  # another position has none
-    page.wait("return document.querySelectorAll('#line button').length === 1", "a move")
+    page.keys(" ")  # another position has none
+    page.has(LINE, 1)
     assert drawn(page) == []
     assert page.errors() == []
-
-
-def test_values_stand_at_the_heads_of_arrows(page: Page) -> None:
-    page.wait("return document.querySelectorAll('#board .arrows .score').length > 0", "values")
-    first = page.text("#board .arrows .score:last-of-type")
-    assert first == page.text(".moves tbody .c-cp .chip")
 
 
 # ------------------------------------------------------------ views
-def test_six_views_are_tabs_and_the_others_are_in_a_menu(page: Page) -> None:
-    assert page.run("return document.querySelectorAll('#tabs [role=tab]').length") == 6
+def test_six_views_are_tabs_and_the_others_are_in_a_menu(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
+    assert page.count("#tabs [role=tab]") == 6
     page.click("#more")
     assert page.run("return document.activeElement.getAttribute('role')") == "menuitemradio"
-    page.driver.switch_to.active_element.send_keys(ESCAPE)
+    page.keys_here(ESCAPE)
     page.wait("return !document.querySelector('#more-views').matches(':popover-open')", "closed by Escape")
     page.click("#more")
-    page.click("#tab-sql")
-    page.wait("return document.querySelector('.view-sql').children.length > 0", "the view")
+    page.view("sql")
     assert page.text("#more").startswith("SQL")
-    assert page.run("return document.querySelectorAll('#tabs [aria-selected=true]').length") == 0
+    assert page.count("#tabs [aria-selected=true]") == 0
     page.driver.refresh()
-    page.wait("return document.querySelector('.view-sql')?.children.length > 0", "the same view")
+    page.has(".view-sql > *")  # the same view
     page.view("moves")
-    page.wait("return document.querySelector('.view-moves table') !== null", "the moves")
+    page.has(".view-moves table")
     assert page.errors() == []
 
 
-def test_a_move_of_a_line_shows_its_position_at_once(page: Page) -> None:
+def test_a_move_of_a_line_shows_its_position_at_once(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
     second = ".moves .pv .ply:nth-child(2)"
-    page.wait(f"return document.querySelector('{second}') !== null", "lines")
-    ply = page.driver.find_element("css selector", second)
-    san = ply.text
-    ActionChains(page.driver).move_to_element(ply).perform()
-    page.wait("return !document.querySelector('#peek').hidden", "the board")
-    until(lambda: f"[{san}]" in page.text("#peek-line"), "its position")
-    page.driver.find_element("css selector", "body").send_keys(ESCAPE)
-    assert page.run("return document.querySelector('#peek').hidden")
+    page.has(second)
+    page.hover(second)
+    page.has("#peek:not([hidden])")
+    until(lambda: f"[{page.text(second)}]" in page.text("#peek-line"), "its position")
+    page.keys(ESCAPE)
+    page.has("#peek[hidden]")
 
 
-def test_a_phone_has_score_and_line_below_the_board(page: Page) -> None:
+def test_a_phone_has_score_and_line_below_the_board(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
+    page.has("#board .arrows .score")
+    chip = page.text(".moves tbody .c-cp .chip")
+    assert page.text("#board .arrows .score:last-of-type") == chip  # at the head of the arrow
     size = page.driver.get_window_size()
     try:
         page.driver.set_window_size(416, 900)
@@ -177,7 +169,7 @@ def test_a_phone_has_score_and_line_below_the_board(page: Page) -> None:
             ".map((s) => document.querySelector(s).getBoundingClientRect());"
             "return Math.abs(brief.top - board.bottom) < 20"
         )
-        assert page.text("#brief .chip") == page.text(".moves tbody .c-cp .chip")
+        assert page.text("#brief .chip") == chip
         too_wide = page.run(
             "return [...document.querySelectorAll('main *')]"
             ".filter((e) => !e.closest('.scroll, .hidden, svg'))"
@@ -190,13 +182,10 @@ def test_a_phone_has_score_and_line_below_the_board(page: Page) -> None:
 
 
 def test_results_name_how_many_are_known(page: Page) -> None:
-    games = "".join(
-        f'[Result "{result}"]\n\n1. e4 e5 {result}\n\n' for result in ("1-0", "0-1", "*", "*", "*")
-    )
+    page.open()
+    games = "".join(f'[Result "{end}"]\n\n1. e4 e5 {end}\n\n' for end in ("1-0", "0-1", "*", "*", "*"))
     page.client.ask("POST", "/api/import/pgn?name=some.pgn", games.encode())
     until(lambda: page.client.get("games").json.get("games") == 5, "the import")
     page.view("games")
-    page.wait(
-        "return document.querySelector('.view-games tbody')?.textContent.includes('50% of 2')", "the result"
-    )
+    page.says(".view-games tbody", "50% of 2")
     assert "3 without a result" in page.text(".view-games .lead")

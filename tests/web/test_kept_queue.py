@@ -26,7 +26,7 @@ from graphsearch.web.jobs.tasks import Reached, SearchTask
 
 from ..support.graphs import ENDGAME
 from ..support.positions import KIWIPETE
-from .conftest import Address, Client, Serve, until
+from .client import Address, Client, Serve, queue, until
 
 PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
 SERVE = """
@@ -39,11 +39,6 @@ server = Server(ServedFile(Path(sys.argv[1])))
 print(server.address, flush=True)
 server.run(threading.Event())
 """
-
-
-def queue(client: Client) -> dict[str, Any]:
-    found: dict[str, Any] = client.server.served.queue.as_dict()
-    return found
 
 
 def states(client: Client) -> dict[str, list[tuple[str, str]]]:
@@ -103,7 +98,11 @@ def test_a_killed_server_leaves_its_queue_to_the_next_one(serve: Serve, small_gr
     assert [found[number]["state"] for number in numbers] == ["stopped", "done", "done"]
     assert (found[numbers[2]]["facts"]["players"], found[numbers[2]]["facts"]["found"]) == (1, 1)
     assert after.post("search", seconds=0.1).json["number"] > max(numbers)
+    until(lambda: len(states(after)["ended"]) == 5, "the last search")
+    after.post("queue", action="forget")
     after.end()
+    assert rows(small_graph) == []
+    assert not small_graph.with_name(f"{small_graph.name}-queue").exists()
     assert not verify(small_graph).problems
     assert info(small_graph).nodes > 0
 
@@ -140,20 +139,6 @@ def test_an_interrupted_search_makes_what_is_left_of_its_limits(small_graph: Pat
     assert Reached.of(found) == Reached(3)
     assert Reached.of({"reached": {"positions": 1}}) == Reached.of({"reached": "3"}) == Reached()
     assert Reached(seconds=2.5).left(Limits(seconds=2.5)) is None
-
-
-def test_what_has_ended_is_listed_until_it_is_forgotten(serve: Serve, small_graph: Path) -> None:
-    client = entered(serve, small_graph)
-    number = client.post("export", form="epd").json["number"]
-    until(lambda: states(client)["ended"], "the export")
-    client.end()
-    again = entered(serve, small_graph)
-    assert states(again)["ended"] == [("export", "done")]
-    assert again.ask("GET", f"/api/download/{number}").status == 200
-    again.post("queue", action="forget")
-    again.end()
-    assert rows(small_graph) == []
-    assert not small_graph.with_name(f"{small_graph.name}-queue").exists()
 
 
 def test_one_server_keeps_the_queue_and_others_say_so(serve: Serve, small_graph: Path) -> None:

@@ -18,7 +18,7 @@ from graphsearch.web.jobs.tasks import SearchTask
 def test_a_search_tells_how_far_its_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path) as graph:
-        nodes = analyze(graph, chess.Board(), Limits(visits=3000)).nodes
+        nodes = analyze(graph, chess.Board(), Limits(visits=1000)).nodes
     monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
     monkeypatch.setattr("graphsearch.graph.loading.LEAST_SINGLE_READS", 8)
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
@@ -26,7 +26,7 @@ def test_a_search_tells_how_far_its_file_is_read(tmp_path: Path, monkeypatch: py
     orders: Any = SimpleNamespace(
         stop=SimpleNamespace(is_set=lambda: False), watched=(), answer=lambda records: None
     )
-    task = SearchTask(title="search", path=path, boards=(chess.Board(),), limits=Limits(seconds=1.5))
+    task = SearchTask(title="search", path=path, boards=(chess.Board(),), limits=Limits(seconds=0.7))
     do_search(task, orders, told.append)
     reading = [facts["reading"] for facts in told if facts.get("reading")]
     assert reading[0] == (0, nodes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from datetime import date, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ from graphsearch.store.plain_tables import changing
 from graphsearch.store.tables import visits as rows
 
 from ..query.handmade import LINES, board_after, graph_file
-from .conftest import Client, Serve, until
+from .client import Client, Serve, until
+from .page import Page
 from .test_notation import go_to, opened, play, study_of
-from .test_page import Page
 
 TREE = "[...document.querySelectorAll('.repertoire .link')].map((e) => e.textContent).join(' ')"
-PROMPT = "(document.querySelector('.drill-prompt')?.textContent || '')"
+BOARD = ".drill-board svg"
 
 
 @pytest.fixture
@@ -37,15 +36,6 @@ def client(serve: Serve, graph: Path) -> Client:
     found = serve(graph)
     found.enter()
     return found
-
-
-@pytest.fixture
-def page(driver: Any, client: Client) -> Page:
-    return Page(driver, client)
-
-
-def size_is(path: Path, count: int) -> bool:
-    return moves(path) == count
 
 
 def moves(path: Path, side: str = "white") -> int:
@@ -110,30 +100,30 @@ def test_a_day_of_the_browser_decides_what_is_due(client: Client, graph: Path) -
 
 # ------------------------------------------------------------------ the page
 def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) -> None:
-    page.driver.get(f"http://{page.client.host}/p/?line=e4,e5")
+    page.open("/p/?line=e4,e5", moves=2)
     item = "[...document.querySelectorAll('#row-menu button')].find((e) => /repertoire/.test(e.textContent))"
     for text, count in (("Add to White\u2019s repertoire", 3), ("Remove from White\u2019s repertoire", 2)):
-        page.wait("return document.querySelector('[data-focus=\"act g1f3\"]') !== null", "the moves")
+        page.has('[data-focus="act g1f3"]')
         page.click('[data-focus="act g1f3"]')
         assert page.run(f"return {item}.textContent") == text
         page.run(f"{item}.click()")
-        until(partial(size_is, graph, count), text)
-        mark = "return document.querySelectorAll('.moves [aria-label=\"in White\u2019s repertoire\"]').length"
-        page.wait(f"{mark} === {int(count == 3)}", "the mark")
+        page.has('.moves [aria-label="in White\u2019s repertoire"]', count - 2)
+        assert moves(graph) == count
 
 
 def test_a_line_of_the_notation_is_added_for_either_side(page: Page, graph: Path) -> None:
     opened(page, study_of(page.client))
     go_to(page, 3, "c5")
-    page.wait("return document.querySelector('#to-repertoire') !== null", "the tools of the notation")
+    page.has("#to-repertoire")
     page.click("#to-repertoire")
-    page.wait("return document.querySelectorAll('#line-menu button').length > 1", "the menu")
-    page.run("document.querySelectorAll('#line-menu button')[1].click()")
+    page.has("#line-menu button:nth-of-type(2)")
+    page.click("#line-menu button:nth-of-type(2)")
     until(lambda: moves(graph, "black") == 2, "the line in Black's repertoire")
     assert moves(graph, "white") == 0
 
 
 def test_the_tree_unfolds_and_names_gaps_and_weak_spots(page: Page, graph: Path) -> None:
+    page.open()
     with_lines(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Bb5", "d4")
     page.view("repertoire")
     page.wait(f"return {TREE}.includes('1. e4')", "the tree")
@@ -154,64 +144,46 @@ def test_the_tree_unfolds_and_names_gaps_and_weak_spots(page: Page, graph: Path)
     assert page.errors() == []
 
 
-def test_a_move_is_removed_by_two_presses(page: Page, graph: Path) -> None:
-    with_lines(graph, "e4 e5 Nf3")
+def test_a_line_of_another_tab_is_shown_and_a_move_is_removed_by_two_presses(page: Page, graph: Path) -> None:
+    page.open()
     page.view("repertoire")
-    page.wait("return document.querySelector('[aria-label=\"Remove e4\"]') !== null", "the tree")
+    page.says(".view-repertoire", "It is empty")
+    with_lines(graph, "e4 e5 Nf3")  # the other tab
+    page.has('[aria-label="Remove e4"]')
     page.click('[aria-label="Remove e4"]')
     assert moves(graph) == 3
     page.click('[aria-label^="Really remove e4"]')
     until(lambda: moves(graph) == 0, "the move gone")
-    page.wait(
-        "return document.querySelector('.view-repertoire').textContent.includes('It is empty')", "the view"
-    )
+    page.says(".view-repertoire", "It is empty")
 
 
 def test_the_board_asks_and_a_wrong_answer_shows_the_right_move(page: Page, graph: Path) -> None:
+    page.open()
     with_lines(graph, "e4 e5 Nf3")
     page.view("repertoire")
-    page.wait("return document.querySelector('#drill-start:not([disabled])') !== null", "the drill")
+    page.has("#drill-start:enabled")
     assert page.text("#drill-start") == "Drill: 2 due"
     page.click("#drill-start")
-    page.wait(f"return {PROMPT} === 'Your move?'", "the question")
-    tap(page, "d2", "d4")
-    page.wait(f"return {PROMPT}.startsWith('No: e4')", "the verdict")
-    assert page.run("return document.querySelectorAll('.drill-board .arrows > *').length") > 0
-    tap(page, "e2", "e4")
-    page.wait(f"return {PROMPT} === 'Your move after e5?'", "the reply")
-    tap(page, "g1", "f3")
-    page.wait(f"return {PROMPT} === 'Your move?'", "the one that was wrong, again")
-    tap(page, "e2", "e4")
-    page.wait(f"return {PROMPT} === 'Nothing is due any more.'", "the end")
+    asked(page, "Your move?")
+    page.tap(BOARD, "d2", "d4")
+    page.says(".drill-prompt", "No: e4")
+    assert page.count(".drill-board .arrows > *") > 0
+    page.tap(BOARD, "e2", "e4")
+    asked(page, "Your move after e5?")
+    page.tap(BOARD, "g1", "f3")
+    asked(page, "Your move?")
+    page.tap(BOARD, "e2", "e4")
+    asked(page, "Nothing is due any more.")
     assert "2 of 3 right" in page.text(".view-repertoire")
     assert due_cards(graph, "white").drills[0].due == ()
     page.click("#drill-stop")
-    page.wait("return document.querySelector('#drill-start')?.disabled", "the repertoire")
+    page.has("#drill-start:disabled")
     assert page.text("#drill-start") == f"Nothing due until {date.today() + timedelta(days=1)}"
     assert page.errors() == []
 
 
-def tap(page: Page, *squares: str) -> None:
-    """Moves on the board of the drill, by two taps."""
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    board = page.driver.find_element("css selector", ".drill-board svg")
-    page.run("arguments[0].scrollIntoView({block: 'center'})", board)
-    step = board.size["width"] / 8
-    for square in squares:
-        x, y = (ord(square[0]) - ord("d") - 0.5) * step, (4.5 - int(square[1])) * step
-        ActionChains(page.driver, duration=10).move_to_element_with_offset(
-            board, round(x), round(y)
-        ).click().perform()
-
-
-def test_two_tabs_show_the_same_repertoire(page: Page, graph: Path) -> None:
-    page.view("repertoire")
-    page.wait(
-        "return document.querySelector('.view-repertoire').textContent.includes('It is empty')", "the view"
-    )
-    with_lines(graph, "e4 e5 Nf3")  # the other tab
-    page.wait(f"return {TREE}.includes('1. e4')", "the line of the other tab")
+def asked(page: Page, question: str) -> None:
+    until(lambda: page.text(".drill-prompt") == question, question)
 
 
 # ------------------------------------------------------------------ visits
@@ -233,21 +205,22 @@ def test_what_changed_since_the_last_visit_is_shown_and_leads_there(
     client = serve(graph)
     client.enter()
     page = Page(driver, client)
-    page.wait("return !document.querySelector('#visit').hidden", "the line")
+    page.open()
+    page.has("#visit:not([hidden])")
     assert page.text("#visit") == "Since 3 days ago: 1 best move, 1 value changed"
-    page.wait("return document.querySelector('#since').textContent !== ''", "the note on the position")
+    until(lambda: page.text("#since"), "the note on the position")
     assert page.text("#since").startswith("Since 3 days ago: best a3 → e4; \u22120.")
     play(page, "e4")
     assert page.text("#since") == ""
     page.click("#show-changes")
-    page.wait("return document.querySelector('#changes table') !== null", "the list")
+    page.has("#changes table")
     assert "a3" in page.text("#changes")
     page.click("#changes td .link")
-    page.wait("return document.querySelector('#since').textContent !== ''", "the position of the row")
+    until(lambda: page.text("#since"), "the position of the row")
     driver.get("about:blank")  # the visit ends here
     until(lambda: len(visits_of(graph)) == 2, "the visit in the file")
-    Page(driver, client)
-    page.wait("return !document.querySelector('#visit').hidden", "the same visit still shows it")
+    page.open()
+    page.has("#visit:not([hidden])")  # the same visit still shows it
 
 
 def visits_of(path: Path) -> list[rows.Visit]:
@@ -262,6 +235,7 @@ def test_the_browser_keeps_visits_to_a_file_that_is_only_read(
     client = serve(path, read_only=True)
     client.enter()
     page = Page(driver, client)
+    page.open()
     kept = "JSON.parse(localStorage.getItem('seen read.graph') || '[]')"
     page.wait(f"return {kept}.length === 1", "the visit in the browser")
     page.run(
@@ -270,6 +244,5 @@ def test_the_browser_keeps_visits_to_a_file_that_is_only_read(
         "localStorage.setItem('seen read.graph', JSON.stringify(found))"
     )
     page.driver.refresh()
-    page.wait("return document.querySelector('#visit')?.hidden === false", "the line")
+    page.has("#visit:not([hidden])")
     assert "best move" in page.text("#visit")
-    page.run("localStorage.clear()")

@@ -12,7 +12,7 @@ import chess
 from graphsearch.graph.view import show
 
 from ..conftest import Cli, start
-from .conftest import PATIENCE_S, Address, Client, Serve, until
+from .client import PATIENCE_S, Address, Client, Serve, until
 
 AFTER_D4 = chess.Board("rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq - 0 1")
 

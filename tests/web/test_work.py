@@ -19,9 +19,8 @@ from graphsearch.query.position import position
 from graphsearch.store.lock import WriteLock, holder
 from graphsearch.store.store import Store
 from graphsearch.web.jobs import reporting
-from graphsearch.web.jobs.task_queue import TaskQueue
 
-from .conftest import Client, until
+from .client import Client, done, queue, until
 
 EVIL = """[Event "<img src=x onerror=alert(1)>"]
 [White "<script>alert(1)</script>"]
@@ -30,23 +29,8 @@ EVIL = """[Event "<img src=x onerror=alert(1)>"]
 
 1. e4 {<script>} e5 2. Nf3 1-0
 """
+ENDGAME = "8/8/8/4k3/8/8/4P3/4K3 w - - 0 1"
 TWO_GAMES = EVIL + "\n" + EVIL.replace("1. e4", "1. d4").replace("e5 2. Nf3", "d5")
-
-
-def queue(client: Client) -> TaskQueue:
-    found: TaskQueue = client.server.served.queue
-    return found
-
-
-def done(client: Client, number: int) -> dict[str, Any]:
-    """Returns a job once it has ended."""
-
-    def look() -> dict[str, Any] | None:
-        ended = queue(client).as_dict()["ended"]
-        return next((job for job in ended if job["number"] == number), None)
-
-    found: dict[str, Any] = until(look, f"task {number}")
-    return found
 
 
 def visits(path: Path, board: chess.Board) -> int:
@@ -55,79 +39,71 @@ def visits(path: Path, board: chess.Board) -> int:
 
 
 # ------------------------------------------------------------------ answers
-def test_a_position_is_answered_as_the_query_has_it(client: Client, small_graph: Path) -> None:
-    answer = client.get("position", line="e2e4 e7e5").json
+def test_a_position_is_answered_as_the_query_has_it(reader: Client) -> None:
+    answer = reader.get("position", line="e2e4 e7e5").json
     board = chess.Board()
     for move in ("e4", "e5"):
         board.push_san(move)
-    expected = json.loads(json.dumps(position(small_graph, board, lines=0).as_dict()))
+    expected = json.loads(json.dumps(position(reader.server.served.path, board, lines=0).as_dict()))
     assert {name: answer[name] for name in expected} == expected
     assert [step["san"] for step in answer["line"]] == ["e4", "e5"]
     assert len(answer["legal"]) == board.legal_moves.count()
+    unknown = reader.get("position", root=ENDGAME).json
+    assert (unknown["node"], len(unknown["legal"])) == (None, 6)
 
 
-def test_a_position_that_was_never_searched_has_its_moves_and_no_numbers(client: Client) -> None:
-    answer = client.get("position", root="8/8/8/4k3/8/8/4P3/4K3 w - - 0 1").json
-    assert answer["node"] is None
-    assert len(answer["legal"]) == 6
+def test_what_is_no_position_gets_a_line_of_error(reader: Client) -> None:
+    for root, line in (("nonsense", ""), ("", "e2e5"), ("8/8/8/8/8/8/8/8 w - - 0 1", ""), ("x" * 9000, "")):
+        answer = reader.get("position", root=root, line=line)
+        assert (answer.status, bool(answer.error)) == (400, True), root[:80]
 
 
-@pytest.mark.parametrize(
-    ("root", "line"), [("nonsense", ""), ("", "e2e5"), ("8/8/8/8/8/8/8/8 w - - 0 1", ""), ("x" * 70_000, "")]
-)
-def test_what_is_no_position_gets_a_line_of_error(client: Client, root: str, line: str) -> None:
-    answer = client.get("position", root=root[:9000], line=line)
-    assert answer.status == 400
-    assert answer.error
-
-
-def test_a_text_is_read_as_a_fen_a_line_or_games(client: Client) -> None:
-    fen = "8/8/8/4k3/8/8/4P3/4K3 w - - 0 1"
-    assert client.post("read", text=fen).json["games"][0]["root"] == fen
-    assert client.post("read", text="1. e4 e5 2. Nf3").json["games"][0]["line"] == ["e2e4", "e7e5", "g1f3"]
-    games = client.post("read", text=TWO_GAMES).json["games"]
+def test_a_text_is_read_as_a_fen_a_line_or_games(reader: Client) -> None:
+    assert reader.post("read", text=ENDGAME).json["games"][0]["root"] == ENDGAME
+    assert reader.post("read", text="1. e4 e5 2. Nf3").json["games"][0]["line"] == ["e2e4", "e7e5", "g1f3"]
+    games = reader.post("read", text=TWO_GAMES).json["games"]
     assert [game["line"][0] for game in games] == ["e2e4", "d2d4"]
     assert games[0]["headers"]["White"] == "<script>alert(1)</script>"
-    assert client.post("read", text="what?").status == 400
+    assert reader.post("read", text="what?").status == 400
 
 
-def test_the_other_views_are_answered(client: Client) -> None:
+def test_the_other_views_are_answered(reader: Client) -> None:
     names = "lines tree neighbourhood parents path games history transpositions books find file"
     for path in names.split():
-        assert client.get(path).status == 200, path
+        assert reader.get(path).status == 200, path
     for form, begins in (("svg", b"<svg"), ("dot", b"digraph")):
-        picture = client.get("picture", form=form)
+        picture = reader.get("picture", form=form)
         assert picture.body.startswith(begins)
         assert picture.headers["content-disposition"].startswith("attachment")
-    assert client.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
-    assert client.get("disagree").status == 400  # no opinions
-    assert client.get("values").status == 400
+    assert reader.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
+    assert reader.get("disagree").status == 400  # no opinions
+    assert reader.get("values").status == 400
 
 
-def test_a_line_goes_out_as_pgn_with_the_tags_of_its_game(client: Client) -> None:
-    bare = client.post("pgn", line="e2e4").json["pgn"]
-    assert bare.endswith("\n\n1. e4 *")
-    tags = {
-        "White": 'Ann "A" \\',
-        "Black": "Bob\nC",
-        "Result": "1-0",
-        "Event": "Club",
-        "FEN": "no",
-        "Bad tag": "x",
-    }
-    whole = client.post("pgn", line="e2e4 e7e5", headers=tags, whole=True).json["pgn"]
+def test_a_line_goes_out_as_pgn_with_the_tags_of_its_game(reader: Client) -> None:
+    assert reader.post("pgn", line="e2e4").json["pgn"].endswith("\n\n1. e4 *")
+    kept = {"White": 'Ann "A" \\', "Black": "Bob C", "Result": "1-0", "Event": "Club"}
+    tags = kept | {"Black": "Bob\nC", "FEN": "no", "Bad tag": "x"}
+    whole = reader.post("pgn", line="e2e4 e7e5", headers=tags, whole=True).json["pgn"]
     game = chess.pgn.read_game(StringIO(whole))
     assert game
-    kept = {"White": 'Ann "A" \\', "Black": "Bob C", "Result": "1-0", "Event": "Club"}
     assert kept.items() <= dict(game.headers).items()
     assert whole.endswith("1. e4 e5 1-0")
     assert "FEN" not in game.headers
-    other = client.post("pgn", line="f3 e5 g4 Qh4", headers=tags).json["pgn"]
+    other = reader.post("pgn", line="f3 e5 g4 Qh4", headers=tags).json["pgn"]
     assert '[White "Ann' in other
     assert other.endswith("2. g4 Qh4# 0-1")  # not the result of the game
 
 
-def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> None:
+# ------------------------------------------------------------------ work
+def stage(client: Client) -> Any:
+    """Returns the stage of the task that is running."""
+    return next((job["facts"].get("stage") for job in queue(client)["running"]), None)
+
+
+def test_while_another_program_writes_the_file_a_queued_search_waits_and_others_name_it(
+    client: Client, small_graph: Path
+) -> None:
     assert holder(small_graph) is None
     lock = WriteLock(small_graph)
     try:
@@ -136,27 +112,9 @@ def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> Non
         assert (found["pid"], found["ours"]) == (os.getpid(), False)
         job = done(client, client.post("search", visits=10).json["number"])
         assert (job["state"], str(os.getpid()) in job["error"]) == ("failed", True)
-    finally:
-        lock.release()
-
-
-# ------------------------------------------------------------------ work
-def stage(client: Client) -> Any:
-    """Returns the stage of the task that is running."""
-    return next((job["facts"].get("stage") for job in queue(client).as_dict()["running"]), None)
-
-
-def test_a_queued_search_waits_while_another_program_writes_the_file(
-    client: Client, small_graph: Path
-) -> None:
-    lock = WriteLock(small_graph)
-    try:
         stopped = client.post("search", queue=True, visits=10, threads=1).json["number"]
         done_later = client.post("search", queue=True, visits=10, threads=1).json["number"]
         until(lambda: stage(client) == "waiting", "the lock to be met")
-        found = client.server.served.holder()
-        assert found
-        assert not found["ours"]
         client.post("queue", action="stop", number=stopped)
         assert done(client, stopped)["state"] == "stopped"
         until(lambda: stage(client) == "waiting", "the next one")
@@ -198,10 +156,10 @@ def test_a_game_is_searched_position_by_position_and_a_kill_stops_only_one_task(
     assert "is running" in client.post("search").error
 
     def searching() -> Any:
-        return queue(client).as_dict()["running"][0]["facts"].get("counters")
+        return queue(client)["running"][0]["facts"].get("counters")
 
     until(searching, "the first search")
-    child = queue(client).job(endless).child
+    child = client.server.served.queue.job(endless).child
     assert child
     os.kill(child.pid, signal.SIGKILL)
     killed = done(client, endless)
@@ -221,15 +179,15 @@ def test_a_stopped_search_is_saved_and_what_waits_is_held(client: Client, small_
     before = visits(small_graph, after)
     number = client.post("search", searchmoves="e4", threads=1).json["number"]
     waiting = client.post("search", queue=True, visits=5).json["number"]
-    until(lambda: queue(client).as_dict()["running"][0]["facts"].get("nodes"), "the search")
+    until(lambda: queue(client)["running"][0]["facts"].get("nodes"), "the search")
     client.post("queue", action="stop", number=number, hold=True)
     assert done(client, number)["state"] == "stopped"
     assert visits(small_graph, after) > before
-    state = queue(client).as_dict()
+    state = queue(client)
     assert (state["held"], [job["number"] for job in state["waiting"]]) == (True, [waiting])
     client.post("queue", action="stop", number=waiting)
     client.post("queue", action="go")
-    assert not queue(client).as_dict()["waiting"]
+    assert not queue(client)["waiting"]
 
 
 def test_a_book_is_built_and_the_position_says_so(client: Client) -> None:
@@ -335,7 +293,7 @@ def test_what_a_cluster_cannot_take_in_is_refused_before_it_waits(cluster_client
         assert cluster_client.post(path, **given).error == line
     for path in ("import/pgn?name=a", "review?name=a"):
         assert cluster_client.ask("POST", f"/api/{path}", EVIL.encode()).error == line
-    assert not queue(cluster_client).as_dict()["ended"]
+    assert not queue(cluster_client)["ended"]
 
 
 @pytest.mark.slow

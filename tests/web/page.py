@@ -1,0 +1,149 @@
+"""The page of a server in a browser, and what a hand does there."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
+
+from .client import Client, until
+
+LEFT, UP, RIGHT, DOWN, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue011", "\ue010"
+TAB, ENTER, ESCAPE = "\ue004", "\ue007", "\ue00c"
+LINE = "#line button"
+MEN = "#board .men use"
+
+
+class Page:
+    """The page of a server in a browser, which a test opens."""
+
+    def __init__(self, driver: Any, client: Client) -> None:
+        self.driver = driver
+        self.client = client
+        driver.get("about:blank")
+        self.errors()  # of a page before, whose server has gone
+
+    def open(self, path: str = "/", moves: int = 0) -> None:
+        """Comes in to an address of the server, and waits for as many moves of its line."""
+        self.driver.get(f"{self.client.server.address}&{urlencode({'to': path})}")
+        self.has(LINE if moves else MEN, moves or None)
+
+    def forget(self) -> None:
+        """Has the browser forget what the page keeps there: the view, the side below, visits."""
+        self.run(
+            "try { sessionStorage.clear(); localStorage.clear(); } catch { /* an empty page has none */ }"
+        )
+
+    # -------------------------------------------------------------- what is seen
+    def run(self, script: str, *values: object) -> Any:
+        return self.driver.execute_script(script, *values)
+
+    def wait(self, script: str, what: str) -> Any:
+        return until(lambda: self.run(script), what)
+
+    def count(self, selector: str) -> int:
+        return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))
+
+    def has(self, selector: str, count: int | None = None) -> None:
+        """Waits until the page has so many elements, or any."""
+        until(lambda: (found := self.count(selector)) == count or (count is None and found), selector)
+
+    def text(self, selector: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0])?.textContent || ''", selector))
+
+    def says(self, selector: str, text: str) -> None:
+        """Waits until an element has a text in it."""
+        until(lambda: text in self.text(selector), f"{text} in {selector}")
+
+    def line(self) -> str:
+        script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent).join(' ')"
+        return str(self.run(script, LINE))
+
+    def at(self) -> str:
+        """Returns the move whose position is on the board, none at the start."""
+        return self.text("#line [aria-current]")
+
+    def reaches(self, san: str) -> None:
+        until(lambda: self.at() == san, f"{san} on the board")
+
+    def errors(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    # -------------------------------------------------------------- what a hand does
+    def click(self, selector: str) -> None:
+        self.run("document.querySelector(arguments[0]).click()", selector)
+
+    def keys(self, *keys: str) -> None:
+        """Presses keys while nothing has the focus."""
+        body = self.driver.find_element("css selector", "body")
+        for key in keys:
+            body.send_keys(key)
+
+    def keys_here(self, *keys: str) -> None:
+        """Presses keys where the focus is."""
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def fill(self, selector: str, value: object) -> None:
+        self.run(
+            "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+            "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change'))",
+            selector,
+            str(value),
+        )
+
+    def play(self, san: str) -> None:
+        """Types a move."""
+        self.run("document.querySelector('#san').value = arguments[0]", san)
+        self.run("document.querySelector('#typed').requestSubmit()")
+
+    def view(self, name: str) -> None:
+        self.click(f"#tab-{name}")
+        self.has(f".view-{name} > *")
+
+    def search_with_one_thread(self) -> None:
+        """Leaves the other cores to other tests while a search goes on."""
+        self.view("search")
+        self.fill("#set-threads", 1)
+        self.view("moves")
+
+    def drag(self, start: str, end: str) -> None:
+        """Drags a piece with the mouse."""
+        board, (first, last) = self._offsets("#board svg", start, end)
+        chain = ActionChains(self.driver, duration=10)
+        chain.move_to_element_with_offset(board, *first).click_and_hold()
+        chain.move_to_element_with_offset(board, *last).release().perform()
+
+    def tap(self, board: str, *squares: str) -> None:
+        """Clicks on squares of a board, one after the other."""
+        found, offsets = self._offsets(board, *squares)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", found)
+        for offset in offsets:
+            chain = ActionChains(self.driver, duration=10)
+            chain.move_to_element_with_offset(found, *offset).click().perform()
+
+    def _offsets(self, selector: str, *squares: str) -> tuple[Any, list[tuple[int, int]]]:
+        """Returns a board, and where squares are from its centre."""
+        board = self.driver.find_element("css selector", selector)
+        step = board.size["width"] / 8
+        places = [(ord(square[0]) - ord("d") - 0.5, 4.5 - int(square[1])) for square in squares]
+        return board, [(round(x * step), round(y * step)) for x, y in places]
+
+    def press(self, selector: str, seconds: float) -> None:
+        """Presses the mouse where an element is."""
+        builder, mouse = self._mouse_on(selector)
+        mouse.pointer_down().pause(seconds).pointer_up()
+        builder.perform()
+
+    def hover(self, selector: str) -> None:
+        self._mouse_on(selector)[0].perform()
+
+    def _mouse_on(self, selector: str) -> tuple[ActionBuilder, Any]:
+        """Returns actions, and the mouse of them, which goes to an element as it is drawn now."""
+        box = self.run("return document.querySelector(arguments[0]).getBoundingClientRect()", selector)
+        builder = ActionBuilder(self.driver)
+        mouse: Any = builder.pointer_action
+        mouse.move_to_location(round(box["x"] + box["width"] / 2), round(box["y"] + box["height"] / 2))
+        return builder, mouse

@@ -36,7 +36,7 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
     words = ["analyze", tmp_path / "a.epd", "--visits", 50, "--store", tmp_path / "a.graph"]
     done = cli(*words, "-o", tmp_path / "out.epd")
     assert done.code == 1
-    assert "line 2: an EPD line must begin" in done.err
+    assert "line 2: a FEN needs at least four fields" in done.err
     assert "solved: 1 of 1" in done.err
     assert "1 line left out" in done.err
     assert "Rd8#" in done.out

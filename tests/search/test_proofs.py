@@ -306,7 +306,7 @@ def test_a_mate_behind_a_move_that_sets_the_clock_back_is_proven_late_in_the_clo
 
 
 def test_nothing_is_claimed_where_the_game_is_drawn_already() -> None:
-    graph, board = searched("7k/8/5K2/8/8/8/8/6Q1 w - - 100 80", 300)
+    graph, board = searched("7k/8/4K3/8/8/8/8/6Q1 w - - 100 80", 300)
     with graph:
         node = analyze(graph, board, Limits(visits=1)).node
         assert (node.mate, node.bounds) == (None, (-1, 1))

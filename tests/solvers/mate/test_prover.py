@@ -78,7 +78,7 @@ def test_a_side_that_is_mated_defends_as_long_as_it_can() -> None:
         ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 0, "finished"),
         ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", None, "finished"),
         ("7k/8/6K1/8/8/8/8/6B1 b - - 0 1", None, "finished"),
-        ("7k/8/6K1/8/8/8/8/R7 w - - 100 90", None, "finished"),
+        (KEY_TO_TWO.replace("0 1", "100 90"), None, "finished"),
         ("7k/8/6K1/8/8/8/8/8 w - - 0 1", None, "finished"),
     ],
 )
@@ -100,6 +100,12 @@ def test_a_mate_on_the_hundredth_ply_wins_and_a_later_one_does_not(clock: int, m
     else:
         assert (result.mate, result.shortest) == (mate, True)
         assert_line_mates(result)
+
+
+def test_a_mate_on_the_board_ends_the_game_before_a_draw_is_claimed() -> None:
+    result = mate_of("7k/8/6K1/8/8/8/8/R7 w - - 100 90")
+    assert (result.mate, result.shortest, result.stop_reason) == (1, True, "proven")
+    assert_line_mates(result)
 
 
 def test_a_capture_begins_the_count_anew() -> None:

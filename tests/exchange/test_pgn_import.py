@@ -546,7 +546,7 @@ def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path) -> None:
     [
         (["-", "-"], 2, "only once"),
         (["games.pgn", "--depth", "0"], 2, "--depth"),
-        (["."], 1, "is a folder"),
+        (["."], 2, "is a folder"),
     ],
 )
 def test_wrong_use_of_import_is_one_clear_line(

@@ -144,22 +144,20 @@ class _Results:
     def add(self, number: int, text: str, result: MateResult) -> bool | None:
         """Adds the result of a line; returns whether it solves it, None if the line names no result.
 
-        Operations that cannot be read are reported; the line is then written as it is.
+        Operations that cannot be read are reported and stay in the written line.
         """
         from graphsearch.exchange.epd_import import read_epd
         from graphsearch.exchange.epd_sets import annotated, is_solved
         from graphsearch.position.lines import sans_of
 
-        try:
-            board, operations = read_epd(text)
-            mate = str(result.mate) if result.mate is not None and result.mate > 0 else None
-            line = annotated(text, {"dm": mate, "pv": " ".join(sans_of(board, list(result.pv)))})
-        except InvalidPositionError as error:
-            if text:  # the line of a file
-                say(f"graphsearch: line {number}: {error}; its operations are ignored")
-                self._lines.append(text)
+        if not text:  # not of a file
             return None
-        self._lines.append(line)
+        board, operations, faults = read_epd(text)
+        for fault in faults:
+            say(f"graphsearch: line {number}: {fault}")
+        mate = str(result.mate) if result.mate is not None and result.mate > 0 else None
+        pv = " ".join(sans_of(board, list(result.pv)))
+        self._lines.append(annotated(text, {"dm": mate, "pv": pv}))
         solved = is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)
         self._solved += [] if solved is None else [solved]
         return solved

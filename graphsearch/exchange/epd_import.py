@@ -6,15 +6,15 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import chess
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import shortened
-from ..position.board import MAX_MOVE_NUMBER, board_of, check, fen_of, key_text
-from ..position.notation import check_length
+from ..position.board import fen_of, key_text
+from ..position.notation import clocks_and_operations, named_board, play_moves, read_moves
 from ..position.pgn_text import as_text
 from ..store.tables import games as tables
 from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files, open_for_import
@@ -32,9 +32,18 @@ _OPERATION = re.compile(
     r"""(?>\s*)([A-Za-z](?>\w*))(?>(?:\s(?>\s*)((?>(?:"(?>(?:[^"\\]|\\.)*)"|[^";])*)))?)(?>\s*)(;|$)""",
     re.ASCII,
 )
+_UNCLOSED = re.compile(r"\s*([A-Za-z]\w*)\s+([^;]*?)\s*(?:;|$)", re.ASCII)  # a quote that does not end
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 Operations = dict[str, Any]
+
+
+class EpdLine(NamedTuple):
+    """A line of EPD: its position, its operations, and the faults of operations that were left out."""
+
+    board: chess.Board
+    operations: Operations
+    faults: list[str]
 
 
 def import_epd(
@@ -83,11 +92,12 @@ def _read_lines(importing: Importing, given: Input) -> None:
 
 def _add_line(importing: Importing, number: int, text: str, rows: list[tables.EpdRow]) -> None:
     try:
-        board, operations = read_epd(text)
+        board, operations, faults = read_epd(text)
     except InvalidPositionError as error:
         importing.report.problems.append(Problem(number, str(error)))
         importing.report.skipped += 1
         return
+    importing.report.problems += [Problem(number, fault) for fault in faults]
     key = key_text(board)
     rows.append((importing.source.id, number, key, fen_of(board), json.dumps(operations, ensure_ascii=False)))
     importing.report.taken += 1
@@ -98,81 +108,66 @@ def _save(importing: Importing, rows: list[tables.EpdRow], *, finished: bool = F
     rows.clear()
 
 
-def read_epd(text: str) -> tuple[chess.Board, Operations]:
-    """Returns the position of an EPD line, its clocks from `hmvc` and `fmvn`, and its operations.
+def read_epd(text: str) -> EpdLine:
+    """Returns the position of an EPD line, as `named_board` reads it, and its operations.
 
     Moves of `bm`, `am` and `pv` become lists of UCI; a single number or quoted string becomes a number or
     string; other operands stay text, also mates such as `bm #3`; an operation without an operand is None. The
-    two clocks of a FEN may follow the four fields.
+    last operation needs no semicolon; a quote that does not end ends at the next one. `faults` names the
+    operations that cannot be read and are left out. Of two with one name the last one counts.
 
     Raises:
-      InvalidPositionError: if any part is invalid.
+      InvalidPositionError: if the line has no legal position.
 
-    >>> board, operations = read_epd('4k3/8/8/8/8/8/4P3/4K3 w - - bm e4 Kd2; ce 31; id "a";')
-    >>> operations
+    >>> read_epd('4k3/8/8/8/8/8/4P3/4K3 w - - bm e4 Kd2; ce 31; id "a').operations
     {'bm': ['e2e4', 'e1d2'], 'ce': 31, 'id': 'a'}
+    >>> read_epd("4k3/8/8/8/8/8/4P3/4K3 w - - bm e4; am Qh5;").faults
+    ["am: move 1 of the list, 'Qh5', is illegal in 4k3/8/8/8/8/8/4P3/4K3 w - - 0 1; it is ignored"]
     """
-    check_length(text)
-    fields = text.split(None, 4)
-    if len(fields) < 4:
-        raise InvalidPositionError(
-            f"an EPD line must begin with the four fields of a position, not {len(fields)}: {text[:60]}"
-        )
-    clocks, rest = _clocks_and_rest(fields)
-    board = _board(" ".join(fields[:4]), clocks)
-    operations = {name: _value(board, name, operand) for name, operand in _split(rest)}
-    _set_clocks(board, operations)
-    check(board)
-    return board, operations
+    board = named_board(text)
+    found, reasons = _split(text)
+    operations: Operations = {}
+    for name, operand in found:
+        if name in operations:
+            reasons.append(f"the operation {name} appears twice; the first one is ignored")
+        try:
+            operations[name] = _value(board, name, operand)
+        except InvalidPositionError as error:
+            reasons.append(f"{name}: {error}; it is ignored")
+    return EpdLine(board, operations, reasons)
 
 
 def operands(text: str) -> list[tuple[str, str | None]]:
     """Returns the operations of an EPD line as (name, operand text), None without an operand.
 
-    Raises:
-      InvalidPositionError: if they are invalid.
-
     >>> operands('4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 bm e4 Kd2; draw_offer;')
     [('bm', 'e4 Kd2'), ('draw_offer', None)]
     """
-    return _split(_clocks_and_rest(text.split(None, 4))[1])
+    return _split(text)[0]
 
 
-def _clocks_and_rest(fields: list[str]) -> tuple[tuple[str, str], str]:
-    """Returns the clocks after the four fields (default 0 and 1), and the rest of the line."""
-    rest = fields[4] if len(fields) > 4 else ""
-    clocks = re.match(r"(\d+)\s+(\d+)(?=\s|;|$)\s*;?", rest, re.ASCII)
-    return ((clocks[1], clocks[2]), rest[clocks.end() :]) if clocks else (("0", "1"), rest)
-
-
-def _board(position: str, clocks: tuple[str, str]) -> chess.Board:
-    try:
-        board = board_of(" ".join((position, *clocks)))
-    except ValueError as error:
-        raise InvalidPositionError(f"{shortened(str(error), 200)}: {shortened(position)}") from None
-    check(board)
-    return board
-
-
-def _split(rest: str) -> list[tuple[str, str | None]]:
-    """Returns the operations of a line as (name, operand) pairs."""
-    found: list[tuple[str, str | None]] = []
+def _split(text: str) -> tuple[list[tuple[str, str | None]], list[str]]:
+    """Returns the operations of a line as (name, operand) pairs, and the faults of the text between them."""
+    rest = clocks_and_operations("".join(text.split(None, 4)[4:]))[1]
+    found, faults = list[tuple[str, str | None]](), list[str]()
     at = 0
     while rest[at:].strip(" \t;"):
         match = _OPERATION.match(rest, at)
-        if match is None:
-            raise InvalidPositionError(f"not an EPD operation: {rest[at:].strip()[:60]}")
-        name, operand = match[1], match[2]
-        if any(name == other for other, _ in found):
-            raise InvalidPositionError(f"the operation {name} appears twice")
-        found.append((name, operand.strip() if operand and operand.strip() else None))
-        at = match.end()
-    return found
+        unclosed = None if match else _UNCLOSED.match(rest, at)
+        if match:
+            found.append((match[1], (match[2] or "").strip() or None))
+        elif unclosed:
+            found.append((unclosed[1], f'{unclosed[2]}"'))
+        else:
+            faults.append(f"not an EPD operation: {shortened(rest[at:].partition(';')[0].strip(), 60)}")
+        end = match or unclosed
+        at = end.end() if end else (rest.find(";", at) + 1 or len(rest))
+    return found, faults
 
 
 def _value(board: chess.Board, name: str, operand: str | None) -> object:
     if name in MOVE_LISTS and not (operand and _MATE.fullmatch(operand)):
-        return _moves(board, name, (operand or "").split())
+        return _moves(board, name, operand or "")
     if operand is None:
         return None
     if operand.startswith('"'):
@@ -183,28 +178,15 @@ def _value(board: chess.Board, name: str, operand: str | None) -> object:
     return operand
 
 
-def _moves(board: chess.Board, name: str, words: list[str]) -> list[str]:
-    """Returns moves in UCI; the moves of a `pv` are played one after the other."""
-    at, found = board.copy(stack=False), []
-    for word in words:
-        try:
-            move = at.parse_san(word)
-        except ValueError as error:
-            raise InvalidPositionError(f"{name}: {error}") from None
-        if not move:
-            raise InvalidPositionError(f"{name}: a null move ({word})")
-        found.append(move.uci())
-        if name == "pv":
-            at.push(move)
-    return found
+def _moves(board: chess.Board, name: str, text: str) -> list[str]:
+    """Returns moves in UCI; the moves of a `pv` are played one after the other.
 
-
-def _set_clocks(board: chess.Board, operations: Mapping[str, Any]) -> None:
-    for name, low in (("hmvc", 0), ("fmvn", 1)):
-        value = operations.get(name, low)
-        if not isinstance(value, int) or not low <= value < MAX_MOVE_NUMBER:
-            raise InvalidPositionError(f"{name} must be a number of at least {low}, not {value}")
-        if name in operations and name == "hmvc":
-            board.halfmove_clock = value
-        elif name in operations:
-            board.fullmove_number = value
+    Raises:
+      InvalidPositionError: if one is not a legal move.
+    """
+    text = text.strip('"')
+    if name != "pv":
+        return [move.uci() for move in read_moves(board, text)] if text else []
+    at = board.copy(stack=False)
+    play_moves(at, text)
+    return [move.uci() for move in at.move_stack]

@@ -11,6 +11,7 @@ import chess
 
 from ..base.errors import InvalidPositionError
 from ..position.board import fen_of
+from ..position.notation import named_board
 from .epd_import import operands, read_epd
 from .importing import Problem
 
@@ -21,12 +22,13 @@ _UCI = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 
 @dataclass(frozen=True, slots=True)
 class SetLine:
-    """One position of a problem set, with its line number, text and operations."""
+    """One position of a problem set, with its line number, its text, and the line as `read_epd` reads it."""
 
     number: int
     text: str
     board: chess.Board
     operations: dict[str, Any]
+    faults: list[str]  # of operations that were left out
 
     @property
     def id(self) -> str:
@@ -118,7 +120,7 @@ def annotated(text: str, found: Mapping[str, str | None]) -> str:
     >>> annotated('7k/8/5K2/8/8/8/8/6Q1 w - - bm Qg7#; id "a"; dm 3;', {"dm": None, "pv": "Qg7#"})
     '7k/8/5K2/8/8/8/8/6Q1 w - - hmvc 0; fmvn 1; bm Qg7#; id "a"; pv Qg7#;'
     """
-    board, _ = read_epd(text)
+    board = named_board(text)
     clocks = f"hmvc {board.halfmove_clock}; fmvn {board.fullmove_number};"
     parts = [" ".join(fen_of(board).split()[:4]), clocks]
     for name, operand in operands(text):

@@ -224,14 +224,15 @@ def opened(
 
 
 def check_file(name: str) -> None:
-    """Checks that a file exists and is not a device.
+    """Checks that a file exists, and is neither a folder nor a device.
 
     Raises:
-      InputFileError: if it does not exist, or is a device.
+      InputFileError: if it does not exist, is a folder, or is a device.
     """
     try:
-        if not Path(name).is_dir():  # the import reports folders, in the list of files
-            limits.check_kind(name, piped=True)
+        if Path(name).is_dir():
+            raise InputFileError(f"{name} is a folder; name the files in it")
+        limits.check_kind(name, piped=True)
     except FileNotFoundError:
         raise InputFileError(f"there is no file {name}") from None
     except OSError:

@@ -24,7 +24,7 @@ from ..store.tables.history import RootValues
 from ..store.upkeep.compact import tidy
 from .image import keep_image, take_image
 from .loading import FILLED_SHARE, Loader, is_due
-from .memory import check_budget
+from .memory import budget_of
 from .saving import CLOSED, SavedGraph, Work
 from .summary import root_values
 
@@ -70,7 +70,7 @@ class Graph(SavedGraph):
         path: str | os.PathLike[str] | None,
         *,
         evaluator: str | EvaluatorSpec | Evaluator = "builtin",
-        ram_bytes: int | None = None,
+        ram_bytes: int | str | None = None,
     ) -> Graph:
         """Returns the graph of a file, or an empty one. Records are read when a search needs them.
 
@@ -79,29 +79,31 @@ class Graph(SavedGraph):
           evaluator: a name (`evaluators.factory.NAMES`), a specification or an Evaluator. A file is bound to
             the one that it was made with. The graph closes an evaluator that it makes; the caller closes one
             that the caller passes.
-          ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
+          ram_bytes: most memory of the graph, in bytes or as `1GB`; default: 80 % of the machine's memory.
 
         Raises:
           EvaluatorError: if the evaluator is unknown or cannot be made.
           EvaluatorMismatchError: if the file is bound to another evaluator.
-          InvalidParameterError: if `ram_bytes` is not above 0.
+          InvalidParameterError: if `ram_bytes` is no size above 0.
           UnfinishedError: if the file is being moved to another evaluator (`reevaluate`).
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
-        check_budget(ram_bytes)
+        budget = budget_of(ram_bytes)
         owned = isinstance(evaluator, str | EvaluatorSpec)
         made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else evaluator
         try:
             store = None if path is None else Store.open(path, identity=made.identity, create=True)
-            return cls.over(store, made, ram_bytes, owns_evaluator=owned)
+            return cls.over(store, made, budget, owns_evaluator=owned)
         except BaseException:
             if owned:
                 made.close()
             raise
 
     @classmethod
-    def open_unevaluated(cls, path: str | os.PathLike[str] | None, *, ram_bytes: int | None = None) -> Graph:
+    def open_unevaluated(
+        cls, path: str | os.PathLike[str] | None, *, ram_bytes: int | str | None = None
+    ) -> Graph:
         """Returns the graph of a file for work that evaluates nothing. The file's evaluator is not needed.
 
         A new file stays bound to no evaluator. A search on such a graph fails with an EvaluatorError at the
@@ -113,9 +115,9 @@ class Graph(SavedGraph):
           StoreLockedError: as `open`.
           StoreError: as `open`.
         """
-        check_budget(ram_bytes)
+        budget = budget_of(ram_bytes)
         store = None if path is None else Store.open(path, create=True, unbound=True)
-        return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), ram_bytes)
+        return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), budget)
 
     @classmethod
     def over(

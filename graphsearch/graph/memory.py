@@ -8,6 +8,7 @@ import mmap
 import os
 
 from ..base.errors import CapacityError, InvalidParameterError
+from ..base.limits import byte_count
 
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more is saved, and its search stops
 ADDRESSES_LEFT = 4  # 1 / ADDRESSES_LEFT of scarce address space is taken; kernels and libraries need the rest
@@ -19,14 +20,16 @@ def default_budget() -> int:
     return int(RAM_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def check_budget(ram_bytes: int | None) -> None:
-    """Checks the memory of a graph.
+def budget_of(ram_bytes: int | str | None) -> int | None:
+    """Returns the memory of a graph in bytes, from a number or a text such as `1GB`; None: the default.
 
     Raises:
-      InvalidParameterError: if it is given and not above 0.
+      InvalidParameterError: if it is neither, or not above 0.
     """
-    if ram_bytes is not None and ram_bytes <= 0:
-        raise InvalidParameterError(f"a graph cannot live in {ram_bytes} bytes of memory")
+    given = byte_count(ram_bytes) if isinstance(ram_bytes, str) else ram_bytes
+    if given is not None and (type(given) is not int or given <= 0):
+        raise InvalidParameterError(f"ram_bytes must be a number of bytes above 0, not {ram_bytes!r}")
+    return given
 
 
 def return_freed_memory() -> None:

@@ -169,9 +169,9 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
     """
     check(board)
     if isinstance(source, (str, os.PathLike)):
-        from ..store.sharded.files import open_to_read
+        from ..store.sharded.files import drawnto_read
 
-        with open_to_read(source) as store:
+        with drawnto_read(source) as store:
             return view(store.read, board)
     return view(source.read, board)
 
@@ -182,9 +182,9 @@ def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
     Raises:
       StoreError: if the file cannot be read.
     """
-    from ..store.sharded.files import open_to_read
+    from ..store.sharded.files import drawnto_read
 
-    with open_to_read(path) as store:
+    with drawnto_read(path) as store:
         run = None if node.run is None else store.run(node.run)
         return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
 
@@ -226,6 +226,7 @@ def view(
             shown = replace(shown, mate=None, bounds=UNPROVEN)
         views.append(shown)
     q, d = node_mean(record)
+    late = clock >= CLOCK_DRAW and not any(move.mate for move in views)  # a draw can be claimed
     return NodeView(
         position=fen_of(board),
         key=key_text(board),
@@ -233,8 +234,8 @@ def view(
         q=q,
         wdl=wdl_from_q(q, d),
         terminal=record.terminal,
-        bounds=_met(record.bounds_at(clock), _bounds_of(views)) if clock < CLOCK_DRAW else UNPROVEN,
-        mate=_mate_of(record, clock, views) if clock < CLOCK_DRAW else None,
+        bounds=_met(record.bounds_at(clock), _bounds_of(views)) if not late else UNPROVEN,
+        mate=_mate_of(record, clock, views) if not late else None,
         moves=tuple(views),
         evaluator=record.evaluator,
         run=record.run or None,
@@ -299,14 +300,15 @@ def _proof(
     known = proof_at(edge, board.halfmove_clock, resets=resets)
     if known and known.mate and not read:
         return known.moves, (known.result, known.result)
-    if board.halfmove_clock >= CLOCK_DRAW:  # a draw can be claimed
-        return None, UNPROVEN
+    late = board.halfmove_clock >= CLOCK_DRAW
     board.push(move)
     try:
-        if board.is_insufficient_material():
+        if board.is_checkmate():
+            return 1, (1, 1)
+        if late:  # a draw can be claimed
+            return None, UNPROVEN
+        if board.is_insufficient_material() or not any(board.generate_legal_moves()):
             return None, (0, 0)
-        if not any(board.generate_legal_moves()):
-            return (1, (1, 1)) if board.is_check() else (None, (0, 0))
         record = read(board) if read else None
         below = record.proof_at(board.halfmove_clock) if record else None
         lower, upper = record.bounds_at(board.halfmove_clock) if record else UNPROVEN

@@ -14,6 +14,7 @@ def check_rules(board: chess.Board, given: str = "") -> None:
     Args:
       given: the FEN as the user wrote it, for the message.
     """
+    check_type(board)
     if type(board).uci_variant != "chess":
         raise InvalidPositionError(
             f"only standard chess and Chess960 can be searched, not {type(board).uci_variant}"
@@ -28,6 +29,14 @@ def check_rules(board: chess.Board, given: str = "") -> None:
                 f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
                 f" gone): {given or fen_as_claimed(board)}"
             )
+
+
+def check_type(board: object) -> None:
+    """Checks that a position from a caller is a Board; raises InvalidPositionError if not."""
+    if not isinstance(board, chess.Board):
+        raise InvalidPositionError(
+            f"the position must be a chess.Board, not {type(board).__name__}; use read_position(text).board"
+        )
 
 
 def fen_as_claimed(board: chess.Board) -> str:

@@ -26,8 +26,9 @@ _PLACEMENT = re.compile(r"[1-8pnbrqkPNBRQK]+(?:/[1-8pnbrqkPNBRQK]+)+")  # perhap
 _UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 _MOVE_NUMBER = re.compile(r"\d+\.+|[1-9]\d*$|\.+")
 _LINE = re.compile(r"(?:1\.+\s*)?[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8][+#!?]*(?:[\s,]|$)")  # of moves
-_CLOCK = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+_CLOCK = re.compile(r"\s*([+-]?[0-9]{1,40})(?:\s*(;)|(?=\s)|$)")
 _CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that are part of the position
+_OPCODE = re.compile(r"\s*(?:$|[A-Za-z]\w*(?=\s|$))", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ def named_board(text: str) -> chess.Board:
 def board_from_fen(text: str) -> chess.Board:
     """Returns the legal position of a FEN with 4 to 6 fields, or of an EPD line.
 
-    Reads the EPD operations `hmvc` and `fmvn` (the clocks) and ignores all others.
+    Reads the EPD operations `hmvc` and `fmvn` (the clocks) and ignores all others, however odd.
 
     Raises:
       InvalidPositionError: with the reason, if the text is neither or the position is illegal.
@@ -204,19 +205,20 @@ def board_from_fen(text: str) -> chess.Board:
     '7k/8/8/8/8/8/8/K7 w - - 12 1'
     """
     check_length(text)
-    fields = text.split()
+    fields = text.split(None, 4)
     if len(fields) < 4:
         raise InvalidPositionError(
             "a FEN needs at least four fields (pieces, side to move, castling, en passant), not"
             f" {shortened(text)!r}"
         )
     try:
-        board = board_of(" ".join([*fields[:4], *_clock_fields(fields[4:])]))
+        clocks, _ = clocks_and_operations(" ".join(fields[4:]))
+        board = board_of(" ".join([*fields[:4], *clocks]))
     except ValueError as error:
         raise InvalidPositionError(
-            f"not a FEN: {_reason(error)}: {shortened(' '.join(fields), 200)}"
+            f"not a FEN: {_reason(error)}: {shortened(' '.join(text.split()), 200)}"
         ) from None
-    check(board, shortened(" ".join(fields), 200))
+    check(board, shortened(" ".join(text.split()), 200))
     return board
 
 
@@ -233,14 +235,34 @@ def _reason(error: ValueError) -> str:
     return re.sub(r"(?: (?:in|of)(?: position part of)? fen)?: '.*$", "", str(error))
 
 
-def _clock_fields(rest: list[str]) -> list[str]:
-    clocks = [field for field in rest[:2] if _CLOCK.fullmatch(field)]
-    if len(clocks) == len(rest):
-        return clocks
-    if not any(";" in field for field in rest):
-        raise ValueError("expected two clocks, or EPD operations that end in ';', after the en passant field")
-    named = dict(_CLOCKS.findall(" ".join(rest[len(clocks) :])))
-    return clocks or [named.get("hmvc", "0"), named.get("fmvn", "1")]
+def clocks_and_operations(rest: str) -> tuple[list[str], str]:
+    """Returns the clocks of a FEN or EPD from the text after its four fields, and the text of its operations.
+
+    One clock or both may stand there, as in a FEN; else `hmvc` and `fmvn` give them, anywhere in the text.
+    The last operation needs no semicolon, unless the text begins with a move.
+
+    Raises:
+      ValueError: if a clock is not a number, or no operations follow.
+
+    >>> clocks_and_operations("7 30 bm e4;"), clocks_and_operations("hmvc 7; bm e4")
+    ((['7', '30'], ' bm e4;'), (['7', '1'], 'hmvc 7; bm e4'))
+    """
+    found, at = list[str](), 0
+    while len(found) < 2 and (match := _CLOCK.match(rest, at)):
+        found.append(match[1])
+        at = match.end()
+        if match[2]:
+            break
+    operations = rest[at:]
+    if ";" not in rest and (not _OPCODE.match(operations) or _LINE.match(operations.strip())):
+        raise ValueError(
+            "expected two clocks or EPD operations after the en passant field (moves follow 'moves')"
+        )
+    named = dict(_CLOCKS.findall(operations))
+    for name, value in named.items():
+        if not found and not _CLOCK.fullmatch(value):
+            raise ValueError(f"{name} must be a number, not {shortened(value)}")
+    return [*found, "1"][:2] if found else [named.get("hmvc", "0"), named.get("fmvn", "1")], operations
 
 
 def play_moves(board: chess.Board, text: str) -> None:

@@ -153,8 +153,7 @@ class GameReader:
         """Parses the next line; returns the games that end before it or in it."""
         self._number += 1
         self._line_start, self._line_end = self._line_end, self._line_end + len(line)
-        if self._number == 1:
-            line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
+        line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")  # also between joined files
         self._read(line)
         self._measure(line)
         return self._pop_games()

@@ -12,6 +12,7 @@ import chess
 from ..base.errors import InvalidPositionError
 from ..position.board import fen_of
 from ..position.chess960 import settled
+from ..position.legality import check_type
 from ..position.notation import read_uci
 from .params import Limits, SearchParams
 
@@ -62,8 +63,7 @@ class SearchJob:
         Raises:
           InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` no legal Move.
         """
-        if not isinstance(self.board, chess.Board):
-            raise InvalidPositionError(f"the position must be a chess.Board, not {type(self.board).__name__}")
+        check_type(self.board)
         board = settled(self.board)
         object.__setattr__(self, "board", board)
         try:

@@ -296,18 +296,26 @@ class Engine:
                 known = show(path, answer.board)
         if known is not None:
             answer.guess(known)
-        elif self._line is not None:
-            answer.expect(self._expected(answer.board))
+        else:
+            answer.expect(_rest_of(self._line, answer.board))
 
-    def _expected(self, board: chess.Board) -> tuple[chess.Move, ...]:
-        """Returns the rest of the expected line, if the position is on it."""
-        assert self._line is not None
-        walk, line = self._line[0].copy(), self._line[1]
-        for k, move in enumerate(line):
-            if key_text(walk) == key_text(board):
-                return line[k:]
-            walk.push(move)
-        return ()
+
+def _rest_of(
+    expected: tuple[chess.Board, tuple[chess.Move, ...]] | None, board: chess.Board
+) -> tuple[chess.Move, ...]:
+    """Returns the rest of an expected line, if the position is on it.
+
+    >>> board, line = chess.Board(), tuple(map(chess.Move.from_uci, ("e2e4", "e7e5")))
+    >>> board.push(line[0])
+    >>> _rest_of((chess.Board(), line), board), _rest_of(None, board)
+    ((Move.from_uci('e7e5'),), ())
+    """
+    walk, line = (expected[0].copy(), expected[1]) if expected else (board, ())
+    for k, move in enumerate(line):
+        if key_text(walk) == key_text(board):
+            return line[k:]
+        walk.push(move)
+    return ()
 
 
 def _import_kernels() -> None:

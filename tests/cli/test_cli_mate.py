@@ -40,11 +40,11 @@ def test_results_of_a_file_are_counted_and_written_with_its_lines(cli: Cli, tmp_
     problems.write_text("\n".join([*lines, f"{bare} bm nonsense;"]) + "\n")
     done = cli("mate", problems, "-o", out).ends(0)
     assert "solved: 2 of 4" in done.err
-    assert "line 7: bm: invalid san: 'nonsense'; its operations are ignored" in done.err
+    assert "line 7: bm: move 1 of the list, 'nonsense', is neither a SAN nor a UCI move" in done.err
     first, *_, plain, unread = written = out.read_text().splitlines()
     assert first.startswith(f'{bare} hmvc 0; fmvn 1; id "two"; dm 2; pv Ra6 ')
     assert "; dm 2; pv Ra6 " in plain
-    assert (unread, len(written)) == (f"{bare} bm nonsense;", 6)
+    assert ("; bm nonsense; dm 2; pv" in unread, len(written)) == (True, 6)
     rows = [json.loads(line) for line in cli("mate", problems, "--json").ends(0).out.splitlines()]
     assert [(row["line"], row["solved"]) for row in rows] == [
         *((1, True), (2, True), (3, False), (5, False)),

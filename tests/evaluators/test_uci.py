@@ -267,6 +267,7 @@ WRONG_OPTIONS: list[tuple[dict[str, str], str]] = [
     ({"Clear Hash": ""}, "is a button"),
     ({"MultiPV": "2"}, "set by graphsearch itself"),
     ({"nodes": "0"}, "nodes must be from 1"),
+    ({"depth": "-1"}, "the option depth must be from 0 to"),
     ({"nodes": "1e3"}, "whole number"),
     ({"nodes": "10", "depth": "2"}, "either nodes or depth"),
     ({"policy_depth": "0"}, "policy_depth must be"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from graphsearch.exchange.epd_import import import_epd, read_epd
 from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import key_of
+from graphsearch.position.notation import board_from_fen
 
 from ..conftest import Cli, shared_data, sql
 
@@ -52,10 +54,14 @@ def path(tmp_path: Path) -> Path:
         ("bm #3;", {"bm": "#3"}),
         ('id "x"; bm e4', {"id": "x", "bm": ["e2e4"]}),
         ('c0 "1"; n 1.', {"c0": "1", "n": "1."}),
+        ('id "open; bm e4', {"id": "open", "bm": ["e2e4"]}),
+        ('bm e4, e1d2; am "Kd1"', {"bm": ["e2e4", "e1d2"], "am": ["e1d1"]}),
+        ("bm", {"bm": []}),
+        ("0 1 foo", {"foo": None}),
     ],
 )
 def test_operations_are_moves_numbers_and_strings(operations: str, expected: dict[str, Any]) -> None:
-    board, found = read_epd(f"{BOARD} {operations}")
+    board, found, _ = read_epd(f"{BOARD} {operations}")
     assert found == expected
     assert board.fen() == BOARD + " 0 1"
 
@@ -68,15 +74,19 @@ def test_operations_are_moves_numbers_and_strings(operations: str, expected: dic
         (f"{BOARD} 7 30 bm e4;", (7, 30)),
         (f"{BOARD} 7 30; bm e4;", (7, 30)),
         (f"{BOARD} bm e4;", (0, 1)),
+        (f"{BOARD} 17", (17, 1)),
+        (f"{BOARD} 7 30 hmvc 8", (7, 30)),
+        (f"{BOARD} hmvc 7; fmvn 0", (7, 1)),
     ],
 )
 def test_clocks_come_from_hmvc_and_fmvn_or_stand_as_in_a_fen(text: str, clocks: tuple[int, int]) -> None:
-    board, _ = read_epd(text)
+    board = read_epd(text).board
+    assert board_from_fen(text) == board
     assert (board.halfmove_clock, board.fullmove_number) == clocks
 
 
 def test_moves_of_chess960_are_read() -> None:
-    _, operations = read_epd("5k2/8/8/8/8/8/8/1R3K1R w HB - bm O-O; am O-O-O;")
+    _, operations, _ = read_epd("5k2/8/8/8/8/8/8/1R3K1R w HB - bm O-O; am O-O-O;")
     assert operations == {"bm": ["f1h1"], "am": ["f1b1"]}
 
 
@@ -86,24 +96,39 @@ def test_moves_of_chess960_are_read() -> None:
         ("nonsense", "four fields"),
         ("8/8/8/8/8/8/8/8 w - - bm e4;", "illegal position"),
         ("nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w GAgd - bm d4;", "bad castling rights"),
-        (f"{BOARD} bm e5;", "bm: illegal"),
-        (f"{BOARD} bm Nf3 e4;", "bm: illegal"),
-        (f"{BOARD} pv e4 e5;", "pv: illegal"),
-        (f"{BOARD} bm --;", "null move"),
         (f"{BOARD} hmvc many;", "hmvc must be a number"),
-        (f"{BOARD} fmvn 0;", "fmvn must be a number"),
-        (f"{BOARD} bm e4; bm e3;", "twice"),
-        (f'{BOARD} id "open;', "not an EPD operation"),
-        (f"{BOARD} 17", "not an EPD operation"),
+        (f"{BOARD} e4", "moves follow"),
+        (f"{BOARD} - -", "expected two clocks"),
     ],
 )
 def test_a_wrong_line_is_told_with_its_reason_and_left_out(path: Path, text: str, reason: str) -> None:
-    with pytest.raises(InvalidPositionError, match=reason):
-        read_epd(text)
+    for read in (read_epd, board_from_fen):
+        with pytest.raises(InvalidPositionError, match=reason):
+            read(text)
     report = imported(path, f"\n{text}\n{BOARD} bm e4;\n")
     assert (report.taken, report.skipped) == (1, 1)
     assert (report.problems[0].place, reason in report.problems[0].reason) == (2, True)
     assert [place for place, *_ in stored(path)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ("bm e5;", "bm: .* illegal"),
+        ("bm Nf3 e4;", "bm: .* illegal"),
+        ("pv e4 e5;", "pv: .* illegal"),
+        ("bm --;", "null move"),
+        ("ce 4; ce 3;", "twice"),
+        ("- -;", "not an EPD operation: - -"),
+    ],
+)
+def test_a_wrong_operation_is_told_and_the_position_is_taken(path: Path, wrong: str, reason: str) -> None:
+    report = imported(path, f'{BOARD} {wrong} id "a"')
+    assert (report.taken, report.skipped, len(report.problems)) == (1, 0, 1)
+    assert re.search(reason, report.problems[0].reason)
+    [(*_, found)] = stored(path)
+    assert found == {"id": "a"} | ({"ce": 3} if "ce" in wrong else {})
+    assert board_from_fen(f"{BOARD} {wrong}").fen() == f"{BOARD} 0 1"
 
 
 def test_positions_are_stored_with_key_fen_and_operations(path: Path) -> None:

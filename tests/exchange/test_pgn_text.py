@@ -34,6 +34,7 @@ def mainlines(text: str) -> list[str]:
         ('[Event "A"]\n\n[White "B"]\n\n1. e4 *\n', ["e4"]),
         ('[Event "A"]\n[Result "*"]\n\n[Event "B"]\n[Result "*"]\n', ["", ""]),
         ("\ufeff1. e4 *", ["e4"]),
+        ('1. e4\n\ufeff[Event "B"]\n\n1. d4 *\n\xef\xbb\xbf1. c4', ["e4", "d4", "c4"]),
         ("\xef\xbb\xbf1. e4 *", ["e4"]),
         ("1. e4{comment}e5(1... c5)2. Nf3*", ["e4 e5"]),
         ("1. e4 e5 2. exd6ep d5 3. Nb1-c3+ Ng8xf6# *", ["e4 e5 exd6 d5 Nb1-c3 Ng8xf6"]),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import CapacityError
+from graphsearch import Graph, Limits, SearchParams, analyze, show
+from graphsearch.base.errors import CapacityError, InvalidParameterError, InvalidPositionError
 from graphsearch.graph.arena import Arena
 from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
@@ -107,6 +109,16 @@ def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_b
         with pytest.raises(CapacityError):
             analyze(graph, chess.Board(), Limits(visits=1_000_000), SearchParams(minibatch_size=256))
         assert graph.node_count == 0
+
+
+@pytest.mark.parametrize("ram_bytes", [0, "lots", 1.5, True])
+def test_no_size_and_no_board_are_refused_in_one_line(ram_bytes: Any) -> None:
+    with pytest.raises(InvalidParameterError, match="number of bytes"):
+        Graph.open(None, evaluator="uniform", ram_bytes=ram_bytes)
+    with Graph.open(None, evaluator="uniform", ram_bytes="10MB") as graph:
+        for call in (show, partial(analyze, limits=Limits(visits=1))):
+            with pytest.raises(InvalidPositionError, match=r"a chess[.]Board, not str"):
+                call(graph, "startpos")
 
 
 def test_prior_codes_of_kernels_and_records_agree() -> None:

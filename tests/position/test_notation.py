@@ -127,7 +127,7 @@ def test_a_bad_move_is_named_with_its_number_and_position(moves: str, message: s
         ("4k3/8/8/8/8/8/8/4K2r b - - 0 1", "opposite check"),
         ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBN1 w KQkq - 0 1", "bad castling rights"),
         ("4k3/8/8/8/8/8/8/4K3 w - - 999 1", "halfmove clock 999"),
-        ("4k3/8/8/8/8/8/8/4K3 w - - a b", "two clocks"),
+        ("4k3/8/8/8/8/8/8/4K3 w - - 0 1 Kd2", "moves follow 'moves'"),
         ("4k3/8/8/8/8/8/8/4K3 w - - -1 1", "negative"),
         ("", "empty position"),
         ("no-such-file.pgn", "no file 'no-such-file.pgn'"),

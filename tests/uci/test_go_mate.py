@@ -16,6 +16,10 @@ def test_a_mate_within_the_moves_is_proven_and_played() -> None:
         assert lines[-2].partition(" pv ")[2].split()[0] == "a1a6" == best_of(lines)
         lines = game.ask(TWO + " moves a1a6", "go mate 3", until="bestmove")
         assert " score mate -1 " in lines[-2]
+        late = "position fen 7k/8/6K1/8/8/8/8/R7 w - - 100 90"
+        for go in ("go mate 1", "go nodes 20"):
+            lines = game.ask(late, go, until="bestmove")
+            assert " score mate 1 " in lines[-2]
 
 
 def test_where_no_mate_is_that_short_or_moves_are_listed_the_graph_is_searched() -> None:

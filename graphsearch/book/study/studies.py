@@ -13,7 +13,7 @@ import chess
 
 from ...base.answer import Answer
 from ...base.deadline import check_time
-from ...base.errors import ChangedMeanwhileError, InvalidParameterError
+from ...base.errors import ChangedMeanwhileError, ImportFileError, InvalidParameterError
 from ...base.limits import STUDIES, STUDY_MOVES
 from ...exchange.sources import GivenFile, opened
 from ...position.board import board_of, check, fen_of
@@ -140,13 +140,13 @@ def import_studies(
       on_game: called with the number of each game read.
 
     Raises:
-      InvalidParameterError: if the text has no game.
+      ImportFileError: if the text has no game.
       StoreError: if the file cannot be written; nothing is added then.
     """
     report = ImportedStudies()
     games = _taken(lines, source, report, on_game)
     if not games:
-        raise InvalidParameterError("; ".join([f"{source} has no games", *report.problems[:1]]))
+        raise ImportFileError("; ".join([f"{source} has no games", *report.problems[:1]]))
     with changing(path) as connection:
         for game in games:
             wanted = checked_name(name or _title(game, source))

@@ -59,12 +59,14 @@ class UciSettings:
 
 def _check(name: str, value: float, least: float, most: float) -> None:
     if not (math.isfinite(value) and least <= value <= most):
-        raise InvalidParameterError(f"{name} must be from {least:,} to {most:,}, not {value}")
+        raise InvalidParameterError(f"the option {name} must be from {least:,} to {most:,}, not {value:,}")
 
 
 def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS.most):
-        raise InvalidParameterError(f"{name} must be a whole number, not {shortened(text)!r}")
+    """Returns a whole number, also a negative one: `_check` names the range."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS.most):
+        raise InvalidParameterError(f"the option {name} must be a whole number, not {shortened(text)!r}")
     return int(text)
 
 
@@ -72,7 +74,7 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidParameterError(f"{name} must be a number, not {text!r}") from None
+        raise InvalidParameterError(f"the option {name} must be a number, not {text!r}") from None
 
 
 def _truth(name: str, text: str) -> bool:

@@ -20,7 +20,7 @@ from ...position.scores import MATE
 from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import PROOF
 from .prover import TABLE_BYTES, LineFinder, Prover
-from .sides import MOST_MOVES, MateLimits, Side
+from .sides import MOST_MOVES, MateLimits, Side, mating_move
 from .table_kernel import ANY_LENGTH
 
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
@@ -203,11 +203,14 @@ class MateSearch:
         self._close_other(side)
 
     def _over(self) -> MateResult | None:
-        kind = terminal_kind(self.board)
+        """Returns the result if the game is over, or is when the next move does not mate."""
+        kind, seconds = terminal_kind(self.board), time.monotonic() - self._began
         if kind == NOT_TERMINAL and self.board.halfmove_clock < CLOCK_DRAW:
             return None
+        move = mating_move(self.board)
+        if move is not None:  # the game ends before a draw can be claimed
+            return MateResult(fen_of(self.board), 1, (move,), True, 0, 0, seconds, 1, "proven")
         mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
-        seconds = time.monotonic() - self._began
         return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
 
     def _search(self) -> str:
@@ -339,7 +342,8 @@ class MateSearch:
     # ------------------------------------------------------------ the results
     def attack(self, board: chess.Board, plies: int) -> chess.Move:
         """Returns the attacker's move in a position of the proof with `plies` left."""
-        return self._finder.settle(board, attacks=True, plies=plies).move
+        late = mating_move(board) if board.halfmove_clock >= CLOCK_DRAW else None
+        return late or self._finder.settle(board, attacks=True, plies=plies).move
 
     def line(self) -> tuple[chess.Move, ...]:
         """Returns the line of the mate found, or of a shorter one found meanwhile.

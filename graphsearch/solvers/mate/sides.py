@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import chess
+
 from ...base.errors import InvalidParameterError
 from .table_kernel import ANY_LENGTH
 
@@ -108,3 +110,14 @@ class Side:
             self.lost_any = True
         elif disproved:
             self.excluded = max(self.excluded, self.moves(plies))
+
+
+def mating_move(board: chess.Board) -> chess.Move | None:
+    """Returns a move that mates at once, at any halfmove clock; None without one."""
+    for move in board.legal_moves:
+        board.push(move)
+        mates = board.is_checkmate()
+        board.pop()
+        if mates:
+            return move
+    return None

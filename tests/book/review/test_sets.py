@@ -109,7 +109,7 @@ def test_a_stopped_set_resumes_with_the_position_that_it_left(searcher: Searcher
 def test_the_written_lines_keep_their_operations_and_have_the_results(searcher: Searcher) -> None:
     searcher(Limits(visits=100))
     first, _, third = searcher.output.read_text().splitlines()
-    _, found = read_epd(first)
+    found = read_epd(first).operations
     assert (found["id"], found["bm"], found["dm"], found["ce"]) == ("mate", ["d1d8"], 1, 32766)
     assert found["pv"] == ["d1d8"]
     assert chess.Board().set_epd(third)["acn"] == searcher.rows[2].visits  # python-chess reads it, too

@@ -9,7 +9,7 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.base.errors import ImportFileError, InvalidParameterError, InvalidPositionError
 from graphsearch.book.study.repertoire.moves import add_line, import_file, load, remove_move
 from graphsearch.book.study.repertoire.survey import Survey, survey
 from graphsearch.book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
@@ -87,7 +87,7 @@ def test_wrong_use_is_named(graph: Path) -> None:
             act(graph, "", board_after("e4"))
     with pytest.raises(InvalidParameterError, match="is empty; `graphsearch repertoire add`"):
         pgn_of_repertoire(graph, "black")
-    with pytest.raises(InvalidParameterError, match="has no games"):
+    with pytest.raises(ImportFileError, match="has no games"):
         import_file(graph, "white", GivenFile("-", io.BytesIO(b"")))
 
 

@@ -70,7 +70,8 @@ def test_the_shortest_mate_and_its_first_move(fen: str, mate: int, first: str) -
         ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 0),
         ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", None),
         ("7k/8/6K1/8/8/8/8/6B1 b - - 0 1", None),
-        ("7k/8/6K1/8/8/8/8/R7 w - - 100 90", None),
+        (KEY_TO_TWO.replace("0 1", "100 90"), None),
+        ("7k/8/6K1/8/8/8/8/8 w - - 0 1", None),
     ],
 )
 def test_a_game_that_is_over_is_not_searched(fen: str, mate: int | None) -> None:
@@ -91,6 +92,12 @@ def test_a_mate_on_the_hundredth_ply_wins_and_a_later_one_does_not(clock: int, m
     else:
         assert (result.mate, result.shortest) == (mate, True)
         assert_line_mates(result)
+
+
+def test_a_mate_on_the_board_ends_the_game_before_a_draw_is_claimed() -> None:
+    result = mate_of("7k/8/6K1/8/8/8/8/R7 w - - 100 90")
+    assert (result.mate, result.shortest, result.stop_reason) == (1, True, "proven")
+    assert_line_mates(result)
 
 
 def test_a_capture_begins_the_count_anew() -> None:

@@ -17,7 +17,7 @@ import chess
 
 from ....base.answer import Answer
 from ....base.deadline import check_time
-from ....base.errors import InvalidParameterError, InvalidPositionError
+from ....base.errors import ImportFileError, InvalidParameterError, InvalidPositionError
 from ....base.limits import REPERTOIRE, STUDY_MOVES
 from ....exchange.sources import GivenFile, opened
 from ....position.board import board_of, check, fen_of, key_text
@@ -220,8 +220,8 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
     """Adds all lines of a PGN file, compressed or not, or of a stream, to a side's repertoire.
 
     Raises:
-      ImportFileError: if the file cannot be read.
-      InvalidParameterError: if the side is invalid, there is no game, or there are too many moves.
+      ImportFileError: if the file cannot be read, or has no game.
+      InvalidParameterError: if the side is invalid, or there are too many moves.
       StoreError: if the file cannot be written; nothing is added then.
     """
     checked_side(side)
@@ -229,7 +229,7 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
     with opened(given, Path(gettempdir())) as file:
         games = _games_of(file.lines(), given.name)
     if not games:
-        raise InvalidParameterError(f"{given.name} has no games")
+        raise ImportFileError(f"{given.name} has no games")
     for reason in (reason for game in games for reason in game.left_out):
         report.add(reason)
     report.games = len(games)

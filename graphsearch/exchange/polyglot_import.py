@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..base.errors import ImportFileError
 from ..base.limits import BOOK, check_size
-from ..position.board import board_of, encode_move, fen_of, pack
-from ..position.board import unpack as unpack_words
+from ..position.board import board_of, encode_move, pack
+from ..position.fens import fens as fens_of
 from ..position.words import KEY
 from ..query.steps import legal_codes, positions_after
 from ..store.store import Store
@@ -139,8 +139,8 @@ class _PolyglotImport:
 
     def _name(self, known: NamedPosition, finder: Finder) -> None:
         """Names the moves of a position, and passes them to the finder."""
-        board, key, source = known.board(), f"{known.key:016x}", self._importing.source.id
-        fen = fen_of(board)
+        fen, key, source = known.fen, f"{known.key:016x}", self._importing.source.id
+        board = board_of(fen)
         moves: list[chess.Move] = []
         for place, raw in tables.entries_of(self._importing.store, source, key):
             move = legal_move(board, raw)
@@ -219,21 +219,16 @@ class BookKeys:
 
 @dataclass(frozen=True, slots=True)
 class NamedPosition:
-    """A position found for a key of the book: its words, `[10]`, and its ply."""
+    """A position found for a key of the book: its words, `[10]`, ply, and FEN."""
 
     words: Words
     ply: int
+    fen: str
 
     @property
     def key(self) -> int:
         """Its Polyglot key."""
         return int(self.words[KEY])
-
-    def board(self) -> chess.Board:
-        """Returns it as a Board. Parsing its FEN would take twenty times as long."""
-        board = unpack_words(self.words)
-        board.fullmove_number = self.ply // 2 + 1
-        return board
 
 
 class Finder:
@@ -266,7 +261,8 @@ class Finder:
 
     def _drained(self) -> Iterator[NamedPosition]:
         while self._ready:
-            yield NamedPosition(*self._ready.popleft())
+            words, ply = self._ready.popleft()
+            yield NamedPosition(words, ply, fens_of(words.reshape(1, -1), [ply])[0])
 
     def follow(self, known: NamedPosition, moves: Sequence[chess.Move]) -> None:
         """Follows the book's legal moves in a position."""

@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,7 +66,13 @@ def tool(name: str) -> ModuleType:
 def begin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which every page begins."""
     folder = tmp_path_factory.mktemp("documents") / "begin"
-    prepare(folder)
+
+    def here(_: str, command: str) -> str:
+        with chdir(folder), redirect_stdout(io.StringIO()):
+            assert importlib.import_module("graphsearch.cli").main(shlex.split(command)[1:]) == 0
+        return ""
+
+    prepare(folder, here)
     return folder
 
 
@@ -80,7 +86,7 @@ class Terminal(io.StringIO):
 def needs_a_process(command: str) -> bool:
     """Returns whether a command needs a shell, or a process of its own."""
     shell = re.search(r"[|&<>;$]", re.sub(r'"[^"]*"', "", command))
-    return bool(shell) or not command.startswith("graphsearch ") or "--shards" in command
+    return bool(shell) or not command.startswith("graphsearch ")
 
 
 NEEDS_ITS_OWN = re.compile("NUMBA_DISABLE_JIT|__name__|Thread|popen")  # of scripts

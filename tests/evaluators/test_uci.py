@@ -292,7 +292,7 @@ def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
     assert text(part="policy", nodes="9") == text(part="policy")
     assert made[0].identity.options["engine"] == "Fake 1.0"
     assert made[0].identity.mapping == "cp-logistic-110-40, policy-lichess-cp"
-    assert made[0].identity.options["interpreter"] == sys.executable
+    assert made[0].identity.options["interpreter"] == f"{sys.executable} -S"
 
 
 def test_a_network_that_an_engine_or_its_arguments_name_is_part_of_the_identity(

@@ -10,7 +10,8 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,7 +67,13 @@ def tool(name: str) -> ModuleType:
 def begin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which every page begins."""
     folder = tmp_path_factory.mktemp("documents") / "begin"
-    prepare(folder)
+
+    def here(_: str, command: str) -> str:
+        with chdir(folder), redirect_stdout(io.StringIO()):
+            assert importlib.import_module("graphsearch.cli").main(shlex.split(command)[1:]) == 0
+        return ""
+
+    prepare(folder, here)
     return folder
 
 
@@ -80,7 +87,7 @@ class Terminal(io.StringIO):
 def needs_a_process(command: str) -> bool:
     """Returns whether a command needs a shell, or a process of its own."""
     shell = re.search(r"[|&<>;$]", re.sub(r'"[^"]*"', "", command))
-    return bool(shell) or not command.startswith("graphsearch ") or "--shards" in command
+    return bool(shell) or not command.startswith("graphsearch ")
 
 
 NEEDS_ITS_OWN = re.compile("NUMBA_DISABLE_JIT|__name__|Thread|popen")  # of scripts
@@ -134,6 +141,13 @@ def test_the_readme_begins_with_the_two_commands_that_everything_else_is_built_o
 
 
 # ------------------------------------------------------------ what is not run exists
+@cache
+def commands() -> dict[str, Any]:
+    """Returns the commands of the program by name: `graphsearch store info`."""
+    app = importlib.import_module("graphsearch.cli.app").app()
+    return dict(tool("command_reference").leaves("graphsearch", typer.main.get_command(app)))
+
+
 def shown_commands() -> Iterator[tuple[Path, str]]:
     """Yields every command line that a document shows in a block, continuation lines joined."""
     for path in READ:
@@ -144,8 +158,7 @@ def shown_commands() -> Iterator[tuple[Path, str]]:
 
 
 def test_every_shown_command_and_option_exists() -> None:
-    known = dict(tool("command_reference").leaves("graphsearch", the_command()))
-    seen = 0
+    known, seen = commands(), 0
     for path, line in shown_commands():
         words = shlex.split(line.partition(" #")[0]) if line.startswith("graphsearch ") else []
         for length in (4, 3, 2):
@@ -167,8 +180,9 @@ def test_every_shown_command_and_option_exists() -> None:
 
 
 def test_every_option_that_a_page_names_exists() -> None:
-    commands = dict(tool("command_reference").leaves("graphsearch", the_command())).values()
-    known = {name for command in commands for param in command.params for name in param.opts} | {"--help"}
+    known = {name for command in commands().values() for param in command.params for name in param.opts} | {
+        "--help"
+    }
     for path in FOR_USERS:
         text = re.sub(r"`python -m tools[^`]*`", "", FENCED.sub("", path.read_text(encoding="utf-8")))
         assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) <= known, name_of(path)
@@ -178,7 +192,7 @@ def offered_evaluators() -> Iterator[tuple[str, str]]:
     """Yields every evaluator that help or a document offers, with where it stands."""
     listed = next(
         text
-        for command in dict(tool("command_reference").leaves("graphsearch", the_command())).values()
+        for command in commands().values()
         for option in command.params
         if "--evaluator" in option.opts and (text := " ".join(option.help.split())).startswith("builtin")
     )
@@ -228,7 +242,7 @@ def test_extras_are_installed_in_one_way() -> None:
         assert "graphsearch[" not in path.read_text(encoding="utf-8"), name_of(path)
 
 
-def test_every_named_file_exists() -> None:
+def test_every_named_file_and_tool_exists() -> None:
     rooms = "|".join(folder.name for folder in (ROOT / "graphsearch").iterdir() if folder.is_dir())
     named = re.compile(rf"`((?:graphsearch|cli|schema|docs|tools|tests|{rooms})/[\w/]+\.\w+)`")
     for path in RUN:
@@ -236,9 +250,6 @@ def test_every_named_file_exists() -> None:
             stands_for_many = re.search("[A-Z]", name)  # NAME_export.py, formatN.graph
             is_there = (ROOT / name).is_file() or (ROOT / "graphsearch" / name).is_file()
             assert is_there or stands_for_many, f"{name_of(path)}: {name}"
-
-
-def test_every_named_tool_exists() -> None:
     for path in READ:
         for name in re.findall(r"python -m tools\.([a-z_]+)\b", path.read_text(encoding="utf-8")):
             files = (ROOT / "tools" / f"{name}.py", ROOT / "tools" / name / "__main__.py")
@@ -316,10 +327,6 @@ def test_a_picture_is_small_and_whole(name: str) -> None:
 
 
 # ------------------------------------------------------------ what must be said
-def the_command() -> Any:
-    return typer.main.get_command(importlib.import_module("graphsearch.cli.app").app())
-
-
 def test_the_pages_for_users_are_short() -> None:
     texts = {path: path.read_text(encoding="utf-8").splitlines() for path in FOR_USERS}
     assert sum(map(len, texts.values())) <= MOST_LINES
@@ -339,20 +346,9 @@ def test_the_python_reference_is_what_the_docstrings_say() -> None:
     assert page == tool("python_reference").reference(), "run: python -m tools.python_reference"
 
 
-def test_every_command_and_option_is_documented() -> None:
-    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    for path, command in tool("command_reference").leaves("graphsearch", the_command()):
-        assert f"| `{path.removeprefix('graphsearch ')}` | " in text
+def test_every_command_and_option_has_a_help_text() -> None:
+    for path, command in commands().items():
         assert command.help
         assert path in command.epilog
         for param in command.params:
             assert param.help, f"{path} {param.name}"
-
-
-WORDS = """batch bounds catch-up collision edge evict flush FPU key leaf N N-in-flight node P Q terminal U V
-visit wave WDL"""
-
-
-def test_the_glossary_explains_every_word() -> None:
-    text = (ROOT / "docs" / "contributing" / "glossary.md").read_text(encoding="utf-8")
-    assert [word for word in re.split(r"\s+", WORDS) if f"\n| {word} | " not in text] == []

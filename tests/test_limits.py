@@ -16,7 +16,7 @@ from graphsearch.base.limits import LIMITS, LINE, Limit
 from graphsearch.position.fens import TextLines
 
 from .conftest import ROOT
-from .test_architecture import tree_of
+from .test_architecture import nodes_of
 
 PAGE = ROOT / "docs" / "contributing" / "limits.md"
 
@@ -69,7 +69,7 @@ MAY_OPEN = {  # module -> what it opens
 
 def openings(path: Path) -> Iterator[str]:
     """Yields where a module opens or unpacks something by itself."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Name) and node.func.id == "open":

@@ -15,11 +15,7 @@ from .conftest import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
-FOLDERS = {
-    "graphsearch": "graphsearch",
-    "cli": "graphsearch.cli",
-    "schema": "graphsearch.schema",
-}
+FOLDERS = {"graphsearch": "graphsearch", "cli": "graphsearch.cli", "schema": "graphsearch.schema"}
 
 
 def package_of(folder: Path) -> str:
@@ -33,15 +29,14 @@ def files_of(pattern: str) -> list[Path]:
     return [path for path in found if path.is_file() and "__pycache__" not in path.parts]
 
 
-def test_every_package_is_listed_and_every_listed_package_exists() -> None:
-    assert {package_of(path.parent) for path in files_of("__init__.py")} == set(SETUPTOOLS["packages"])
-
-
-def test_every_module_lies_in_a_listed_package() -> None:
-    assert {package_of(path.parent) for path in files_of("*.py")} <= set(SETUPTOOLS["packages"])
+def test_every_package_is_listed_every_listed_package_exists_and_every_module_lies_in_one() -> None:
+    packages = set(SETUPTOOLS["packages"])
+    assert {package_of(path.parent) for path in files_of("__init__.py")} == packages
+    assert {package_of(path.parent) for path in files_of("*.py")} <= packages
 
 
 def test_every_data_file_is_packaged() -> None:
+    assert SETUPTOOLS["package-dir"] == {name: folder for folder, name in FOLDERS.items()}
     folders = {package: ROOT / folder for folder, package in FOLDERS.items()}
     packaged = set()
     for package, patterns in SETUPTOOLS["package-data"].items():
@@ -50,12 +45,6 @@ def test_every_data_file_is_packaged() -> None:
         packaged |= {path for pattern in patterns for path in folder.glob(pattern)}
     data = {path for path in files_of("*") if path.suffix not in {".py", ".pyc"}}
     assert data <= packaged, f"{sorted(data - packaged)} are in no package-data pattern"
-
-
-def test_folders_outside_the_package_are_mapped_into_it() -> None:
-    mapped = {name: folder for name, folder in SETUPTOOLS["package-dir"].items() if "." in name}
-    for name, folder in mapped.items():
-        assert package_of(ROOT / folder) == name
 
 
 def test_the_version_stands_in_one_place() -> None:

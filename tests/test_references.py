@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import ROOT
-from .test_architecture import MODULES, PACKAGE, imported_files, relative, tree_of
+from .test_architecture import MODULES, PACKAGE, imported_files, nodes_of, relative
 
 REFERENCE = re.compile(r"`([A-Za-z_]\w*(?:[./][A-Za-z_]\w*)+)(?:\(.*?\))?`")
 LIBRARIES = frozenset(sys.stdlib_module_names) | {"chess", "numba", "numpy"}
@@ -28,15 +28,15 @@ def classes() -> dict[str, list[ast.ClassDef]]:
     """Returns all classes of the project by name."""
     found: dict[str, list[ast.ClassDef]] = {}
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(node)
     return found
 
 
-def stored_in(node: ast.AST) -> Iterator[str]:
-    """Yields the names and attributes that a piece of code defines, imports or assigns."""
-    for inner in ast.walk(node):
+def stored_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yields the names and attributes that nodes of code define, import or assign."""
+    for inner in nodes:
         if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield inner.name
         elif isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store):
@@ -48,7 +48,7 @@ def stored_in(node: ast.AST) -> Iterator[str]:
 @cache
 def names_of(path: Path) -> frozenset[str]:
     """Returns the names and attributes that a module defines, imports or assigns."""
-    return frozenset(stored_in(tree_of(path)))
+    return frozenset(stored_in(nodes_of(path)))
 
 
 @cache
@@ -56,7 +56,7 @@ def members(name: str) -> frozenset[str]:
     """Returns the members of the classes with a name, and of their bases."""
     found: set[str] = set()
     for node in classes().get(name, []):
-        found |= set(stored_in(node))
+        found |= set(stored_in(ast.walk(node)))
         for base in node.bases:
             found |= members(ast.unparse(base).split(".")[-1].split("[")[0])
     return frozenset(found)
@@ -121,13 +121,13 @@ def resolves(path: Path, reference: str, arguments: frozenset[str]) -> bool:
     if names[0] in classes():
         return names[1] in members(names[0])
     if names[0] in arguments:
-        return names[1] in {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+        return names[1] in {node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute)}
     return any(file.stem == names[0] and holds(file, names[1:]) for file in imported_files(path))
 
 
 def references(path: Path) -> Iterator[tuple[int, str, frozenset[str]]]:
     """Yields the line of each definition, a reference in its docstring, and the arguments in scope."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, DOCUMENTED):
             found = REFERENCE.findall(ast.get_docstring(node) or "")
             if found:

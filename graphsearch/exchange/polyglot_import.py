@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..base.errors import ImportFileError
 from ..base.limits import BOOK, check_size
 from ..position.board import board_of, encode_move, pack
+from ..position.board import unpack as board_of_words
 from ..position.fens import fens as fens_of
 from ..position.words import KEY
 from ..query.steps import legal_codes, positions_after
@@ -140,7 +141,7 @@ class _PolyglotImport:
     def _name(self, known: NamedPosition, finder: Finder) -> None:
         """Names the moves of a position, and passes them to the finder."""
         fen, key, source = known.fen, f"{known.key:016x}", self._importing.source.id
-        board = board_of(fen)
+        board = board_of_words(known.words.tolist())
         moves: list[chess.Move] = []
         for place, raw in tables.entries_of(self._importing.store, source, key):
             move = legal_move(board, raw)
@@ -242,7 +243,7 @@ class Finder:
         self._store = store
         self._keys = keys.sorted
         self._seen = np.zeros(len(self._keys), bool)
-        self._ready: deque[Place] = deque()
+        self._ready: list[Place] = []
         self._around: deque[Place] = deque()  # positions to expand by all legal moves
         self._passed: set[int] = set()  # keys of expanded positions that are not in the book
         self.found = 0
@@ -261,8 +262,9 @@ class Finder:
 
     def _drained(self) -> Iterator[NamedPosition]:
         while self._ready:
-            words, ply = self._ready.popleft()
-            yield NamedPosition(words, ply, fens_of(words.reshape(1, -1), [ply])[0])
+            words, plies = zip(*self._ready, strict=True)
+            self._ready.clear()
+            yield from map(NamedPosition, words, plies, fens_of(np.stack(words), plies))
 
     def follow(self, known: NamedPosition, moves: Sequence[chess.Move]) -> None:
         """Follows the book's legal moves in a position."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import doctest
 import gzip
 import importlib
+import io
 import json
 import math
 import os
 import shlex
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +24,12 @@ from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.params import GATHERERS
 from tools import judge_positions
-from tools.benchmarks import memory
+from tools.benchmarks import harness, memory
 from tools.benchmarks.__main__ import main, tables
 from tools.benchmarks.harness import REGISTRY, Row, benchmark, find, run, summarised
 from tools.benchmarks.memory import SlowEvaluator
-from tools.benchmarks.positions import DECIDED, Case, half_of, played, read_reference
+from tools.benchmarks.positions import DECIDED, MIDDLEGAMES, Case, half_of, played, read_reference
+from tools.benchmarks.scale import measured
 from tools.write_lc0_network import RandomNetwork, Shape
 
 from ..conftest import ROOT
@@ -55,6 +59,27 @@ def files(tmp_path: Path, small_graph: Path) -> dict[str, Path]:
     found["won"] = tmp_path / "won"
     found["won"].write_text(json.dumps({"fen": MATE_IN_1, "bestmove": "a1a8", "wdl": [1000, 0, 0]}))
     return found | {"graph": Path(shutil.copy(small_graph, tmp_path / "clicked.graph"))}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs here what a benchmark runs in new processes, which would import everything; uses few positions."""
+    command_line = importlib.import_module("graphsearch.cli").main
+
+    def cpu_seconds(words: Sequence[str], _: Any = None) -> float:
+        began = time.process_time()
+        with redirect_stdout(io.StringIO()):
+            assert command_line(list(words)) == 0
+        return time.process_time() - began
+
+    def measured(words: list[str], *files: Path) -> Iterator[tuple[str, float]]:
+        yield from {"s": 1.0, "cpu_s": cpu_seconds(words), "peak": 1e8, "written": 0.0, "log": 0.0}.items()
+
+    for module in (memory, harness):
+        monkeypatch.setattr(module, "fresh", lambda work, *arguments: work(*arguments))
+    monkeypatch.setattr("tools.benchmarks.aims.process_seconds", cpu_seconds)
+    monkeypatch.setattr("tools.benchmarks.scale.measured", measured)
+    monkeypatch.setattr("tools.benchmarks.mates.MIDDLEGAMES", MIDDLEGAMES[:1])
 
 
 def by(rows: list[Row], *keys: str) -> dict[Any, Row]:
@@ -94,7 +119,7 @@ def check_pairs(rows: list[Row]) -> None:
 
 def check_games(rows: list[Row]) -> None:
     found = by(rows, "what")
-    assert 40 < found["positions"]["count"] <= 40 * 61
+    assert 10 < found["positions"]["count"] <= 10 * 61
     assert found["its moves"]["bytes"] == 60 < found["a kept game"]["bytes"]
     assert found["import"]["cpu_s"] > 0
 
@@ -132,7 +157,6 @@ def check_beyond_memory(rows: list[Row]) -> None:
     assert found["uniform", "all"]["reads_each"] == 0 < found["uniform", "2 MB"]["reads_each"]
     assert found["uniform", "2 MB"]["resident"] < found["uniform", "all"]["resident"]
     assert 0 < found["50 us", "all"]["busy"] <= 1
-
     assert 0 < found["builtin", "2 MB"]["per_s_ratio"] < 10
 
 
@@ -156,14 +180,12 @@ QUICK: list[tuple[str, str, Check]] = [
     ("mates-beside", "--visits 100 --rounds 1 --seconds 0.01 --mates {mates}", check_beside),
     ("network", "--file {network} --batch 1 4 --rounds 1 --least 4 --threads 1", check_rows),
 ]
-BEYOND = (
-    "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --evaluations 300 --slow-us 50 --builtin-nodes 20000 \
---builtin-ram-mb 2"
-)
+BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --evaluations 300 --slow-us 50 \
+--builtin-nodes 20000 --builtin-ram-mb 2"
 AIMS = "--resumed-nodes 3000 --session-evaluations 100 --nodes 40000 --ram-mb 2 --builtin-nodes 20000 \
 --builtin-ram-mb 2 --wave 64 --visits 1000 --rounds 1 --seconds 0.01"
 SLOW: list[tuple[str, str, Check]] = [
-    ("games", "--games 40 --visits 200", check_games),
+    ("games", "--games 10 --visits 200", check_games),
     ("exports", "--store {graph}", check_exports),
     ("conversion", "--reference {won} --evaluations 200 --program {engine}", check_conversion),
     ("cluster", "--visits 5000 --batch 512", check_cluster),
@@ -191,9 +213,8 @@ def test_a_benchmark_gives_figures_that_agree(
     check: Check,
     files: dict[str, Path],
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    small: None,
 ) -> None:
-    monkeypatch.setattr(memory, "fresh", lambda work, *arguments: work(*arguments))
     if "{engine}" in words:
         files["engine"] = fake_engine(files["games"].parent / "engine")
     assert main([name, *shlex.split(words.format(**files)), "--json"]) == 0
@@ -229,11 +250,22 @@ def test_positions_give_means_with_errors_and_paired_differences() -> None:
     assert (other["regret_less"], other["regret_less_error"]) == pytest.approx((0.3, 0.1))
 
 
-def test_repeats_run_in_new_processes(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["mates", "--file", str(files["mates"]), "--repeats", "2"]
-    assert main(words) == 0
+def test_repeats_are_samples_of_one_row(
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str], small: None
+) -> None:
+    assert main(["mates", "--file", str(files["mates"]), "--repeats", "2"]) == 0
     _, _, head, _, row = capsys.readouterr().out.splitlines()
     assert [head.split()[1], row.split()[1], row.split()[-2]] == ["verdict", "right", "4"]
+
+
+def test_work_in_a_new_process_and_the_cost_of_a_command(tmp_path: Path) -> None:
+    assert harness.fresh(os.getpid) != os.getpid()
+    nothing = tmp_path / "a.graph", tmp_path / "b.graph"
+    figures = dict(measured(["--version"], *nothing))
+    assert figures.keys() == {"s", "cpu_s", "peak", "written", "log"}
+    assert min(figures["s"], figures["cpu_s"], figures["peak"] / 1e6) > 0.01
+    with pytest.raises(SystemExit, match="graphsearch --nonsense ended with exit code 2"):
+        _ = [*measured(["--nonsense"], *nothing)]
 
 
 def test_without_a_name_every_benchmark_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,23 +344,15 @@ def test_the_slow_evaluator_answers_like_uniform() -> None:
     assert slow.seconds > first > 0, "it counts its time"
 
 
-@pytest.mark.slow
-def test_a_run_of_scale_continues_where_it_stopped(files: dict[str, Path]) -> None:
+def test_a_run_of_scale_continues_where_it_stopped(files: dict[str, Path], small: None) -> None:
     options: Row = {"nodes": 600, "first": 600, "ram_mb": 16, "phases": ("info",), "folder": files["scale"]}
     first = run("scale", options)["samples"]
     again = run("scale", options | {"phases": ("info", "verify")})["samples"]
     assert [row["phase"] for row in again] == ["grow", "info", "verify"]
     assert again[:2] == first
-    assert {path.name for path in files["scale"].iterdir()} == {
-        "grown.graph",
-        "tiny-grown.graph",
-        "scale.json",
-    }
+    kept = {path.name for path in files["scale"].iterdir()}
+    assert kept == {"grown.graph", "tiny-grown.graph", "scale.json"}
     with pytest.raises(SystemExit, match="another --folder"):
         run("scale", options | {"ram_mb": 17})
-
-
-def test_an_unknown_phase_is_named_before_anything_is_done(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"no phase grow up.*salvage"):
-        run("scale", {"phases": ("grow up",), "folder": tmp_path / "none"})
-    assert not (tmp_path / "none").exists()
+        run("scale", {"phases": ("grow up",)})

@@ -35,7 +35,7 @@ def boards() -> list[chess.Board]:
     return found
 
 
-@pytest.mark.parametrize("size", [1, 16, 64])
+@pytest.mark.parametrize("size", [1, 64])
 def test_every_position_gets_its_own_answer_in_order(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(module, "FIRST_CHUNK", size)
     evaluator = HashEvaluator()
@@ -110,19 +110,8 @@ def test_numbers_are_written_as_by_repr() -> None:
     rng = np.random.default_rng(4)
     singles = np.concatenate([rng.random(2000), np.exp(-40 * rng.random(2000))]).astype(np.float32)
     doubles = rng.integers(0, 1 << 64, 4000, np.uint64).view(np.float64)
-    edges = [
-        0.0,
-        -0.0,
-        1.0,
-        0.1,
-        1e-4,
-        1e-5,
-        1e16,
-        1e17,
-        5e-324,
-        2.2250738585072014e-308,
-        1.7976931348623157e308,
-    ]
+    edges = [0.0, -0.0, 1.0, 0.1, 1e-4, 1e-5, 1e16, 1e17]
+    edges += [5e-324, 2.2250738585072014e-308, 1.7976931348623157e308]
     powers = [2.0**k for k in range(-1074, 1024, 7)] + [10.0**k for k in range(-20, 25)]
     values = np.concatenate([singles.astype(np.float64), doubles[np.isfinite(doubles)], edges, powers])
     values = values[: len(values) // 20 * 20]

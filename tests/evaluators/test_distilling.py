@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,13 +17,9 @@ from graphsearch.evaluators.nnue.file import ARCHITECTURES
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
-from tools.training import distil, groups_learning, train, value_learning
-from tools.training.__main__ import main
-from tools.training.distil import Groups, Table, beginnings_of
-from tools.training.groups_kernel import LEAST_MEMBERS, MOST_MEMBERS
-from tools.training.groups_learning import pass_groups
-from tools.training.records import MOST_SCORE
-from tools.training.train import State
+
+if TYPE_CHECKING:  # it imports the compiler, and every process of tests reads this file
+    from tools.training.distil import Groups
 
 SHARE = 30.0
 
@@ -38,6 +34,8 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def dealt(network: str) -> tuple[Groups, Any]:
     """Returns groups of three games, and the weights of the network that labels them."""
+    from tools.training.distil import Table, beginnings_of
+
     evaluator: Any = create(f"nnue:{network}")
     table = Table(evaluator.weights, beginnings_of(3, 7, ()), 3)
     return table.deal(1), evaluator.weights
@@ -57,6 +55,9 @@ def facts(network: Path) -> Any:
 
 def members_of(groups: Groups, weights: Any, again: Groups) -> dict[str, Any]:
     """Returns the sizes of groups, their labels, and what the network itself says of the members."""
+    from tools.training import train
+    from tools.training.records import MOST_SCORE
+
     words = np.pad(groups.members["words"], ((0, 0), (0, 1)))
     alone = train.scores_of(words, weights, train.STATIC) * 361 // 1000
     return {
@@ -68,6 +69,8 @@ def members_of(groups: Groups, weights: Any, again: Groups) -> dict[str, Any]:
 
 
 def test_members_of_groups_are_quiet_and_labelled_by_the_network(facts: Any) -> None:
+    from tools.training.groups_kernel import LEAST_MEMBERS, MOST_MEMBERS
+
     found = facts[0]
     assert all(LEAST_MEMBERS <= size <= MOST_MEMBERS for size in found["sizes"])
     close = [abs(a - b) <= 1 for a, b in zip(found["labels"], found["alone"], strict=True)]
@@ -77,6 +80,9 @@ def test_members_of_groups_are_quiet_and_labelled_by_the_network(facts: Any) -> 
 
 def slopes_of(groups: Groups) -> dict[str, Any]:
     """Returns the largest differences of gradients that are shared, and gradients with slopes of the loss."""
+    from tools.training import groups_learning, value_learning
+    from tools.training.groups_learning import pass_groups
+
     rng, tables, every = np.random.default_rng(4), load_tables(), np.arange(len(groups.begins) - 1)
     members = np.arange(len(groups.members))
     net = value_learning.new_network(8, rng)
@@ -116,12 +122,16 @@ def test_gradients_of_groups_are_those_of_the_loss(facts: Any) -> None:
 
 def learned(state: str, learning: str, network: str) -> list[list[int]]:
     """Learns a little, goes on, and ends; returns the steps and samples that were kept each time."""
+    from tools.training import distil
+    from tools.training.__main__ import main
+    from tools.training.train import State
+
     distil.HELD = distil.HELD_ROUNDS = distil.AVERAGED = 1
     distil.BEGINNINGS = 3
     State.new((8, 8), 3).write(Path(state))
     words = ["distil", state, learning, "--evaluator", f"nnue:{network}", "--groups", "1", "--threads", "1"]
     kept = []
-    for more in (["--samples", "1", "--cool", "0"], ["--samples", "30"]):
+    for more in (["--samples", "1", "--cool", "0"], ["--samples", "10"]):
         assert main([*words, *more]) == 0
         with np.load(learning) as arrays:
             numbers = json.loads(str(arrays["numbers"]))
@@ -130,11 +140,14 @@ def learned(state: str, learning: str, network: str) -> list[list[int]]:
 
 
 def test_learning_goes_on_and_its_end_is_written_to_the_state(network: Path, tmp_path: Path) -> None:
+    from tools.training.groups_kernel import LEAST_MEMBERS
+    from tools.training.train import State
+
     state, learning = tmp_path / "value.npz", tmp_path / "learning.npz"
     first, second = in_plain_python(learned, str(state), str(learning), str(network))
     assert first[0] == 1
     assert first[1] >= LEAST_MEMBERS
     found = State.read(state)
-    assert found.stages[-1]["samples"] >= first[1] + 30 > second[1] > first[1]
+    assert found.stages[-1]["samples"] >= first[1] + 10 > second[1] > first[1]
     with np.load(learning) as arrays:
         assert not np.array_equal(found.networks["value"].rows, arrays["average.rows"])

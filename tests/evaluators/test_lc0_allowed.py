@@ -115,76 +115,53 @@ def promised() -> bytes:
     return found
 
 
-def shape_of_growing_integers() -> Nodes:
-    return [
-        helper.make_node("Shape", ["flat"], ["s"]),
-        *doubling(30, "s"),
-    ]
+def node(kind: str, inputs: str, output: str = "grown", **more: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), [output], **more)
 
 
+def one(kind: str, inputs: str, **constants: Any) -> bytes:
+    """Returns a network with one odd node; constants are arrays of integers."""
+    return model([node(kind, inputs)], {name: np.array(value, np.int64) for name, value in constants.items()})
+
+
+def products() -> bytes:
+    nodes = [node("Expand", "zero size", "m0"), node("Identity", "m9")]
+    nodes[1:1] = [node("MatMul", f"m{k} m{k}", f"m{k + 1}") for k in range(9)]
+    return model(nodes, {"size": np.array([4096, 4096], np.int64)})
+
+
+def many_nodes() -> bytes:
+    names = ["zero", *(f"i{k}" for k in range(30_000)), "grown"]
+    return model([node("Identity", a, b) for a, b in pairwise(names)])
+
+
+def size_of_the_input() -> bytes:
+    nodes = [node("ReduceSum", "flat", "f", keepdims=0), node("Cast", "f", "n", to=INT64)]
+    return model([*nodes, node("Reshape", "n axes", "shape"), node("Expand", "zero shape")])
+
+
+LARGE = "the limit is 16,777,216"
 ODD: dict[str, tuple[Callable[[], bytes], str]] = {
     "an endless loop": (lambda: model(loop(), {"yes": np.array(True)}), "operator Loop"),
     "a constant of a given shape": (
-        lambda: model(
-            [helper.make_node("ConstantOfShape", ["size"], ["grown"])], {"size": np.array([10**9], np.int64)}
-        ),
+        lambda: one("ConstantOfShape", "size", size=[10**9]),
         "operator ConstantOfShape",
     ),
-    "a range": (
-        lambda: model(
-            [helper.make_node("Range", ["a", "b", "c"], ["grown"])],
-            {"a": np.float32(0), "b": np.float32(1e9), "c": np.float32(1)},
-        ),
-        "operator Range",
-    ),
+    "a range": (lambda: one("Range", "a b c", a=0, b=10**9, c=1), "operator Range"),
     "an operator of others": (
-        lambda: model([helper.make_node("Evil", ["flat"], ["grown"], domain="com.microsoft")]),
+        lambda: model([node("Evil", "flat", domain="com.microsoft")]),
         "operator com.microsoft.Evil",
     ),
-    "a doubling concat": (lambda: model(doubling(40, "flat")), "the limit is 16,777,216"),
-    "doubling lists of sizes": (lambda: model(shape_of_growing_integers()), "list of"),
-    "an expansion": (
-        lambda: model(
-            [helper.make_node("Expand", ["zero", "size"], ["grown"])], {"size": np.array([10**9], np.int64)}
-        ),
-        "the limit is 16,777,216",
+    "a doubling concat": (lambda: model(doubling(40, "flat")), LARGE),
+    "doubling lists of sizes": (
+        lambda: model([node("Shape", "flat", "s"), *doubling(30, "s")]),
+        "list of",
     ),
-    "a padding": (
-        lambda: model(
-            [helper.make_node("Pad", ["flat", "size"], ["grown"])],
-            {"size": np.array([0, 10**9, 0, 0], np.int64)},
-        ),
-        "the limit is 16,777,216",
-    ),
-    "big products": (
-        lambda: model(
-            [
-                helper.make_node("Expand", ["zero", "size"], ["m0"]),
-                *(helper.make_node("MatMul", [f"m{k}", f"m{k}"], [f"m{k + 1}"]) for k in range(9)),
-                helper.make_node("Identity", ["m9"], ["grown"]),
-            ],
-            {"size": np.array([4096, 4096], np.int64)},
-        ),
-        "multiplications",
-    ),
-    "many nodes": (
-        lambda: model(
-            [helper.make_node("Identity", [f"i{k}" if k else "zero"], [f"i{k + 1}"]) for k in range(30_000)]
-            + [helper.make_node("Identity", ["i30000"], ["grown"])]
-        ),
-        "nodes, the limit is 20,000",
-    ),
-    "a size that the input decides": (
-        lambda: model(
-            [
-                helper.make_node("ReduceSum", ["flat"], ["f"], keepdims=0),
-                helper.make_node("Cast", ["f"], ["n"], to=INT64),
-                helper.make_node("Reshape", ["n", "axes"], ["shape"]),
-                helper.make_node("Expand", ["zero", "shape"], ["grown"]),
-            ]
-        ),
-        "is not known",
-    ),
+    "an expansion": (lambda: one("Expand", "zero size", size=[10**9]), LARGE),
+    "a padding": (lambda: one("Pad", "flat size", size=[0, 10**9, 0, 0]), LARGE),
+    "big products": (products, "multiplications"),
+    "many nodes": (many_nodes, "nodes, the limit is 20,000"),
+    "a size that the input decides": (size_of_the_input, "is not known"),
     "a fixed batch without end": (lambda: model([], batch=1 << 40), "a batch of 1,099,511,627,776"),
     "a constant in another file": (external, "another file"),
     "a constant that promises more than there is": (promised, "has the size"),

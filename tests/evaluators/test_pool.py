@@ -12,11 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.pool import PooledEvaluator, Throughput, compiled_once, pooled
@@ -25,8 +23,17 @@ from graphsearch.jit import compiler
 from graphsearch.jit.places import LevelFolders
 
 from ..conftest import ROOT
-from ..support.graphs import records_below
-from ..support.pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
+from ..support.pools import (
+    Oracle,
+    children,
+    evaluated,
+    games,
+    in_the_middle,
+    is_alive,
+    run_script,
+    searched,
+    until,
+)
 from ..support.reference import HashEvaluator
 
 BATCH = PositionBatch.from_boards(games(200))
@@ -86,26 +93,18 @@ def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(log
         pool.evaluate(BATCH)
 
 
-def searched(evaluator: Any, visits: int = 600) -> Any:
-    """Returns every record of a search, and what it counted."""
-    with Graph.open(None, evaluator=evaluator) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=64))
-        records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
-        return records, result.evaluations, result.visits
-
-
 # ---------------------------------------------------------- workers that fail
 def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_killed(
     log: Path, tmp_path: Path
 ) -> None:
     alone, once = HashEvaluator(), tmp_path / "once"
-    plain = searched(alone)
+    plain = searched(alone, 600)
     with pooled(Oracle(log, bad=alone.asked[200], how="hang", once=once), 2) as pool:
         thread = in_the_middle(
             lambda: once.exists() and bool(once.read_text()),
             lambda: os.kill(int(once.read_text()), signal.SIGKILL),
         )
-        found = searched(pool)
+        found = searched(pool, 600)
         thread.join()
         assert not is_alive(int(once.read_text()))
         assert found == plain
@@ -155,14 +154,13 @@ def test_what_an_evaluator_raises_arrives_with_its_text(log: Path) -> None:
             assert same(pool.evaluate(rest), expected(rest))
 
 
-def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a_pool(log: Path) -> None:
-    with pytest.raises(EvaluatorError) as plain:
-        create("lc0:/no/such.pb.gz")
-    with pytest.raises(EvaluatorError) as found:
-        pooled(partial(create, "lc0:/no/such.pb.gz"), 2)
+def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a_pool() -> None:
+    make = partial(create, "lc0:/no/such.pb.gz", {"threads": "many"})
+    with pytest.raises(InvalidParameterError, match="threads must be") as plain:
+        make()
+    with pytest.raises(InvalidParameterError) as found:
+        pooled(make, 2)
     assert str(found.value) == str(plain.value)
-    with pytest.raises(InvalidParameterError, match="threads must be"):
-        pooled(partial(create, "lc0:/no/such.pb.gz", {"threads": "many"}), 2)
 
 
 def test_workers_that_die_as_they_start_are_an_error(log: Path) -> None:
@@ -178,23 +176,20 @@ def test_workers_whose_evaluators_differ_are_refused(log: Path) -> None:
         _ = [pool.evaluate(BATCH) for _ in range(20)]
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"workers": 0}, "workers must be from 1"),
-        ({"workers": 2, "pool": "cluster"}, "the pool must be local, ray or ray:ADDRESS"),
-        ({"workers": 2, "pool": "ray:"}, "the pool must be local, ray or ray:ADDRESS"),
-        ({"workers": 2, "timeout": 0.0}, "timeout must be above 0"),
-        ({"workers": 2, "cpus": 0}, "cpus must be at least 1"),
-    ],
+WRONG: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"workers": 0}, "workers must be from 1"),
+    ({"pool": "cluster"}, "the pool must be local, ray or ray:ADDRESS"),
+    ({"pool": "ray:"}, "the pool must be local, ray or ray:ADDRESS"),
+    ({"timeout": 0.0}, "timeout must be above 0"),
+    ({"cpus": 0}, "cpus must be at least 1"),
 )
-def test_wrong_use_gets_one_clear_line(log: Path, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(InvalidParameterError, match=text):
-        PooledEvaluator(Oracle(log), **options)
 
 
-def test_what_cannot_be_pickled_is_refused_before_any_worker_starts() -> None:
+def test_wrong_use_is_refused_before_any_worker_starts(log: Path) -> None:
     before = set(children(os.getpid()))
+    for options, text in WRONG:
+        with pytest.raises(InvalidParameterError, match=text):
+            PooledEvaluator(Oracle(log), **{"workers": 2, **options})
     with pytest.raises(EvaluatorError, match="cannot be sent to a worker"):
         pooled(lambda: create("uniform"), 2)
     assert set(children(os.getpid())) <= before
@@ -304,15 +299,12 @@ def test_parts_cover_a_batch_and_none_is_a_crumb() -> None:
                     assert min(sizes) > 0
 
 
-def test_slow_evaluators_get_small_parts_and_quick_ones_large() -> None:
+def test_parts_depend_on_what_a_position_and_a_call_take() -> None:
     slow, quick = Throughput(0.0, 1.0, 0.001, 1.0), Throughput(0.0, 1e-5, 0.001, 1.0)
     assert max(slow.sizes(256, 2)) <= 2  # seconds of work that a death costs
     assert quick.sizes(256, 2) == [256]  # sending would take longer
     assert len(quick.sizes(4096, 2)) >= 2
-
-
-def test_what_takes_long_by_the_call_is_cut_into_equal_shares() -> None:
-    assert Throughput(0.05, 1e-4, 0.001, 1.0).sizes(1024, 4) == [256] * 4
+    assert Throughput(0.05, 1e-4, 0.001, 1.0).sizes(1024, 4) == [256] * 4  # a call takes long
 
 
 def test_the_pace_is_a_line_through_parts_of_several_sizes() -> None:

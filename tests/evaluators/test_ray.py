@@ -8,15 +8,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.pool import PooledEvaluator, pooled
@@ -25,12 +24,22 @@ from graphsearch.workers import ray_workers
 from graphsearch.workers.ray_workers import ENVIRONMENT
 
 from ..conftest import ROOT
-from ..support.graphs import records_below
-from ..support.pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
+from ..support.pools import (
+    Oracle,
+    children,
+    evaluated,
+    games,
+    in_the_middle,
+    is_alive,
+    run_script,
+    searched,
+    until,
+)
 from ..support.ray_clusters import shut_down
 from ..support.reference import HashEvaluator
 
-pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
+# found, not imported: every process of tests reads this file
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install '.[ray]'")
 
 BATCH = PositionBatch.from_boards(games(200))
 NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80_000_000}
@@ -77,8 +86,6 @@ from pathlib import Path
 from importlib import import_module
 from graphsearch.evaluators.pool import pooled
 from graphsearch.evaluators.protocol import PositionBatch
-from graphsearch.workers import ray_workers
-from graphsearch.workers.ray_workers import ENVIRONMENT
 from tests.support.pools import Oracle, games
 
 if __name__ == "__main__":
@@ -116,14 +123,6 @@ def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_pa
 
 
 # ---------------------------------------------------------- two nodes
-def searched(evaluator: Any) -> Any:
-    """Returns every record of a search, and what it counted."""
-    with Graph.open(None, evaluator=evaluator) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=800), SearchParams(minibatch_size=64))
-        records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
-        return records, result.evaluations, result.visits
-
-
 @pytest.mark.slow
 def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(nodes: Any, log: Path) -> None:
     with pooled(Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
@@ -143,8 +142,7 @@ def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(n
 def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
     nodes: Any, log: Path, tmp_path: Path
 ) -> None:
-    bad = games(101)[100].epd()
-    oracle = Oracle(log, bad=bad, how="hang", once=tmp_path / "once")
+    oracle = Oracle(log, bad=games(101)[100].epd(), how="hang", once=tmp_path / "once")
     with PooledEvaluator(oracle, workers=2, pool=f"ray:{nodes.address}", timeout=2.0) as pool:
         found = pool.evaluate(BATCH)
     assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
@@ -174,7 +172,7 @@ def test_more_cpus_than_any_machine_has_are_refused_at_once(nodes: Any, log: Pat
 def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
     nodes: Any, log: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    plain = searched(HashEvaluator())
+    plain = searched(HashEvaluator(), 800)
     victim = nodes.worker_nodes[0] if isinstance(nodes.worker_nodes, list) else next(iter(nodes.worker_nodes))
     before = signal.getsignal(signal.SIGTERM)
     with pooled(Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
@@ -187,15 +185,12 @@ def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
         thread = in_the_middle(
             lambda: len(evaluated(log)) > 150, lambda: nodes.remove_node(victim, allow_graceful=False)
         )
-        found = searched(pool)
+        found = searched(pool, 800)
         thread.join()
-        assert (
-            sum(is_alive(worker) for worker in workers) == 2
-        )  # it was the middle, and they were two of four
+        assert sum(map(is_alive, workers)) == 2  # it was the middle, and they were two of four
     assert found == plain
     assert len(set(evaluated(log))) == found[1]  # no result is lost
-    out, err = capfd.readouterr()
-    assert (out, err) == ("", "")  # Ray says nothing: results belong on stdout
+    assert capfd.readouterr() == ("", "")  # Ray says nothing: results belong on stdout
 
 
 # ---------------------------------------------------------- which cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,20 @@ from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.search.params import GATHERERS
+from tests.conftest import Cli, shared_data
 from tests.support.table import TableEntry, TableEvaluator
-
-TABLES = Path(__file__).parents[2].parent / "shared" / "syzygy"
-needs_tables = pytest.mark.skipif(not TABLES.is_dir(), reason="the Syzygy tables are not at hand")
 
 EQUAL = TableEntry((0.3, 0.4, 0.3), {})
 
 
-@pytest.fixture
-def tables() -> Any:
-    if not TABLES.is_dir():
-        pytest.skip("the Syzygy tables are not at hand")
-    opened = Syzygy(TABLES)
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    return shared_data("syzygy")
+
+
+@pytest.fixture(scope="module")
+def tables(folder: Path) -> Iterator[Syzygy]:
+    opened = Syzygy(folder)
     yield opened
     opened.close()
 
@@ -49,8 +51,16 @@ def positions(seed: int, count: int, men: str, clock: int = 0) -> list[chess.Boa
     return found
 
 
+def records_of(graph: Graph) -> list[Any]:
+    """Returns every record of a graph's file."""
+    assert graph.store
+    return [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]
+
+
 @pytest.mark.parametrize("men", ["KPk", "KPkp", "KBNk", "KQk", "KRk", "KRkr", "KQkp"])
-def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy, men: str) -> None:
+def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(
+    tables: Syzygy, folder: Path, men: str
+) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
     boards = positions(1, 12, men)
@@ -59,7 +69,7 @@ def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy
     assert not inner.asked
     assert evaluator.hits == len(boards)
     assert answer.bounds is not None
-    with chess.syzygy.open_tablebase(str(TABLES)) as oracle:
+    with chess.syzygy.open_tablebase(str(folder)) as oracle:
         for board, wdl, bounds in zip(boards, answer.wdl.tolist(), answer.bounds.tolist(), strict=True):
             result = {2: 1, -2: -1}.get(oracle.probe_wdl(board), 0)
             assert bounds == [result, result]
@@ -93,7 +103,7 @@ def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
     with Graph.open(path, evaluator=TablebaseEvaluator(inner, tables)) as graph:
         params = SearchParams(minibatch_size=batch, gather=gather, overlap=0)
         analyze(graph, board, Limits(visits=400), params)
-        seen = [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]  # type: ignore[union-attr]
+        seen = records_of(graph)
     proven = [record for record in seen if not record.terminal and record.bounds[0] == record.bounds[1]]
     assert proven
     for record in proven:
@@ -118,10 +128,7 @@ def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path:
 
 
 def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_path: Path) -> None:
-    won, drawn = (
-        chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 0 1"),
-        chess.Board("8/8/8/8/8/3k4/3p4/3K4 w - - 0 1"),
-    )
+    won = chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 0 1")
     drawn = chess.Board("3k4/3P4/4K3/8/8/8/8/8 w - - 0 1")
     with Graph.open(tmp_path / "a.graph", evaluator=TablebaseEvaluator(BuiltinEvaluator(), tables)) as graph:
         for board in (won, drawn):
@@ -149,7 +156,7 @@ def test_a_draw_is_known_whatever_the_clock(tables: Syzygy) -> None:
 
 def test_safe_moves_keep_the_result(tables: Syzygy) -> None:
     for men in ("KQk", "KPk", "KPkp", "KRkr"):
-        for board in positions(7, 10, men):
+        for board in positions(7, 4, men):
             safe, result = tables.safe_moves(board), tables.result(board)
             assert safe is not None
             assert result is not None
@@ -162,9 +169,9 @@ def test_safe_moves_keep_the_result(tables: Syzygy) -> None:
             assert set(best) <= set(safe)
 
 
-def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy) -> None:
+def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy, folder: Path) -> None:
     """Played out by both sides: every win is won within the 50-move rule, every draw is held."""
-    with chess.syzygy.open_tablebase(str(TABLES)) as oracle:
+    with chess.syzygy.open_tablebase(str(folder)) as oracle:
         for men in ("KRk", "KPk", "KPkp"):
             for board in positions(5, 1, men):
                 wdl, game = oracle.probe_wdl(board), board.copy()
@@ -196,54 +203,47 @@ def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -
     evaluator.close()
 
 
-@needs_tables
-def test_a_file_is_searched_with_tables_and_without(tmp_path: Path, cli: Any) -> None:
+def test_a_file_is_searched_with_tables_and_without(tmp_path: Path, cli: Cli, folder: Path) -> None:
     path = str(tmp_path / "a.graph")
     fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
-    with_tables = cli("analyze", fen, "--visits", "50", "--store", path, "--syzygy", str(TABLES))
-    assert with_tables.code == 0
+    search = ("analyze", fen, "--visits", "50", "--store", path)
+    with_tables = cli(*search, "--syzygy", folder).ends(0, f"--syzygy {folder}")
     assert "proven: win" in with_tables.out or "proven: draw" in with_tables.out
-    assert f"--syzygy {TABLES}" in with_tables.err
-    assert cli("analyze", fen, "--visits", "50", "--store", path).code == 0
-    assert cli("store", "verify", path).code == 0
-    assert cli("analyze", fen, "--visits", "5", "--syzygy", str(tmp_path / "no")).code == 2
+    cli(*search).ends(0)
+    cli("store", "verify", path).ends(0)
+    cli("analyze", fen, "--visits", "5", "--syzygy", tmp_path / "no").ends(2)
 
 
-@needs_tables
-def test_a_reevaluation_with_tables_writes_their_proofs(tmp_path: Path, cli: Any) -> None:
+def test_a_reevaluation_with_tables_writes_their_proofs(tmp_path: Path, cli: Cli, folder: Path) -> None:
     path = str(tmp_path / "a.graph")
     fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
-    assert cli("analyze", fen, "--visits", "300", "--store", path).code == 0
+    cli("analyze", fen, "--visits", "150", "--store", path).ends(0)
     for _ in range(2):  # the second time there is nothing left to do
-        done = cli("reevaluate", path, "--evaluator", "uniform", "--syzygy", str(TABLES), "--json")
-        assert done.code == 0
+        cli("reevaluate", path, "--evaluator", "uniform", "--syzygy", folder, "--json").ends(0)
     node = show(path, chess.Board(fen))
     assert node is not None
     assert (node.bounds[0], node.evaluator) == (node.bounds[1], 0)
-    assert cli("store", "verify", path).code == 0
+    cli("store", "verify", path).ends(0)
 
 
-@needs_tables
+PAWNS = "6k1/5p2/8/8/8/8/4PR2/4K3 w - - 0 1"
+
+
 def test_tables_are_brought_into_a_file_by_reevaluating_it_with_its_own_evaluator(
-    tmp_path: Path, cli: Any
+    tmp_path: Path, cli: Cli, folder: Path
 ) -> None:
-    path = str(tmp_path / "a.graph")
-    fen = "6k1/5p2/8/8/8/8/4PR2/4K3 w - - 0 1"
-    assert cli("analyze", fen, "--visits", "400", "--store", path).code == 0
-    first = cli("reevaluate", path, "--evaluator", "builtin", "--syzygy", str(TABLES), "--json").json
-    second = cli("reevaluate", path, "--evaluator", "builtin", "--syzygy", str(TABLES), "--json").json
-    assert first["evaluated"] > 0
-    assert second["evaluated"] == 0
+    path = tmp_path / "a.graph"
+    cli("analyze", PAWNS, "--visits", "200", "--store", path).ends(0)
+    again = ("reevaluate", path, "--evaluator", "builtin", "--syzygy", folder, "--json")
+    first, second = (cli(*again).json["evaluated"] for _ in range(2))
+    assert first > 0 == second
 
 
-@needs_tables
-def test_what_tables_say_is_no_opinion_of_the_evaluator(tmp_path: Path, cli: Any) -> None:
-    path = str(tmp_path / "a.graph")
-    fen = "6k1/5p2/8/8/8/8/4PR2/4K3 w - - 0 1"
-    assert cli("analyze", fen, "--visits", "400", "--store", path).code == 0
+def test_what_tables_say_is_no_opinion_of_the_evaluator(tmp_path: Path, cli: Cli, folder: Path) -> None:
+    path = tmp_path / "a.graph"
+    cli("analyze", PAWNS, "--visits", "200", "--store", path).ends(0)
     common = ("reevaluate", path, "--evaluator", "uniform")
-    assert cli(*common, "--second-opinion", "--syzygy", str(TABLES)).code == 0
-    assert cli(*common).code == 0
+    cli(*common, "--second-opinion", "--syzygy", folder).ends(0)
+    cli(*common).ends(0)
     with Graph.open(path, evaluator="uniform") as graph:
-        seen = [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]  # type: ignore[union-attr]
-    assert all(record.v == 0 for record in seen if not record.terminal)
+        assert all(record.v == 0 for record in records_of(graph) if not record.terminal)

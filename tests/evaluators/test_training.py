@@ -20,16 +20,14 @@ from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
-from tools.training import games_kernel, learning, make, policy_learning, train, value_learning
-from tools.training.__main__ import main
-from tools.training.make import random_endgame, starts
-from tools.training.records import IN_CHECK, PLAYED, RECORD, UNKNOWN, hashes, read_shard, write_shard
-from tools.training.rounding import rounded
-from tools.training.train import State
+
+# what imports the compiler is imported where it is used: every process of tests reads this file
 
 
 def positions(count: int, *, by_an_engine: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Returns records of a random game, with an engine's answers or with values of all moves."""
+    from tools.training.records import PLAYED, RECORD, UNKNOWN
+
     rng, board = np.random.default_rng(count), chess.Board()
     records, values = np.zeros(count, RECORD), list[int]()
     for record in records:
@@ -48,12 +46,11 @@ def positions(count: int, *, by_an_engine: bool) -> tuple[np.ndarray[Any, Any], 
     return records, np.array(values, np.int16)
 
 
-def slopes(*paths: str) -> list[list[tuple[str, float, float]]]:
-    """Returns names of weights, their gradients and the slopes of the loss, of both networks, by shard."""
-    return [slopes_of(Path(path)) for path in paths]
-
-
 def slopes_of(path: Path) -> list[tuple[str, float, float]]:
+    """Returns names of weights, their gradients and the slopes of the loss, of both networks."""
+    from tools.training import policy_learning, value_learning
+    from tools.training.records import read_shard
+
     rng, tables = np.random.default_rng(4), load_tables()
     records, values = read_shard(path)
     every, found = np.arange(len(records)), list[tuple[str, float, float]]()
@@ -80,17 +77,6 @@ def slopes_of(path: Path) -> list[tuple[str, float, float]]:
     return found
 
 
-def test_gradients_are_those_of_the_loss(tmp_path: Path) -> None:
-    paths = tmp_path / "plain.positions", tmp_path / "engine.positions"
-    for path in paths:
-        write_shard(path, *positions(3, by_an_engine=path.stem == "engine"))
-    names = {"rows", "bias", "first", "second", "last", "plain", "leaves", "goes", "kinds"}
-    for found in in_plain_python(slopes, *map(str, paths)):
-        assert {name for name, _, _ in found} >= names
-        for name, gradient, slope in found:
-            assert gradient == pytest.approx(slope, rel=0.03, abs=2e-4), name
-
-
 class Plain(NamedTuple):
     """A network of one array."""
 
@@ -99,6 +85,8 @@ class Plain(NamedTuple):
 
 def trained(state: str, small: str, plain: str, by_an_engine: str) -> None:
     """Trains a value network, and in two stages a policy that is too narrow to be packed."""
+    from tools.training.__main__ import main
+
     for words in (
         [state, "value", plain, "--widths", "64", "64"],
         [small, "policy", plain, "--widths", "8", "8"],
@@ -108,9 +96,13 @@ def trained(state: str, small: str, plain: str, by_an_engine: str) -> None:
 
 
 def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> None:
+    from tools.training.__main__ import main
+    from tools.training.records import hashes, write_shard
+    from tools.training.train import State
+
     for folder, by_an_engine in (("plain", False), ("engine", True)):
         (tmp_path / folder).mkdir()
-        write_shard(tmp_path / folder / "a.positions", *positions(10, by_an_engine=by_an_engine))
+        write_shard(tmp_path / folder / "a.positions", *positions(5, by_an_engine=by_an_engine))
     plain, out, state = tmp_path / "plain", tmp_path / "networks.bin", tmp_path / "state.npz"
     small = tmp_path / "small.npz"
     in_plain_python(trained, str(state), str(small), str(plain), str(tmp_path / "engine"))
@@ -125,15 +117,19 @@ def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> No
 
 
 def test_a_blend_keeps_a_share_of_what_a_stage_has_changed() -> None:
+    from tools.training.train import State, blend
+
     old = State.new((64, 64), seed=3).networks["policy"]
     new = State.new((64, 64), seed=4).networks["policy"]
     blended = [array.copy() for array in new]
-    train.blend(blended, old, 0.75)
+    blend(blended, old, 0.75)
     for array, before, after in zip(blended, old, new, strict=True):
         np.testing.assert_allclose(array, 0.25 * before + 0.75 * after, atol=1e-6)
 
 
 def test_the_last_samples_are_kept_back() -> None:
+    from tools.training import learning
+
     learned, judged = set[int](), set[int]()
 
     def note(_net: Any, _grad: Any, chosen: Any, learns: bool) -> Any:
@@ -147,6 +143,10 @@ def test_the_last_samples_are_kept_back() -> None:
 
 
 def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) -> None:
+    from tools.training.__main__ import main
+    from tools.training.rounding import rounded
+    from tools.training.train import State
+
     state, file, again = (tmp_path / name for name in ("state.npz", "networks.bin", "again.bin"))
     made = State.new((64, 64), seed=3).networks
     networks = rounded(made["value"], made["policy"], {"stages": [{"name": "value"}]})
@@ -161,28 +161,19 @@ def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) 
 
 def shard_of_games(network: str, path: str) -> int:
     """Writes a shard of two short games whose positions are all kept; returns how many it has."""
+    from tools.training import games_kernel, make
+
     make.LEAST_PLIES, make.MOST_PLIES = 3, 4
     games_kernel.KEPT_OPENING = games_kernel.KEPT_LEVEL = games_kernel.KEPT_DECIDED = 1.0
     evaluator: Any = create(f"nnue:{network}")
     return make.make_shard(Path(path), evaluator.weights, 2, (1, 2), (), 0.5)
 
 
-def test_a_game_has_a_value_for_every_move_of_what_was_played(tmp_path: Path) -> None:
-    network, path = tmp_path / "a.nnue", tmp_path / "a.positions"
-    network.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
-    count = in_plain_python(shard_of_games, str(network), str(path))
-    records, values = read_shard(path)
-    assert count == len(records)
-    for record in records:
-        moves = list(unpack([*record["words"].tolist(), 0]).legal_moves)
-        assert record["moves"] == (len(moves) if record["kind"] & PLAYED else 0)
-        assert moves
-    assert {bool(record["kind"] & PLAYED) for record in records} == {True, False}
-    assert records["moves"].sum() == len(values) > 0
-
-
 def quiet_ones(network: str, path: str) -> list[tuple[str, int, int]]:
     """Returns each quiet position of a shard with its label and the network's word alone."""
+    from tools.training import train
+    from tools.training.records import read_shard
+
     evaluator: Any = create(f"nnue:{network}")
     found = train.quiet_of(read_shard(Path(path))[0], evaluator.weights, 2)
     words = np.pad(found["words"], ((0, 0), (0, 1)))
@@ -193,24 +184,71 @@ def quiet_ones(network: str, path: str) -> list[tuple[str, int, int]]:
     ]
 
 
-def test_value_is_learned_from_quiet_positions_as_the_network_sees_them(tmp_path: Path) -> None:
-    network, path = tmp_path / "a.nnue", tmp_path / "a.positions"
-    network.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
-    boards = [
-        chess.Board(),
-        chess.Board("4k3/8/8/8/8/8/4r3/4K3 w - - 0 1"),
-        chess.Board("4k3/8/8/8/8/8/8/4K2R w - - 0 1"),
-    ]
+QUIET = (chess.STARTING_FEN, "4k3/8/8/8/8/8/8/4K2R w - - 0 1")
+CHECK = "4k3/8/8/8/8/8/4r3/4K3 w - - 0 1"
+
+
+def facts_of(folder: str) -> dict[str, Any]:
+    """Returns what tests ask of the files in a folder, and writes the shard of games there."""
+    network = f"{folder}/a.nnue"
+    return {
+        "slopes": [slopes_of(Path(f"{folder}/{name}.positions")) for name in ("plain", "engine")],
+        "games": shard_of_games(network, f"{folder}/games.positions"),
+        "quiet": quiet_ones(network, f"{folder}/three.positions"),
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network and with shards."""
+    from tools.training.records import IN_CHECK, RECORD, write_shard
+
+    folder = tmp_path_factory.mktemp("training")
+    (folder / "a.nnue").write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
+    for name in ("plain", "engine"):
+        write_shard(folder / f"{name}.positions", *positions(3, by_an_engine=name == "engine"))
     records = np.zeros(3, RECORD)
-    for record, board in zip(records, boards, strict=True):
+    for record, board in zip(records, map(chess.Board, (QUIET[0], CHECK, QUIET[1])), strict=True):
         record["words"], record["kind"] = pack(board)[:9], IN_CHECK if board.is_check() else 0
-    write_shard(path, records, np.zeros(0, np.int16))
-    found = in_plain_python(quiet_ones, str(network), str(path))
-    assert [fen for fen, _, _ in found] == [boards[0].board_fen(), boards[2].board_fen()]
-    assert all(label == alone for _, label, alone in found)
+    write_shard(folder / "three.positions", records, np.zeros(0, np.int16))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def facts(folder: Path) -> Any:
+    """The facts of that folder, from one process without the compiler."""
+    return in_plain_python(facts_of, str(folder))
+
+
+def test_gradients_are_those_of_the_loss(facts: Any) -> None:
+    names = {"rows", "bias", "first", "second", "last", "plain", "leaves", "goes", "kinds"}
+    for found in facts["slopes"]:
+        assert {name for name, _, _ in found} >= names
+        for name, gradient, slope in found:
+            assert gradient == pytest.approx(slope, rel=0.03, abs=2e-4), name
+
+
+def test_a_game_has_a_value_for_every_move_of_what_was_played(facts: Any, folder: Path) -> None:
+    from tools.training.records import PLAYED, read_shard
+
+    records, values = read_shard(folder / "games.positions")
+    assert facts["games"] == len(records)
+    for record in records:
+        moves = list(unpack([*record["words"].tolist(), 0]).legal_moves)
+        assert record["moves"] == (len(moves) if record["kind"] & PLAYED else 0)
+        assert moves
+    assert {bool(record["kind"] & PLAYED) for record in records} == {True, False}
+    assert records["moves"].sum() == len(values) > 0
+
+
+def test_value_is_learned_from_quiet_positions_as_the_network_sees_them(facts: Any) -> None:
+    assert [fen for fen, _, _ in facts["quiet"]] == [chess.Board(fen).board_fen() for fen in QUIET]
+    assert all(label == alone for _, label, alone in facts["quiet"])
 
 
 def test_games_begin_from_legal_positions_of_all_kinds() -> None:
+    from tools.training.make import random_endgame, starts
+
     rng = np.random.default_rng(2)
     assert all(random_endgame(rng).is_valid() for _ in range(20))
     found = [start for start, _ in zip(starts(rng, [[chess.Move.from_uci("e2e4")]]), range(60), strict=False)]

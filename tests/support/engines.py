@@ -9,9 +9,10 @@ from pathlib import Path
 import chess
 import pytest
 
-HEAD = '''#!{python}
+HEAD = '''#!{python} -S
 import os, pathlib, sys, time, zlib
 
+sys.path.append({libraries!r})  # `site` would take as long as the rest of a start
 HERE = pathlib.Path(__file__)
 NAME = "Fake 1.0"
 OPTIONS = [
@@ -98,7 +99,8 @@ def fake_engine(folder: Path, changes: str = "") -> Path:
     """Returns a script that is a UCI engine; `changes` is Python that redefines parts of HEAD."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "engine"
-    path.write_text(HEAD.format(python=sys.executable) + "\n\n" + changes + TAIL)
+    head = HEAD.format(python=sys.executable, libraries=str(Path(chess.__file__).parents[1]))
+    path.write_text(f"{head}\n\n{changes}{TAIL}")
     path.chmod(0o755)
     return path
 

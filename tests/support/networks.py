@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import chess
 import numpy as np
@@ -12,7 +13,18 @@ from numpy.typing import NDArray
 
 from tools.lc0_format import data, layer, net, number, rounded, word
 
-__all__ = ["Tiny", "convolved", "data", "net", "number", "policy_cell", "policy_texts", "softmax", "word"]
+__all__ = [
+    "Tiny",
+    "convolved",
+    "data",
+    "net",
+    "number",
+    "planes_shown",
+    "policy_cell",
+    "policy_texts",
+    "softmax",
+    "word",
+]
 
 Floats = NDArray[np.float64]
 
@@ -165,6 +177,14 @@ def convolved(planes: Floats, kernel: Floats, bias: Floats) -> Floats:
 def softmax(x: Floats) -> Floats:
     powers = np.exp(x - x.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def planes_shown(shown: Any) -> NDArray[np.float32]:
+    """Returns the planes that lc0's bindings show a network."""
+    masks = np.array([shown.mask(i) for i in range(112)], "<u8")
+    values = np.array([shown.val(i) for i in range(112)], np.float32)
+    bits = np.unpackbits(masks.view(np.uint8), bitorder="little").reshape(112, 8, 8)
+    return np.asarray(bits * values[:, None, None], np.float32)
 
 
 # ------------------------------------------------------------------ its moves

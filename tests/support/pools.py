@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import chess
 
@@ -105,6 +106,18 @@ class LoggedEvaluator(Evaluator):
 
     def close(self) -> None:
         (self.oracle.log / f"closed-{os.getpid()}").touch()
+
+
+def searched(evaluator: Evaluator, visits: int) -> tuple[Any, int, int]:
+    """Returns every record of a search, and how many evaluations and visits it counted."""
+    from graphsearch import Graph, Limits, SearchParams, analyze  # here: workers import this file
+
+    from .graphs import records_below
+
+    with Graph.open(None, evaluator=evaluator) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=64))
+        records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
+        return records, result.evaluations, result.visits
 
 
 def evaluated(log: Path) -> list[str]:

@@ -33,7 +33,9 @@ def test_every_move_of_a_game_has_a_row_and_the_same_again_costs_nothing(cli: Cl
 def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.epd").write_text(SET)
     words = ["analyze", tmp_path / "a.epd", "--visits", 50, "--store", tmp_path / "a.graph"]
-    done = cli(*words, "-o", tmp_path / "out.epd").ends(1, "line 2: a FEN needs at least four fields", "solved: 1 of 1")
+    done = cli(*words, "-o", tmp_path / "out.epd").ends(
+        1, "line 2: a FEN needs at least four fields", "solved: 1 of 1"
+    )
     assert "1 line left out" in done.err
     assert "Rd8#" in done.out
     assert len((tmp_path / "out.epd").read_text().splitlines()) == 2

@@ -235,6 +235,7 @@ BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "empty": (b"", ("not an Lc0 network", "0x1c0", "none")),
     "a text": (b"Dear reader, this is no network.", ("not an Lc0 network", "download")),
     "truncated": (Tiny(1).file[:-3000], ("damaged", "gzip", "download")),
+    "a wrong checksum": (Tiny(1).file[:-8] + bytes(4) + Tiny(1).file[-4:], ("damaged", "that CRC check")),
     "no gzip inside": (b"\x1f\x8b" + b"\7" * 100, ("damaged", "gzip")),
     "a flipped bit": (Tiny(1).file[:500] + b"\xff" + Tiny(1).file[501:], ("damaged",)),
     "truncated, then packed": (

@@ -168,9 +168,9 @@ def _analyze_set(request: Request) -> None:
         lines, problems = read_lines(file, name)
     for problem in problems:
         say(f"graphsearch: line {problem.place}: {problem.reason}")
-    for line in lines:
-        for fault in line.faults:
-            say(f"graphsearch: line {line.number}: {fault}")
+    for given in lines:
+        for fault in given.faults:
+            say(f"graphsearch: line {given.number}: {fault}")
     rows: list[SetRow] = []
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(request.evaluator, request.param, request.store, stack)

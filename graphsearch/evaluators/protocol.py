@@ -11,7 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError
+from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError, InvalidParameterError
 from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
 from ..position.chess960 import settled
 from ..store.record.provenance import EvaluatorIdentity
@@ -147,6 +147,22 @@ class Evaluator(Protocol):
     def close(self) -> None:
         """Ends its processes and closes its files, if any. A second call does nothing."""
         return
+
+
+def accepted(evaluator: Evaluator) -> Evaluator:
+    """Returns an evaluator of the caller's own.
+
+    Raises:
+      InvalidParameterError: if it has no identity, no `evaluate` or no batch size above 0.
+    """
+    known = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
+    known = known and callable(getattr(evaluator, "evaluate", None))
+    if not known or not getattr(evaluator, "batch_size", 0):
+        raise InvalidParameterError(
+            f"an evaluator needs an EvaluatorIdentity `identity`, a function `evaluate` and a `batch_size` of"
+            f" at least 1; {type(evaluator).__name__} does not have all of them (docs/python.md)"
+        )
+    return evaluator
 
 
 def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:

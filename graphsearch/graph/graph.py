@@ -15,7 +15,7 @@ import chess
 
 from ..base.errors import CapacityError, GraphSearchError, StoreError
 from ..evaluators.factory import EvaluatorSpec, create
-from ..evaluators.protocol import AbsentEvaluator, Evaluator
+from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
 from ..store.record.node import NodeRecord
 from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
@@ -84,14 +84,14 @@ class Graph(SavedGraph):
         Raises:
           EvaluatorError: if the evaluator is unknown or cannot be made.
           EvaluatorMismatchError: if the file is bound to another evaluator.
-          InvalidParameterError: if `ram_bytes` is no size above 0.
+          InvalidParameterError: if `ram_bytes` is no size above 0, or `evaluator` is no Evaluator.
           UnfinishedError: if the file is being moved to another evaluator (`reevaluate`).
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
         budget = budget_of(ram_bytes)
         owned = isinstance(evaluator, str | EvaluatorSpec)
-        made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else evaluator
+        made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else accepted(evaluator)
         try:
             store = None if path is None else Store.open(path, identity=made.identity, create=True)
             return cls.over(store, made, budget, owns_evaluator=owned)

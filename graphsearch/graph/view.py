@@ -169,9 +169,9 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
     """
     check(board)
     if isinstance(source, (str, os.PathLike)):
-        from ..store.sharded.files import drawnto_read
+        from ..store.sharded.files import open_to_read
 
-        with drawnto_read(source) as store:
+        with open_to_read(source) as store:
             return view(store.read, board)
     return view(source.read, board)
 
@@ -182,9 +182,9 @@ def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
     Raises:
       StoreError: if the file cannot be read.
     """
-    from ..store.sharded.files import drawnto_read
+    from ..store.sharded.files import open_to_read
 
-    with drawnto_read(path) as store:
+    with open_to_read(path) as store:
         run = None if node.run is None else store.run(node.run)
         return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
 

@@ -220,6 +220,8 @@ class Engine:
         if self._answer is not None:
             self._answer.end_soon()
         if self._memory.graph is None and self._is_busy:
+            if self._answer is not None:
+                self._answer.hurry()  # nobody else will: the process ends now
             return False  # compiling, or loading a network
         self._give(self._memory.close)
         self._jobs.put(None)

@@ -193,6 +193,25 @@ def test_a_graph_closes_the_evaluator_that_it_made_and_no_other(monkeypatch: pyt
     assert mine.closed
 
 
+class Nameless:
+    batch_size = 1
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        raise AssertionError
+
+
+class Batchless(UniformEvaluator):
+    batch_size = 0
+
+
+@pytest.mark.parametrize("evaluator", [object(), Nameless(), Batchless()])
+def test_what_is_no_evaluator_opens_no_graph(evaluator: Any, tmp_path: Path) -> None:
+    for path in (None, tmp_path / "a.graph"):
+        with pytest.raises(InvalidParameterError, match="does not have all of them"):
+            Graph.open(path, evaluator=evaluator)
+    assert not any(tmp_path.iterdir())
+
+
 def test_search_with_both_is_a_search_with_a_table_of_both() -> None:
     """The combination is nothing but an evaluator: the same search as one that answers the same by itself."""
     policy = TableEvaluator({}, TableEntry((0.2, 0.5, 0.3), {"e2e4": 0.6}))

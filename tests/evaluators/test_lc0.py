@@ -229,6 +229,7 @@ def bad_files() -> dict[str, tuple[bytes, tuple[str, ...]]]:
         "empty": (b"", ("not an Lc0 network", "0x1c0", "none")),
         "a text": (b"Dear reader, this is no network.", ("not an Lc0 network", "download")),
         "truncated": (good.file[:-3000], ("damaged", "gzip", "download")),
+        "a wrong checksum": (good.file[:-8] + bytes(4) + good.file[-4:], ("damaged", "that CRC check")),
         "no gzip inside": (b"\x1f\x8b" + b"\7" * 100, ("damaged", "gzip")),
         "a flipped bit": (good.file[:500] + b"\xff" + good.file[501:], ("damaged",)),
         "truncated, then packed": (

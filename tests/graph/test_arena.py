@@ -116,7 +116,8 @@ def test_no_size_and_no_board_are_refused_in_one_line(ram_bytes: Any) -> None:
     with pytest.raises(InvalidParameterError, match="number of bytes"):
         Graph.open(None, evaluator="uniform", ram_bytes=ram_bytes)
     with Graph.open(None, evaluator="uniform", ram_bytes="10MB") as graph:
-        for call in (show, partial(analyze, limits=Limits(visits=1))):
+        calls: list[Any] = [show, partial(analyze, limits=Limits(visits=1))]
+        for call in calls:
             with pytest.raises(InvalidPositionError, match=r"a chess[.]Board, not str"):
                 call(graph, "startpos")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import OPTIONS, Settings
 from tests.support.graphs import numbers_below
 from tests.support.reference import HashEvaluator
-from tests.uci.engines import BlockingEvaluator, Played, best_of, field_of
+from tests.uci.engines import PATIENCE, BlockingEvaluator, Played, best_of, field_of
 
 START = chess.Board()
 
@@ -290,6 +291,20 @@ def test_a_ponderhit_during_an_update_does_not_spend_the_time_of_the_pondering(
     with Played() as game:
         game.ready().ask("go ponder wtime 60000 btime 60000", until="bestmove")
     assert updates
+
+
+def test_a_go_has_its_answer_although_the_input_ends_before_the_graph_is_open() -> None:
+    loaded = threading.Event()
+
+    def make(settings: Settings) -> Evaluator:
+        assert loaded.wait(PATIENCE)
+        return UniformEvaluator()
+
+    with Played(make=make) as played:
+        assert played.engine.handle("go nodes 100")
+        assert not played.engine.close()
+        assert is_legal(START, played.console.until("bestmove"))
+        loaded.set()
 
 
 def test_what_is_known_is_shown_at_once_and_counts(tmp_path: Path) -> None:

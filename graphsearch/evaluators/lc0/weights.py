@@ -98,8 +98,9 @@ def _decompressed(data: bytes, name: str) -> bytes:
 
 
 def _lower(error: Exception) -> str:
+    """Returns an error's text for the middle of a sentence; an abbreviation such as CRC stays."""
     text = " ".join(str(error).split())
-    return text[:1].lower() + text[1:]
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _network(net: Message, name: str, heads: Heads) -> Network | WrappedModel:

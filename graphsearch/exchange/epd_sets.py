@@ -87,11 +87,12 @@ def is_solved(operations: Mapping[str, Any], mate: int | None, move: str | None)
     (True, False, None)
     >>> is_solved({"bm": ["e2e4"]}, None, "e2e4"), is_solved({"am": ["e2e4"]}, None, "e2e4")
     (True, False)
+    >>> is_solved({"bm": []}, None, "e2e4")  # `bm;` names no move
     """
     wanted = wanted_mate(operations)
     if wanted is not None:
         return mate is not None and mate * wanted >= 0 and abs(mate) <= abs(wanted)
-    best, avoided = operations.get("bm"), operations.get("am")
+    best, avoided = (operations.get(name) or () for name in ("bm", "am"))
     if not isinstance(best, list) and not isinstance(avoided, list):
         return None
     is_best = not isinstance(best, list) or move in best

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def find(
 
         most = None if filters.asks_tables else limit
         streams = portion_streams(store, lambda portion: _hits(portion, filters, most))
-        batches = map(tables.passing, in_file_order([counted(stream) for stream in streams]))
+        batches = in_file_order([counted(stream) for stream in streams])
         if limit is None:
             for batch in batches:
                 yield from _found_in(batch, tables)
@@ -107,7 +108,7 @@ def _hits(portion: Portion, filters: Filters, most: int | None) -> tuple[int, Re
 
 
 def _most_visited(batch: RecordBatch, most: int | None) -> RecordBatch:
-    """Returns the `most` records with most visits, these first; all in their order if there are not more."""
+    """Returns the `most` records with most visits, in their order; all for None."""
     if most is None or len(batch) <= most:
         return batch
     return take(batch, np.sort(_by_visits(batch)[:most]))
@@ -122,7 +123,7 @@ def _most_visited_of(batches: Iterator[RecordBatch], most: int, tables: _Tables)
     top, fault = RecordBatch.concat([]), None
     try:
         for batch in batches:
-            top = _most_visited(RecordBatch.concat([top, batch]), most)
+            top = _most_visited(RecordBatch.concat([top, tables.passing(batch)[0]]), most)
     except Exception as error:
         fault = error
     yield from _found_in(take(top, _by_visits(top)), tables)
@@ -131,11 +132,12 @@ def _most_visited_of(batches: Iterator[RecordBatch], most: int, tables: _Tables)
 
 
 def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
-    """Yields the positions of records that satisfy all conditions."""
+    """Yields the positions of the records that satisfy the conditions on tables."""
+    hits, plies = tables.passing(hits)
     if len(hits):
-        keys = key_texts(hits.words)
-        for i, (fen, ply) in enumerate(zip(fens(hits.words), tables.plies(keys), strict=True)):
-            yield _found(hits.record(i), fen, keys[i], ply)
+        facts = zip(fens(hits.words), key_texts(hits.words), plies, strict=True)
+        for i, (fen, key, ply) in enumerate(facts):
+            yield _found(hits.record(i), fen, key, ply)
 
 
 def _found(record: NodeRecord, fen: str, key: str, ply: int | None) -> Found:
@@ -177,30 +179,27 @@ class _Tables:
         with sql_errors(self._store.path, "read it"):
             return dict(checked(self._store.connection.execute(statement, values), *columns))
 
-    def passing(self, hits: RecordBatch) -> RecordBatch:
-        """Returns the records that satisfy the conditions on tables, in their order."""
+    def passing(self, hits: RecordBatch) -> tuple[RecordBatch, list[int | None]]:
+        """Returns the records that satisfy the conditions on tables, in their order, and their plies.
+
+        A ply is None if no table has the position, or if no condition needs plies.
+        """
         asked = self._filters
-        if not asked.asks_tables:
-            return hits
+        if not asked.asks_tables or not len(hits):
+            return hits, [None] * len(hits)
         games, books = self._known(keys := key_texts(hits.words))
+        plies = [min((of[key] for of in (games, books) if key in of), default=None) for key in keys]
         passes = [
             (key in games or not asked.in_games)
             and (key in books or asked.in_book is None)
-            and _is_between(_least(key, games, books), asked.min_ply, asked.max_ply)
-            for key in keys
+            and _is_between(ply, asked.min_ply, asked.max_ply)
+            for key, ply in zip(keys, plies, strict=True)
         ]
-        return take(hits, np.flatnonzero(passes))
-
-    def plies(self, keys: Sequence[str]) -> list[int | None]:
-        """Returns the fewest half-moves to each position; None if unknown, or if no condition needs them."""
-        if not self._filters.asks_tables:
-            return [None] * len(keys)
-        games, books = self._known(keys)
-        return [_least(key, games, books) for key in keys]
+        return take(hits, np.flatnonzero(passes)), list(compress(plies, passes))
 
     def _known(self, keys: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-        """Returns the plies of the positions that the games have, and of those that the book has, by key."""
-        wanted = json.dumps(list(keys))
+        """Returns the plies of the positions in games, and of those in books, by key."""
+        wanted = json.dumps(keys)
         games = self._ask(
             "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))",
             (wanted,),
@@ -215,10 +214,6 @@ class _Tables:
             "book_position.ply",
         )
         return games, books
-
-
-def _least(key: str, *tables: dict[str, int]) -> int | None:
-    return min((table[key] for table in tables if key in table), default=None)
 
 
 def _is_between(ply: int | None, low: int | None, high: int | None) -> bool:

@@ -115,7 +115,7 @@ def _threads_of(graph: Graph, limits: Limits) -> int:
     """Returns the number of threads that make visits: the number requested, but one in a short search.
 
     The default is all cores if a clock or a person ends the search, which is not repeatable anyway; else one.
-    `uniform` is slower with two threads (0.94 of the visits), so its default is one.
+    The default of `uniform` is one in all searches.
     """
     kernel = inside(graph.evaluator)
     counts = [n for n in (limits.visits, limits.evaluations) if n is not None]

@@ -54,7 +54,7 @@ PHASES = {
     "sql": (CALL, 'lab sql {file} "SELECT san, move_n, move_q FROM position_moves LIMIT 1000"'),
     "disagree": (CALL, "lab disagree {file}"),
     "verify": (NODE, "store verify {file}"),
-    "find": (NODE, "find {file} --min-visits {least} --side white --json"),
+    "find": (NODE, "find {file} --min-visits {least} --side white --lines 0 --json"),
     "transpositions_all": (NODE, "lab transpositions {file} --all --ram {ram}"),
     "backup": (NODE, "store backup {file} {new}"),
     "salvage": (NODE, "store salvage {file} {new}"),

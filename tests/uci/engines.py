@@ -90,6 +90,19 @@ class BlockingEvaluator(HashEvaluator):
         return super().evaluate(batch)
 
 
+def ask_until_late(game: Played, blocking: BlockingEvaluator, *lines: str) -> list[str]:
+    """Holds the evaluator up, sends lines until a search has called it, and returns the last answer.
+
+    On a busy machine a short search may end before it evaluates anything.
+    """
+    blocking.open.clear()
+    for _ in range(int(PATIENCE)):
+        answer = game.ask(*lines, until="bestmove")
+        if blocking.waiting.wait(1):
+            return answer
+    raise AssertionError("no search has called the evaluator")
+
+
 def best_of(lines: list[str]) -> str:
     """Returns the move of the last `bestmove`."""
     return lines[-1].split()[1]

@@ -25,7 +25,7 @@ from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import OPTIONS, Settings
 from tests.support.graphs import numbers_below
 from tests.support.reference import HashEvaluator
-from tests.uci.engines import PATIENCE, BlockingEvaluator, Played, best_of, field_of
+from tests.uci.engines import PATIENCE, BlockingEvaluator, Played, ask_until_late, best_of, field_of
 
 START = chess.Board()
 
@@ -42,12 +42,10 @@ def blocking() -> BlockingEvaluator:
 def test_a_late_evaluator_never_keeps_an_answer_back(blocking: BlockingEvaluator) -> None:
     with Played(make=lambda settings: blocking) as game:
         game.ready().ask("go nodes 100", until="bestmove")
-        blocking.open.clear()
         board = chess.Board()
-        for k in range(3):  # the first wave is late, and the next searches find the worker at it
-            lines = game.ask(f"position fen {board.fen()}", "go wtime 400 btime 400", until="bestmove")
+        for _ in range(3):  # the first wave is late, and the next searches find the worker at it
+            lines = ask_until_late(game, blocking, f"position fen {board.fen()}", "go wtime 400 btime 400")
             assert is_legal(board, lines)
-            assert blocking.waiting.wait(60) or k
             assert not blocking.open.is_set()
             board.push_uci(best_of(lines))
         assert game.ask("isready", until="readyok")
@@ -75,9 +73,7 @@ def test_the_file_answers_while_the_evaluator_is_late(tmp_path: Path, blocking: 
         known = analyze(graph, board, Limits(visits=200), SearchParams())
     with Played({"GraphFile": str(path)}, make=lambda settings: blocking) as game:
         game.ready()
-        blocking.open.clear()
-        game.ask("go movetime 100", until="bestmove")  # another position: its first wave is late
-        assert blocking.waiting.wait(60)
+        ask_until_late(game, blocking, "go movetime 100")  # another position: its first wave is late
         lines = game.ask("position startpos moves e2e4", "go movetime 600", until="bestmove")
         assert known.bestmove is not None
         assert best_of(lines) == known.bestmove.uci()

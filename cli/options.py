@@ -121,8 +121,8 @@ Threads = Annotated[
     option(
         "--threads K",
         "Threads that search together with builtin or nnue, and evaluate batches there and in networks on a "
-        "CPU. By default all cores; one if --visits or --evaluations ends the search, which then repeats bit "
-        "for bit. With several processes, the threads of each.",
+        "CPU. By default all cores; one in a search of less than 100,000 visits or evaluations. With one, a "
+        "search repeats bit for bit. With several processes, the threads of each.",
         min=1,
     ),
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import chess
 
+from graphsearch.evaluators.factory import create
 from graphsearch.graph.graph import Graph
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits
@@ -53,7 +54,7 @@ def resumed_figures(nodes: int = RESUMED_NODES) -> dict[str, float]:
 def _opened(path: Path) -> tuple[Graph, float]:
     """Loads a whole file; returns its graph and the CPU-seconds of loading."""
     begin = time.process_time()
-    graph = Graph.open(path)
+    graph = Graph.open(path, evaluator=create("builtin", {"threads": "1"}))
     graph.load_ahead()
     while graph.load_some(1.0):
         pass
@@ -61,7 +62,7 @@ def _opened(path: Path) -> tuple[Graph, float]:
 
 
 def _grown(path: Path, nodes: int) -> Graph:
-    graph = Graph.open(path)
+    graph = Graph.open(path, evaluator=create("builtin", {"threads": "1"}))
     _searched(graph, nodes)
     return graph
 

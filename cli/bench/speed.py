@@ -12,6 +12,7 @@ from pathlib import Path
 import chess
 import numpy as np
 
+from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import Filler
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.arena import Arena
@@ -195,7 +196,7 @@ def _remembering(report: Report, visits: int) -> dict[str, float | int]:
 def _searched(path: Path | None, visits: int) -> tuple[int, float, int]:
     """Returns the nodes of a new search, its CPU-seconds with opening and closing, and the bytes written."""
     before, begin = counters("io").get("wchar", 0), time.process_time()
-    with Graph.open(path, evaluator=UniformEvaluator()) as graph:
+    with Graph.open(path, evaluator=UniformEvaluator(threads=1)) as graph:
         nodes = analyze(graph, chess.Board(), Limits(visits=visits)).nodes
     return nodes, time.process_time() - begin, counters("io").get("wchar", 0) - before
 
@@ -208,7 +209,7 @@ def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "builtin.graph"
         board = chess.Board(MIDDLEGAME)
-        with Graph.open(path) as graph:
+        with Graph.open(path, evaluator=create("builtin", {"threads": "1"})) as graph:
             analyze(graph, board, Limits(visits=64))
             report(f"a search with the built-in evaluator, {nodes:,} evaluations")
             begin = time.process_time()
@@ -249,7 +250,7 @@ def _load(path: Path) -> int:
 
 def _save(path: Path, nodes: int) -> tuple[int, float]:
     """Saves a new graph; returns its number of nodes and the CPU-seconds of saving, merges included."""
-    with Graph.open(path, evaluator=UniformEvaluator()) as graph:
+    with Graph.open(path, evaluator=UniformEvaluator(threads=1)) as graph:
         graph.arena.set_run(1)  # as a search does
         _grown(WAVE, nodes, graph.arena)
         begin = time.process_time()

@@ -48,8 +48,8 @@ def session_figures(evaluations: int = SESSION_EVALUATIONS) -> dict[str, float]:
 
 def _session(path: Path, evaluations: int) -> float:
     """Returns the CPU-seconds of one session on a file."""
-    arguments = ("analyze", "startpos", "--store", str(path), "--evaluations", str(evaluations))
-    return process_seconds(arguments, os.environ)
+    limits = ("--threads", "1", "--evaluations", str(evaluations))
+    return process_seconds(("analyze", "startpos", "--store", str(path), *limits), os.environ)
 
 
 def process_seconds(arguments: Sequence[str], environment: Mapping[str, str]) -> float:

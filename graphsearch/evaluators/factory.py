@@ -234,7 +234,7 @@ def _nnue(source: str, options: Options, part: Part) -> Evaluator:
 def _uniform(_: str, options: Options, part: Part) -> Evaluator:
     from .uniform import UniformEvaluator
 
-    return UniformEvaluator()
+    return UniformEvaluator(threads=values.threads(options))
 
 
 def _lc0(file: str, options: Options, part: Part) -> Evaluator:
@@ -264,7 +264,7 @@ def _uci(program: str, options: Options, part: Part) -> Evaluator:
 
 _KINDS = {
     "builtin": _Kind(_builtin, ("PolicyTemperature", "threads")),
-    "uniform": _Kind(_uniform, ()),
+    "uniform": _Kind(_uniform, ("threads",)),
     "nnue": _Kind(_nnue, ("PolicyTemperature", "threads")),
     "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads", "policy_head", "value_head")),
     "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),

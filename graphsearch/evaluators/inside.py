@@ -214,7 +214,7 @@ class KernelEvaluator(Evaluator):
     any.
 
     Attributes:
-      threads: number of evaluating threads, 0 for all cores. Set it before the first use.
+      threads: number of threads that evaluate and search, 0 for all cores. Set it before the first use.
     """
 
     threads: int = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ..store.record.provenance import EvaluatorIdentity
-from .inside import BatchKernel, KernelEvaluator
+from .inside import BatchKernel, EvaluationThreads, KernelEvaluator
 from .protocol import EXTERNAL, UNIFORM
 
 
@@ -11,8 +13,16 @@ class UniformEvaluator(KernelEvaluator):
     """Gives win, draw and loss 1/3 each, and all moves the same prior."""
 
     kernel_kind = UNIFORM
-    threads = 1  # the work is too small for a second one
     identity = EvaluatorIdentity("uniform")
+
+    def __init__(self, *, threads: int = 0) -> None:
+        """Sets the number of threads of a search, 0 for all cores."""
+        self.threads = threads
+
+    @cached_property
+    def team(self) -> EvaluationThreads:
+        """The caller's thread alone: a batch is too little work for a second one."""
+        return EvaluationThreads(1)
 
     @property
     def batch_kernel(self) -> BatchKernel:

@@ -11,13 +11,13 @@ import numpy as np
 
 from ..base.errors import CapacityError, StoreError, UnsavedError
 from ..evaluators.inside import inside
-from ..evaluators.protocol import UNIFORM
 from ..graph import arena_kernel
 from ..graph.graph import Graph
 from ..graph.saving import Work
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
 from ..store.store import Store
+from ..workers.process import cores_per_worker
 from . import waves_kernel
 from .claims import view_in_game
 from .forced import ForcedVisits
@@ -34,7 +34,8 @@ LOAD_SHOWN_SECONDS = 0.25
 LOADED_SOON = 1_000_000  # nodes: about a second
 FIRST_SHOWN_SECONDS = 0.1  # after the start, however long the intervals are
 UNLIMITED = 1 << 60
-WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second; shorter searches stay repeatable
+WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second; shorter searches always have one thread
+ALL_CORES_FROM_VISITS = 100_000  # or evaluations: about a second; shorter searches are repeatable by default
 RESUMABLE = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
 
 
@@ -114,15 +115,14 @@ def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
 def _threads_of(graph: Graph, limits: Limits) -> int:
     """Returns the number of threads that make visits: the number requested, but one in a short search.
 
-    The default is all cores if a clock or a person ends the search, which is not repeatable anyway; else one.
-    The default of `uniform` is one in all searches.
+    The default is all cores, but one in a search that is limited to about a second's visits or evaluations.
     """
     kernel = inside(graph.evaluator)
-    counts = [n for n in (limits.visits, limits.evaluations) if n is not None]
-    if kernel is None or min(counts, default=UNLIMITED) < WALK_FROM_VISITS:
+    least = min((n for n in (limits.visits, limits.evaluations) if n is not None), default=UNLIMITED)
+    if kernel is None or least < WALK_FROM_VISITS:
         return 1
-    is_lone = bool(counts) or graph.evaluator.kernel_kind == UNIFORM
-    return walking_threads(graph, kernel.threads or (1 if is_lone else kernel.team.count))
+    default = cores_per_worker(1) if least >= ALL_CORES_FROM_VISITS else 1
+    return walking_threads(graph, kernel.threads or default)
 
 
 class GraphSearch(Session):

@@ -192,7 +192,8 @@ def test_a_process_with_one_core_walks_alone(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=cores: set(range(n)), raising=False)
         with Graph.open(None, evaluator="builtin") as graph:
             assert loop._threads_of(graph, timed) == cores
-            assert loop._threads_of(graph, Limits(visits=20_000)) == 1
+            assert loop._threads_of(graph, Limits(visits=99_999)) == 1
+            assert loop._threads_of(graph, Limits(visits=200_000)) == cores
 
 
 def test_a_senseless_number_of_threads_is_one_line(cli: Cli) -> None:

@@ -45,7 +45,7 @@ def cluster(
     job = SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=params)
     warm.compile_kernels(create("uniform"))
     for name in evaluator * rounds:
-        spec = EvaluatorSpec(evaluator=name, options=(("threads", "1"),) if name != "uniform" else ())
+        spec = EvaluatorSpec(evaluator=name, options=(("threads", "1"),))
         with tempfile.TemporaryDirectory() as folder:
             alone = _alone(Path(folder) / "one.graph", spec, visits, params)
             yield {"evaluator": name, "shards": 0} | alone

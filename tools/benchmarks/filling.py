@@ -10,6 +10,7 @@ from statistics import median
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import Filler
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph import arena_kernel
@@ -68,7 +69,7 @@ def filling(
     """
     for name, fen in product(evaluator, ROOTS[:roots]):
         board = chess.Board(fen)
-        with Graph.open(None, evaluator=name) as graph:
+        with Graph.open(None, evaluator=create(name, {"threads": "1"})) as graph:
             for size in sorted(nodes):
                 missing = max(1, size - graph.node_count)
                 limits = Limits(evaluations=missing, visits=MOST_VISITS * size)

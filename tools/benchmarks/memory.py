@@ -15,6 +15,7 @@ import chess
 import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph import arena_kernel
@@ -30,6 +31,7 @@ MOST_WARM_UP = 8
 CALIBRATION = 200_000  # rounds
 MB = 1_000_000
 UNIFORM, BUILTIN = "uniform", "builtin"
+ONE_THREAD = {"threads": "1"}
 
 
 class SlowEvaluator(Evaluator):
@@ -95,7 +97,7 @@ def beyond_memory(
 
 
 def _grow(file: Path, nodes: int, wave: int, evaluator: str) -> None:
-    with Graph.open(file, evaluator=evaluator) as graph:
+    with Graph.open(file, evaluator=create(evaluator, ONE_THREAD)) as graph:
         _grow_graph(graph, nodes, wave)
 
 
@@ -111,7 +113,8 @@ def _search(file: Path, nodes: int, budget: int, wave: int, us: float, amount: i
     if budget:
         shutil.copyfile(file, copy)
     _rehearse(file.with_name("tiny.graph"), evaluator)
-    with Graph.open(copy if budget else None, evaluator=evaluator, ram_bytes=budget or None) as graph:
+    one = create(evaluator, ONE_THREAD)
+    with Graph.open(copy if budget else None, evaluator=one, ram_bytes=budget or None) as graph:
         if budget:
             watched = _Watched("new_visits", wave, amount, graph)
             watched.search(graph, wave)  # fills the memory

@@ -36,7 +36,7 @@ LEAST_WAVE, MOST_WAVE, WAVE_SHARE = 1024, 16_384, 1000  # a wave has 1/1000 of t
 SMALL_SHARE = 100  # size ratio of the two files of `merge_small`
 LOOK_SECONDS = 0.02  # between two looks at the log
 ASKED = '--moves "e4 e5" --store {file}'
-SEARCH = "analyze startpos --evaluator uniform --ram {ram} --param MinibatchSize={wave}"
+SEARCH = "analyze startpos --evaluator uniform --threads 1 --ram {ram} --param MinibatchSize={wave}"
 # name -> unit and command; it may change {copy} of the file and {into}, a copy of {a}; {new} is an output
 PHASES = {
     "grow": (NODE, SEARCH + " --evaluations {missing} --store {file}"),

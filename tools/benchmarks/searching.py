@@ -21,6 +21,7 @@ import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.evaluators.inside import inside
 from graphsearch.evaluators.protocol import EXTERNAL, Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import NodeView
@@ -119,6 +120,8 @@ class Inside:
 
     def __init__(self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering]) -> None:
         self._evaluator = create(variant.spec)
+        if not variant.wall and (kernel := inside(self._evaluator)):
+            kernel.threads = kernel.threads or 1  # a search of evaluations is repeatable
         if self._evaluator.kernel_kind == EXTERNAL:
             self._evaluator = remembered.setdefault(variant.spec, Remembering(self._evaluator))
         self._params = SearchParams.from_options(variant.params)

@@ -32,7 +32,7 @@ STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish fin
 REASONS = {  # why a search ended before its limit
     "memory": "The search ended because its memory is full; a larger --ram holds more.",
     "proven": "The search ended because the result is proven.",
-    "exhausted": "The search ended because every position it can reach is known.",
+    "exhausted": "The search ended because nearly every position it can reach is known.",
     "reader": ENDED_BY_READER,
 }
 

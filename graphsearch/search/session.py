@@ -35,6 +35,7 @@ MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and e
 RESERVED_PARTS = 4  # at most one of so many parts of a budget is reserved for both
 LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: nothing is left to find
+VISITS_PER_EVALUATION = 100  # beside IDLE_VISITS, of a limit of evaluations: hardly anything is left
 
 
 class SaveClock:
@@ -149,7 +150,14 @@ class Session:
         return next((reason for reason, holds in reasons.items() if holds), "")
 
     def _is_exhausted(self, evaluations: int, nodes: int) -> bool:
-        """Returns whether so many visits in a row found nothing to evaluate that no later one will."""
+        """Returns whether so many visits in a row found nothing to evaluate that no later one will.
+
+        A limit of evaluations also bounds all visits: in an endgame of few positions they find the last ones
+        ever more slowly.
+        """
+        most = self.job.limits.evaluations
+        if most is not None and self.added(arena.VISITS) > IDLE_VISITS + VISITS_PER_EVALUATION * most:
+            return True
         visits = int(self.arena.counters[arena.VISITS])  # including those of `pass_over`
         if evaluations != self._found_at[0]:
             self._found_at = evaluations, visits

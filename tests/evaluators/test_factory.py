@@ -107,7 +107,9 @@ def test_an_option_goes_to_the_part_that_has_it() -> None:
     made = combined(policy="builtin", value="uniform", options=(("policytemperature", "2"),))
     assert made.policy.temperature == 2.0
     wrong = EvaluatorSpec(policy="uniform", value="builtin", options=(("policy.PolicyTemperature", "2"),))
-    with pytest.raises(InvalidParameterError, match=r"the policy part of .* no option .*; it has threads, workers$"):
+    with pytest.raises(
+        InvalidParameterError, match=r"the policy part of .* no option .*; it has threads, workers$"
+    ):
         create(wrong)
     made = combined(policy="builtin", value="builtin", options=(("policy.policytemperature", "3"),))
     assert (made.policy.temperature, made.value.temperature) == (3.0, 1.0)

@@ -11,13 +11,13 @@ Evaluators are imported when they are made; importing all of them would add 0.03
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from ..base.errors import InvalidParameterError, UnknownEvaluatorError
+from ..base.machine import cores
 from . import option_values as values
 from .option_values import WORKERS
 from .protocol import Evaluator
@@ -153,7 +153,7 @@ def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
 
     assert spec.pool is not None
     given, inner = _without_workers(spec)
-    workers = given or os.cpu_count() or 1
+    workers = given or cores()
     _shares(inner, kinds)  # raises errors in options before any worker starts
     threads = threads_per_worker(workers, spec.pool)
     return pooled(partial(create, with_threads(inner, threads)), workers, spec.pool)

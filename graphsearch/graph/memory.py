@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
-import os
 
 from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
+from ..base.machine import memory_bytes
 
-RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more is saved, and its search stops
+RAM_SHARE = 0.8  # of the memory there is; a graph that needs more is saved, and its search stops
 ADDRESSES_LEFT = 4  # 1 / ADDRESSES_LEFT of scarce address space is taken; kernels and libraries need the rest
 MMAP_THRESHOLD = -3  # mallopt's number for it
 
 
 def default_budget() -> int:
     """Returns the default memory of a graph, in bytes."""
-    return int(RAM_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return int(RAM_SHARE * memory_bytes())
 
 
 def budget_of(ram_bytes: int | str | None) -> int | None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
+from ..base.machine import cores
 
 ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
 
@@ -31,9 +32,7 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 def cores_per_worker(workers: int) -> int:
     """Returns the number of this process's cores for each worker, at least 1."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, cores // workers)
+    return max(1, cores() // workers)
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

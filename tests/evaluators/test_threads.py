@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 
+from graphsearch.base.machine import cores
 from graphsearch.evaluators.factory import EvaluatorSpec, create, with_threads
 from graphsearch.evaluators.inside import PORTION, EvaluationThreads, inside
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch
@@ -155,8 +156,7 @@ def test_threads_are_all_cores_by_default_and_what_is_asked_for_else() -> None:
         assert kernel
         return kernel.team.count
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert count(create("builtin")) == cores
+    assert count(create("builtin")) == cores()
     assert count(create(with_threads(EvaluatorSpec(), 3))) == 3
     given = EvaluatorSpec(options=(("threads", "2"),))
     assert count(create(with_threads(given, 3))) == 2

@@ -14,6 +14,7 @@ from typing import cast
 import chess
 
 from ...base.errors import GraphSearchError, InvalidParameterError
+from ...base.machine import cores
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...evaluators.pool import Make, compiled_once
 from ...evaluators.uniform import OutsideUniform
@@ -176,7 +177,7 @@ class _Worker:
         if self._graph is None:
             with compiled_once("search"):
                 _search_a_little()
-            ram_bytes = self._setup.ram_bytes or default_budget() // (os.cpu_count() or 1)
+            ram_bytes = self._setup.ram_bytes or default_budget() // cores()
             store = self._store()
             self._graph = Graph(self._evaluator, store, ram_bytes=ram_bytes)
             if isinstance(store, RemoteStore):

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import os
 import secrets
 import selectors
 import socket
@@ -34,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import ShardLostError, StoreError
+from ...base.machine import cores
 from ...workers.tcp import exactly, listener
 from .connections_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, TRIES, new_connections
 
@@ -129,7 +129,7 @@ class Mesh:
     @property
     def tries(self) -> int:
         """The polls for messages by kernels before Python waits; 0 if there are more shards than cores."""
-        return TRIES if self._shards <= (os.cpu_count() or 1) else 0
+        return TRIES if self._shards <= cores() else 0
 
     # ---------------------------------------------------------- steps
     def run(self, talk: Talk[T]) -> T:

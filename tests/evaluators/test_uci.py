@@ -443,7 +443,7 @@ def go(board, words, k):
     (bad_go if fails else good_go)(board, words, k)
 """
     path = fake_engine(tmp_path, changes)
-    same(answers(path, timeout="8" if failing == HANG else "30", workers=workers), expected())
+    same(answers(path, timeout="15" if failing == HANG else "30", workers=workers), expected())
     assert (tmp_path / "failed").exists()
     assert sent(path).count("uci") == 1 + int(workers)
 

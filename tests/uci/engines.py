@@ -14,7 +14,7 @@ from graphsearch.uci.options import Settings, make_evaluator
 from graphsearch.uci.writer import Writer
 from tests.support.reference import HashEvaluator
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Console:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -100,8 +101,13 @@ Cli = Callable[..., Outcome]
 
 
 @pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command line in this process: `cli("show", "startpos", "--store", path)`."""
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line in this process: `cli("show", "startpos", "--store", path)`.
+
+    However long it takes on a busy machine, it prints no progress.
+    """
+    for name in ("LINE_SECONDS", "FIRST_LINE_S"):
+        monkeypatch.setattr(f"graphsearch.cli.progress.{name}", math.inf)
     main = importlib.import_module("graphsearch.cli").main  # cli/, which type checkers do not find there
 
     def run(*args: object) -> Outcome:

@@ -13,8 +13,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -136,7 +136,27 @@ def start(*args: object, before: str = "", **options: Any) -> subprocess.Popen[s
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     program = ["-c", f"{before}\n{MAIN}"] if before else ["-m", "graphsearch"]
-    return subprocess.Popen([sys.executable, *program, *map(str, args)], **(pipes | options))
+    process = subprocess.Popen([sys.executable, *program, *map(str, args)], **(pipes | options))
+    _started.append(process)
+    return process
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _ended() -> Iterator[None]:
+    """Ends what a failed test has started and not finished: it would disturb the tests after it."""
+    yield
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(OSError):  # what was not sent
+                    stream.close()
 
 
 def finish(process: subprocess.Popen[str]) -> Outcome:

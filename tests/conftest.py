@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -12,8 +13,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -100,8 +101,13 @@ Cli = Callable[..., Outcome]
 
 
 @pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command line in this process: `cli("show", "startpos", "--store", path)`."""
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line in this process: `cli("show", "startpos", "--store", path)`.
+
+    However long it takes on a busy machine, it prints no progress.
+    """
+    for name in ("LINE_SECONDS", "FIRST_LINE_S"):
+        monkeypatch.setattr(f"graphsearch.cli.progress.{name}", math.inf)
     main = importlib.import_module("graphsearch.cli").main  # cli/, which type checkers do not find there
 
     def run(*args: object) -> Outcome:
@@ -130,7 +136,27 @@ def start(*args: object, before: str = "", **options: Any) -> subprocess.Popen[s
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     program = ["-c", f"{before}\n{MAIN}"] if before else ["-m", "graphsearch"]
-    return subprocess.Popen([sys.executable, *program, *map(str, args)], **(pipes | options))
+    process = subprocess.Popen([sys.executable, *program, *map(str, args)], **(pipes | options))
+    _started.append(process)
+    return process
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _ended() -> Iterator[None]:
+    """Ends what a failed test has started and not finished: it would disturb the tests after it."""
+    yield
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(OSError):  # what was not sent
+                    stream.close()
 
 
 def finish(process: subprocess.Popen[str]) -> Outcome:

@@ -47,6 +47,8 @@ from ..support.reference import HashEvaluator
 from ..support.tasks import task
 from .test_workers import file as file
 
+PATIENCE = 60.0
+
 
 # ---------------------------------------------------------- leases
 class Puppet(WorkerProcess):
@@ -123,7 +125,7 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
         until(lambda: leases(path) == [(first.requests[0].task.key, 0), (second.requests[0].task.key, 1)])
         third.say(Outcome(request.task, 40, 30))
         second.say(Outcome(second.requests[0].task, 7, 5, "refused"))
-        found = {outcome.task.key: outcome for _ in range(2) for outcome in executor.finished(5.0)}
+        found = {outcome.task.key: outcome for _ in range(2) for outcome in executor.finished(PATIENCE)}
         assert executor.open_tasks == 0
         until(lambda: leases(path) == [])
     done, refused = found[request.task.key], found[second.requests[0].task.key]
@@ -138,7 +140,7 @@ def test_a_task_that_costs_three_workers_their_life_ends_with_an_error(file: tup
         executor.submit(task("d3d4"))
         for number in range(3):
             launcher.busy(number).end("signal 9")
-        (outcome,) = executor.finished(5.0)
+        (outcome,) = executor.finished(PATIENCE)
         executor.submit(task("e2e4"))
         launcher.busy(3)
     assert "3 workers in a row" in outcome.error
@@ -164,7 +166,7 @@ def test_what_a_lost_worker_had_saved_is_not_searched_again(
             (request,) = launcher.busy(1).requests
             assert request.task == replace(one, visits=left)
             launcher.puppets[1].say(Outcome(request.task, left, left))
-        assert executor.finished(5.0) == [Outcome(one, 40, left or 0)]
+        assert executor.finished(PATIENCE) == [Outcome(one, 40, left or 0)]
 
 
 # ---------------------------------------------------------- connections
@@ -178,7 +180,7 @@ def calls() -> Iterator[PipeListener]:
 def test_pipes_carry_arrays_and_end_at_once_when_one_side_hangs_up(calls: PipeListener) -> None:
     number, coming = calls.expect(5, 2)
     theirs = connect(number, 2)
-    ours = coming.result(10)
+    ours = coming.result(PATIENCE)
     theirs[1].send(np.arange(3))
     assert ours[1].recv().tolist() == [0, 1, 2]
     ended = threading.Event()
@@ -190,7 +192,7 @@ def test_pipes_carry_arrays_and_end_at_once_when_one_side_hangs_up(calls: PipeLi
 
     threading.Thread(target=listen).start()
     shut_down(ours[0])
-    assert ended.wait(10)
+    assert ended.wait(PATIENCE)
     for pipe in (*ours, *theirs):
         pipe.close()
 
@@ -199,7 +201,7 @@ def test_a_stranger_a_wrong_token_and_an_unexpected_worker_are_not_let_in(calls:
     number, coming = calls.expect(5, 1)
     with socket.create_connection((number.host, number.port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" + bytes(200))
-        stranger.settimeout(10)
+        stranger.settimeout(PATIENCE)
         with contextlib.suppress(ConnectionResetError):
             while stranger.recv(100):
                 pass

@@ -155,7 +155,7 @@ def test_the_queue_can_be_filled_while_a_build_runs(path: Path) -> None:
     report: BuildReport = build(
         path,
         config(max_ply=8),
-        limits=BuildLimits(seconds=60.0, forever=True),
+        limits=BuildLimits(seconds=250.0, forever=True),
         evaluator=evaluator,
         stop=stop,
         on_progress=show,
@@ -176,7 +176,7 @@ def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
         elif states(path)[1][0] == "done":
             stop.set()
 
-    limits = BuildLimits(seconds=60.0, forever=True)
+    limits = BuildLimits(seconds=250.0, forever=True)
     report = build(
         path, config(max_ply=1), limits=limits, evaluator=CountingEvaluator(), stop=stop, on_progress=show
     )

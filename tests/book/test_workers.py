@@ -21,10 +21,20 @@ from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.launcher import LocalLauncher
+from graphsearch.workers.process import WorkerProcess
 
 from ..conftest import ROOT, sql
 from ..support.graphs import check_invariants, numbers_below
-from ..support.pools import Oracle, children, evaluated, is_alive, run_script, until
+from ..support.pools import (
+    Oracle,
+    all_ready,
+    children,
+    evaluated,
+    in_the_middle,
+    is_alive,
+    run_script,
+    until,
+)
 from ..support.reference import HashEvaluator
 from ..support.tasks import BATCH, KINGS, task
 
@@ -97,6 +107,7 @@ def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice_but_for_what
 ) -> None:
     path, _ = file
     with started(file, Oracle(log, seconds=0.002), 2) as executor:
+        all_ready(executor)
         found = done(executor, *TASKS[:2])
         before, asked = executor.evaluations, evaluated(log)
         assert executor.capacity == 2
@@ -184,20 +195,38 @@ def test_a_worker_whose_evaluator_hangs_is_replaced(
     file: tuple[Path, int], log: Path, tmp_path: Path
 ) -> None:
     path, _ = file
-    oracle = Oracle(log, bad=chess.Board(TASKS[0].fen).epd(), how="hang", once=tmp_path / "once")
-    with started(file, oracle, timeouts=Timeouts(result=1.5)) as executor:
+    once = tmp_path / "once"
+    oracle = Oracle(log, bad=chess.Board(TASKS[0].fen).epd(), how="hang", once=once)
+
+    def end_its_time() -> None:
+        with executor.changed:
+            holder = executor._holders[0]
+            assert time.monotonic() < holder.deadline < time.monotonic() + 1000
+            holder.deadline = 0.0
+
+    with started(file, oracle, timeouts=Timeouts(result=1000.0)) as executor:
+        thread = in_the_middle(once.exists, end_its_time)
         found = done(executor, *(replace(one, evaluations=80) for one in TASKS[:2]))
+        thread.join()
     assert [outcome.error for outcome in found.values()] == ["", ""]
-    assert (tmp_path / "once").exists()
     assert check_file(path, *TASKS[:2]) == len(set(evaluated(log)))
 
 
 def test_a_worker_that_gives_no_sign_of_life_is_replaced(file: tuple[Path, int], log: Path) -> None:
-    with started(file, Oracle(log, seconds=0.002), timeouts=Timeouts(heartbeat=3.0)) as executor:
+    def silent(process: int) -> bool:
+        """Lets the last sign of life of a worker be old; returns whether it was replaced."""
+        with executor.changed:
+            worker = executor.seats[0].worker
+            if isinstance(worker, WorkerProcess) and worker.pid == process:
+                worker.last_heard = time.monotonic() - 1001
+        return executor.processes not in ([process], [])
+
+    with started(file, Oracle(log, seconds=0.002), timeouts=Timeouts(heartbeat=1000.0)) as executor:
         (before,) = executor.processes
         executor.submit(task(evaluations=120))
         wait_for_evaluations(executor, 30)
         os.kill(before, signal.SIGSTOP)
+        until(lambda: silent(before))
         (outcome,) = taken(executor).values()
         assert executor.processes != [before]
     assert outcome.error == ""
@@ -280,7 +309,7 @@ if __name__ == "__main__":
     for one in (task("d3d4", evaluations=None), task("d3e4", evaluations=None)):
         executor.submit(one)
     print(*executor.processes, flush=True)
-    executor.finished(60)
+    executor.finished(600)
 """
 
 

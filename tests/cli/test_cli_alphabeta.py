@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -20,6 +20,7 @@ from graphsearch.solvers.alphabeta.results import DepthLimits
 
 from ..conftest import Cli, Outcome, finish, sql, start
 from ..support.loose import loosen
+from ..support.pools import until
 
 if TYPE_CHECKING:
     from graphsearch.solvers.alphabeta.results import AlphaBetaResult
@@ -114,8 +115,8 @@ def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> 
     assert all(word in outcome.out for word in words)
 
 
-def _interrupted(path: Path, seconds: float) -> Outcome:
-    """Returns how a search without a limit ended that got Ctrl-C some seconds after its file was there."""
+def _interrupted(path: Path) -> Outcome:
+    """Returns how a search without a limit ended that got Ctrl-C when its first depth was saved."""
     process = start(
         "alphabeta",
         "startpos",
@@ -126,24 +127,25 @@ def _interrupted(path: Path, seconds: float) -> Outcome:
         "--json",
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(seconds)
+    until(lambda: _depths_in(path) > 0)
     process.send_signal(signal.SIGINT)
     outcome = finish(process).ends(130)
     assert "Traceback" not in outcome.err
     return outcome
 
 
+def _depths_in(path: Path) -> int:
+    """Returns how many finished depths a file has."""
+    try:
+        return int(sql(path, "SELECT count(*) FROM entry_iteration")[0][0]) if path.exists() else 0
+    except sqlite3.Error:  # it is being made
+        return 0
+
+
 def test_a_signal_ends_the_search_with_what_is_known_saved_and_printed(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     cli("alphabeta", "startpos", "--depth", 1)  # compiles
-    for seconds in (0.3, 3.0, 25.0):  # on a busy machine it may not have begun
-        outcome = _interrupted(path, seconds)
-        if outcome.out:
-            break
-    data = json.loads(outcome.out)
+    data = json.loads(_interrupted(path).out)
     assert data["stop_reason"] == "stop"
     assert chess.Move.from_uci(data["bestmove"]) in chess.Board().legal_moves
     again = cli("alphabeta", "startpos", "--depth", max(data["depth"], 1), "--store", path, "--json").json

@@ -99,15 +99,16 @@ def test_a_finished_game_has_a_verdict_and_no_best_move(cli: Cli, fen: str, word
     assert (data["bestmove"], data["moves"]) == (None, [])
 
 
-def started_analysis(path: Path) -> subprocess.Popen[str]:
+def started_analysis(path: Path, before: str = "") -> subprocess.Popen[str]:
     """Returns a running `analyze` without limits, when it has begun to search."""
-    before = runs_in(path)
-    process = start("analyze", "startpos", "--store", path, "--json", preexec_fn=default_signals)
+    runs = runs_in(path)
+    words = ("analyze", "startpos", "--store", path, "--json")
+    process = start(*words, before=before, preexec_fn=default_signals)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("No limit"):
             break
-    until(lambda: runs_in(path) > before)
+    until(lambda: runs_in(path) > runs)
     time.sleep(0.2)  # some waves
     return process
 
@@ -125,12 +126,30 @@ def default_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+PATIENT = """
+import os, time
+from graphsearch.search.loop import GraphSearch
+
+end = GraphSearch._end
+
+def end_when_all_is_heard(search):
+    while not os.path.exists(HEARD):
+        time.sleep(0.01)
+    return end(search)
+
+GraphSearch._end = end_when_all_is_heard
+"""
+
+
 def test_signals_end_the_search_with_everything_saved_and_printed(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    process = started_analysis(path)
-    process.send_signal(signal.SIGTERM)
-    time.sleep(0.02)
-    process.send_signal(signal.SIGINT)  # of two the first one counts
+    path, heard = tmp_path / "a.graph", tmp_path / "heard"
+    process = started_analysis(path, before=f"HEARD = {str(heard)!r}\n{PATIENT}")
+    for number, said in ((signal.SIGTERM, "Stopping"), (signal.SIGINT, "Still saving")):
+        process.send_signal(number)  # of two the first one counts
+        assert process.stderr is not None
+        while said not in (line := process.stderr.readline()):
+            assert line, "it has ended"
+    heard.touch()
     outcome = finish(process).ends(143)
     assert "Traceback" not in outcome.err
     shown = cli("show", "startpos", "--store", path, "--json").json

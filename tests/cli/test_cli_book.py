@@ -6,7 +6,6 @@ import io
 import shutil
 import signal
 import sqlite3
-import time
 from pathlib import Path
 
 import chess
@@ -17,6 +16,7 @@ from graphsearch.book.build import build
 from graphsearch.book.toml import parse_config
 
 from ..conftest import Cli, finish, start
+from ..support.pools import until
 
 WHITE = """
 [book]
@@ -157,10 +157,7 @@ def test_a_stop_by_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli) -> None:
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
     soon = "from graphsearch.book import builder; builder.SAVE_SECONDS = 0.0"
     process = start("book", "build", toml, "--store", path, "--forever", "--json", before=soon)
-    for _ in range(600):
-        time.sleep(0.1)
-        if path.exists() and searched(path):
-            break
+    until(lambda: path.exists() and searched(path) > 0)
     process.send_signal(signal.SIGINT)
     done = finish(process).ends(130, "Stopping")
     assert done.json["ended"] == "stop"

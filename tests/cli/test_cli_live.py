@@ -12,7 +12,7 @@ from ..support.terminals import on_a_terminal
 def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_stdout(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("analyze", "startpos", "--time", "0.5", "--json")
+    words = ("analyze", "startpos", "--visits", "500", "--json")
     shown = on_a_terminal(monkeypatch, [words], columns=100, streams=["stderr"])
     for word in ("Move", "W D L", "Line", "nodes ", "visits/s ", "evaluations/s ", "depth "):
         assert word in shown
@@ -22,6 +22,6 @@ def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_st
 def test_a_narrow_terminal_is_enough(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("analyze", "startpos", "--time", "0.3")
+    words = ("analyze", "startpos", "--visits", "500")
     assert "Move" in on_a_terminal(monkeypatch, [words], columns=20, streams=["stderr"])
     assert "\x1b" not in capsys.readouterr().out

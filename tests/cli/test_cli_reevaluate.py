@@ -105,7 +105,7 @@ from graphsearch.graph.sweeps import evaluating
 
 evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
 evaluate = evaluating._BatchEvaluator.evaluate
-evaluating._BatchEvaluator.evaluate = lambda self, piece: (time.sleep(0.05), evaluate(self, piece))[1]
+evaluating._BatchEvaluator.evaluate = lambda self, piece: (time.sleep(0.5), evaluate(self, piece))[1]
 """
 
 

@@ -86,7 +86,7 @@ from pathlib import Path
 from importlib import import_module
 from graphsearch.evaluators.pool import pooled
 from graphsearch.evaluators.protocol import PositionBatch
-from tests.support.pools import Oracle, games
+from tests.support.pools import Oracle, games, until
 
 if __name__ == "__main__":
     log = Path(sys.argv[0]).parent / "log"
@@ -98,6 +98,7 @@ if __name__ == "__main__":
         signals.stop.wait(60)
         print(len(pool.evaluate(batch).wdl), flush=True)
         time.sleep(4)  # Ray would abort a process three seconds after SIGTERM
+        until(lambda: signals._count > 1)
         pool.close()
     print("saved")
     sys.exit(signals.exit_code)
@@ -143,7 +144,7 @@ def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
     nodes: Any, log: Path, tmp_path: Path
 ) -> None:
     oracle = Oracle(log, bad=games(101)[100].epd(), how="hang", once=tmp_path / "once")
-    with PooledEvaluator(oracle, workers=2, pool=f"ray:{nodes.address}", timeout=2.0) as pool:
+    with PooledEvaluator(oracle, workers=2, pool=f"ray:{nodes.address}", timeout=10.0) as pool:
         found = pool.evaluate(BATCH)
     assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
     assert (tmp_path / "once").exists()
@@ -239,7 +240,7 @@ def test_an_address_where_something_else_listens_is_refused_within_seconds(
         with connection:
             connection.recv(100)
             if answer is None:
-                ended.wait(10)
+                ended.wait(60)
             else:
                 connection.sendall(answer)
 

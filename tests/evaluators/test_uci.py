@@ -45,6 +45,12 @@ FENS = (
 BATCH = PositionBatch.from_boards([chess.Board(fen) for fen in FENS])
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets engines start slowly, as they do on a busy machine."""
+    monkeypatch.setattr(engine, "HANDSHAKE_SECONDS", 60.0)
+
+
 @pytest.fixture
 def made() -> Iterator[list[UciEvaluator]]:
     """Evaluators to close after the test."""
@@ -437,7 +443,7 @@ def go(board, words, k):
     (bad_go if fails else good_go)(board, words, k)
 """
     path = fake_engine(tmp_path, changes)
-    same(answers(path, timeout="3" if failing == HANG else "30", workers=workers), expected())
+    same(answers(path, timeout="15" if failing == HANG else "30", workers=workers), expected())
     assert (tmp_path / "failed").exists()
     assert sent(path).count("uci") == 1 + int(workers)
 

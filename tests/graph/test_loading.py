@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import chess
@@ -157,10 +160,14 @@ def test_a_stop_ends_the_reading_and_the_search(path: Path, monkeypatch: pytest.
 
 def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)
+    # each look at the clock takes a millisecond of it
+    clock = SimpleNamespace(monotonic=partial(next, itertools.count(0.0, 0.001)))
+    for name in ("loop", "session"):
+        monkeypatch.setattr(f"graphsearch.search.{name}.time", clock)
     with Graph.open(path) as graph:
-        result = analyze(graph, chess.Board(), Limits(seconds=0.6))
+        result = analyze(graph, chess.Board(), Limits(seconds=0.2))
         assert result.stop_reason == "time"
-        assert result.new_visits > 100
+        assert result.new_visits > 10
 
 
 def test_a_search_does_not_wait_for_a_file_that_takes_long_to_read(

@@ -18,6 +18,7 @@ import chess
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.workers.supervisor import Supervisor
 from tests.support.places import ROOT
 from tests.support.reference import HashEvaluator
 
@@ -145,6 +146,20 @@ def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
     while not condition():
         assert time.monotonic() < end, "it never came"
         time.sleep(0.02)
+
+
+def all_ready(supervisor: Supervisor[Any]) -> None:
+    """Waits until every worker has its evaluator; on a busy machine one may do all before another begins."""
+    until(lambda: all(seat.is_ready for seat in supervisor.seats))
+
+
+def expire(supervisor: Supervisor[Any], process: int) -> None:
+    """Lets the time of a worker be over: one that works well could never be sure to keep to a short one."""
+    with supervisor.changed:
+        for seat in supervisor.seats:
+            if seat.worker is not None and seat.worker.pid == process:
+                seat.deadline = 0.0
+        supervisor.changed.notify_all()
 
 
 def in_the_middle(condition: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:

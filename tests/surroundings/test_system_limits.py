@@ -70,7 +70,7 @@ sys.exit(main([*search, "500000"]))
 def test_memory_that_runs_out_in_a_search_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     command = [sys.executable, "-c", STARVED, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert "limited" in done.stdout
     assert "Traceback" not in done.stderr
     assert "internal error" not in done.stderr

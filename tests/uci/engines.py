@@ -14,7 +14,7 @@ from graphsearch.uci.options import Settings, make_evaluator
 from graphsearch.uci.writer import Writer
 from tests.support.reference import HashEvaluator
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Console:
@@ -96,9 +96,12 @@ def ask_until_late(game: Played, blocking: BlockingEvaluator, *lines: str) -> li
     On a busy machine a short search may end before it evaluates anything.
     """
     blocking.open.clear()
-    for _ in range(int(PATIENCE)):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         answer = game.ask(*lines, until="bestmove")
-        if blocking.waiting.wait(1):
+        while not blocking.waiting.wait(0.01) and game.engine._is_busy:
+            assert time.monotonic() < end, "the worker neither waits nor ends"
+        if blocking.waiting.is_set():
             return answer
     raise AssertionError("no search has called the evaluator")
 

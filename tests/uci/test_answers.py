@@ -24,10 +24,12 @@ from graphsearch.uci.answer import GoAnswer
 from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import OPTIONS, Settings
 from tests.support.graphs import numbers_below
+from tests.support.pools import until
 from tests.support.reference import HashEvaluator
 from tests.uci.engines import PATIENCE, BlockingEvaluator, Played, ask_until_late, best_of, field_of
 
 START = chess.Board()
+AMPLE = "wtime 36000000 btime 36000000"  # no standstill of the machine uses that up
 
 
 def is_legal(board: chess.Board, lines: list[str]) -> bool:
@@ -58,8 +60,7 @@ def test_a_late_evaluator_never_keeps_an_answer_back(blocking: BlockingEvaluator
 def test_what_was_visited_before_the_delay_decides(blocking: BlockingEvaluator) -> None:
     with Played(make=lambda settings: blocking) as game:
         first = game.ready().ask("go nodes 300", until="bestmove")
-        blocking.open.clear()
-        again = game.ask("go wtime 500 btime 500", until="bestmove")
+        again = ask_until_late(game, blocking, "go wtime 500 btime 500")
         assert best_of(again) == best_of(first)
         assert not blocking.open.is_set()
         blocking.open.set()
@@ -74,7 +75,11 @@ def test_the_file_answers_while_the_evaluator_is_late(tmp_path: Path, blocking: 
     with Played({"GraphFile": str(path)}, make=lambda settings: blocking) as game:
         game.ready()
         ask_until_late(game, blocking, "go movetime 100")  # another position: its first wave is late
-        lines = game.ask("position startpos moves e2e4", "go movetime 600", until="bestmove")
+        for line in ("position startpos moves e2e4", "go infinite"):
+            assert game.engine.handle(line)
+        answer = game.engine._answer
+        until(lambda: answer is not None and answer._guess is not None)
+        lines = game.ask("stop", until="bestmove")
         assert known.bestmove is not None
         assert best_of(lines) == known.bestmove.uci()
         blocking.open.set()
@@ -222,7 +227,8 @@ def test_searchmoves_are_the_only_ones_to_be_played() -> None:
         assert any("all moves are searched" in line for line in lines)
         mate = "position fen 6rk/6pp/8/6N1/8/8/8/K7 w - - 0 1"
         lines = game.ask(mate, "go nodes 100 searchmoves a1a2", until="bestmove")
-        assert [line for line in lines if " pv " in line and " nodes 100 score cp -" not in line] == []
+        assert [line for line in lines if " pv " in line and " score cp -" not in line] == []
+        assert " nodes 100 " in lines[-2]
 
 
 def test_a_search_that_fills_its_memory_says_so() -> None:
@@ -259,8 +265,8 @@ def test_a_best_move_of_the_pondering_is_not_new_after_the_ponderhit(
     with Played(make=lambda settings: blocking) as game:
         game.ready()
         blocking.open.clear()
-        game.ask("go ponder wtime 60000 btime 60000", "d", until="Key")
-        blocking.waiting.wait(60)
+        game.ask(f"go ponder {AMPLE}", "d", until="Key")
+        assert blocking.waiting.wait(PATIENCE)
         time.sleep(0.5)  # the first best move is known half a second after `go`
         blocking.open.set()
         game.console.until("info depth")
@@ -285,7 +291,7 @@ def test_a_ponderhit_during_an_update_does_not_spend_the_time_of_the_pondering(
     monkeypatch.setattr(GoAnswer, "_ranked", ranked)
     monkeypatch.setattr(answer, "may_stop", lambda budget, at: at.elapsed > 0.9)
     with Played() as game:
-        game.ready().ask("go ponder wtime 60000 btime 60000", until="bestmove")
+        game.ready().ask(f"go ponder {AMPLE}", until="bestmove")
     assert updates
 
 
@@ -364,7 +370,7 @@ def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch
         game.ready()
         with monkeypatch.context() as broken:
             broken.setattr(Store, "append_parts", full)
-            assert is_legal(START, game.ask("go movetime 300", until="bestmove"))
+            assert is_legal(START, game.ask("go nodes 300", until="bestmove"))
             game.console.until("info string ERROR: the disk is full")
             assert is_legal(START, game.ask("go nodes 1", until="bestmove"))
         visits = field_of(game.ask("go nodes 1", until="bestmove")[-2], "nodes")

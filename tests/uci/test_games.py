@@ -49,7 +49,9 @@ LATE = "import time\nfor line in iter(input, 'quit'):\n" + (
 )
 
 
-@pytest.mark.parametrize(("tc", "answer", "fault"), [("0.2", "a2a3", "time"), ("9", "a1a8", "illegal move")])
+@pytest.mark.parametrize(
+    ("tc", "answer", "fault"), [("0.2", "a2a3", "time"), ("900", "a1a8", "illegal move")]
+)
 def test_the_faults_of_a_player_are_counted(tmp_path: Path, tc: str, answer: str, fault: str) -> None:
     script = tmp_path / "late.py"
     script.write_text(LATE % answer)

@@ -40,9 +40,10 @@ def test_a_search_for_mate_obeys_stop_and_the_clock() -> None:
 def test_every_search_plays_the_shortest_mate_and_the_longest_defence() -> None:
     with Played() as game:
         game.ready()
-        for go in ("go nodes 400", "go wtime 5000 btime 5000", "go infinite"):
-            stop = ["stop"] if go == "go infinite" else []
-            lines = game.ask(TWO, go, *stop, until="bestmove")
+        for go in ("go nodes 400", "go wtime 3600000 btime 3600000", "go infinite"):
+            if go == "go infinite":
+                game.ask(TWO, go, until="info depth")
+            lines = game.ask(*(["stop"] if go == "go infinite" else [TWO, go]), until="bestmove")
             assert " score mate 2 " in lines[-2]
             assert lines[-2].partition(" pv ")[2].split()[0] == "a1a6" == best_of(lines)
             assert len(lines[-2].partition(" pv ")[2].split()) == 3

@@ -84,7 +84,10 @@ def test_a_new_root_does_not_wait_until_it_has_caught_up_nor_takes_all_the_time(
 
 
 # ------------------------------------------------------------ memory
-def test_a_running_search_answers_from_its_memory(client: Client, small_graph: Path) -> None:
+def test_a_running_search_answers_from_its_memory(
+    client: Client, small_graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.web.jobs.memory.ANSWER_SECONDS", 60.0)  # else the file answers
     client.post("search", threads=1)
     until(lambda: root_visits(client) > FEWER_VISITS, "visits")
     line = {"line": "e2e4 e7e5"}
@@ -181,7 +184,7 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
     page.has("#stop:not([hidden])")
     page.click(".limit button")  # the search goes on with all moves
     until(lambda: "follow" in running(page.client)["title"] and root_visits(page.client), "all moves")
-    assert page.count(".left-out") == 0
+    page.has(".left-out", 0)
     page.click(".moves .act")
     page.click("#row-menu button:nth-child(1)")
     page.has(LINE, 1)

@@ -23,10 +23,9 @@ def test_a_search_tells_how_far_its_file_is_read(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("graphsearch.graph.loading.LEAST_SINGLE_READS", 8)
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
     told: list[dict[str, Any]] = []
-    orders: Any = SimpleNamespace(
-        stop=SimpleNamespace(is_set=lambda: False), watched=(), answer=lambda records: None
-    )
-    task = SearchTask(title="search", path=path, boards=(chess.Board(),), limits=Limits(seconds=0.7))
+    stop = SimpleNamespace(is_set=lambda: any(facts.get("reading") for facts in told))
+    orders: Any = SimpleNamespace(stop=stop, watched=(), answer=lambda records: None)
+    task = SearchTask(title="search", path=path, boards=(chess.Board(),), limits=Limits(seconds=240))
     do_search(task, orders, told.append)
     reading = [facts["reading"] for facts in told if facts.get("reading")]
     assert reading[0] == (0, nodes)

@@ -59,7 +59,8 @@ def cluster(searched: Path, tmp_path: Path) -> Path:
 
 
 def job_of(visits: int) -> SearchJob:
-    return SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=PARAMS)
+    """Returns a search that saves at its end alone: after each save it has all attempts again."""
+    return SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=PARAMS, save_seconds=1000.0)
 
 
 def search(folder: Path, visits: int) -> Any:

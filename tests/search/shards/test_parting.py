@@ -88,13 +88,13 @@ def test_a_cluster_is_not_split_into_itself(cluster: Path) -> None:
 
 
 # ------------------------------------------------------------------ connections
-def connected(tokens: list[bytes]) -> tuple[list[Mesh], list[BaseException | None]]:
+def connected(tokens: list[bytes], seconds: float = 120.0) -> tuple[list[Mesh], list[BaseException | None]]:
     meshes = [Mesh(number, len(tokens), token, "127.0.0.1") for number, token in enumerate(tokens)]
     errors: list[BaseException | None] = [None] * len(tokens)
 
     def connect(number: int) -> None:
         try:
-            meshes[number].connect([mesh.address for mesh in meshes], seconds=2.0)
+            meshes[number].connect([mesh.address for mesh in meshes], seconds=seconds)
         except BaseException as error:
             errors[number] = error
 
@@ -144,7 +144,7 @@ def test_messages_larger_than_any_buffer_cross_without_waiting_for_each_other() 
 
 
 def test_who_does_not_know_the_token_is_not_let_in() -> None:
-    meshes, errors = connected([b"secret", b"another"])
+    meshes, errors = connected([b"secret", b"another"], seconds=2.0)
     assert all(isinstance(error, ShardLostError) for error in errors)
     for mesh in meshes:
         mesh.close()

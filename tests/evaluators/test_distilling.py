@@ -25,32 +25,32 @@ SHARE = 30.0
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a file with a made-up network."""
-    path = tmp_path_factory.mktemp("network") / "a.nnue"
-    path.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
-    return path
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a file of a made-up network."""
+    folder = tmp_path_factory.mktemp("network")
+    (folder / "a.nnue").write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
+    return folder
 
 
 def dealt(network: str) -> tuple[Groups, Any]:
-    """Returns groups of three games, and the weights of the network that labels them."""
+    """Returns groups of two games, and the weights of the network that labels them."""
     from tools.training.distil import Table, beginnings_of
 
     evaluator: Any = create(f"nnue:{network}")
-    table = Table(evaluator.weights, beginnings_of(3, 7, ()), 3)
+    table = Table(evaluator.weights, beginnings_of(2, 7, ()), 2)
     return table.deal(1), evaluator.weights
 
 
-def groups_of(network: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns what tests ask of the members of groups, and of their gradients."""
-    groups, weights = dealt(network)
-    return members_of(groups, weights, dealt(network)[0]), slopes_of(groups)
+def facts_of(folder: str) -> tuple[dict[str, Any], dict[str, Any], list[list[int]]]:
+    """Returns what tests ask of the members of groups, of their gradients, and of what is learned."""
+    groups, weights = dealt(f"{folder}/a.nnue")
+    return members_of(groups, weights, dealt(f"{folder}/a.nnue")[0]), slopes_of(groups), learned(Path(folder))
 
 
 @pytest.fixture(scope="module")
-def facts(network: Path) -> Any:
-    """Returns both for a made-up network."""
-    return in_plain_python(groups_of, str(network))
+def facts(folder: Path) -> Any:
+    """Returns all for a made-up network, from one process without the compiler."""
+    return in_plain_python(facts_of, str(folder))
 
 
 def members_of(groups: Groups, weights: Any, again: Groups) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def slopes_of(groups: Groups) -> dict[str, Any]:
 
     found = []
     for name, array, gradient in zip(net._fields, net, whole, strict=True):
-        for at in np.argsort(-np.abs(gradient.ravel()))[:30:10]:
+        for at in np.argsort(-np.abs(gradient.ravel()))[:20:10]:
             flat, old, losses = array.reshape(-1), array.flat[at], []
             for step in (0.002, -0.002):
                 flat[at] = old + step
@@ -120,16 +120,18 @@ def test_gradients_of_groups_are_those_of_the_loss(facts: Any) -> None:
         assert gradient == pytest.approx(slope, rel=0.03, abs=3e-3), name
 
 
-def learned(state: str, learning: str, network: str) -> list[list[int]]:
+def learned(folder: Path) -> list[list[int]]:
     """Learns a little, goes on, and ends; returns the steps and samples that were kept each time."""
     from tools.training import distil
     from tools.training.__main__ import main
     from tools.training.train import State
 
     distil.HELD = distil.HELD_ROUNDS = distil.AVERAGED = 1
-    distil.BEGINNINGS = 3
-    State.new((8, 8), 3).write(Path(state))
-    words = ["distil", state, learning, "--evaluator", f"nnue:{network}", "--groups", "1", "--threads", "1"]
+    distil.BEGINNINGS = 2
+    state, learning = folder / "value.npz", folder / "learning.npz"
+    State.new((8, 8), 3).write(state)
+    words = ["distil", str(state), str(learning), "--evaluator", f"nnue:{folder / 'a.nnue'}"]
+    words += ["--groups", "1", "--threads", "1"]
     kept = []
     for more in (["--samples", "1", "--cool", "0"], ["--samples", "10"]):
         assert main([*words, *more]) == 0
@@ -139,15 +141,14 @@ def learned(state: str, learning: str, network: str) -> list[list[int]]:
     return kept
 
 
-def test_learning_goes_on_and_its_end_is_written_to_the_state(network: Path, tmp_path: Path) -> None:
+def test_learning_goes_on_and_its_end_is_written_to_the_state(facts: Any, folder: Path) -> None:
     from tools.training.groups_kernel import LEAST_MEMBERS
     from tools.training.train import State
 
-    state, learning = tmp_path / "value.npz", tmp_path / "learning.npz"
-    first, second = in_plain_python(learned, str(state), str(learning), str(network))
+    first, second = facts[2]
     assert first[0] == 1
     assert first[1] >= LEAST_MEMBERS
-    found = State.read(state)
+    found = State.read(folder / "value.npz")
     assert found.stages[-1]["samples"] >= first[1] + 10 > second[1] > first[1]
-    with np.load(learning) as arrays:
+    with np.load(folder / "learning.npz") as arrays:
         assert not np.array_equal(found.networks["value"].rows, arrays["average.rows"])

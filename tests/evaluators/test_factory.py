@@ -71,7 +71,7 @@ def test_priors_come_from_one_and_values_from_the_other() -> None:
 
 def test_a_pools_workers_have_both_parts() -> None:
     spec = EvaluatorSpec(
-        policy="uniform", value="builtin", pool="local", options=(("workers", "2"), ("value.workers", "1"))
+        policy="uniform", value="builtin", pool="local", options=(("workers", "1"), ("value.workers", "1"))
     )
     made, expected = create(spec), create(EvaluatorSpec(policy="uniform", value="builtin"))
     assert isinstance(made, PooledEvaluator)

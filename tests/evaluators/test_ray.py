@@ -150,6 +150,7 @@ def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
     assert (tmp_path / "once").exists()
 
 
+@pytest.mark.slow
 def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> None:
     plain = create("builtin")
     with pooled(partial(create, "builtin"), 2, f"ray:{nodes.address}") as pool:
@@ -159,12 +160,10 @@ def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> N
     assert np.array_equal(found.priors, single.priors)
 
 
-def test_an_evaluator_that_cannot_be_made_is_one_line_that_says_where(nodes: Any) -> None:
+@pytest.mark.slow
+def test_what_cannot_be_made_on_a_cluster_is_one_line_that_says_where(nodes: Any, log: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"^the network /no/such.pb.gz cannot be read.*process \d+\)$"):
         pooled(partial(create, "lc0:/no/such.pb.gz"), 2, f"ray:{nodes.address}")
-
-
-def test_more_cpus_than_any_machine_has_are_refused_at_once(nodes: Any, log: Path) -> None:
     with pytest.raises(EvaluatorError, match="no machine of the Ray cluster has 64 CPUs"):
         PooledEvaluator(Oracle(log), workers=2, pool=f"ray:{nodes.address}", cpus=64)
 
@@ -228,7 +227,7 @@ def test_an_address_where_nothing_listens_is_refused_within_seconds(log: Path) -
             pooled(Oracle(log), 2, f"ray:{address}")
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", None])
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", None])
 def test_an_address_where_something_else_listens_is_refused_within_seconds(
     log: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
 ) -> None:

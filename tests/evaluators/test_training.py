@@ -60,7 +60,7 @@ def slopes_of(path: Path) -> list[tuple[str, float, float]]:
         gradients = type(network)(*(np.zeros_like(array) for array in network))
         one_pass(network, gradients, True)
         for name, array, gradient in zip(network._fields, network, gradients, strict=True):
-            for at in np.argsort(-np.abs(gradient.ravel()))[:40:10]:
+            for at in np.argsort(-np.abs(gradient.ravel()))[:20:10]:
                 flat, old, losses = array.reshape(-1), array.flat[at], []
                 for step in (0.004, -0.004):
                     flat[at] = old + step
@@ -83,36 +83,32 @@ class Plain(NamedTuple):
     rows: Any
 
 
-def trained(state: str, small: str, plain: str, by_an_engine: str) -> None:
+def train(folder: str) -> None:
     """Trains a value network, and in two stages a policy that is too narrow to be packed."""
     from tools.training.__main__ import main
 
     for words in (
-        [state, "value", plain, "--widths", "64", "64"],
-        [small, "policy", plain, "--widths", "8", "8"],
-        [small, "policy", by_an_engine],
+        ["state.npz", "value", f"{folder}/plain", "--widths", "64", "64"],
+        ["small.npz", "policy", f"{folder}/plain", "--widths", "8", "8"],
+        ["small.npz", "policy", f"{folder}/engine"],
     ):
-        assert main(["train", *words, "--epochs", "1"]) == 0
+        assert main(["train", f"{folder}/{words[0]}", *words[1:], "--epochs", "1"]) == 0
 
 
-def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("facts")
+def test_training_writes_networks_that_the_evaluator_reads(folder: Path) -> None:
     from tools.training.__main__ import main
-    from tools.training.records import hashes, write_shard
+    from tools.training.records import hashes
     from tools.training.train import State
 
-    for folder, by_an_engine in (("plain", False), ("engine", True)):
-        (tmp_path / folder).mkdir()
-        write_shard(tmp_path / folder / "a.positions", *positions(5, by_an_engine=by_an_engine))
-    plain, out, state = tmp_path / "plain", tmp_path / "networks.bin", tmp_path / "state.npz"
-    small = tmp_path / "small.npz"
-    in_plain_python(trained, str(state), str(small), str(plain), str(tmp_path / "engine"))
+    out, state = folder / "networks.bin", folder / "state.npz"
     assert main(["pack", str(out), str(state), str(state)]) == 0
     networks = read_networks(out.read_bytes(), "it")
     assert networks.widths == (64, 64)
     stages = networks.card["stages"]
     assert [stage["name"] for stage in stages] == ["value"]
-    assert [stage["name"] for stage in State.read(small).stages] == ["policy", "policy"]
-    (taught_by,) = hashes([plain])
+    assert [stage["name"] for stage in State.read(folder / "small.npz").stages] == ["policy", "policy"]
+    (taught_by,) = hashes([folder / "plain"])
     assert list(stages[0]["sets"][0].values()) == list(taught_by)
 
 
@@ -189,10 +185,11 @@ CHECK = "4k3/8/8/8/8/8/4r3/4K3 w - - 0 1"
 
 
 def facts_of(folder: str) -> dict[str, Any]:
-    """Returns what tests ask of the files in a folder, and writes the shard of games there."""
+    """Returns what tests ask of the files in a folder; writes a shard of games and trained networks there."""
     network = f"{folder}/a.nnue"
+    train(folder)
     return {
-        "slopes": [slopes_of(Path(f"{folder}/{name}.positions")) for name in ("plain", "engine")],
+        "slopes": [slopes_of(Path(f"{folder}/{name}/a.positions")) for name in ("plain", "engine")],
         "games": shard_of_games(network, f"{folder}/games.positions"),
         "quiet": quiet_ones(network, f"{folder}/three.positions"),
     }
@@ -206,7 +203,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("training")
     (folder / "a.nnue").write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
     for name in ("plain", "engine"):
-        write_shard(folder / f"{name}.positions", *positions(3, by_an_engine=name == "engine"))
+        (folder / name).mkdir()
+        write_shard(folder / name / "a.positions", *positions(3, by_an_engine=name == "engine"))
     records = np.zeros(3, RECORD)
     for record, board in zip(records, map(chess.Board, (QUIET[0], CHECK, QUIET[1])), strict=True):
         record["words"], record["kind"] = pack(board)[:9], IN_CHECK if board.is_check() else 0

@@ -8,6 +8,8 @@ import graphsearch.graph.arena
 import graphsearch.graph.graph
 import graphsearch.graph.paging
 
+from ..support.tables import few_top_rows as few_top_rows
+
 
 @pytest.fixture
 def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

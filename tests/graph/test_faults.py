@@ -54,15 +54,15 @@ def root(path: Path) -> NodeView:
 
 def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    before = searched(path, 400)
+    before = searched(path, 200)
     blocks = sql(path, "SELECT id, length(data) FROM block ORDER BY id")
     rng = np.random.default_rng(5)
     for block, size in blocks[::3]:
         flip(path, "block", "data", block, int(rng.integers(size)), 4)
     assert not verify(path).ok
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=400), PARAMS)
-        assert result.new_visits >= 400
+        result = analyze(graph, chess.Board(), Limits(visits=200), PARAMS)
+        assert result.new_visits >= 200
         assert result.problems
         assert all(str(path) in problem and "block" in problem for problem in result.problems)
         check_invariants(graph, chess.Board(), lost=True)
@@ -97,7 +97,7 @@ def test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room(
 ) -> None:
     path = tmp_path / "a.graph"
     command = ["analyze", "startpos", "--evaluator", "uniform", "--store", str(path), "--json", "--visits"]
-    assert cli(*command, 3000).code == 0
+    assert cli(*command, 1000).code == 0
     held = root(path).visits
     start = [sys.executable, "-c", LIMITED, str(path.stat().st_size + 100_000)]
     failed = subprocess.run([*start, *command, "2000000"], capture_output=True, text=True, check=False)
@@ -118,9 +118,9 @@ def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_e
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.graph"
-    searched(path, 300)
+    searched(path, 100)
     monkeypatch.setattr(saving, "LOG_BYTES", 1 << 14)
-    monkeypatch.setattr(saving, "LONGEST_LOG_BYTES", 1 << 19)
+    monkeypatch.setattr(saving, "LONGEST_LOG_BYTES", 1 << 17)
     session = sys.modules["graphsearch.search.session"]
     monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(session, "FLUSH_SECONDS", 0.0)

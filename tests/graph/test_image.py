@@ -23,8 +23,8 @@ from graphsearch.store.upkeep.prune import prune
 from tests.support.arenas import check_arena
 from tests.support.graphs import check_invariants
 
-MORE = 400
-VISITS = 1200
+MORE = 200
+VISITS = 600
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def fact(path: Path) -> str | None:
 def test_sessions_with_images_are_one_search_that_never_stopped(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "a.graph"
     grown(path, VISITS)
-    for _ in range(3):
+    for _ in range(2):
         with Graph.open(path) as graph:
             assert graph.pager.complete
             assert graph.arena.node_count == graph.node_count
@@ -72,20 +72,20 @@ def test_sessions_with_images_are_one_search_that_never_stopped(tmp_path: Path, 
             check_arena(graph.arena)
             check_invariants(graph, chess.Board())
     assert len(images(cache)) == 1
-    assert found == grown(None, VISITS, MORE, MORE, MORE)
+    assert found == grown(None, VISITS, MORE, MORE)
 
 
 @pytest.mark.usefixtures("small_memories")
 def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path) -> None:
     path, budget = tmp_path / "a.graph", 260_000
-    grown(path, VISITS, VISITS, ram_bytes=budget)
+    grown(path, 2 * VISITS, 2 * VISITS, ram_bytes=budget)
     with Graph.open(path, ram_bytes=budget) as graph:
         resident = graph.arena.node_count
         assert 100 < resident < graph.node_count
         assert not graph.pager.complete
         found = search(graph, MORE)
         assert graph.arena.counters[arena_kernel.EVICTED]
-    assert found == grown(None, VISITS, VISITS, MORE)
+    assert found == grown(None, 2 * VISITS, 2 * VISITS, MORE)
     with Graph.open(path, ram_bytes=budget // 5) as graph:  # there is no room for it
         assert graph.arena.node_count == 0
 

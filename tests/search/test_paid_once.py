@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import chess
@@ -21,6 +18,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.graph.sweeps import evaluating
 from graphsearch.graph.sweeps.opinions import second_opinion
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import unpack
@@ -29,12 +27,12 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import ROOT
 from ..graph.sweeps.test_reevaluate import assert_same
 from ..support.counting import CountingEvaluator
+from ..support.forks import Fork, Say, needs_fork
 from ..support.graphs import ENDGAME, searched
 
-KILLS = 40 if os.environ.get("GRAPHSEARCH_FULL") else 4
+KILLS = 30 if os.environ.get("GRAPHSEARCH_FULL") else 3
 
 
 def assert_paid_once(evaluator: CountingEvaluator) -> None:
@@ -51,7 +49,7 @@ def test_a_search_with_little_memory_pays_once(tmp_path: Path) -> None:
     for _ in range(2):
         with Graph.open(tmp_path / "a.graph", evaluator=evaluator, ram_bytes=8_000_000) as graph:
             for _ in range(3):
-                analyze(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=16))
+                analyze(graph, chess.Board(), Limits(visits=80), SearchParams(minibatch_size=16))
                 graph.pager.start_over()
     assert_paid_once(evaluator)
 
@@ -74,7 +72,7 @@ class Failing(CountingEvaluator):
 def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Path, beside: bool) -> None:
     path, evaluator = tmp_path / "a.graph", Failing()
     with Graph.open(path, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=1000))
+        analyze(graph, chess.Board(), Limits(visits=400))
     while True:
         try:
             if beside:
@@ -97,87 +95,44 @@ def test_a_search_after_a_reevaluation_asks_about_new_positions_only(tmp_path: P
 
 
 # ------------------------------------------------------------------ kill -9
-# Forks a child for every line `WORK PATH LOG`, so that imports and compiler are paid for once. The child
-# works until it is done or killed; it notes all that it asks about, and is slow enough to be caught.
-HELPER = """
-import os, sys, time
-from functools import partial
-from pathlib import Path
-import chess
-from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.store.sizes import Sizes
-from graphsearch.store.store import Store
-from graphsearch.graph.sweeps import evaluating, opinions
-from graphsearch.graph.sweeps.opinions import second_opinion
-from graphsearch.graph.sweeps.reevaluate import reevaluate
-from tests.support.counting import CountingEvaluator
+def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
+    """Works slowly enough to be caught; notes what it asks about, and says how much that is."""
 
-Store.open = partial(Store.open, sizes=Sizes(fan_out=3))
-for module in ("graphsearch.graph.sweeps.opinions", "graphsearch.graph.sweeps.reevaluate"):
-    sys.modules[module].SAVE_SECONDS = 0.0
-session = sys.modules["graphsearch.search.session"]
-session.FIRST_FLUSH_SECONDS = session.FLUSH_SECONDS = 0.0
-evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
+    class Slow(CountingEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            time.sleep(0.01)
+            found = super().evaluate(batch)
+            say(len(self.asked))
+            return found
 
-PARAMS = SearchParams(minibatch_size=16, max_wave_share=1.0)
-
-class Slow(CountingEvaluator):
-    def evaluate(self, batch):
-        time.sleep(0.01)
-        return super().evaluate(batch)
-
-def do(work, path, log, visits=3000):
     if work == "search":
         with Graph.open(path, evaluator=Slow(log=log)) as graph:
-            analyze(graph, chess.Board(), Limits(visits=visits), PARAMS)
+            analyze(graph, chess.Board(), Limits(), SearchParams(minibatch_size=16, max_wave_share=1.0))
     elif work == "reevaluate":
         reevaluate(path, Slow("other", log=log))
     else:
         second_opinion(path, Slow("other", log=log))
 
-for work in ("search", "second", "reevaluate"):  # compiles, before any fork
-    do(work, sys.argv[1], None, visits=100)
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        work, path, log = line.split()
-        do(work, Path(path), Path(log))
-        os._exit(0)
-    print(child, flush=True)
-    os.waitpid(child, 0)
-    print("over", flush=True)
-"""
 
-Helper = subprocess.Popen[str]
+@pytest.fixture
+def saves_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
+    for module in ("opinions", "reevaluate"):
+        monkeypatch.setattr(f"graphsearch.graph.sweeps.{module}.SAVE_SECONDS", 0.0)
+    session = sys.modules["graphsearch.search.session"]
+    for name in ("FIRST_FLUSH_SECONDS", "FLUSH_SECONDS"):
+        monkeypatch.setattr(session, name, 0.0)
+    for name in ("FIRST_BATCH", "LARGEST_BATCH"):
+        monkeypatch.setattr(evaluating, name, 16)
 
 
-@pytest.fixture(scope="module")
-def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helper]:
-    first = searched(tmp_path_factory.mktemp("helper") / "first.graph", chess.STARTING_FEN, visits=50)
-    command = [sys.executable, "-c", HELPER, str(first)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-def killed(helper: Helper, work: str, path: Path, log: Path, rng: random.Random) -> None:
-    """Has a child work and kills it after it has asked about some more positions."""
-    assert helper.stdin is not None
-    assert helper.stdout is not None
-    enough = len(asked_about(log)) + rng.randrange(150)
-    helper.stdin.write(f"{work} {path} {log}\n")
-    helper.stdin.flush()
-    child = int(helper.stdout.readline())
-    with contextlib.suppress(ProcessLookupError):  # it may have finished
-        while len(asked_about(log)) <= enough:
-            time.sleep(0.005)
-            os.kill(child, 0)
+def killed(work: str, path: Path, log: Path, rng: random.Random) -> None:
+    """Kills a process after it has asked about some more positions, if it has not finished."""
+    with Fork(partial(work_slowly, work, path, log)) as child:
+        enough = rng.randrange(150)
+        while (line := child.line()) and int(line) <= enough:
+            pass
         time.sleep(rng.random() * 0.05)
-        os.kill(child, signal.SIGKILL)
-    assert helper.stdout.readline() == "over\n"
 
 
 def asked_about(log: Path) -> list[str]:
@@ -195,16 +150,17 @@ def known_to(path: Path, work: str) -> set[str]:
     return {unpack(words).epd() for words in np.concatenate(batches).tolist()}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@needs_fork
+@pytest.mark.usefixtures("saves_often")
 @pytest.mark.parametrize("work", ["search", "reevaluate", "second"])
-def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, helper: Helper, work: str) -> None:
+def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, work: str) -> None:
     path, log = tmp_path / "a.graph", tmp_path / "asked"
     rng = random.Random(work)
-    searched(path, chess.STARTING_FEN, "", "e4", "d4 d5", visits=50 if work == "search" else 250)
+    searched(path, chess.STARTING_FEN, "", "e4", "d4 d5", visits=50 if work == "search" else 120)
     saved = known_to(path, work) if work == "search" else set()
     whole, asked = Path(shutil.copy(path, tmp_path / "whole.graph")), 0
     for _ in range(KILLS):
-        killed(helper, work, path, log, rng)
+        killed(work, path, log, rng)
         assert verify(path).problems == []
         lines = asked_about(log)
         again = set(lines[asked:]) & saved
@@ -219,7 +175,7 @@ def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, helper: 
 
 
 def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(tmp_path: Path) -> None:
-    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "", "e4", "d4 d5", visits=300)
+    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "", "e4", "d4 d5", visits=120)
     for _ in range(3):
         with Store.open(path, sizes=Sizes(step_blocks=1)) as store:
             batch = next(store.scan())

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,25 +35,26 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games, players
 from graphsearch.store.transpositions import saved
-from graphsearch.store.union import present
+from graphsearch.store.union import present, records
 from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
 from ...store.records import IDENTITY, batch_of, contents, filled, identity, random_records
 from ...store.test_union import united, version
+from ...support.forks import Fork, needs_fork
 from .test_refresh import Stop
 
 LAZY = Wanted(refresh=False)  # random records are no graph
 SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
 RNG = random.Random(5)
-KNOWN = random_records(71, 500)
-A = KNOWN[:300]
-B = [version(r, RNG) if r.codes else r for r in KNOWN[200:300]] + KNOWN[300:]
+KNOWN = random_records(71, 250)
+A = KNOWN[:150]
+B = [version(r, RNG) if r.codes else r for r in KNOWN[100:150]] + KNOWN[150:]
 B = [replace(record, evaluator=1, run=0) for record in B]
 NEWS = {identity(record): record for record in B}
 UNION = {identity(r): united(r, NEWS[identity(r)])[0] if identity(r) in NEWS else r for r in A} | {
-    identity(r): r for r in KNOWN[300:]
+    identity(r): r for r in KNOWN[150:]
 }
 
 
@@ -87,9 +85,9 @@ def test_a_new_file_holds_what_both_know(files: tuple[Path, Path], tmp_path: Pat
     assert held(tmp_path / "c.graph") == UNION
     assert [path.read_bytes() for path in files] == before
     one, other = (each.counts for each in report.inputs)
-    assert (one.records, one.fresh, other.records, other.fresh) == (300, 300, 300, 200)
-    assert report.nodes == len(UNION) == 500
-    assert other.unchanged == sum(UNION[identity(r)] == r for r in A[200:])
+    assert (one.records, one.fresh, other.records, other.fresh) == (150, 150, 150, 100)
+    assert report.nodes == len(UNION) == 250
+    assert other.unchanged == sum(UNION[identity(r)] == r for r in A[100:])
 
 
 def test_merging_into_a_file_comes_to_the_same_in_small_parts(
@@ -121,7 +119,7 @@ def test_an_input_that_is_being_written_is_read_in_one_state(
 
     def write(now: MergeProgress) -> None:
         if now.done == 0 and now.name == str(b):  # after the inputs were opened
-            writer.append(batch_of([replace(record, v=0.0, d=0, edges=()) for record in B[150:]]), fresh=0)
+            writer.append(batch_of([replace(record, v=0.0, d=0, edges=()) for record in B[75:]]), fresh=0)
 
     with Store.open(b) as writer:
         merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=write)
@@ -440,7 +438,7 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
     assert any("block" in line and "b.graph" in line for line in report.problems)
     found = held(tmp_path / "c.graph")
     assert set(found) >= {identity(r) for r in A}
-    assert 300 < len(found) < 500
+    assert 150 < len(found) < 250
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph", "c.graph"]
     with pytest.raises(CorruptRecordError, match=r"b\.graph"):
         merge([a], into=b, wanted=LAZY)
@@ -450,8 +448,6 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
 def test_a_merge_may_stop_at_any_step_and_be_repeated(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
-    from graphsearch.store.union import records
-
     a, b = files
     monkeypatch.setattr(records, "AT_ONCE", 40)
     calls = iter(range(1, 1000))
@@ -477,52 +473,19 @@ def _raise(_: MergeProgress) -> None:
     raise Stop
 
 
-KILLED = """
-import os, sys
-from tests.graph.sweeps.test_merge import LAZY, SMALL
-from graphsearch.store.union import records
-from graphsearch.graph.sweeps.merge import merge
-records.AT_ONCE = 20
-print("ready", flush=True)
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        into, other = line.split()
-        merge([other], into=into, wanted=LAZY, on_progress=lambda _: os.write(1, b"."), sizes=SMALL)
-        os._exit(0)
-    print("child", child, flush=True)
-    os.waitpid(child, 0)
-    print("over", flush=True)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@needs_fork
 def test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it(
-    files: tuple[Path, Path], tmp_path: Path
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = files
     rng = random.Random(8)
-    command = [sys.executable, "-c", KILLED]
     before = b.read_bytes()
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as helper:
-        assert helper.stdin is not None
-        assert helper.stdout is not None
-        assert helper.stdout.readline() == "ready\n"
-        for k in range(3):
-            path = Path(shutil.copy(a, tmp_path / f"{k}.graph"))
-            helper.stdin.write(f"{path} {b}\n")
-            helper.stdin.flush()
-            while "child" not in (line := helper.stdout.readline()):
-                pass
+    monkeypatch.setattr(records, "AT_ONCE", 20)
+    for k in range(3):
+        path = Path(shutil.copy(a, tmp_path / f"{k}.graph"))
+        with Fork(lambda _, path=path: merge([b], into=path, wanted=LAZY, sizes=SMALL)):  # type: ignore[misc]
             time.sleep(rng.random() * 0.1)
-            with suppress(ProcessLookupError):  # a fast merge is over by then
-                os.kill(int(line.split()[-1]), 9)
-            while "over" not in helper.stdout.readline():
-                pass
-            assert set(held(path)) >= {identity(r) for r in A}
-            merge([b], into=path, wanted=LAZY)
-            assert held(path) == UNION
-        helper.stdin.close()
+        assert set(held(path)) >= {identity(r) for r in A}
+        merge([b], into=path, wanted=LAZY)
+        assert held(path) == UNION
     assert b.read_bytes() == before

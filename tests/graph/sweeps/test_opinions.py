@@ -51,7 +51,7 @@ def search_more(path: Path, visits: int = 100) -> None:
 
 
 def test_fens_in_bulk_are_those_of_python_chess() -> None:
-    words = batch_of(random_records(4, 400)).words
+    words = batch_of(random_records(4, 150)).words
     assert fens(words) == [fen_of(unpack(row)) for row in words.tolist()]
     assert any(fen.split()[3] != "-" for fen in fens(words)), "en passant is among them"
     assert fens(words[:0]) == []
@@ -100,7 +100,7 @@ def test_what_has_an_opinion_is_not_asked_about_again_and_its_visits_are_brought
 
 @pytest.mark.usefixtures("small_batches")
 def test_the_most_visited_come_first_and_a_stop_keeps_what_there_is(old: Path) -> None:
-    search_more(old, 300)
+    search_more(old)
     stop, evaluator = threading.Event(), CountingEvaluator("other")
 
     def after_forty(now: OpinionProgress) -> None:

@@ -34,6 +34,11 @@ TABLES = ("top_position", "top_edge")
 Rows = list[tuple[Any, ...]]
 
 
+@pytest.fixture(autouse=True)
+def few_top_rows() -> None:
+    """Leaves the tables as they are: these tests are about them."""
+
+
 def search(path: Path, line: str = "", visits: int = 40) -> Path:
     return searched(path, chess.STARTING_FEN, line, visits=visits)
 
@@ -72,14 +77,14 @@ def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
     path, other = tmp_path / "a.graph", tmp_path / "b.graph"
     search(path)
     steps: list[Callable[[], object]] = [
-        lambda: search(path, rng.choice(LINES), rng.randrange(20, 100)),
+        lambda: search(path, rng.choice(LINES), rng.randrange(20, 60)),
         lambda: refresh(path, rng.choice((1e-6, 1e-3))),
         lambda: prune(path, 2),
         lambda: merge([search(other, rng.choice(LINES))], into=path),
         lambda: stopped_refresh(path, rng.randrange(1, 4)),
     ]
-    for _ in range(5):
-        rng.choice(steps)()
+    for step in rng.sample(steps, len(steps)):
+        step()
         check(path)
 
 
@@ -93,7 +98,7 @@ def stopped_refresh(path: Path, step: int) -> bool:
 
 def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    for line in LINES[:4]:
+    for line in LINES[:3]:
         search(path, line)
     other = Path(shutil.copy(path, tmp_path / "b.graph"))
     assert stopped_refresh(path, 2)
@@ -105,7 +110,7 @@ def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(tmp_
 
 def test_another_evaluator_and_a_cluster_take_the_tables_along(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    for line in LINES[:3]:
+    for line in LINES[:2]:
         search(path, line)
     reevaluate(path, create("uniform"))
     check(path)

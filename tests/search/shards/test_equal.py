@@ -25,11 +25,11 @@ ROOK_ENDING = "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"
 NEAR_MOVE_50 = "8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80"
 
 CASES: list[tuple[str, int, int, dict[str, Any]]] = [  # position, visits, shards, parameters
-    (chess.STARTING_FEN, 600, 3, {"minibatch_size": 1024}),
+    (chess.STARTING_FEN, 300, 3, {"minibatch_size": 1024}),
     (chess.STARTING_FEN, 60, 2, {"minibatch_size": 1}),
-    (NEAR_MOVE_50, 500, 2, {"minibatch_size": 128}),
-    (ROOK_ENDING, 500, 8, {"minibatch_size": 256, "catch_up_ratio": 2.0, "cpuct": 3.0}),
-    (KIWIPETE, 400, 3, {"minibatch_size": 64, "fpu_value": 0.1}),
+    (NEAR_MOVE_50, 250, 2, {"minibatch_size": 128}),
+    (ROOK_ENDING, 250, 5, {"minibatch_size": 256, "catch_up_ratio": 2.0, "cpuct": 3.0}),
+    (KIWIPETE, 200, 3, {"minibatch_size": 64, "fpu_value": 0.1}),
 ]
 
 
@@ -66,7 +66,7 @@ def test_history_and_searchmoves_hold_at_the_root_and_are_not_kept_by_any_shard(
     board = played("7k/8/8/8/8/8/R7/K7 w - - 0 1", ["a2b2", "h8g8", "b2a2", "g8h8"] * 2)
     for name, moves in (("all", ()), ("some", ("a2b2", "a1b1"))):
         (tmp_path / name).mkdir()
-        check_equal(tmp_path / name, board, 400, 3, minibatch_size=64, searchmoves=moves)
+        check_equal(tmp_path / name, board, 200, 2, minibatch_size=64, searchmoves=moves)
 
 
 def test_shards_that_evict_make_the_same_records(tmp_path: Path) -> None:

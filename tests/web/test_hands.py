@@ -112,7 +112,7 @@ def test_pieces_are_moved_by_keys_and_arrows_are_drawn_and_wiped_away(reading_pa
     draw(page, "g1", "f3")
     page.keys(" ")  # another position has none
     until(page.at, "the best move")
-    assert drawn(page) == []
+    until(lambda: drawn(page) == [], "the board of the other position")
     assert page.errors() == []
 
 

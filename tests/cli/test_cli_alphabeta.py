@@ -18,7 +18,8 @@ from graphsearch.graph.kept_transpositions import EntryReport, GraphEntries
 from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
 from graphsearch.solvers.alphabeta.results import DepthLimits
 
-from ..conftest import Cli, Outcome, finish, sql, start
+from ..conftest import Cli, Outcome, sql
+from ..support.forks import Command
 from ..support.loose import loosen
 from ..support.pools import until
 
@@ -117,19 +118,10 @@ def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> 
 
 def _interrupted(path: Path) -> Outcome:
     """Returns how a search without a limit ended that got Ctrl-C when its first depth was saved."""
-    process = start(
-        "alphabeta",
-        "startpos",
-        "--depth",
-        99,
-        "--store",
-        path,
-        "--json",
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    process = Command("alphabeta", "startpos", "--depth", 99, "--store", path, "--json")
     until(lambda: _depths_in(path) > 0)
     process.send_signal(signal.SIGINT)
-    outcome = finish(process).ends(130)
+    outcome = process.end().ends(130)
     assert "Traceback" not in outcome.err
     return outcome
 

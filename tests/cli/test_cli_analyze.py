@@ -13,7 +13,8 @@ from pathlib import Path
 import chess
 import pytest
 
-from ..conftest import Cli, Outcome, finish, sql, start
+from ..conftest import Cli, finish, sql, start
+from ..support.forks import Command
 from ..support.pools import until
 
 KEYS = [
@@ -161,9 +162,12 @@ def test_signals_end_the_search_with_everything_saved_and_printed(cli: Cli, tmp_
 def test_a_killed_search_leaves_a_sound_file_that_goes_on(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     before = cli("analyze", "startpos", "--visits", 200, "--store", path, "--json").json["visits"]
-    process = started_analysis(path)
-    process.kill()
-    assert finish(process) == Outcome(-signal.SIGKILL, "", "")
+    runs = runs_in(path)
+    process = Command("analyze", "startpos", "--store", path)
+    until(lambda: runs_in(path) > runs)
+    time.sleep(0.2)  # some waves
+    process.send_signal(signal.SIGKILL)
+    process.end().ends(-signal.SIGKILL)
     assert_sound(cli, path)
     after = cli("analyze", "startpos", "--visits", 10, "--store", path, "--json").json
     assert after["visits"] >= before + 10

@@ -15,7 +15,8 @@ import pytest
 from graphsearch.book.build import build
 from graphsearch.book.toml import parse_config
 
-from ..conftest import Cli, finish, start
+from ..conftest import Cli
+from ..support.forks import Command
 from ..support.pools import until
 
 WHITE = """
@@ -152,14 +153,16 @@ def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli
     assert "1. d4 {" in text
 
 
-def test_a_stop_by_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli) -> None:
+def test_a_stop_by_a_signal_saves(
+    tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "b.graph"
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
-    soon = "from graphsearch.book import builder; builder.SAVE_SECONDS = 0.0"
-    process = start("book", "build", toml, "--store", path, "--forever", "--json", before=soon)
+    monkeypatch.setattr("graphsearch.book.builder.SAVE_SECONDS", 0.0)
+    process = Command("book", "build", toml, "--store", path, "--forever", "--json")
     until(lambda: path.exists() and searched(path) > 0)
     process.send_signal(signal.SIGINT)
-    done = finish(process).ends(130, "Stopping")
+    done = process.end().ends(130, "Stopping")
     assert done.json["ended"] == "stop"
     assert cli("book", "status", "--store", path, "--json").json["books"][0]["runs"][0]["ended"] == "stop"
 

@@ -111,7 +111,7 @@ def test_a_reader_that_went_away_ends_a_command_quietly(cli: Cli, monkeypatch: p
 
 
 # ------------------------------------------------------------ what people type
-@pytest.mark.parametrize(("text", "visits"), [("1k", 1000), ("0.5k", 500), ("0.0007M", 700), ("300", 300)])
+@pytest.mark.parametrize(("text", "visits"), [("0.5k", 500), ("0.0007M", 700)])
 def test_a_count_may_have_a_k_or_an_m_behind_it(cli: Cli, text: str, visits: int) -> None:
     limit = cli("alphabeta", "startpos", "--nodes", text, "--depth", "40", "--json").json
     assert visits <= limit["nodes"] < visits + 5000

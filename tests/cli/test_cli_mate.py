@@ -9,7 +9,8 @@ from pathlib import Path
 
 import chess
 
-from tests.conftest import Cli, finish, start
+from tests.conftest import Cli
+from tests.support.forks import Command
 from tests.support.pools import until
 
 TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
@@ -79,11 +80,11 @@ def test_a_file_keeps_proofs_without_its_evaluator(cli: Cli, small_graph: Path, 
 
 def test_ctrl_c_ends_with_what_is_excluded(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    process = start("mate", chess.STARTING_FEN, "--store", path, "--json")
+    process = Command("mate", chess.STARTING_FEN, "--store", path, "--json")
     until(path.exists)  # just before it begins
     time.sleep(0.4)
     process.send_signal(signal.SIGINT)
-    done = finish(process).ends(130)
+    done = process.end().ends(130)
     if done.out:  # else it was still compiling
         assert (done.json["mate"], done.json["stop_reason"]) == (None, "stop")
 

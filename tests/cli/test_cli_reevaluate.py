@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import shlex
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from graphsearch.graph.sweeps import evaluating
+from graphsearch.graph.sweeps.evaluating import Reevaluation
 from graphsearch.jit.places import COMPILING
+from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 
-from ..conftest import Cli, finish, start
+from ..conftest import Cli
 from ..graph.sweeps.test_reevaluate import stopped
 from ..support.counting import CountingEvaluator
+from ..support.forks import Command
 from ..support.pools import until
 
 
 @pytest.fixture
 def unfinished(small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file on its way to the evaluator `other`."""
-    from graphsearch.graph.sweeps import evaluating
-
     for name in ("FIRST_BATCH", "LARGEST_BATCH"):
         monkeypatch.setattr(evaluating, name, 16)
     stopped(small_graph, CountingEvaluator("other"), 50)
@@ -99,23 +102,25 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
     assert cli("show", "startpos", "--store", unfinished).err == ""
 
 
-SLOW = """
-import time
-from graphsearch.graph.sweeps import evaluating
+def test_a_signal_saves_and_says_how_to_go_on(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = evaluating._BatchEvaluator.evaluate
 
-evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
-evaluate = evaluating._BatchEvaluator.evaluate
-evaluating._BatchEvaluator.evaluate = lambda self, piece: (time.sleep(0.5), evaluate(self, piece))[1]
-"""
+    def slow(self: evaluating._BatchEvaluator, records: RecordBatch) -> Reevaluation:
+        time.sleep(0.5)
+        return real(self, records)
 
-
-def test_a_signal_saves_and_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     cli("analyze", "startpos", "--visits", "1000", "--evaluator", "uniform", "--store", path).ends(0)
-    process = start("reevaluate", path, "--evaluator", "builtin", "--json", before=SLOW)
+    with monkeypatch.context() as changed:
+        changed.setattr(evaluating, "FIRST_BATCH", 16)
+        changed.setattr(evaluating, "LARGEST_BATCH", 16)
+        changed.setattr(evaluating._BatchEvaluator, "evaluate", slow)
+        process = Command("reevaluate", path, "--evaluator", "builtin", "--json")
     until(lambda: is_marked(path))
     process.send_signal(signal.SIGINT)
-    done = finish(process).ends(130)
+    done = process.end().ends(130)
     assert done.json["done"] < done.json["records"]
     assert not done.json["finished"]
     command = shlex.split(done.err.strip().splitlines()[-1].split("Resume with: ")[1])

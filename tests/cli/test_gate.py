@@ -21,6 +21,7 @@ from graphsearch.base.errors import EvaluatorFileError, InputFileError
 from graphsearch.evaluators.lc0.weights import read_network
 from graphsearch.position.pgn_text import GameReader
 from tests.conftest import Cli, finish, start
+from tests.support.forks import Command
 
 HUGE_LINE = 1_200_000_000
 BOMB = 256 << 20  # bytes of a line: its file is refused by how far it unpacks
@@ -163,12 +164,12 @@ def test_a_pipe_that_sends_too_much_is_refused(
 
 def test_a_signal_ends_the_wait_for_a_pipe_that_nobody_writes(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    process = start("import", tmp_path / "fifo", "--store", tmp_path / "a.graph")
+    process = Command("import", tmp_path / "fifo", "--store", tmp_path / "a.graph")
     while not (tmp_path / "a.graph").exists():
         time.sleep(0.02)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    assert finish(process).code == 128 + signal.SIGINT
+    assert process.end().code == 128 + signal.SIGINT
 
 
 def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None:
@@ -177,11 +178,11 @@ def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None
         file.write(b"1. e4 {\n")
         for _ in range(60):
             file.write((b"x " * 40 + b"\n") * (1 << 13))  # a comment without end
-    process = start("import", path, "--store", store)
+    process = Command("import", path, "--store", store)
     while not store.exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    done = finish(process)
+    done = process.end()
     assert done.code in (143, 1)  # 1: it was over before
     assert "Traceback" not in done.err
 

@@ -20,6 +20,7 @@ OPTIONS = (
     "--renderer-process-limit=1",
     "--process-per-site",
     "--window-size=1400,1000",
+    "--app=data:,",  # a window without a toolbar, which would be a page of its own, drawn at each step
 )
 
 

@@ -221,8 +221,7 @@ def nodes_of(path: Path, board: chess.Board) -> int:
     return 0 if node is None else node.visits
 
 
-@pytest.mark.parametrize("ending", ["quit", "term"])
-def test_every_ending_saves_what_was_searched(tmp_path: Path, ending: str) -> None:
+def test_a_signal_saves_what_was_searched(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     lines = Lines("--store", path, "--ram", "64MB")
     lines.send("uci", "isready")
@@ -230,16 +229,24 @@ def test_every_ending_saves_what_was_searched(tmp_path: Path, ending: str) -> No
     lines.send("go infinite", "isready")
     lines.until("readyok")  # in the middle of a search
     lines.until("info depth")
-    if ending == "quit":
-        lines.send("quit")
-    if ending == "term":
-        lines.process.send_signal(signal.SIGTERM)
-        lines.process.wait(TIMEOUT)
-    assert lines.end() == (143 if ending == "term" else 0)
+    lines.process.send_signal(signal.SIGTERM)
+    lines.process.wait(TIMEOUT)
+    assert lines.end() == 143
+    was_saved(path)
+
+
+def test_the_end_saves_what_was_searched(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Played({"GraphFile": str(path), "RAM": "64MB"}) as played:
+        played.ready().ask("go infinite", until="info depth")
+        assert not played.engine.handle("quit")
+    was_saved(path)
+
+
+def was_saved(path: Path) -> None:
     assert nodes_of(path, chess.Board()) > 1
     with Store.open(path, read_only=True) as store:
-        runs = store.runs()
-    assert len(runs) == 1
+        assert len(store.runs()) == 1
 
 
 def nodes_in(answer: list[str]) -> int:

@@ -27,7 +27,7 @@ def test_a_short_match_with_both_colours_is_played_to_its_end(
     pgn = tmp_path / "games.pgn"
     code = play_games.main(
         [
-            *("--games", "2", "--tc", "10+0.1", "--engine", str(STOCKFISH), "--max-plies", "8", "--json"),
+            *("--games", "2", "--tc", "10+0.1", "--engine", str(STOCKFISH), "--max-plies", "4", "--json"),
             *("--engine-option", "UCI_LimitStrength=true", "--engine-option", "UCI_Elo=1350"),
             *("--option", f"GraphFile={tmp_path / 'a.graph'}", "--option", "RAM=64MB", "--pgn", str(pgn)),
         ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,25 @@ from graphsearch.search.shards.parting import split
 from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
 
+from ..conftest import ROOT
 from .client import PATIENCE_S, Client, Serve
 from .page import Page
+
+
+@pytest.fixture(autouse=True)
+def quick_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks tasks from a process that has imported what they need: each would compute for 0.7 s first."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.support.ready"])
+    with chdir(ROOT):  # where the process finds that module
+        forkserver.ensure_running()
+    monkeypatch.setattr("graphsearch.workers.process.get_context", lambda _: context)
+
+
+@pytest.fixture(autouse=True)
+def short_visits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the file remember few positions of a visit: each page that is left would store hundreds."""
+    monkeypatch.setattr("graphsearch.book.study.visits.MOST_VISITED", 5)
 
 
 @contextmanager

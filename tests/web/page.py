@@ -8,12 +8,22 @@ from urllib.parse import urlencode
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
-from .client import Client, until
+from .client import PATIENCE_S, Client
 
 LEFT, UP, RIGHT, DOWN, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue011", "\ue010"
 TAB, ENTER, ESCAPE = "\ue004", "\ue007", "\ue00c"
 LINE = "#line button"
 MEN = "#board .men use"
+WAITING = """
+const values = [...arguments], done = values.pop(), end = Date.now() + values.pop();
+const look = function () { SCRIPT };
+(function again() {
+  try {
+    const found = look(...values);
+    if (found || Date.now() > end) done([found, ""]); else setTimeout(again, 20);
+  } catch (error) { done([null, String(error)]); }
+})();
+"""
 
 
 class Page:
@@ -22,7 +32,9 @@ class Page:
     def __init__(self, driver: Any, client: Client) -> None:
         self.driver = driver
         self.client = client
-        driver.get("about:blank")
+        driver.set_script_timeout(2 * PATIENCE_S)
+        if client.host not in driver.current_url:
+            driver.get("about:blank")
         self.errors()  # of a page before, whose server has gone
 
     def open(self, path: str = "/", moves: int = 0) -> None:
@@ -40,22 +52,29 @@ class Page:
     def run(self, script: str, *values: object) -> Any:
         return self.driver.execute_script(script, *values)
 
-    def wait(self, script: str, what: str) -> Any:
-        return until(lambda: self.run(script), what)
+    def wait(self, script: str, what: str, *values: object) -> Any:
+        """Returns what a script returns once that is true; the page itself looks, which costs little."""
+        asked = WAITING.replace("SCRIPT", script)
+        found, error = self.driver.execute_async_script(asked, *values, 1000 * PATIENCE_S)
+        assert not error, f"{what}: {error}"
+        assert found, f"waited too long: {what}"
+        return found
 
     def count(self, selector: str) -> int:
         return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))
 
     def has(self, selector: str, count: int | None = None) -> None:
         """Waits until the page has so many elements, or any."""
-        until(lambda: (found := self.count(selector)) == count or (count is None and found), selector)
+        script = "const found = document.querySelectorAll(arguments[0]).length;"
+        self.wait(f"{script} return found === (arguments[1] ?? (found || 1))", selector, selector, count)
 
     def text(self, selector: str) -> str:
         return str(self.run("return document.querySelector(arguments[0])?.textContent || ''", selector))
 
     def says(self, selector: str, text: str) -> None:
         """Waits until an element has a text in it."""
-        until(lambda: text in self.text(selector), f"{text} in {selector}")
+        script = "return document.querySelector(arguments[0])?.textContent.includes(arguments[1])"
+        self.wait(script, f"{text} in {selector}", selector, text)
 
     def line(self) -> str:
         script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent).join(' ')"
@@ -66,7 +85,8 @@ class Page:
         return self.text("#line [aria-current]")
 
     def reaches(self, san: str) -> None:
-        until(lambda: self.at() == san, f"{san} on the board")
+        script = "return (document.querySelector('#line [aria-current]')?.textContent || '') === arguments[0]"
+        self.wait(script, f"{san} on the board", san)
 
     def errors(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]

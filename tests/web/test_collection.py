@@ -133,9 +133,11 @@ def test_a_game_comes_with_variations_and_the_ply_of_the_position(client: Client
     assert client.get("game", source=9, number=1).status == 400
 
 
-def test_a_click_opens_the_game_at_the_position_on_the_board(page: Page) -> None:
+def test_tables_have_links_and_a_click_opens_the_game_at_the_position_on_the_board(page: Page) -> None:
     page.open("/p/?line=e4,e5", moves=2)
-    page.view("list")
+    for view in ("moves", "games", "prepare", "list"):
+        page.view(view)
+        page.has(f".view-{view} a.csv")
     listed = ".view-list tr.game"
     page.has(listed, 3)
     page.click("#list-here")
@@ -176,11 +178,3 @@ def test_a_formula_in_a_name_stays_text(client: Client) -> None:
 def test_a_table_that_is_none_is_refused(client: Client) -> None:
     for table in ("nothing", "moves.san", "position", "moves.0"):
         assert "no table" in client.get("games", csv=table).error
-
-
-def test_every_view_with_a_table_has_a_link(page: Page) -> None:
-    page.open()
-    for view in ("moves", "games", "list", "prepare"):
-        page.view(view)
-        page.has(f".view-{view} a.csv")
-    assert page.errors() == []

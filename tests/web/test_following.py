@@ -136,7 +136,7 @@ def test_a_cluster_and_a_wrong_root_are_refused(client: Client, cluster_client: 
 
 
 # ------------------------------------------------------------ the page
-def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Page) -> None:
+def test_the_search_goes_where_the_board_goes_in_turn_with_the_watch_list(page: Page) -> None:
     page.open()
     client = page.client
     page.search_with_one_thread()
@@ -157,6 +157,18 @@ def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Pag
     page.click("#follow")
     until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
     page.has("#follow:not(:checked)")
+    page.view("search")
+    page.click("#watch-here")
+    page.drag("d2", "d4")
+    page.reaches("d4")
+    page.click("#follow")
+    found = until(lambda: running(client)["facts"].get("roots"), "the roots")
+    assert [one["title"] for one in found] == ["1. d4", "the start position"]
+    page.driver.refresh()
+    page.view("search")
+    page.has(".watch-list tbody tr", 1)  # the list is kept
+    page.click(".watch-list tbody button")
+    until(lambda: len(running(client)["facts"].get("roots", [1, 2])) == 1, "one root")
     assert page.errors() == []
 
 
@@ -200,21 +212,3 @@ def counts_at_start(client: Client) -> dict[str, int]:
 def more_than(before: dict[str, int], client: Client) -> set[str]:
     """Returns the moves of the start position that have more visits than before."""
     return {move for move, n in counts_at_start(client).items() if n > before[move]}
-
-
-def test_the_watch_list_is_searched_in_turn_with_the_board(page: Page) -> None:
-    page.open()
-    page.search_with_one_thread()
-    page.view("search")
-    page.click("#watch-here")
-    page.drag("d2", "d4")
-    page.has(LINE, 1)
-    page.click("#follow")
-    found = until(lambda: running(page.client)["facts"].get("roots"), "the roots")
-    assert [one["title"] for one in found] == ["1. d4", "the start position"]
-    page.driver.refresh()
-    page.view("search")
-    page.has(".watch-list tbody tr", 1)  # the list is kept
-    page.click(".watch-list tbody button")
-    until(lambda: len(running(page.client)["facts"].get("roots", [1, 2])) == 1, "one root")
-    assert page.errors() == []

@@ -80,9 +80,34 @@ def test_a_double_click_plays_one_move(reading_page: Page) -> None:
     assert page.errors() == []
 
 
-def test_a_hand_that_is_faster_than_the_answer_plays_when_the_moves_are_known(reading_page: Page) -> None:
+def test_late_answers_neither_lead_astray_nor_hold_up_a_hand_that_is_faster(reading_page: Page) -> None:
     page = reading_page
-    opened(page, SLOW)
+    opened(page, SLOW + SCRIPT_ERRORS)
+    # steps that overtake their answers end at the last one
+    for _ in range(4):
+        page.keys(LEFT)
+        time.sleep(0.1)
+    page.reaches("e5")
+    page.keys(RIGHT, RIGHT, RIGHT)
+    page.reaches("Bb5")
+    time.sleep(0.7)
+    assert (page.at(), page.run("return seen")) == ("Bb5", [])
+    assert page.run("return document.querySelector('#toast').hidden")
+    assert page.line() == "e4 e5 Nf3 Nc6 Bb5 a6"
+    # an early move that is illegal, or of another position, is dropped
+    early(page)
+    page.drag("e2", "e5")
+    page.wait("return document.title.startsWith('start')", "the moves of the start")
+    assert (man_on(page, "e2"), man_on(page, "e5"), page.at()) == ("wp", "", "")
+    page.click("#last")
+    early(page)
+    page.drag("e2", "e4")
+    page.click("#last")  # the board moves on
+    page.reaches("a6")
+    page.wait("return document.title.includes('a6')", "the answer")
+    time.sleep(0.6)
+    assert (page.at(), page.line()) == ("a6", "e4 e5 Nf3 Nc6 Bb5 a6")
+    # other early moves are played once the moves are known
     early(page, "document.querySelector('#best').click()")
     until(page.at, "the best move of the start")
     early(page, "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: ' ', bubbles: true}))")
@@ -114,24 +139,6 @@ def test_a_pawn_that_is_early_on_the_last_rank_is_promoted(reading_page: Page) -
     assert page.errors() == []
 
 
-def test_an_early_move_that_is_illegal_or_of_another_position_is_dropped(reading_page: Page) -> None:
-    page = reading_page
-    opened(page, SLOW)
-    early(page)
-    page.drag("e2", "e5")
-    page.wait("return document.title.startsWith('start')", "the moves of the start")
-    assert (man_on(page, "e2"), man_on(page, "e5"), page.at()) == ("wp", "", "")
-    page.click("#last")
-    early(page)
-    page.drag("e2", "e4")
-    page.click("#last")  # the board moves on
-    page.reaches("a6")
-    page.wait("return document.title.includes('a6')", "the answer")
-    time.sleep(0.6)
-    assert (page.at(), page.line()) == ("a6", "e4 e5 Nf3 Nc6 Bb5 a6")
-    assert page.errors() == []
-
-
 def test_a_piece_that_is_in_the_hand_when_the_moves_come_stays_in_it(reading_page: Page) -> None:
     page = reading_page
     opened(page, f"window.held = []; {HELD}")
@@ -142,22 +149,6 @@ def test_a_piece_that_is_in_the_hand_when_the_moves_come_stays_in_it(reading_pag
     page.has("#board .hints *", 2)
     page.drag("f3", "f3")
     page.reaches("Nf3")
-    assert page.errors() == []
-
-
-def test_steps_that_overtake_their_answers_end_at_the_last_one_without_an_error(reading_page: Page) -> None:
-    page = reading_page
-    opened(page, SLOW + SCRIPT_ERRORS)
-    for _ in range(4):
-        page.keys(LEFT)
-        time.sleep(0.1)
-    page.reaches("e5")
-    page.keys(RIGHT, RIGHT, RIGHT)
-    page.reaches("Bb5")
-    time.sleep(0.7)
-    assert (page.at(), page.run("return seen")) == ("Bb5", [])
-    assert page.run("return document.querySelector('#toast').hidden")
-    assert page.line() == "e4 e5 Nf3 Nc6 Bb5 a6"
     assert page.errors() == []
 
 

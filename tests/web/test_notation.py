@@ -166,7 +166,7 @@ def test_moves_that_are_played_become_variations_and_nothing_is_erased(page: Pag
     assert page.errors() == []
 
 
-def test_variations_are_promoted_demoted_deleted_and_written_on(page: Page) -> None:
+def test_variations_are_promoted_demoted_deleted_and_written_on_and_a_study_is_renamed(page: Page) -> None:
     number = study_of(page.client)
     opened(page, number, 4)
     page.reaches("Nf3")
@@ -189,12 +189,37 @@ def test_variations_are_promoted_demoted_deleted_and_written_on(page: Page) -> N
     page.reaches("e4")
     saved(page)
     written(page, number, "1. e4 e5 ( 1... e6 ) 2. Nf3 Nc6 *")
-    assert page.errors() == []
+    list_opened(page, "#study-list [aria-label^=Rename]")
+    page.click("#study-list [aria-label^=Rename]")
+    page.fill("#study-rename", EVIL)
+    page.click("#study-rename-do")
+    page.says("#notation-name", EVIL[:8])
+    page.run("document.querySelector('#studies').close()")
+    page.fill("#comment", "after the new name")
+    saved(page)
+    written(page, number, "after the new name")
+    list_opened(page, "#study-list [aria-label^=Delete]")
+    page.click("#study-list [aria-label^=Delete]")
+    page.click("#study-delete")
+    page.has("#study-list button.link", 0)
+    assert list_studies(page.client.server.served.path).studies == ()
+    harmless(page)
 
 
-def test_an_address_names_a_study_and_its_move_and_the_board_stays_turned(page: Page) -> None:
+def test_keys_go_through_variations_and_an_address_names_a_study_and_its_move(page: Page) -> None:
     number = study_of(page.client)
-    opened(page, number)
+    opened(page, number, 2)
+    page.reaches("e5")
+    for key, san in ((DOWN, "c5"), (DOWN, "e6"), (UP, "c5"), (RIGHT, "Nf3")):
+        page.keys(key)
+        page.reaches(san)
+    page.keys("?")
+    page.wait("return document.querySelector('#keys').open", "the list of keys")
+    page.keys_here(ESCAPE)
+    page.wait("return !document.querySelector('#keys').open", "it to close")
+    page.keys("c")
+    page.wait("return document.activeElement.id === 'comment'", "the comment")
+    page.run("document.activeElement.blur()")
     go_to(page, 3, "c5")
     page.keys("f")
     address = address_with(page, f"study={number}.3")
@@ -208,21 +233,6 @@ def test_an_address_names_a_study_and_its_move_and_the_board_stays_turned(page: 
     page.driver.back()
     page.reaches("c5")
     assert page.driver.current_url == address
-    assert page.errors() == []
-
-
-def test_keys_go_through_variations_and_are_listed(page: Page) -> None:
-    opened(page, study_of(page.client), 2)
-    page.reaches("e5")
-    for key, san in ((DOWN, "c5"), (DOWN, "e6"), (UP, "c5"), (RIGHT, "Nf3")):
-        page.keys(key)
-        page.reaches(san)
-    page.keys("?")
-    page.wait("return document.querySelector('#keys').open", "the list of keys")
-    page.keys_here(ESCAPE)
-    page.wait("return !document.querySelector('#keys').open", "it to close")
-    page.keys("c")
-    page.wait("return document.activeElement.id === 'comment'", "the comment")
     assert page.errors() == []
 
 
@@ -256,26 +266,6 @@ def test_what_another_window_changes_or_deletes_is_shown_and_nothing_is_lost(pag
     page.client.post("study-delete", id=number, revision=3)
     page.says("#toast", "was deleted")
     assert page.line().startswith("e4")  # a draft now
-
-
-def test_a_study_is_renamed_and_deleted_in_the_list(page: Page) -> None:
-    number = study_of(page.client)
-    opened(page, number, 1)
-    list_opened(page, "#study-list [aria-label^=Rename]")
-    page.click("#study-list [aria-label^=Rename]")
-    page.fill("#study-rename", EVIL)
-    page.click("#study-rename-do")
-    page.says("#notation-name", EVIL[:8])
-    page.run("document.querySelector('#studies').close()")
-    write(page, "after the new name")
-    saved(page)
-    written(page, number, "after the new name")
-    list_opened(page, "#study-list [aria-label^=Delete]")
-    page.click("#study-list [aria-label^=Delete]")
-    page.click("#study-delete")
-    page.has("#study-list button.link", 0)
-    assert list_studies(page.client.server.served.path).studies == ()
-    harmless(page)
 
 
 def test_a_page_that_only_reads_says_so(driver: Any, serve: Serve, small_graph: Path) -> None:

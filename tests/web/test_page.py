@@ -114,8 +114,14 @@ def test_a_game_of_script_tags_is_shown_as_text_queued_and_drawn_as_a_curve(page
     page.has(".jobs .done")
 
 
-def test_an_opponent_with_an_evil_name_is_found_and_prepared_for(page: Page) -> None:
+def test_games_name_their_results_and_an_opponent_with_an_evil_name_is_prepared_for(page: Page) -> None:
     page.open()
+    games = "".join(f'[Result "{end}"]\n\n1. e4 e5 {end}\n\n' for end in ("1-0", "0-1", "*", "*", "*"))
+    page.client.ask("POST", "/api/import/pgn?name=some.pgn", games.encode())
+    until(lambda: page.client.get("games").json.get("games") == 5, "the import")
+    page.view("games")
+    page.says(".view-games tbody", "50% of 2")
+    assert "3 without a result" in page.text(".view-games .lead")
     text = f'[White "{EVIL}"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 2. a4 h5 1-0\n'
     page.client.ask("POST", "/api/import/pgn?name=evil.pgn&players=1", text.encode())
     until(lambda: page.client.get("players").status == 200, "the import")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 from io import BytesIO, StringIO
@@ -126,6 +127,7 @@ def test_while_another_program_writes_the_file_a_queued_search_waits_and_others_
 def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
     client: Client, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("graphsearch.workers.process.get_context", multiprocessing.get_context)
     monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path / "cold"))
     number = client.post("search", threads=1).json["number"]
     until(lambda: stage(client) == "compiling", "the compiler")

@@ -59,6 +59,7 @@ class Graph(SavedGraph):
         self._owns_evaluator = owns_evaluator
         self._closed = False
         self._opened = time.process_time()
+        self._process = os.getpid()
         self.saves_meanwhile = True
         self.reads_alone = True
         self._loader: Loader | None = None
@@ -311,17 +312,24 @@ class Graph(SavedGraph):
 
     # -------------------------------------------------------------- closing
     def check_open(self) -> None:
-        """Raises StoreError if the graph was closed."""
+        """Raises StoreError if the graph was closed, or its file opened before a fork."""
         if self._closed:
             raise StoreError(CLOSED)
+        if self._is_of_parent:
+            raise StoreError(f"{self.path} was opened before a fork; open it again in this process")
+
+    @property
+    def _is_of_parent(self) -> bool:
+        """Whether this process was forked from the one that has the file open and writes it."""
+        return self.store is not None and os.getpid() != self._process
 
     def close(self) -> None:
-        """Saves and closes the file. A second call does nothing.
+        """Saves and closes the file. A second call does nothing, nor does one in a forked child.
 
         Raises:
           StoreError: if a search is running on it.
         """
-        if self._closed:
+        if self._closed or self._is_of_parent:
             return
         if not self.searching.acquire(blocking=False):
             raise StoreError("a search is running on this graph; stop it before closing")
@@ -349,6 +357,8 @@ class Graph(SavedGraph):
 
     def _release(self, last: Work | None = None) -> None:
         """Closes the file, after its writer has done `last`, and the evaluator if the graph owns it."""
+        if self._is_of_parent:
+            return
         if self._owns_evaluator:
             self._owns_evaluator = False
             self.evaluator.close()

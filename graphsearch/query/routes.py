@@ -13,9 +13,9 @@ import chess
 from ..position.board import board_of, fen_of, key_text
 from ..position.lines import sans_of
 from ..position.openings import Opening, opening_at, opening_of
-from .parents import stored
+from .parents import ParentEdge, stored
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
-from .unmoves import candidates
+from .unmoves import Predecessor, candidates
 
 WALKED = 200  # positions read for all lines together, the most visited ones first
 TAKEN_BACK = 60  # most moves taken back for one line; the rest of it is known
@@ -67,12 +67,12 @@ class Finder:
     """Finds lines from the roots of a file.
 
     Attributes:
-      budget: most positions to read for all lines; raise it for a long list.
+      budget: most positions to read for all lines, WALKED unless given; raise it for a long list.
     """
 
-    def __init__(self, source: RecordSource, *, budget: int = WALKED) -> None:
+    def __init__(self, source: RecordSource, *, budget: int | None = None) -> None:
         """Creates a finder over an open file; reads its roots, and no records yet."""
-        self.budget = budget
+        self.budget = WALKED if budget is None else budget
         self._source = source
         self._roots = [board_of(root.position) for root in source.store.roots()]
         self._met: dict[str, _Met] = {}
@@ -131,17 +131,9 @@ class Finder:
                 return None
             self._left -= 1
             passed.add(key)
-            parents = stored(self._source, at, list(candidates(at)))
-            visited = [
-                one
-                for one in parents
-                if one.edge.n
-                and (before := key_text(one.board)) not in passed
-                and not _leads_to(own, self._met.get(before))
-            ]
-            if not visited:
+            best = self._best_before(at, passed, own)
+            if best is None:
                 return None
-            best = max(visited, key=lambda one: one.edge.n)
             taken.append((key, best.move))
             at, key = best.board, key_text(best.board)
         met = self._met[key]
@@ -149,6 +141,26 @@ class Finder:
             met = _Met(met.board, met, move)
             self._met.setdefault(key, met)
         return _way(met)
+
+    def _best_before(self, at: chess.Board, passed: set[str], own: _Met | None) -> ParentEdge | None:
+        """Returns the most visited move to a position from one not passed that `own` does not lead to.
+
+        It tries clocks above 75 only if it finds no position before with another one: before a capture or a
+        pawn move there are 24 of them, and every false positive of the file's filters costs a read.
+        """
+        tried = list(candidates(at))
+        usual = [Predecessor(one.board, one.move, one.clocks[:1]) for one in tried]
+        for some in (usual, tried):
+            visited = [
+                one
+                for one in stored(self._source, at, some)
+                if one.edge.n
+                and (before := key_text(one.board)) not in passed
+                and not _leads_to(own, self._met.get(before))
+            ]
+            if visited:
+                return max(visited, key=lambda one: one.edge.n)
+        return None
 
 
 def _leads_to(met: _Met | None, other: _Met | None) -> bool:

@@ -69,6 +69,11 @@ class Memory:
         """
         if self.is_ready(settings):
             return self.graph
+        if self.graph is not None and self.graph.store is None and self.graph.node_count:
+            self._writer.info(
+                f"the {self.graph.node_count:,} positions in memory are dropped, because options changed; "
+                "in a GraphFile they stay"
+            )
         self.close()
         wanted = settings.of_the_graph()
         self.trouble, self.is_substitute = "", False

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import chess
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from graphsearch.position.words import KEY
 from graphsearch.query.routes import Way, routes
+from graphsearch.store.store import Store
 
 from .handmade import LINES, board_after, graph_file
 
@@ -71,3 +75,19 @@ def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
         file = graph_file(tmp_path / f"{moves[0]}.graph", lines, fen=root)
         found = routes(file, [root])[root]
         assert (found.start, found.line) == ((None, ("e4", "c5")) if root == named else (root, ()))
+
+
+def test_a_line_is_found_without_asking_for_high_clocks(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    may_hold = Store.may_hold
+
+    def counting(store: Store, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        asked.append(len(keys) - len(np.unique(words[:, KEY])))
+        return may_hold(store, words, keys)
+
+    monkeypatch.setattr("graphsearch.query.routes.WALKED", 0)
+    monkeypatch.setattr(Store, "may_hold", counting)
+    found = _way(file, "Nf3 e5 e4 Nc6")
+    assert found is not None
+    assert asked
+    assert not any(asked)

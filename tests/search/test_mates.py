@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import chess
 import pytest
@@ -24,7 +27,7 @@ from graphsearch.solvers.mate.beside import (
     MateFinder,
     allowance,
 )
-from graphsearch.solvers.mate.session import SLICE, find_mate
+from graphsearch.solvers.mate.session import SLICE, MateSearch, find_mate
 from graphsearch.solvers.mate.sides import MateLimits
 from graphsearch.store.record.transposition import Entry
 from graphsearch.store.record.transposition_layout import PROOF
@@ -266,3 +269,24 @@ def test_a_search_of_limited_visits_beside_the_prover_is_repeatable(
             result = searched(graph, MATED_IN_FIVE, 40_000, SearchParams(minibatch_size=batch))
             found.append((result.new_visits, result.evaluations, result.nodes, result.node))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("fen", [chess.STARTING_FEN, "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"])
+def test_a_search_frees_the_memory_of_its_prover_at_once(fen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    provers: list[weakref.ref[MateSearch]] = []
+    begin = MateSearch.__init__
+
+    def noted(search: MateSearch, *given: Any, **named: Any) -> None:
+        begin(search, *given, **named)
+        provers.append(weakref.ref(search))
+
+    monkeypatch.setattr(MateSearch, "__init__", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        with Graph.open(None) as graph:
+            analyze(graph, chess.Board(fen), Limits(visits=60), mates=MateFinder(visits=60))
+            assert provers
+            assert not any(prover() for prover in provers)
+    finally:
+        gc.enable()

@@ -319,6 +319,15 @@ def test_what_is_known_is_shown_at_once_and_counts(tmp_path: Path) -> None:
         assert field_of(infos[-1], "nps") == 0
 
 
+def test_an_option_that_drops_the_positions_in_memory_says_so(tmp_path: Path) -> None:
+    options = ("setoption name Evaluator value uniform", "isready")
+    for file, said in (("", 1), (str(tmp_path / "a.graph"), 0)):
+        with Played({"GraphFile": file, "Evaluator": "builtin"}) as game:
+            game.ask("go nodes 30", until="bestmove")
+            lines = game.ask(*options, until="readyok")
+            assert sum("positions in memory are dropped" in line for line in lines) == said
+
+
 JUNK = [
     "", "   ", "uci uci", "position", "position fen x", "position startpos moves e9e4", "position startpos",
     "position startpos moves " + "g1f3 g8f6 f3g1 f6g8 " * 30, "setoption", "setoption name",

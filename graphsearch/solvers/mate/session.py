@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -137,7 +138,9 @@ class MateSearch:
         self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._began = time.monotonic()
-        self._finder = LineFinder(self.prover, stop=lambda: bool(self._limit()))
+        # weak: in a circle of references the prover's megabytes would wait for the garbage collector
+        me = weakref.proxy(self)
+        self._finder = LineFinder(self.prover, stop=lambda: bool(me._limit()))
         self._stop: threading.Event | None = None
         self._on_progress: Callable[[MateProgress], None] | None = None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.base.errors import InputFileError, InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError, UnusableFileError
 
 from .commands import command
 from .options import Json, PositionOptions, StoreToSave, Time, option
@@ -108,7 +108,7 @@ def mate(
                 print(f"line {line}: {board.fen()}")
             print(*_answer(board, result, checked), sep="\n")
     if not (tried or bad or signals.exit_code):
-        raise InputFileError(f"{position.position} has no position")
+        raise UnusableFileError(f"{position.position} has no positions")
     results.finish()
     if store is None and found and not json:
         say("Nothing was saved; use --store FILE to keep the proofs for later searches.")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from graphsearch.base.errors import (
+    ImportFileError,
     InputFileError,
     InvalidParameterError,
     InvalidPositionError,
@@ -52,6 +53,8 @@ def failed(error: Exception) -> int:
         say(f"graphsearch: {text}")
     if is_defect(error):
         return DEFECT
+    if isinstance(error, ImportFileError):  # about the contents of a file, even if about a position too
+        return FAILED
     wrong = InvalidPositionError | InvalidParameterError | InputFileError | MissingPackageError
     return WRONG_USE if isinstance(error, wrong) else FAILED
 

@@ -119,6 +119,10 @@ class ImportFileError(GraphSearchError):
     """A file of games, book entries or positions that cannot be read, or that has none."""
 
 
+class UnusableFileError(InvalidPositionError, ImportFileError):
+    """A file of games or positions that has none, or whose wanted one cannot be read."""
+
+
 class UnknownPositionError(GraphSearchError):
     """A position that a graph file does not hold."""
 

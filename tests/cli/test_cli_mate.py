@@ -113,8 +113,8 @@ def test_a_file_without_a_position_is_refused(cli: Cli, tmp_path: Path) -> None:
         for args in ((), ("--json",), ("-o", tmp_path / "out.epd")):
             refused = cli("mate", file, *args)
             assert (refused.code, refused.out, refused.faults) == (
-                2,
+                1,
                 "",
-                [f"graphsearch: {file} has no position"],
+                [f"graphsearch: {file} has no positions"],
             )
     assert not (tmp_path / "out.epd").exists()

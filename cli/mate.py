@@ -34,7 +34,8 @@ WHY = {
     "stop": "the search was stopped",
     "excluded": "that was the limit",
     "hopeless": "neither side can mate with the pieces on the board",
-    "finished": "the game is over (stalemate, dead position or 50-move rule)",
+    "finished": "the game is over (stalemate, dead position or 75-move rule)",
+    "claimable": "the side to move may claim a draw (50-move rule)",
 }
 
 Visits = Annotated[int | None, option("--visits N", "Stop after expanding N nodes.", min=1)]
@@ -252,7 +253,7 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
         if result.stop_reason == "excluded" and result.excluded >= MOST_MOVES:
             why = "longer mates are not searched for"  # most often the 50-move rule comes first
         within = f" in up to {count(result.excluded, 'move')}" if result.excluded else " is proven"
-        hopeless = result.stop_reason in ("hopeless", "finished")
+        hopeless = result.stop_reason in ("hopeless", "finished", "claimable")
         return f"no mate: {why}" if hopeless else f"no mate{within}: {why}"
     if result.mate == 0:
         return "checkmate"

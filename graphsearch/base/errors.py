@@ -143,6 +143,21 @@ class MissingPackageError(EvaluatorError, ExportError):
     """A package of an optional extra that is not installed; the text has the command that installs it."""
 
 
+def check_argument(name: str, is_right: bool, value: object, expected: str) -> None:
+    """Raises InvalidParameterError unless an argument is of the right kind.
+
+    >>> check_argument("limits", isinstance(5, str), 5, "Limits(...)")
+    Traceback (most recent call last):
+    ...
+    graphsearch.base.errors.InvalidParameterError: limits must be Limits(...), not 5
+    """
+    if not is_right:
+        shown = " ".join(repr(value).split())
+        raise InvalidParameterError(
+            f"{name} must be {expected}, not {shown if len(shown) <= 60 else type(value).__name__}"
+        )
+
+
 def check_least(least: int, **numbers: float | None) -> None:
     """Raises InvalidParameterError unless all numbers are at least `least`; None is no number.
 

@@ -27,7 +27,8 @@ _UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 _MOVE_NUMBER = re.compile(r"\d+\.+|[1-9]\d*$|\.+")
 _LINE = re.compile(r"(?:1\.+\s*)?[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8][+#!?]*(?:[\s,]|$)")  # of moves
 _CLOCK = re.compile(r"\s*([+-]?[0-9]{1,40})(?:\s*(;)|(?=\s)|$)")
-_CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that are part of the position
+# the EPD operations that are part of the position, outside quotes; an open quote ends at a semicolon
+_CLOCKS = re.compile(r'"(?:(?:[^"\\]|\\.)*"|[^;]*)|\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)')
 _OPCODE = re.compile(r"\s*(?:$|[A-Za-z]\w*(?=\s|$))", re.ASCII)
 
 
@@ -241,7 +242,7 @@ def _reason(error: ValueError) -> str:
 def clocks_and_operations(rest: str) -> tuple[list[str], str]:
     """Returns the clocks of a FEN or EPD from the text after its four fields, and the text of its operations.
 
-    One clock or both may stand there, as in a FEN; else `hmvc` and `fmvn` give them, anywhere in the text.
+    One clock or both may stand there, as in a FEN; else `hmvc` and `fmvn` give them, anywhere but in quotes.
     The last operation needs no semicolon, unless the text begins with a move.
 
     Raises:
@@ -261,7 +262,7 @@ def clocks_and_operations(rest: str) -> tuple[list[str], str]:
         raise ValueError(
             "expected two clocks or EPD operations after the en passant field (moves follow 'moves')"
         )
-    named = dict(_CLOCKS.findall(operations))
+    named = {name: value for name, value in _CLOCKS.findall(operations) if name}
     for name, value in named.items():
         if not found and not _CLOCK.fullmatch(value):
             raise ValueError(f"{name} must be a number, not {shortened(value)}")

@@ -16,7 +16,7 @@ from graphsearch.base.errors import CapacityError, UnsavedError
 from .alphabeta_view import iteration_display, result_view, summary
 from .commands import command
 from .options import Json, PositionOptions, Ram, StoreToSave, Time, byte_count, option
-from .output import ENDED_BY_READER, MOST_DAMAGED, NOT_SAVED, print_json, print_view, say
+from .output import ENDED_BY_READER, MOST_DAMAGED, NOT_SAVED, print_json, print_view, say, say_clock
 from .render import count, size
 from .signals import StopSignals
 
@@ -100,7 +100,9 @@ def alphabeta(request: Request) -> None:
         nodes=request.nodes,
         seconds=request.time,
     )
-    code = _search_and_print(request, request.position.board(), limits)
+    board = request.position.board()
+    say_clock(board)
+    code = _search_and_print(request, board, limits)
     if code:
         raise typer.Exit(code)
 

@@ -15,7 +15,16 @@ from .analyze_many import Request, analyze_many, is_set
 from .commands import command, command_line
 from .compiling import compile_search, compile_shards
 from .options import graph_ram
-from .output import ENDED_BY_READER, MOST_DAMAGED, NOT_SAVED, print_json, print_parts, print_view, say
+from .output import (
+    ENDED_BY_READER,
+    MOST_DAMAGED,
+    NOT_SAVED,
+    print_json,
+    print_parts,
+    print_view,
+    say,
+    say_clock,
+)
 from .progress import Screen, clock, progress_display
 from .render import count, node_view, opening_line, rate, size
 from .scores import detail
@@ -95,6 +104,7 @@ def _job(request: Request, options: list[str]) -> SearchJob:
     params = SearchParams.from_options(options)
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = request.position.board()
+    say_clock(board)
     listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
     lines = None if request.json else request.lines or None  # a line takes a millisecond
     return SearchJob(board=board, limits=limits, params=params, searchmoves=listed, lines=lines)

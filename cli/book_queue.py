@@ -125,7 +125,7 @@ class _Reading:
             if self._line.given:
                 raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
             lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
-            return queue.from_lines(lines)
+            return queue.from_lines(lines, "stdin")
         path = Path(text)
         if not path.exists():
             if (self._line.game, self._line.ply) != (None, None):
@@ -146,9 +146,14 @@ class _Reading:
         if self._line.ply is not None:
             raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
         with open_file(path, piped=True) as file:
-            found = queue.from_lines(text_lines(file, str(path)))
-            first = (self._line.game or 1) - 1
-            yield from islice(found, first, None if self._line.game is None else first + 1)
+            found = queue.from_lines(text_lines(file, str(path)), str(path))
+            if self._line.game is None:
+                yield from found
+                return
+            wanted = next(islice(found, self._line.game - 1, None), None)
+            if wanted is None:
+                raise typer.BadParameter(f"{path} has no position {self._line.game}")
+            yield wanted
 
 
 def _note_new_book(store: Path, book: str | None) -> None:

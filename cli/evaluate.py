@@ -51,8 +51,9 @@ def evaluate(
     """Print what an evaluator says about positions: WDL, Q, centipawns and the prior of every move.
 
     In a file, blank lines and lines that start with # are ignored. A line that is not a position is reported
-    with its number; the others are evaluated, and the exit code is 1. A file may have any length: lines are
-    read, evaluated on all cores and printed at the same time. A slow pipe's lines are answered one by one.
+    with its number; the others are evaluated, and the exit code is 1, as for a file without positions. A file
+    may have any length: lines are read, evaluated on all cores and printed at the same time. A slow pipe's
+    lines are answered one by one.
     """
     engine, others = evaluator.create(param or ())
     with closing(engine):
@@ -64,15 +65,16 @@ def evaluate(
 
 
 def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -> bool:
-    """Returns whether every line of the files held a position."""
+    """Returns whether every file had positions, and nothing else."""
     from graphsearch.evaluators.assess import BoardSource, LineSource
     from graphsearch.position.notation import holds_positions
 
-    bad: list[int] = []
+    bad = 0
 
     def refuse(number: int, error: Exception) -> None:
+        nonlocal bad
         say(f"graphsearch: line {number}: {error}")
-        bad.append(number)
+        bad += 1
 
     for many, texts in groupby(positions, lambda text: text == STDIN or holds_positions(text)):
         if not many:
@@ -80,8 +82,12 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -
             _answer(engine, BoardSource(boards), None, json=json, names=map(game_text, boards))
             continue
         for name in texts:
+            before = bad
             with _open(name) as lines, progress_bar("Positions", streaming=True) as advance:
-                _answer(engine, LineSource(lines, refuse), advance, json=json)
+                done = _answer(engine, LineSource(lines, refuse), advance, json=json)
+            if not done and bad == before:
+                say(f"graphsearch: {'stdin' if name == STDIN else name} has no positions")
+                bad += 1
     return not bad
 
 
@@ -104,8 +110,12 @@ def _answer(
     *,
     json: bool,
     names: Iterable[str] = (),
-) -> None:
-    """Prints the evaluations of positions in order; `names`: the lines to the first ones."""
+) -> int:
+    """Prints the evaluations of positions in order, and returns their number.
+
+    Args:
+      names: the lines to the first positions.
+    """
     from graphsearch.evaluators.assess import assess_all
 
     done, lines = 0, iter(names)
@@ -119,6 +129,7 @@ def _answer(
         done += len(answers)
         if advance:
             advance(done, None)
+    return done
 
 
 def _text(a: assessing.Assessment, line: str) -> str:

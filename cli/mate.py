@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.base.errors import InputFileError, InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError, UnusableFileError
 
 from .commands import command
 from .options import Json, PositionOptions, StoreToSave, Time, option
@@ -34,7 +34,8 @@ WHY = {
     "stop": "the search was stopped",
     "excluded": "that was the limit",
     "hopeless": "neither side can mate with the pieces on the board",
-    "finished": "the game is over (stalemate, dead position or 50-move rule)",
+    "finished": "the game is over (stalemate, dead position or 75-move rule)",
+    "claimable": "the side to move may claim a draw (50-move rule)",
 }
 
 Visits = Annotated[int | None, option("--visits N", "Stop after expanding N nodes.", min=1)]
@@ -108,7 +109,7 @@ def mate(
                 print(f"line {line}: {board.fen()}")
             print(*_answer(board, result, checked), sep="\n")
     if not (tried or bad or signals.exit_code):
-        raise InputFileError(f"{position.position} has no position")
+        raise UnusableFileError(f"{position.position} has no positions")
     results.finish()
     if store is None and found and not json:
         say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
@@ -252,7 +253,7 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
         if result.stop_reason == "excluded" and result.excluded >= MOST_MOVES:
             why = "longer mates are not searched for"  # most often the 50-move rule comes first
         within = f" in up to {count(result.excluded, 'move')}" if result.excluded else " is proven"
-        hopeless = result.stop_reason in ("hopeless", "finished")
+        hopeless = result.stop_reason in ("hopeless", "finished", "claimable")
         return f"no mate: {why}" if hopeless else f"no mate{within}: {why}"
     if result.mate == 0:
         return "checkmate"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from graphsearch.base.errors import (
+    ImportFileError,
     InputFileError,
     InvalidParameterError,
     InvalidPositionError,
@@ -20,6 +21,7 @@ from graphsearch.base.faults import DEFECT, error_line, is_defect, line_of
 from .tables import Cells, Part
 
 if TYPE_CHECKING:
+    import chess
     from rich.console import Console, RenderableType
 
 
@@ -52,6 +54,8 @@ def failed(error: Exception) -> int:
         say(f"graphsearch: {text}")
     if is_defect(error):
         return DEFECT
+    if isinstance(error, ImportFileError):  # about the contents of a file, even if about a position too
+        return FAILED
     wrong = InvalidPositionError | InvalidParameterError | InputFileError | MissingPackageError
     return WRONG_USE if isinstance(error, wrong) else FAILED
 
@@ -80,6 +84,16 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
     state = unfinished_state(path)
     if state:
         say(f"note: {state}")
+
+
+def say_clock(board: chess.Board) -> None:
+    """Prints a note if the halfmove clock of a position to search allows a draw, or ends the game."""
+    from graphsearch.position.late import is_over_by_clock, may_claim
+
+    if may_claim(board):
+        say("note: the side to move may claim a draw (50-move rule)")
+    elif is_over_by_clock(board):
+        say("note: the game is over: it is drawn by the 75-move rule")
 
 
 SHOWN_PROBLEMS = 20

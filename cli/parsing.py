@@ -13,7 +13,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from graphsearch.base.errors import BookConfigError, InvalidParameterError, InvalidPositionError
+from graphsearch.base.errors import (
+    BookConfigError,
+    InvalidParameterError,
+    InvalidPositionError,
+    UnusableFileError,
+)
 from graphsearch.base.faults import watch_logs
 
 from .output import INTERRUPTED, PIPE_CLOSED, failed, one_line, say
@@ -145,6 +150,8 @@ def refuse(error: Any) -> int:
 
 def say_where_help_is(error: Exception, command: str) -> None:
     """Prints where help is, if an error is about a word of the command line."""
+    if isinstance(error, UnusableFileError):
+        return
     if isinstance(error, InvalidPositionError):
         say(f"Try '{PROGRAM} help positions'.")
     elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
-BY_CLOCK = "draw by the 50-move rule"
+BY_CLOCK = "draw by the 75-move rule"
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 
 

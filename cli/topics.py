@@ -62,8 +62,8 @@ Dates: 2024, 2024-05, 2024-05-17.""",
     "output": (
         "tables, JSON and exit codes",
         """Data goes to stdout, messages to stderr; --json prints JSON. Exit codes: 0 done; 1 failed,
-or not found; 2 wrong use, a missing file or a missing extra; 70 a defect of the program; 130 after
-Ctrl-C and 143 after SIGTERM, both saved first.""",
+not found, or a file without a usable game or position; 2 wrong use, a missing file or a missing extra;
+70 a defect of the program; 130 after Ctrl-C and 143 after SIGTERM, both saved first.""",
     ),
 }
 

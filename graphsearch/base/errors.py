@@ -119,6 +119,10 @@ class ImportFileError(GraphSearchError):
     """A file of games, book entries or positions that cannot be read, or that has none."""
 
 
+class UnusableFileError(InvalidPositionError, ImportFileError):
+    """A file of games or positions that has none, or whose wanted one cannot be read."""
+
+
 class UnknownPositionError(GraphSearchError):
     """A position that a graph file does not hold."""
 
@@ -137,6 +141,21 @@ class ExportTargetError(ExportError, InputFileError):
 
 class MissingPackageError(EvaluatorError, ExportError):
     """A package of an optional extra that is not installed; the text has the command that installs it."""
+
+
+def check_argument(name: str, is_right: bool, value: object, expected: str) -> None:
+    """Raises InvalidParameterError unless an argument is of the right kind.
+
+    >>> check_argument("limits", isinstance(5, str), 5, "Limits(...)")
+    Traceback (most recent call last):
+    ...
+    graphsearch.base.errors.InvalidParameterError: limits must be Limits(...), not 5
+    """
+    if not is_right:
+        shown = " ".join(repr(value).split())
+        raise InvalidParameterError(
+            f"{name} must be {expected}, not {shown if len(shown) <= 60 else type(value).__name__}"
+        )
 
 
 def check_least(least: int, **numbers: float | None) -> None:

@@ -258,7 +258,7 @@ def from_text(text: str, *, moves: str | None = None) -> GivenItem:
 def from_games(
     path: Path, *, ply: int | None = None, only: Collection[int] | None = None
 ) -> Iterator[GivenItem]:
-    """Yields the line of each game of a PGN file, up to `ply` half-moves.
+    """Yields the line of each game of a PGN file, up to `ply` half-moves; a problem if it has none.
 
     Args:
       only: numbers of games; None: all.
@@ -278,25 +278,30 @@ def from_games(
     for number in sorted(set(only or ()) - found):
         raise InvalidPositionError(f"{path} has no game {number}")
     if not found:
-        raise InvalidPositionError(f"{path} has no games")
+        yield GivenItem(None, problem=f"{path} has no games")
 
 
-def from_lines(lines: Iterable[str]) -> Iterator[GivenItem]:
+def from_lines(lines: Iterable[str], name: str) -> Iterator[GivenItem]:
     """Yields the item of each line of a text: a FEN, an EPD line, or moves from the start position.
 
-    `POSITION moves LIST`, as in UCI, is a line from there. Skips blank lines and lines that begin with #.
+    `POSITION moves LIST`, as in UCI, is a line from there. Skips blank lines and lines that begin with #;
+    if there are no others, yields a problem with the text's name.
 
-    >>> [given.item.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"])]
+    >>> [given.item.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"], "a.epd")]
     [('e2e4', 'e7e5'), ('d2d4',)]
     """
+    is_empty = True
     for number, line in enumerate(lines, 1):
         text = line.strip().lstrip("\ufeff")
         if not text or text.startswith("#"):
             continue
+        is_empty = False
         try:
             yield GivenItem(item_of(_board(text), f"line {number}"))
         except InvalidPositionError as error:
             yield GivenItem(None, problem=f"line {number}: {error}")
+    if is_empty:
+        yield GivenItem(None, problem=f"{name} has no positions")
 
 
 def _board(text: str) -> chess.Board:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorError, InvalidParameterError
-from ..position.board import unpack
+from ..position.board import fen_of, unpack
 from ..store.record.provenance import EvaluatorIdentity
 from ..workers.launcher import LOCAL, Launcher, launcher_for
 from ..workers.messages import Failure, Leave, Ready, failure_of, own_place
@@ -126,7 +126,7 @@ class _Rows(Part):
 
     def __str__(self) -> str:
         first = unpack(self.batch.positions.words[self.begin].tolist())
-        return f"a part of {len(self)} positions that begins with {first.fen()}"
+        return f"a part of {len(self)} positions that begins with {fen_of(first)}"
 
     @property
     def positions(self) -> PositionBatch:

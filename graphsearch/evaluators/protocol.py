@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError, InvalidParameterError
-from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
+from ..position.board import POSITION_WORDS, decode_move, encode_move, fen_of, legal_moves, pack, unpack
 from ..position.chess960 import settled
 from ..store.record.provenance import EvaluatorIdentity
 from .lines import Lines
@@ -200,7 +200,7 @@ def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> ND
         raise EvaluatorError(f"the evaluator answered {bounds.shape} bounds to {len(batch)} positions")
     bad = (bounds[:, 0] > bounds[:, 1]) | (np.abs(bounds) > 1).any(axis=1)
     if bad.any():
-        fen = unpack(batch.words[int(np.argmax(bad))].tolist()).fen()
+        fen = fen_of(unpack(batch.words[int(np.argmax(bad))].tolist()))
         raise EvaluatorError(f"the evaluator's bounds are not an interval within -1 and 1: {fen}")
     return bounds
 
@@ -209,7 +209,7 @@ def _first_bad(batch: PositionBatch, good: NDArray[np.bool_], bad_moves: NDArray
     row = int(np.argmin(good))
     if bad_moves.any():
         row = int(np.searchsorted(batch.offsets, np.argmax(bad_moves), "right")) - 1
-    return unpack(batch.words[row].tolist()).fen()
+    return fen_of(unpack(batch.words[row].tolist()))
 
 
 def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:

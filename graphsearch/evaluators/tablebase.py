@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorError, EvaluatorFileError
-from ..position.board import unpack
+from ..position.board import fen_of, unpack
 from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META, WHITE
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
@@ -131,7 +131,7 @@ class Syzygy:
             return None
         except Exception as error:  # the library has no error of its own for a damaged table
             raise EvaluatorError(
-                f"a Syzygy table in {', '.join(map(str, self.folders))} cannot be read for {board.fen()}:"
+                f"a Syzygy table in {', '.join(map(str, self.folders))} cannot be read for {fen_of(board)}:"
                 f" {type(error).__name__}: {error}"
             ) from error
 

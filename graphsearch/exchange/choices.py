@@ -81,7 +81,7 @@ class TableMoves(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Moves of visited positions: first those with visits, best first, then the others by descending P.
+    """Moves of visited positions, best first; those without visits by descending P, before losing ones.
 
     Attributes:
       of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.

@@ -153,6 +153,15 @@ def _edge_rules() -> dict[str, NDArray[np.int16]]:
     return found
 
 
+def lost_edges(batch: RecordBatch) -> Mask:
+    """Returns whether each edge is proven to lose at the clock of its position's path, `[E]`."""
+    edge_of = np.repeat(np.arange(len(batch)), np.diff(batch.edge_offsets))
+    rule = {name: table[_signs(batch.q), batch.edge_d] for name, table in _edge_rules().items()}
+    holds = clocks_of(batch.words)[edge_of] + rule["plies"] <= CLOCK_DRAW
+    found: Mask = (batch.n > batch.r) & (rule["upper"] == -1) & holds
+    return found
+
+
 def _signs(q: NDArray[np.float32]) -> Ints:
     """Returns the index of each q in _SIGNS; all values between -1 and 1 count as 0."""
     return np.where(q == 1.0, 2, np.where(q == -1.0, 0, 1))

@@ -255,8 +255,8 @@ class FileReport:
 
     @property
     def failed(self) -> bool:
-        """Whether the file could not be read, or all of its items were skipped."""
-        return bool(self.error) or (self.state != "stopped" and self.skipped > 0 and not self.taken)
+        """Whether the file could not be read, or nothing of it counts."""
+        return bool(self.error) or (self.state != "stopped" and not self.taken)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as a JSON object."""

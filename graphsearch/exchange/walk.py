@@ -23,7 +23,7 @@ from ..store.record.ranking import visits_of
 from ..store.store import Store
 from .centipawns import cps_of
 from .choices import BookEntry, Floats, Ints, Mask, Moves, TableRows, Weights, Words, tables_of, with_moves
-from .columns import EdgeWorth, Worth, worth_of, worth_of_edges
+from .columns import EdgeWorth, Worth, lost_edges, worth_of, worth_of_edges
 from .mapped import Column
 from .output import ExportReport
 from .pgn_kernel import UNKNOWN
@@ -351,8 +351,13 @@ class Walk:
         count = list_choices(board_tables(), columns_of(batch), clocks, wanted, rules, listed, chosen, counts)
         self._report.left_out["moves_few_visits"] += int(counts[0])
         self._report.left_out["moves_beyond"] += int(counts[1])
-        edge = listed.edge[:count]
-        return Moves(listed.of[:count], edge, listed.place[:count], listed.code[:count], edge >= 0)
+        order = np.arange(count)
+        if self._rest:  # losing moves come last, as in `ranking`; the kernel lists all visited ones first
+            edge = listed.edge[:count]
+            group = np.where(edge < 0, 1, 2 * np.append(lost_edges(batch), False)[edge])
+            order = np.lexsort((group, listed.of[:count]))
+        edge = listed.edge[order]
+        return Moves(listed.of[order], edge, listed.place[order], listed.code[order], edge >= 0)
 
     def _follow(
         self,

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import chess
 
-from ..base.errors import CapacityError, GraphSearchError, StoreError
+from ..base.errors import CapacityError, GraphSearchError, StoreError, check_argument
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
 from ..store.record.node import NodeRecord
@@ -31,6 +31,12 @@ from .summary import root_values
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
 LOADED_AT_ONCE = 100_000  # nodes of the largest file that `open` loads completely: a tenth of a second
+
+
+def check_path(path: object) -> None:
+    """Raises InvalidParameterError unless a graph may have this path; None is no file."""
+    is_path = path is None or isinstance(path, (str, os.PathLike))
+    check_argument("path", is_path, path, "the path of a graph file, or None")
 
 
 class Graph(SavedGraph):
@@ -85,11 +91,12 @@ class Graph(SavedGraph):
         Raises:
           EvaluatorError: if the evaluator is unknown or cannot be made.
           EvaluatorMismatchError: if the file is bound to another evaluator.
-          InvalidParameterError: if `ram_bytes` is no size above 0, or `evaluator` is no Evaluator.
+          InvalidParameterError: if `ram_bytes` is no size above 0, or another argument is of the wrong kind.
           UnfinishedError: if the file is being moved to another evaluator (`reevaluate`).
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
+        check_path(path)
         budget = budget_of(ram_bytes)
         owned = isinstance(evaluator, str | EvaluatorSpec)
         made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else accepted(evaluator)
@@ -116,6 +123,7 @@ class Graph(SavedGraph):
           StoreLockedError: as `open`.
           StoreError: as `open`.
         """
+        check_path(path)
         budget = budget_of(ram_bytes)
         store = None if path is None else Store.open(path, create=True, unbound=True)
         return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), budget)
@@ -181,6 +189,7 @@ class Graph(SavedGraph):
           StoreError: if the file cannot be read.
         """
         self.check_open()
+        check_argument("table_bytes", type(table_bytes) is int, table_bytes, "a number of bytes")
         return self.entries.use(table_bytes)
 
     # -------------------------------------------------------------- a search

@@ -103,8 +103,7 @@ class Saver:
     Attributes:
       unread: whether the graph has the whole file in memory, or soon will; more segments may then remain
         unmerged (`Rules.unread`).
-      newest: age of the newest segment that may be merged; None: all may.
-      most_blocks: most blocks of a merge step.
+      newest: age of the newest segment that may be merged; None: all. most_blocks: of a merge step.
     """
 
     def __init__(self, store: Store, *, unread: bool = False) -> None:
@@ -150,6 +149,11 @@ class Saver:
             raise job.error
         return True
 
+    def check_open(self) -> None:
+        """Raises StoreError if the thread was closed: its caller would wait forever."""
+        if not self._thread.is_alive():
+            raise StoreError(CLOSED)
+
     def check(self) -> None:
         """Raises the error that stopped merging, usually a StoreError, once; merging may then continue."""
         error, self._error = self._error, None
@@ -159,6 +163,7 @@ class Saver:
 
     def call(self, work: Work) -> None:
         """Runs `work` on the writer thread and waits for it; `work` opens a transaction if it needs one."""
+        self.check_open()
         job = _Job(work, saves=False)
         self._jobs.put(job)
         job.done.wait()
@@ -256,8 +261,7 @@ class SavedGraph:
         """Starts to save all unsaved changes; the search may continue, and `settle` must follow.
 
         Args:
-          note: called in the same transaction, for example to write the state of a search.
-          tables: write the plain tables too; else only if they are due.
+          note: called in the same transaction. tables: write the plain tables too; else only if they are due.
 
         Raises:
           StoreError: if the previous save failed; nothing is lost, the next save retries it. Or if closed.
@@ -265,8 +269,7 @@ class SavedGraph:
         self._settle_saving(wait=True)
         if self._saver is None:
             return
-        if self.store is None:  # the writer thread has ended: its caller would wait forever
-            raise StoreError(CLOSED)
+        self._saver.check_open()
         late, wave = len(self._notes), self.in_flight
         notes = [*self._notes, lambda store: store.write_fact(IN_FLIGHT, wave), *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
@@ -321,10 +324,10 @@ class SavedGraph:
         """
         if not self.settle(wait=False):
             return False
-        if self._saver is None or not self.has_unsaved:
-            return True
-        self.begin_saving()
-        return False
+        if self._saver and self.has_unsaved:
+            self.begin_saving()
+            return False
+        return True
 
     @property
     def has_unsaved(self) -> bool:
@@ -337,10 +340,11 @@ class SavedGraph:
         Raises:
           StoreError: if a save or merge failed; nothing is lost, a later save may succeed.
         """
-        settled = self._settle_saving(wait=wait)
-        if self._saver is not None and settled:
+        if not self._settle_saving(wait=wait):
+            return False
+        if self._saver:
             self._saver.check()
-        return settled
+        return True
 
     def _settle_saving(self, *, wait: bool) -> bool:
         """Does the same as `settle`, but does not raise errors of merging."""
@@ -365,10 +369,7 @@ class SavedGraph:
         return True
 
     def flush(self, note: Work | None = None) -> int:
-        """Saves all unsaved changes, in one transaction, and returns the number of records saved.
-
-        Args:
-          note: called in the same transaction, for example to write the state of a search.
+        """Saves all unsaved changes and calls `note`, in one transaction; returns the records saved.
 
         Raises:
           StoreMovedError: if the file is gone; everything is then saved in a new file, which the error names.
@@ -389,9 +390,7 @@ class SavedGraph:
 
     def call(self, work: Work) -> None:
         """Runs `work` on the writer thread and waits for it; does nothing without a file."""
-        if self._saver is not None:
-            if self.store is None:
-                raise StoreError(CLOSED)
+        if self._saver:
             self._saver.call(work)
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 import chess.polyglot
 
+from ..base.errors import check_argument
 from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
@@ -164,6 +165,7 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
       board: the position. Its move stack does not matter.
 
     Raises:
+      InvalidParameterError: if the source is neither.
       InvalidPositionError: if the position is not legal.
       StoreError: if the file cannot be read.
     """
@@ -173,6 +175,7 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
 
         with open_to_read(source) as store:
             return view(store.read, board)
+    check_argument("source", callable(getattr(source, "read", None)), source, "a Graph or the path of a file")
     return view(source.read, board)
 
 

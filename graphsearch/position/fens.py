@@ -105,6 +105,21 @@ def _placements(words: NDArray[np.uint64]) -> list[str]:
     return text.splitlines()
 
 
+UNREADABLE = b"?"  # to the kernel, in place of a line that is left to python-chess
+
+
+def quotes_a_clock(line: bytes) -> bool:
+    """Returns whether a line of EPD may have the name of a clock in quotes, which the kernel does not see.
+
+    >>> quotes_a_clock(b'- - id "a hmvc 12;";'), quotes_a_clock(b'- - c0 "Q"; hmvc 12; id "a";')
+    (True, False)
+    """
+    if b'"' not in line or not (b"hmvc" in line or b"fmvn" in line):
+        return False
+    quoted = b'"'.join(line.split(b'"')[1::2])
+    return b"hmvc" in quoted or b"fmvn" in quoted or b"\\" in line
+
+
 OnBadLine = Callable[[int, InvalidPositionError], object]
 
 
@@ -127,7 +142,8 @@ def read_lines(
     """
     words = np.zeros((len(lines), POSITION_WORDS), np.uint64)
     numbers, verdicts = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.uint8)
-    text = np.frombuffer(b"\n".join([*lines, b""]), np.uint8)
+    plain = (UNREADABLE if quotes_a_clock(line) else line for line in lines)
+    text = np.frombuffer(b"\n".join([*plain, b""]), np.uint8)
     read_fens(load_tables(), text, FEN.most, words.reshape(-1), numbers, verdicts)
     for row in np.flatnonzero(verdicts == UNCERTAIN).tolist():
         for _, item in read_fen_lines([lines[row].decode("utf-8", "replace")]):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import chess
 
-from ..base.errors import InvalidPositionError
+from ..base.errors import InvalidPositionError, UnusableFileError
 from ..base.limits import FEN, shortened, size_text
 from .board import CHESS960_STARTS, board_of, check, chess960_start
 
@@ -27,7 +27,8 @@ _UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 _MOVE_NUMBER = re.compile(r"\d+\.+|[1-9]\d*$|\.+")
 _LINE = re.compile(r"(?:1\.+\s*)?[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8][+#!?]*(?:[\s,]|$)")  # of moves
 _CLOCK = re.compile(r"\s*([+-]?[0-9]{1,40})(?:\s*(;)|(?=\s)|$)")
-_CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that are part of the position
+# the EPD operations that are part of the position, outside quotes; an open quote ends at a semicolon
+_CLOCKS = re.compile(r'"(?:(?:[^"\\]|\\.)*"|[^;]*)|\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)')
 _OPCODE = re.compile(r"\s*(?:$|[A-Za-z]\w*(?=\s|$))", re.ASCII)
 
 
@@ -59,6 +60,7 @@ def read_position(
 
     Raises:
       InvalidPositionError: if there is no such position, or it is not legal chess.
+      UnusableFileError: if a file has no games or positions, or the wanted one cannot be read.
 
     >>> read_position("startpos", moves="1. e4 e5 2. g1f3").board.fen()
     'rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2'
@@ -105,7 +107,7 @@ def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board
     with open_text(path) as lines:
         head = list(_through_first(lines))
         everything = chain(head, lines)
-        if not head or not begins_with_fen(head[-1]):
+        if path.suffix.lower() not in POSITION_FILES and not (head and begins_with_fen(head[-1])):
             return read_pgn(everything, path, game=game, ply=ply)
         if ply is not None:
             raise InvalidPositionError(f"{path} holds positions, not games: there is no ply {ply}")
@@ -125,10 +127,12 @@ def _numbered_fen(
     """Returns a position of a file by number, from 1; None: the first, with a note if there are more."""
     found = islice(read_fen_lines(lines), (number or 1) - 1, None)
     line, board = next(found, (0, None))
+    if board is None and number in (None, 1):
+        raise UnusableFileError(f"{path} has no positions")
     if board is None:
         raise InvalidPositionError(f"there is no position {number} in {path}: it holds fewer")
     if isinstance(board, InvalidPositionError):
-        raise InvalidPositionError(f"{path}, line {line}: {board}")
+        raise UnusableFileError(f"{path}, line {line}: {board}")
     more = number is None and next(found, None) is not None
     note = f"{path} holds more positions; this is the first (--game chooses another)"
     return board, (note,) if more else ()
@@ -238,7 +242,7 @@ def _reason(error: ValueError) -> str:
 def clocks_and_operations(rest: str) -> tuple[list[str], str]:
     """Returns the clocks of a FEN or EPD from the text after its four fields, and the text of its operations.
 
-    One clock or both may stand there, as in a FEN; else `hmvc` and `fmvn` give them, anywhere in the text.
+    One clock or both may stand there, as in a FEN; else `hmvc` and `fmvn` give them, anywhere but in quotes.
     The last operation needs no semicolon, unless the text begins with a move.
 
     Raises:
@@ -258,7 +262,7 @@ def clocks_and_operations(rest: str) -> tuple[list[str], str]:
         raise ValueError(
             "expected two clocks or EPD operations after the en passant field (moves follow 'moves')"
         )
-    named = dict(_CLOCKS.findall(operations))
+    named = {name: value for name, value in _CLOCKS.findall(operations) if name}
     for name, value in named.items():
         if not found and not _CLOCK.fullmatch(value):
             raise ValueError(f"{name} must be a number, not {shortened(value)}")

@@ -9,12 +9,13 @@ import io
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import chess
 
 from ..base import limits
-from ..base.errors import InputFileError, InvalidPositionError
+from ..base.errors import InputFileError, InvalidPositionError, UnusableFileError
 from .board import board_of
 from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
 
@@ -30,18 +31,21 @@ def read_pgn(
       lines: those of the file, as `open_text` yields them. path: its name, for messages.
 
     Raises:
-      InvalidPositionError: if the game or the ply does not exist, the game is a variant, or a move up to the
-        ply cannot be read.
+      InvalidPositionError: if the game or the ply does not exist.
+      UnusableFileError: if there are no games, the game is a variant, or a move up to the ply cannot be read.
     """
     number = 1 if game is None else game
     where = f"game {number} of {path}"
     reader = GameReader(lines)
     games = iter(reader)
-    found = next((one for k, one in enumerate(games, start=1) if k == number), None)
-    more = game is None and next(games, None) is not None
+    first = next(games, None)
+    if first is None:
+        reason = "; it has neither headers nor moves" if reader.strays else ""
+        raise UnusableFileError(f"{path} has no games{reason}")
+    found = next(islice(chain([first], games), number - 1, None), None)
     if found is None:
-        reason = "it has neither headers nor moves" if number == 1 and reader.strays else "it holds fewer"
-        raise InvalidPositionError(f"there is no {where}: {reason}")
+        raise InvalidPositionError(f"there is no {where}: it holds fewer")
+    more = game is None and next(games, None) is not None
     notes = [f"{path} holds more games; this is the first (--game chooses another)"] if more else []
     return _played(found, where, ply, notes)[0], tuple(notes)
 
@@ -114,7 +118,8 @@ def open_text(path: Path) -> Iterator[Iterator[str]]:
     """Opens a PGN file, another text file or a pipe; yields an iterator over its lines.
 
     Raises:
-      InvalidPositionError: if it cannot be read or is not text.
+      InvalidPositionError: if it cannot be read, or is a graph file.
+      UnusableFileError: if it is not text.
     """
     try:
         with limits.open_file(path, piped=True) as file:
@@ -131,7 +136,7 @@ def _refuse_other_files(path: Path, file: io.BufferedReader) -> None:
     if head.startswith(SQLITE):
         raise InvalidPositionError(f"{path} is a database, not a PGN file; give a graph file with --store")
     if b"\0" in head:
-        raise InvalidPositionError(f"{path} is not a text file, so it is not a PGN file")
+        raise UnusableFileError(f"{path} is not a text file, so it is not a PGN file")
 
 
 def _played(
@@ -145,14 +150,14 @@ def _played(
     """
     variant = variant_of(game.headers)
     if variant:
-        raise InvalidPositionError(f"{where} is {variant}; only standard chess and Chess960 can be searched")
+        raise UnusableFileError(f"{where} is {variant}; only standard chess and Chess960 can be searched")
     if game.error:
-        raise InvalidPositionError(f"{where}, line {game.error_line}: {game.error}")
+        raise UnusableFileError(f"{where}, line {game.error_line}: {game.error}")
     board = _start_board(game, where)
     error = _play(game, board)
     plies = len(board.move_stack)
     if error and (ply is None or ply > plies):
-        raise InvalidPositionError(f"{where} breaks off after {plies} plies: {error}")
+        raise UnusableFileError(f"{where} breaks off after {plies} plies: {error}")
     if ply is not None and ply > plies and not at_most:
         raise InvalidPositionError(f"{where} has {plies} plies; there is no ply {ply}")
     if error:
@@ -169,7 +174,7 @@ def _start_board(game: PgnGame, where: str) -> chess.Board:
     try:
         return board_of(game.headers.get("FEN", chess.STARTING_FEN))
     except ValueError as error:
-        raise InvalidPositionError(f"{where} breaks off after 0 plies: {error}") from None
+        raise UnusableFileError(f"{where} breaks off after 0 plies: {error}") from None
 
 
 def _play(game: PgnGame, board: chess.Board) -> str:

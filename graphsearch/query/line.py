@@ -27,8 +27,8 @@ class LinePoint:
       n: node N; None if the file does not hold the position, and then no other number is known.
       q, cp: node Q and its centipawns, from White's view.
       move, san: the move that was played; None at the last position.
-      played_n, played_q: N of that move, and its present value from White's view: of the position after it,
-        else of the edge; None if neither is known.
+      played_n, played_q: N of that move, and its value from White's view: of its edge, else of the position
+        after it; None if neither is known.
       best, best_san: the best move by `store.record.ranking`; None if none was visited.
       best_q: its value, from White's view.
       loss, loss_cp: loss of the played move against the best one, as Q and in centipawns (`loss_of`), at
@@ -133,12 +133,18 @@ def _moves(
 def worth_of(
     source: Records, board: chess.Board, move: chess.Move, steps: list[Step]
 ) -> tuple[float, float] | None:
-    """Returns (Q, D) of a move for the side that plays it, None if neither edge nor child is known."""
+    """Returns (Q, D) of a move for the side that plays it, None if neither edge nor child is known.
+
+    It is that of its edge, which `show` prints; of a move without visits that of the position after it.
+    """
+    edge = next((step.edge for step in steps if step.move == move), None)
+    if edge is not None:
+        return edge.value, edge.draws
     record = source.read(after(board, move))
-    if record is not None:
-        q, draw = node_mean(record)
-        return negate(q), draw
-    return next(((step.edge.value, step.edge.draws) for step in steps if step.move == move), None)
+    if record is None:
+        return None
+    q, draw = node_mean(record)
+    return negate(q), draw
 
 
 def for_white(board: chess.Board, q: float) -> float:

@@ -14,11 +14,11 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
 from ..position.lines import sans_of
-from ..position.values import cp_of, loss_of, negate
-from ..store.record.ranking import node_mean
+from ..position.values import cp_of, loss_of
 from ..store.tables import books as book_tables
 from ..store.tables.players import GameRow, games_of
 from ..store.tables.rows import column
+from .line import worth_of as value_of
 from .players import named
 from .replay import Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
@@ -351,10 +351,7 @@ def worth_of(source: RecordSource, board: chess.Board, move: chess.Move) -> Wort
     child = after(board, move)
     behind = source.read(child)
     answers = steps_of(behind, child) if behind else []
-    value = (edge.value, edge.draws) if edge else None
-    if value is None and behind is not None:
-        q, draw = node_mean(behind)
-        value = (negate(q), draw)
+    value = value_of(source, board, move, steps)
     best = steps[0] if steps else None
     cp = cp_of(*value) if value else None
     best_cp = cp_of(best.edge.value, best.edge.draws) if best else None

@@ -25,7 +25,13 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..base.errors import GraphSearchError, InvalidParameterError, StatementLimitError, check_least
+from ..base.errors import (
+    GraphSearchError,
+    InvalidParameterError,
+    StatementLimitError,
+    check_argument,
+    check_least,
+)
 from ..store.connection import BoundedConnection
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.sharded.files import gather_tables, open_to_read
@@ -350,6 +356,9 @@ def frame(answer: Result | Iterable[Row]) -> DataFrame:
     Args:
       answer: the answer of `query.sql.sql`, or items that have `as_dict`, such as the moves of a node.
 
+    Raises:
+      InvalidParameterError: if it is neither.
+
     Example:
       >>> import chess
       >>> from graphsearch import Graph, Limits, analyze
@@ -362,4 +371,7 @@ def frame(answer: Result | Iterable[Row]) -> DataFrame:
 
     if isinstance(answer, Result):
         return pd.DataFrame(answer.rows, columns=list(answer.columns))
-    return pd.DataFrame([row.as_dict() for row in answer])
+    rows = list(answer) if isinstance(answer, Iterable) else None
+    is_right = rows is not None and all(callable(getattr(row, "as_dict", None)) for row in rows)
+    check_argument("the answer", is_right, answer, "of sql, or items that have as_dict")
+    return pd.DataFrame([row.as_dict() for row in rows or ()])

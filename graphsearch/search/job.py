@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..base.errors import InvalidPositionError
+from ..base.errors import InvalidPositionError, check_argument
+from ..base.limits import shortened
 from ..position.board import fen_of
 from ..position.chess960 import settled
 from ..position.legality import check_type
@@ -62,8 +63,11 @@ class SearchJob:
 
         Raises:
           InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` no legal Move.
+          InvalidParameterError: if limits or parameters are something else.
         """
         check_type(self.board)
+        check_argument("limits", isinstance(self.limits, Limits), self.limits, "Limits")
+        check_argument("params", isinstance(self.params, SearchParams), self.params, "SearchParams")
         board = settled(self.board)
         object.__setattr__(self, "board", board)
         try:
@@ -71,7 +75,8 @@ class SearchJob:
         except ValueError as error:
             raise InvalidPositionError(f"not a legal move: {error}") from None
         except AttributeError:
-            raise InvalidPositionError(f"searchmoves must be chess.Moves, not {self.searchmoves!r}") from None
+            found = shortened(repr(self.searchmoves))
+            raise InvalidPositionError(f"searchmoves must be chess.Moves, not {found}") from None
         if chess.Move.null() in moves:
             raise InvalidPositionError(f"a null move is not a legal move of {fen_of(board)}")
         object.__setattr__(self, "searchmoves", moves)
@@ -103,3 +108,18 @@ class Control:
     on_slice: Callable[[], None] = nothing
     on_ready: Callable[[], None] = nothing
     on_loss: Callable[[str], None] = nothing
+
+    def __post_init__(self) -> None:
+        """Checks the caller's objects.
+
+        Raises:
+          InvalidParameterError: if one cannot do what the search wants of it.
+        """
+        for name in ("on_progress", "pace"):
+            value = getattr(self, name)
+            check_argument(name, value is None or callable(value), value, "a function")
+        is_number = isinstance(self.interval, int | float) and self.interval == self.interval
+        check_argument("interval", is_number, self.interval, "a number of seconds")
+        check_argument("stop", callable(getattr(self.stop, "is_set", None)), self.stop, "a threading.Event")
+        is_finder = self.mates is None or callable(getattr(self.mates, "before", None))
+        check_argument("mates", is_finder, self.mates, "a MateFinder")

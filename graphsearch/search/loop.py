@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import chess
 import numpy as np
 
-from ..base.errors import CapacityError, StoreError, UnsavedError
+from ..base.errors import CapacityError, StoreError, UnsavedError, check_argument
 from ..evaluators.inside import inside
 from ..graph import arena_kernel
 from ..graph.graph import Graph
@@ -82,27 +82,30 @@ def analyze(
 
     Raises:
       InvalidPositionError: if the position or one of `searchmoves` is not legal.
+      InvalidParameterError: if another argument is of the wrong kind.
       EvaluatorError: if the evaluator fails. Earlier results are saved.
       UnsavedError: if the file cannot be written. Its `result` is the search's result.
       GraphSearchError: if another search is running on the graph.
     """
+    check_argument("searchmoves", isinstance(searchmoves, Iterable), searchmoves, "chess.Moves")
     job = SearchJob(
         board=board,
-        limits=limits or Limits(),
-        params=params or SearchParams(),
+        limits=Limits() if limits is None else limits,
+        params=SearchParams() if params is None else params,
         searchmoves=tuple(searchmoves),
         run=run,
         lists=run is None,
         hurry=hurry,
         lines=lines,
     )
-    stop = stop or threading.Event()
+    stop = threading.Event() if stop is None else stop
     control = Control(on_progress=on_progress, interval=interval, stop=stop, pace=pace, mates=mates)
     return search(graph, job, control)
 
 
 def search(graph: Graph, job: SearchJob, control: Control) -> SearchResult:
     """Runs a search, saves the graph and returns the result; `analyze` describes it, and its errors."""
+    check_argument("graph", isinstance(graph, Graph), graph, "a Graph")
     with graph.held():
         return GraphSearch(graph, job, control).search()
 

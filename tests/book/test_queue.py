@@ -207,7 +207,7 @@ def test_every_line_of_a_text_is_a_position_a_line_or_a_problem() -> None:
         "e4 e9",
         "8/8 w - -",
     ]
-    found = list(from_lines(text))
+    found = list(from_lines(text, "a.epd"))
     assert [given.item.moves for given in found if given.item] == [
         (),
         ("e2e4", "e7e5"),
@@ -228,3 +228,10 @@ def test_each_game_is_a_line(tmp_path: Path) -> None:
     assert [given.item and given.item.origin for given in from_games(path, only=[3])] == ["g.pgn, game 3"]
     with pytest.raises(InvalidPositionError, match="has no game 4"):
         list(from_games(path, only=[4]))
+
+
+def test_a_text_without_items_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "g.pgn"
+    path.write_text("")
+    assert [given.problem for given in from_games(path)] == [f"{path} has no games"]
+    assert [given.problem for given in from_lines(["# none\n"], "a.epd")] == ["a.epd has no positions"]

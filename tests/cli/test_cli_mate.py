@@ -62,7 +62,7 @@ def test_nothing_found_is_said_with_its_reason(cli: Cli) -> None:
     assert "the visit limit was reached" in cli("mate", "startpos", "--visits", 50).out
     assert (
         cli("mate", "7k/8/6K1/8/8/8/8/8 w - - 0 1").out
-        == "no mate: the game is over (stalemate, dead position or 50-move rule)\n"
+        == "no mate: the game is over (stalemate, dead position or 75-move rule)\n"
     )
     assert cli("mate", "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1").out == "checkmate\n"
 
@@ -114,8 +114,8 @@ def test_a_file_without_a_position_is_refused(cli: Cli, tmp_path: Path) -> None:
         for args in ((), ("--json",), ("-o", tmp_path / "out.epd")):
             refused = cli("mate", file, *args)
             assert (refused.code, refused.out, refused.faults) == (
-                2,
+                1,
                 "",
-                [f"graphsearch: {file} has no position"],
+                [f"graphsearch: {file} has no positions"],
             )
     assert not (tmp_path / "out.epd").exists()

@@ -245,14 +245,15 @@ def test_a_text_that_is_no_position_is_refused_in_one_short_line(text: str, cli:
     assert len(done.err) < 1000
 
 
-@pytest.mark.parametrize("clock", [100, 255])
-def test_a_position_that_the_50_move_rule_ends_is_a_draw_in_every_search(clock: int, cli: Cli) -> None:
+@pytest.mark.parametrize(("clock", "said"), [(100, "may claim a draw"), (150, "game is over"), (255, "over")])
+def test_a_draw_by_the_clock_is_one_in_every_search(clock: int, said: str, cli: Cli) -> None:
     fen = f"4k3/8/8/8/8/8/8/4K2R w K - {clock} 1"
-    done = cli("alphabeta", fen, "--depth", 2)
-    assert (done.code, "draw by the 50-move rule" in done.out) == (0, True), done.err
+    done = cli("alphabeta", fen, "--depth", 2).ends(0, said)
+    assert ("draw by the 75-move rule" in done.out) == (clock >= 150)
     assert cli("alphabeta", fen, "--depth", 2, "--json").json["value"] == 0
     done = cli("mate", fen, "--time", 1)
-    assert "the game is over" in done.out
+    assert (done.code, said in done.out, "no mate" in done.out) == (0, True, True)
+    cli("analyze", fen, "--visits", 20).ends(0, said)
     found = cli("analyze", fen, "--visits", 20, "--json").json
     assert found["visits"] >= 20
     assert {move["q"] for move in found["moves"] if move["n"]} == {0.0}

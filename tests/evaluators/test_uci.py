@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -75,7 +76,7 @@ CHESS960 = board_of("5k2/8/8/8/8/8/8/1R3K1R w HB - 0 1")
 def test_an_engine_without_chess960_is_not_asked_about_it(tmp_path: Path, made: list[UciEvaluator]) -> None:
     evaluator = UciEvaluator(str(fake_engine(tmp_path)))
     made.append(evaluator)
-    with pytest.raises(EvaluatorError, match=r"has no option UCI_Chess960.*1R3K1R w KQ"):
+    with pytest.raises(EvaluatorError, match=r"has no option UCI_Chess960.*1R3K1R w KQ - 0 1"):
         evaluator.evaluate(PositionBatch.from_boards([CHESS960]))
     found = evaluator.evaluate(PositionBatch.from_boards([]))
     assert (found.wdl.shape, found.priors.shape) == ((0, 3), (0,))
@@ -485,6 +486,7 @@ def go(board, words, k):
 def test_what_fails_after_a_failure_is_told_too(tmp_path: Path, changes: str, told: tuple[str, ...]) -> None:
     text = error_of(fake_engine(tmp_path, changes))
     assert all(words in text for words in told), text
+    assert re.search(r"; position \S+ [wb] \S+ \S+ \d+ 1\b", text), "no move number that nobody gave"
 
 
 def test_after_a_failure_the_evaluator_works_on(tmp_path: Path, made: list[UciEvaluator]) -> None:

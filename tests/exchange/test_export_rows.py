@@ -40,7 +40,7 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 def check_moves(record: NodeRecord, board: chess.Board, moves: list[dict[str, Any]]) -> None:
     """Asserts that moves have the numbers of a record, in its order, and that N, P and Q follow from them."""
     legal = legal_moves(board) if record.codes else []
-    ranked = sorted(ranking(record, board.halfmove_clock), key=lambda k: edge_of(record, k).n == 0)
+    ranked = ranking(record, board.halfmove_clock)
     assert [move["move"] for move in moves] == [legal[record.order[k]].uci() for k in ranked]
     for k, move in zip(ranked, moves, strict=True):
         edge = edge_of(record, k)

@@ -225,9 +225,10 @@ def test_what_is_no_text_is_refused_and_nothing_of_it_counts(path: Path, data: b
     assert sql(path, "SELECT 1 FROM game_move") == []
 
 
-def test_an_empty_file_is_no_failure_but_told(path: Path) -> None:
-    report = imported(path, b"")
-    assert (report.state, report.failed, report.notes) == ("imported", False, ["it has no games"])
+def test_an_empty_file_has_nothing_that_counts(path: Path) -> None:
+    for state, notes in (("imported", ["it has no games"]), ("known", [])):
+        report = imported(path, b"")
+        assert (report.state, report.failed, report.notes) == (state, True, notes)
 
 
 @pytest.mark.parametrize(

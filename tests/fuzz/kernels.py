@@ -13,6 +13,7 @@ from graphsearch.base.errors import CorruptRecordError
 from graphsearch.base.limits import FEN
 from graphsearch.position.board import pack_checked
 from graphsearch.position.fen_kernel import READ, read_fens
+from graphsearch.position.fens import quotes_a_clock
 from graphsearch.position.notation import board_from_fen
 from graphsearch.position.tables import load_tables
 from graphsearch.store.codec import bulk
@@ -197,6 +198,8 @@ def read_lines(data: bytes, folder: Path) -> bool:
         raise DisagreementError("the answer depends on what lies beside the text")
     positions, verdicts = answers.pop()
     for row in np.flatnonzero(np.frombuffer(verdicts, np.uint8) == READ).tolist():
+        if quotes_a_clock(lines[row]):  # the caller gives it to python-chess
+            continue
         board = board_from_fen(lines[row].decode())
         if pack_checked(board).tobytes() != positions[80 * row : 80 * row + 80]:
             raise DisagreementError(f"python-chess reads another position: {board.fen()}")

@@ -14,7 +14,7 @@ from graphsearch.base.errors import InvalidPositionError
 from graphsearch.base.limits import FEN
 from graphsearch.position.board import fen_of, pack_checked, unpack
 from graphsearch.position.fen_kernel import EMPTY, READ, UNCERTAIN, read_fens
-from graphsearch.position.fens import read_lines
+from graphsearch.position.fens import clocks_of, read_lines
 from graphsearch.position.notation import read_fen_lines
 from graphsearch.position.tables import load_tables
 
@@ -147,7 +147,16 @@ SPACING = [
     BARE + b" # 3 4",
     b"\x00" + BARE,
 ]
-LINES = [*POSITIONS, *SPACING, *(BARE + b" " + rest for rest in (*PLAIN, *ODD))]
+QUOTED = {  # clocks in quotes are text; halfmove clock and move number of the lines
+    b'id "a hmvc 12;";': (0, 1),
+    b'id "a hmvc 12; fmvn 7;"; hmvc 3;': (3, 1),
+    b'c0 "fmvn 9;"; fmvn 8;': (0, 8),
+    b'c0 "a"; hmvc 5; id "b";': (5, 1),
+    b'id "a \\" hmvc 12;"; hmvc 3;': (3, 1),
+    b'id "a; hmvc 12;': (12, 1),
+    b'id "a hmvc 12;': (0, 1),
+}
+LINES = [*POSITIONS, *SPACING, *(BARE + b" " + rest for rest in (*PLAIN, *ODD, *QUOTED))]
 
 
 @cache
@@ -211,6 +220,12 @@ def assert_read_as_by_python_chess(lines: list[bytes]) -> None:
 def test_a_line_is_read_or_refused_as_by_python_chess() -> None:
     for line in LINES:
         assert_read_as_by_python_chess([line])
+
+
+def test_a_clock_in_quotes_is_text() -> None:
+    lines = [BARE + b" " + rest for rest in QUOTED]
+    words, numbers = read_lines(lines, 1, lambda number, error: pytest.fail(f"{number}: {error}"))
+    assert list(zip(clocks_of(words).tolist(), numbers.tolist(), strict=True)) == list(QUOTED.values())
 
 
 def test_many_lines_are_read_in_their_order_with_their_numbers() -> None:

@@ -193,7 +193,7 @@ def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn:
         ('[Variant "Nonsense"]\n\n1. e4 *\n', "is Nonsense; only standard chess"),
         ('[FEN "nonsense"]\n\n1. e4 *\n', "breaks off after 0 plies"),
         ("plain words, no game at all\n", "neither headers nor moves"),
-        ("", "holds fewer"),
+        ("", "has no games"),
         ("SQLite format 3\0", "--store"),
         ("a\0b", "not a text file"),
     ],

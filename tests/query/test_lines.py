@@ -7,7 +7,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import (
     InvalidParameterError,
     InvalidPositionError,
@@ -138,9 +138,14 @@ def test_values_are_white_s_and_losses_those_of_the_mover(file: Path) -> None:
     assert (first.n, first.san, first.best_san) == (111, "Nf3", "e4")
     assert second.q == pytest.approx(-19 * 0.1 / 20), "0.1 for Black"
     assert second.loss == pytest.approx(0.0)
-    # e4 is worth minus the Q of the position behind it, likewise Nf3
-    e4 = -(40 * -0.15 + 19 * 0.0) / 60
-    nf3 = -(19 * 0.1) / 20
+    shown = show(file, START)
+    assert shown is not None
+    of_move = {move.san: move.q for move in shown.moves}
+    e4, nf3 = of_move["e4"], of_move["Nf3"]  # which is not minus the Q of the position behind it
+    assert e4 is not None
+    assert nf3 is not None
+    assert nf3 != pytest.approx(-(19 * 0.1) / 20)
+    assert first.played_q == pytest.approx(nf3)
     assert first.loss == pytest.approx(e4 - nf3)
     assert first.best_q == pytest.approx(e4)
     assert third.move is None

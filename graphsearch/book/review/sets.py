@@ -19,7 +19,7 @@ from typing import BinaryIO
 import chess
 
 from ...base.answer import Answer
-from ...base.errors import InputFileError
+from ...base.errors import UnusableFileError
 from ...base.limits import text_lines
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
@@ -139,7 +139,7 @@ def read_lines(file: BinaryIO, name: str) -> tuple[list[SetLine], list[Problem]]
     """Returns the positions of an EPD file, and the problems of its other lines.
 
     Raises:
-      InputFileError: if the file has no position.
+      UnusableFileError: if the file has no position to search.
     """
     lines, problems = list[SetLine](), list[Problem]()
     for one in read_set(text_lines(file, name)):
@@ -151,7 +151,7 @@ def read_lines(file: BinaryIO, name: str) -> tuple[list[SetLine], list[Problem]]
             lines.append(one)
     if not lines:
         first = f"; line {problems[0].place}: {problems[0].reason}" if problems else ""
-        raise InputFileError(f"{name} has no position{first}")
+        raise UnusableFileError(f"{name} has no positions{first}")
     return lines, problems
 
 

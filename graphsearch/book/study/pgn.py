@@ -53,6 +53,11 @@ class ReadGame:
     comment: str = ""
     left_out: list[str] = field(default_factory=list)
 
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether it has parts, but none that could be kept."""
+        return bool(self.left_out) and not self.moves
+
 
 def read_games(lines: Iterable[str], name: str) -> Iterator[ReadGame]:
     """Yields the games of a text.

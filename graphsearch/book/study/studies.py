@@ -140,12 +140,12 @@ def import_studies(
       on_game: called with the number of each game read.
 
     Raises:
-      ImportFileError: if the text has no game.
+      ImportFileError: if the text has no game that can be read.
       StoreError: if the file cannot be written; nothing is added then.
     """
     report = ImportedStudies()
     games = _taken(lines, source, report, on_game)
-    if not games:
+    if all(game.is_unreadable for game in games):
         raise ImportFileError("; ".join([f"{source} has no games", *report.problems[:1]]))
     with changing(path) as connection:
         for game in games:

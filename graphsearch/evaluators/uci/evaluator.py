@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...base.errors import InvalidParameterError
+from ...position.board import fen_of
 from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .program import file_digest, find_program, interpreter_of, named_file
@@ -114,10 +115,10 @@ class UciEvaluator(Evaluator):
 
         positions = list(batch.boards())
         for board, _ in positions:
-            board.fullmove_number = MOVE_NUMBER
             if board.chess960 and not self._plays_chess960:
                 what = "has no option UCI_Chess960: it cannot be asked about the Chess960 position"
-                raise failure(self.program, f"{what} {board.fen()}")
+                raise failure(self.program, f"{what} {fen_of(board)}")
+            board.fullmove_number = MOVE_NUMBER
         answers = self._pool.answers(positions)
         wdl = np.array([answer.wdl.as_list() for answer in answers], np.float32).reshape(-1, 3)
         priors = [np.zeros(0), *(answer.priors for answer in answers)]

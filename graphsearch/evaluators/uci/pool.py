@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError
-from ...position.board import CHECKMATE, NOT_TERMINAL, terminal_kind
+from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL
 from ...workers.messages import Failure, Leave, Ready, failure_of
 from ...workers.supervisor import Batch, BatchSupervisor, Part, Seat
@@ -177,7 +177,9 @@ class _Row(Part):
         again = "".join(
             ", and so it did once restarted" if did == first else f", and, restarted, {did}" for did in rest
         )
-        return failure(program, f"{first}{again}; position {self.position[0].fen()}")
+        board = self.position[0].copy(stack=False)
+        board.fullmove_number = 1  # that of the evaluator is for engines only
+        return failure(program, f"{first}{again}; position {fen_of(board)}")
 
 
 class EngineTask:

@@ -15,7 +15,8 @@ from ...base.errors import GraphSearchError
 from ...evaluators.builtin.weights import load_networks
 from ...graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
 from ...jit.types import int64
-from ...position.board import POSITION_WORDS, decode_move, history_keys, pack
+from ...position.board import POSITION_WORDS, decode_move, history_keys
+from ...position.late import pack_root
 from ...position.scores import FAR, LEAST_MATE, MATE
 from ...position.tables import load_tables
 from ...store.record.transposition import EntryTable
@@ -96,7 +97,7 @@ class AlphaBeta:
 
     def _prepare(self, board: chess.Board, depth: int, alpha: int, beta: int) -> None:
         arrays = self._arrays._replace(game=history_keys(board))
-        arrays.positions[:POSITION_WORDS] = pack(board)
+        arrays.positions[:POSITION_WORDS] = pack_root(board)
         arrays.counters[:] = 0
         arrays.killers[:] = 0
         arrays.history[:] //= 2

@@ -21,7 +21,6 @@ from ...base.errors import StoreError, UnsavedError
 from ...graph.graph import Graph
 from ...position.board import (
     CHECKMATE,
-    CLOCK_DRAW,
     NOT_TERMINAL,
     fen_of,
     history_keys,
@@ -30,6 +29,7 @@ from ...position.board import (
     legal_moves,
     terminal_kind,
 )
+from ...position.late import is_over_by_clock
 from ...position.scores import FAR, MATE
 from ...store.record.node import NodeRecord
 from ...store.record.transposition import EntryTable
@@ -111,7 +111,7 @@ class _AlphaBetaSession:
     def run(self, table: EntryTable, *, use_graph: bool) -> AlphaBetaResult:
         self.table = table
         kind = terminal_kind(self.board)
-        if kind != NOT_TERMINAL or self.board.halfmove_clock >= CLOCK_DRAW:
+        if kind != NOT_TERMINAL or is_over_by_clock(self.board):
             self.stop_reason = "finished"
             self.answer = RootFact(0, -MATE if kind == CHECKMATE else 0, "exact", ())
             return self._result()

@@ -9,8 +9,9 @@ import chess
 import numpy as np
 
 from ...base.errors import CapacityError
-from ...position.board import decode_move, pack
+from ...position.board import decode_move
 from ...position.board_kernel import PW
+from ...position.late import pack_root
 from ...position.tables import load_tables
 from ...store.record.transposition import EntryTable
 from . import proof_kernel as kernel
@@ -97,13 +98,13 @@ class Prover:
         """Returns the numbers of a question after at most `visits` more visits.
 
         Args:
-          board: a position with a legal move and a clock below 100.
+          board: a position with a legal move.
           attacks: whether the side to move is to mate, else the other side.
           plies: of the longest mate; ANY_LENGTH: no limit, and then a disproof holds for nothing else.
         """
         self._grow()
         self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
-        kernel.prove(self._tables, self.arrays, pack(board), attacks, plies)
+        kernel.prove(self._tables, self.arrays, pack_root(board), attacks, plies)
         return self._numbers()
 
     def _grow(self) -> None:
@@ -122,7 +123,7 @@ class Prover:
 
     def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
         """Returns the moves of a position with the proof numbers of their children, after one more visit."""
-        count = int(kernel.look(self._tables, self.arrays, pack(board), attacks, plies))
+        count = int(kernel.look(self._tables, self.arrays, pack_root(board), attacks, plies))
         moves = self.arrays.moves[:count].tolist()
         rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
         children = [

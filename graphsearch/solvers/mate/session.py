@@ -17,6 +17,7 @@ import chess
 
 from ...graph.graph import Graph
 from ...position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, history_keys, terminal_kind
+from ...position.late import is_over_by_clock, may_claim
 from ...position.scores import MATE
 from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import PROOF
@@ -55,8 +56,8 @@ class MateResult:
       shortest: whether no shorter mate exists. excluded: moves within which neither side can force mate.
       visits: nodes expanded. seconds: wall time. proofs: positions proven.
       stop_reason: `proven`, `excluded` (none within the requested moves), `visits`, `time`, `stop`,
-        `finished` (the game is over: checkmate, stalemate, dead position or 50-move rule) or `hopeless`
-        (neither side has the pieces).
+        `finished` (the game is over: checkmate, stalemate, dead position or 75-move rule), `claimable` (the
+        side to move may claim a draw, and cannot mate) or `hopeless` (neither side has the pieces).
       stored: whether proven positions were written to the table of entries.
     """
 
@@ -147,7 +148,8 @@ class MateSearch:
     def _side(self, *, attacks: bool) -> Side:
         side = Side(attacks) if self.limits.moves is None else Side(attacks, most=self.limits.moves)
         colour = self.board.turn if attacks else not self.board.turn
-        side.closed = self.board.occupied_co[colour].bit_count() == 1  # a bare king
+        may_claim = not attacks and self.board.halfmove_clock >= CLOCK_DRAW
+        side.closed = may_claim or self.board.occupied_co[colour].bit_count() == 1  # a bare king
         return side
 
     def warm_up(self) -> None:
@@ -206,12 +208,13 @@ class MateSearch:
         self._close_other(side)
 
     def _over(self) -> MateResult | None:
-        """Returns the result if the game is over, or is when the next move does not mate."""
+        """Returns the result if the game is over, or if a late move mates."""
         kind, seconds = terminal_kind(self.board), time.monotonic() - self._began
-        if kind == NOT_TERMINAL and self.board.halfmove_clock < CLOCK_DRAW:
+        over = kind != NOT_TERMINAL or is_over_by_clock(self.board)
+        move = mating_move(self.board) if may_claim(self.board) else None
+        if not over and move is None:
             return None
-        move = mating_move(self.board)
-        if move is not None:  # the game ends before a draw can be claimed
+        if move is not None:
             return MateResult(fen_of(self.board), 1, (move,), True, 0, 0, seconds, 1, "proven")
         mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
         return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
@@ -325,9 +328,12 @@ class MateSearch:
         """Returns the stop reason if no question is left, else empty."""
         if self.winner is not None:
             return "proven" if self.is_shortest else ""
-        if all(side.closed for side in self.sides):
-            return "hopeless"
-        return "excluded" if all(side.is_done for side in self.sides) else ""
+        if not all(side.is_done for side in self.sides):
+            return ""
+        none = all(side.closed or side.excluded >= MOST_MOVES for side in self.sides)
+        if none and self.board.halfmove_clock >= CLOCK_DRAW:
+            return "claimable"
+        return "hopeless" if all(side.closed for side in self.sides) else "excluded"
 
     def _limit(self) -> str:
         if self._stop is not None and self._stop.is_set():
@@ -371,7 +377,7 @@ class MateSearch:
     def _share_root(self, entries: EntryTable, pv: tuple[chess.Move, ...]) -> bool:
         """Writes the mate of the position itself, however cheap it was; returns whether it is new."""
         side, known = self.winner, entries.get(self.board)
-        if side is None or not pv:
+        if side is None or not pv or self.board.halfmove_clock >= CLOCK_DRAW:
             return False
         exact = side.is_shortest and self._is_free and self.board.halfmove_clock + len(pv) <= CLOCK_DRAW
         if known is not None and known.depth == PROOF and known.mate_plies is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.base.errors import ExportError, InputFileError
+from graphsearch.base.errors import ExportError, UnusableFileError
 from graphsearch.book.review.sets import SetRow, SetSettings, read_lines, search_set
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.search.params import Limits
@@ -60,7 +60,7 @@ def test_lines_that_hold_no_position_to_search_are_named() -> None:
     lines, problems = read_lines(io.BytesIO(SET.encode()), "a.epd")
     assert [line.id for line in lines] == ["mate", "not the mate", "points"]
     assert [problem.place for problem in problems] == [5, 6, 7]
-    with pytest.raises(InputFileError, match=r"a.epd has no position; line 2: .*four fields"):
+    with pytest.raises(UnusableFileError, match=r"a.epd has no positions; line 2: .*four fields"):
         read_lines(io.BytesIO(b"# none\ne4\n"), "a.epd")
 
 

@@ -93,6 +93,12 @@ def test_mate_on_the_hundredth_ply_wins(engine: AlphaBeta) -> None:
     assert (result.value, result.pv) == (MATE - 1, (chess.Move.from_uci("a1a8"),))
 
 
+def test_at_a_hundred_plies_the_side_to_move_may_play_on(engine: AlphaBeta) -> None:
+    taken = engine.search(chess.Board("8/8/8/4k3/8/8/3RKp2/8 w - - 100 80"), 1)
+    assert (taken.value > 1000, taken.pv[0].uci()) == (True, "e2f2")
+    assert engine.search(chess.Board("8/8/8/4k3/8/8/3RK3/8 w - - 100 80"), 1).value == 0
+
+
 def test_a_hundred_plies_without_mate_are_a_draw(engine: AlphaBeta) -> None:
     for clock, plies in ((99, 1), (98, 2)):
         board = chess.Board(f"7k/8/8/8/8/8/8/R6K w - - {clock} 80")

@@ -70,7 +70,7 @@ def test_the_shortest_mate_and_its_first_move(fen: str, mate: int, first: str) -
         ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 0),
         ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", None),
         ("7k/8/6K1/8/8/8/8/6B1 b - - 0 1", None),
-        (KEY_TO_TWO.replace("0 1", "100 90"), None),
+        (KEY_TO_TWO.replace("0 1", "150 90"), None),
         ("7k/8/6K1/8/8/8/8/8 w - - 0 1", None),
     ],
 )
@@ -98,6 +98,23 @@ def test_a_mate_on_the_board_ends_the_game_before_a_draw_is_claimed() -> None:
     result = mate_of("7k/8/6K1/8/8/8/8/R7 w - - 100 90")
     assert (result.mate, result.shortest, result.stop_reason) == (1, True, "proven")
     assert_line_mates(result)
+
+
+def test_the_side_to_move_may_play_on_at_a_hundred_plies_and_mate_behind_a_capture() -> None:
+    board = chess.Board("2rr2k1/5ppp/8/8/8/8/3R1PPP/3R2K1 w - - 100 90")
+    search = MateSearch(board, MateLimits(moves=2), table_bytes=SMALL)
+    result = search.run()
+    assert (result.mate, result.pv[0].uci(), result.stop_reason) == (2, "d2d8", "proven")
+    assert check_mate(board, 2, search.attack)
+    board.halfmove_clock = 150  # the game is over
+    assert mate_of(board.fen()).stop_reason == "finished"
+    assert mate_of("7k/8/6K1/8/8/8/8/R7 w - - 150 90").mate is None
+
+
+def test_at_a_hundred_plies_nobody_is_mated_who_may_claim_a_draw() -> None:
+    mated = "k7/8/1K6/8/8/8/8/7R b - - {} 90"
+    assert mate_of(mated.format(0)).mate == -1
+    assert (mate_of(mated.format(100)).mate, mate_of(mated.format(100)).stop_reason) == (None, "claimable")
 
 
 def test_a_capture_begins_the_count_anew() -> None:

@@ -220,7 +220,7 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
     """Adds all lines of a PGN file, compressed or not, or of a stream, to a side's repertoire.
 
     Raises:
-      ImportFileError: if the file cannot be read, or has no game.
+      ImportFileError: if the file cannot be read, or has no game that can be read.
       InvalidParameterError: if the side is invalid, or there are too many moves.
       StoreError: if the file cannot be written; nothing is added then.
     """
@@ -228,10 +228,10 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
     report = ImportedRepertoire(side=side)
     with opened(given, Path(gettempdir())) as file:
         games = _games_of(file.lines(), given.name)
-    if not games:
-        raise ImportFileError(f"{given.name} has no games")
     for reason in (reason for game in games for reason in game.left_out):
         report.add(reason)
+    if all(game.is_unreadable for game in games):
+        raise ImportFileError("; ".join([f"{given.name} has no games", *report.problems[:1]]))
     report.games = len(games)
     with changing(path) as connection:
         growth = _Growth(load_from(connection, side))

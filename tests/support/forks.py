@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Self
 
 import pytest
+
+from graphsearch.workers import process as workers
 
 Say = Callable[[object], None]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -23,9 +25,7 @@ class Fork:
 
     def __init__(self, work: Callable[[Say], object]) -> None:
         reading, writing = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # other threads hold no lock that it takes
-            self.process = os.fork()
+        self.process = os.fork()
         if not self.process:
             os.close(reading)
             _work(work, writing)
@@ -68,3 +68,14 @@ def _work(work: Callable[[Say], object], writing: int) -> None:
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(code)
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks worker processes from the tests' process, which has imported and loaded what they need.
+
+    Like a worker, a fork keeps open what its parent has open: where one must notice that its parent ends,
+    it is started as the program starts it.
+    """
+    if hasattr(os, "fork"):
+        monkeypatch.setattr(workers, "get_context", lambda _: multiprocessing.get_context("fork"))

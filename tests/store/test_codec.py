@@ -138,7 +138,7 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
     return all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in RecordBatch.__slots__)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(node_records(), min_size=1, max_size=40))
 def test_both_codecs_read_what_kernels_wrote(records: list[NodeRecord]) -> None:
     batch = batch_of(records)
@@ -213,8 +213,7 @@ def test_a_chunk_is_the_same_with_any_number_of_threads() -> None:
     assert len(batch) > 2 * bulk.PART
     alone = encode_chunk(batch, threads=1)
     assert alone.dictionary
-    for threads in (2, 5):
-        assert encode_chunk(batch, threads=threads) == alone
+    assert encode_chunk(batch, threads=5) == alone
     assert encode_chunk(batch, alone.dictionary, threads=5) == alone
     assert same(decode_chunk(alone.dictionary, alone.blocks), batch)
     batch.v[bulk.PART + 7] = 1.5

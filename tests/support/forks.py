@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Self
 
 import pytest
@@ -54,6 +57,36 @@ class Fork:
             lines = self._lines.read().splitlines()
         _, self.status = os.waitpid(self.process, 0)
         return lines
+
+
+class Command(Fork):
+    """A command line of this program in a fork; its output goes to files in a folder.
+
+    Args:
+      before: executed first in the fork, for instance to make slow what the test interrupts.
+    """
+
+    def __init__(self, folder: Path, *arguments: object, before: Callable[[], object] = lambda: None) -> None:
+        self._files = [folder / "stdout", folder / "stderr"]
+        main = importlib.import_module("graphsearch.cli").main  # cli/, which type checkers do not find there
+
+        def work(_: Say) -> None:
+            for number, file in enumerate(self._files, 1):
+                os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+            before()
+            code = main([str(argument) for argument in arguments])
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+        super().__init__(work)
+
+    def ended(self) -> tuple[int, str, str]:
+        """Waits for its end; returns its exit code, stdout and stderr."""
+        self.rest()
+        out, err = (file.read_text() for file in self._files)
+        return os.waitstatus_to_exitcode(self.status), out, err
 
 
 def _work(work: Callable[[Say], object], writing: int) -> None:

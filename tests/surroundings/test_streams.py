@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from ..conftest import Cli, finish, start
+from ..support.forks import Command, needs_fork
+from ..support.pools import until
 
 FULL = Path("/dev/full")
 
@@ -77,27 +79,28 @@ def test_an_engine_whose_reader_is_gone_saves(cli: Cli, tmp_path: Path) -> None:
     assert searched(cli, path) >= 100
 
 
+@needs_fork
 def test_a_stopped_search_goes_on_and_saves(cli: Cli, tmp_path: Path) -> None:
     """SIGSTOP, as by a laptop's lid or Ctrl-Z, in the middle of searching and saving."""
     path = tmp_path / "a.graph"
-    process = start("analyze", "startpos", "--visits", 15_000, "--threads", 1, "--store", path)
-    end = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    for _ in range(2):
-        time.sleep(0.3)
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(0.2)
-        process.send_signal(signal.SIGCONT)
-    finish(process).ends(0)
-    assert searched(cli, path) == 15_000
+    with Command(
+        tmp_path, "analyze", "startpos", "--visits", 5000, "--threads", 1, "--store", path
+    ) as search:
+        until(path.exists)
+        for _ in range(2):
+            time.sleep(0.05)
+            os.kill(search.process, signal.SIGSTOP)
+            time.sleep(0.2)
+            os.kill(search.process, signal.SIGCONT)
+        assert search.ended()[0] == 0
+    assert searched(cli, path) == 5000
     assert cli("store", "verify", path).code == 0
 
 
 @pytest.mark.slow
 def test_signals_at_any_moment_end_the_program_in_one_line(tmp_path: Path) -> None:
     """From the start of the interpreter's work for us on; twice each, as an impatient person does."""
-    for delay in (0.25, 0.45, 0.8):
+    for delay in (0.25, 0.8):
         process = start("analyze", "startpos", "--store", tmp_path / "a.graph", preexec_fn=default)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)

@@ -139,7 +139,7 @@ def check_rows(found: Rows, expected: Rows) -> None:
 
 @pytest.mark.parametrize("fen", [ENDGAME, CASTLES, PROMOTES, MATES, LATE])
 def test_every_row_is_what_the_record_says(fen: str, tmp_path: Path) -> None:
-    path = searched(tmp_path / "some.graph", fen, visits=300 if fen == MATES else 50)
+    path = searched(tmp_path / "some.graph", fen, visits=200 if fen == MATES else 30)
     report = export_parquet(path, tmp_path / "tables")
     nodes, edges = read(tmp_path / "tables")
     held = list(records(path))

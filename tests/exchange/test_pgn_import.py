@@ -459,7 +459,8 @@ def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path, monkeypatch: pytes
         save(self, **options)
         time.sleep(0.2)
 
-    monkeypatch.setitem(import_pgn.__kwdefaults__, "games_at_once", 50)
+    defaults: Any = import_pgn.__kwdefaults__
+    monkeypatch.setitem(defaults, "games_at_once", 50)
     monkeypatch.setattr(_PgnImport, "_save", save_slowly)
     with Command(tmp_path, "import", text, "--store", path) as command:
         until(lambda: bool(_taken(path)))

@@ -36,7 +36,7 @@ from ..support.loose import loosen
 from ..support.rows import HOSTILE, example
 from .records import IDENTITY, Records, filled, words_of
 
-RECORDS = Records(72, 60)
+RECORDS = Records(71, 60)
 NONSENSE = ("store_info", "evaluator", "segment", "chunk", "block", "sqlite_sequence")  # more than rows
 
 

@@ -29,14 +29,11 @@ def check_line(outcome: Outcome) -> None:
     assert len(said) == outcome.code, outcome.err
 
 
-@pytest.mark.parametrize("files", [pytest.param(7, marks=pytest.mark.slow), 20])
-def test_few_files_may_be_open(cli: Cli, tmp_path: Path, files: int) -> None:
+@pytest.mark.slow
+def test_too_few_files_may_be_open(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     command = ("analyze", "startpos", "--visits", 200, "--store", path)
-    outcome = finish(start(*command, preexec_fn=limited(resource.RLIMIT_NOFILE, files)))
-    check_line(outcome)
-    if files == 20:
-        assert outcome.code == 0
+    check_line(finish(start(*command, preexec_fn=limited(resource.RLIMIT_NOFILE, 7))))
     if path.exists():
         assert cli("store", "verify", path).code == 0
 

@@ -29,7 +29,7 @@ from ...conftest import Cli
 from ...support.counting import CountingEvaluator
 from ...support.forks import Command, needs_fork
 
-VISITS = 24
+VISITS = 12
 NOTED = """[Event "T\u00f6rn \\"A\\" <b>"]
 [Date "2024.05.17"]
 [White "Anders\u00e9n, Adolf"]

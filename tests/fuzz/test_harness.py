@@ -57,7 +57,9 @@ CASES = (
 
 def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: Path) -> None:
     cases = [case.encode() for case in CASES]
-    target = Target("cases", lambda _: cases, lambda seeds, rng: b"accept", _call, seconds=4.0, megabytes=120)
+    target = Target(
+        "cases", lambda _: cases, lambda seeds, rng: b"accept", _call, seconds=10.0, megabytes=120
+    )
     fuzzer = Fuzzer(target, 0, keep=tmp_path / "keep")
     tally = fuzzer.run(executions=len(CASES))
     fuzzer.close()
@@ -67,7 +69,7 @@ def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: P
         "KeyError",
         "ValueError",
         "crash: SIGSEGV",
-        "hang: more than 4 s",
+        "hang: more than 10 s",
         "memory: more than 120 MB",
     }
     kept = {path.read_bytes() for path in (tmp_path / "keep").iterdir() if path.suffix != ".txt"}

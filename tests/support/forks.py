@@ -94,6 +94,7 @@ def _work(work: Callable[[Say], object], writing: int) -> None:
         os.write(writing, f"{text}\n".encode())
 
     code = 1
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
     try:
         work(say)
         code = 0

@@ -38,7 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     No example of Hypothesis fails for the time that it takes: a kernel may be compiled, the machine be busy.
     """
     slow = [HealthCheck.too_slow]
-    settings.register_profile("any-machine", deadline=None, max_examples=50, suppress_health_check=slow)
+    examples = 500 if os.environ.get("GRAPHSEARCH_FULL") else 20
+    settings.register_profile("any-machine", deadline=None, max_examples=examples, suppress_health_check=slow)
     settings.load_profile("any-machine")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +14,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError
-from graphsearch.book import rows
+from graphsearch.book import builder, rows
 from graphsearch.book.build import build
 from graphsearch.book.build_report import BuildProgress, BuildReport, searches_left
 from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window
@@ -26,8 +24,9 @@ from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import ROOT, sql
+from ..conftest import sql
 from ..support.counting import CountingEvaluator
+from ..support.forks import Fork, needs_fork
 
 SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "1"),))  # as many evaluations as the limit says
 WIDE = Window(own_cp=20, own_moves=2, reply_cp=30, reply_p=0.08, reply_moves=3)
@@ -154,29 +153,22 @@ def test_mates_and_stalemates_are_ends(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ interruptions
-CHILD = """
-import os, signal, sys
-from pathlib import Path
-from graphsearch.book import builder
-from tests.book.test_build import built, config
-from tests.support.counting import CountingEvaluator
-
 class Deadly(CountingEvaluator):
-    def evaluate(self, batch):
-        if len(self.asked) > int(sys.argv[2]):
+    """Kills its process after more than 70 positions."""
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        if len(self.asked) > 70:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().evaluate(batch)
 
-builder.SAVE_SECONDS = 0.0  # after every search
-built(Path(sys.argv[1]), config(max_ply=6), evaluator=Deadly())
-"""
 
-
-def test_killed_it_goes_on(tmp_path: Path) -> None:
+@needs_fork
+def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, whole = tmp_path / "a.graph", tmp_path / "whole.graph"
-    command = [sys.executable, "-c", CHILD, str(path), "70"]
-    child = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, check=False)
-    assert child.returncode == -signal.SIGKILL
+    monkeypatch.setattr(builder, "SAVE_SECONDS", 0.0)  # after every search
+    with Fork(lambda _: built(path, config(max_ply=6), evaluator=Deadly())) as child:
+        child.rest()
+    assert child.status == signal.SIGKILL
     assert verify(path).ok
     assert any(position.searches for position in tree_of_file(path, config()).positions.values())
     built(path, config(max_ply=6), 100)

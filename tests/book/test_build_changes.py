@@ -131,7 +131,7 @@ def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_pat
     for value in ("minimax", "q"):
         expansion = Expansion(value=value)
         found = config(side="both", roots=(root,), windows=(window,), max_ply=12, expansion=expansion)
-        built(tmp_path / f"{value}.graph", found, 300)
+        built(tmp_path / f"{value}.graph", found, 160)
         assert admitted_but_missing(tmp_path / f"{value}.graph", found) == []
 
 
@@ -139,7 +139,7 @@ def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_pat
 def test_a_likely_reply_comes_in_when_it_is_among_the_best_so_many(tmp_path: Path, value: Any) -> None:
     windows = (Window(reply_p=0.02, reply_moves=2),)
     found = config(windows=windows, max_ply=6, expansion=Expansion(value=value))
-    built(tmp_path / "a.graph", found, 200)
+    built(tmp_path / "a.graph", found, 120)
     assert admitted_but_missing(tmp_path / "a.graph", found) == []
 
 
@@ -153,7 +153,7 @@ def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
         if p.outside_move
     )
     found = replace(first, excluded=excluded)
-    built(tmp_path / "b.graph", found, 300)
+    built(tmp_path / "b.graph", found, 160)
     assert admitted_but_missing(tmp_path / "b.graph", found) == []
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -29,23 +28,11 @@ from graphsearch.book.queue import (
 from graphsearch.store import plain_tables
 from graphsearch.store.store import Store
 
-from ..conftest import ROOT
 from ..support.books import small_book
+from ..support.forks import Fork, Say, needs_fork
 
 START = NewItem(chess.STARTING_FEN, (), "here")
 LINE = NewItem(chess.STARTING_FEN, ("e2e4", "e7e5"), "there")
-
-HOLDER = """
-import sys
-from graphsearch.store.store import Store
-with Store.open(sys.argv[1]) as store:
-    with store.transaction():
-        store.write_fact("held", "yes")
-        print("ready", flush=True)
-        sys.stdin.readline()
-    store.write_fact("after", "queue")
-    print(len(store.runs()), flush=True)
-"""
 
 
 @pytest.fixture
@@ -112,11 +99,21 @@ def test_a_state_is_one_of_four(graph: Path) -> None:
         set_state(store, 1, "done")
 
 
+@needs_fork
 def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> None:
-    command = [sys.executable, "-c", HOLDER, str(graph)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as holder:  # type: ignore[call-overload]
-        assert holder.stdout.readline() == "ready\n"
+    go_on, let_go = os.pipe()
+
+    def hold(say: Say) -> None:
+        with Store.open(graph) as store:
+            with store.transaction():
+                store.write_fact("held", "yes")
+                say("ready")
+                os.read(go_on, 1)
+            store.write_fact("after", "queue")
+            say(len(store.runs()))
+
+    with Fork(hold) as holder:
+        assert holder.line() == "ready"
         with pytest.raises(StoreLockedError):
             Store.open(graph)
         results: list[object] = []
@@ -125,12 +122,12 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> N
         adding.join(0.3)
         assert results == []  # it waits for the end of the transaction
         assert list(items(graph, state="done")) == []  # reading waits for nobody
-        holder.stdin.write("\n")
-        holder.stdin.flush()
+        os.write(let_go, b"\n")
         adding.join()
         assert results == [(1, 2)]
-        assert holder.stdout.readline() == "0\n"
-    assert holder.returncode == 0
+        assert holder.rest() == ["0"]
+    os.close(go_on)
+    os.close(let_go)
     with Store.open(graph) as store:
         assert store.read_fact("after") == "queue"
         assert [item.id for item in waiting(store, "any")] == [1, 2]
@@ -143,24 +140,21 @@ def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytes
     assert list(items(graph)) == []
 
 
+@needs_fork
 def test_items_that_are_added_from_many_processes_at_once_are_all_there(graph: Path) -> None:
-    script = (
-        "import sys\nfrom graphsearch.book.queue import NewItem, add\n"
-        "for i in range(20): add(sys.argv[1], [NewItem('fen' + sys.argv[2], (str(i),))])"
-    )
+    def adding(number: int) -> Fork:
+        return Fork(lambda _: [add(graph, [NewItem(f"fen{number}", (str(i),))]) for i in range(20)])
+
+    forks = [adding(number) for number in range(2)]
     with Store.open(graph) as store:
-        started = [
-            subprocess.Popen([sys.executable, "-c", script, str(graph), str(n)], cwd=ROOT) for n in range(2)
-        ]
-        writes = 0
-        while any(process.poll() is None for process in started):
+        for turn in range(5):
             with store.transaction():
-                store.write_fact("turn", str(writes))
-            writes += 1
+                store.write_fact("turn", str(turn))
             time.sleep(0.005)  # leaves the machine to the others
-        assert [process.returncode for process in started] == [0, 0]
+        for fork in forks:
+            fork.rest()
+        assert [fork.status for fork in forks] == [0, 0]
         assert len(waiting(store, "any")) == 40
-        assert writes > 1
 
 
 def test_a_failure_keeps_what_was_added_before_it(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

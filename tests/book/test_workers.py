@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +21,19 @@ from graphsearch.book.workers.worker_executor import Timeouts, WorkerExecutor
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers import process
 from graphsearch.workers.launcher import LocalLauncher
 from graphsearch.workers.process import WorkerProcess
 
 from ..conftest import ROOT, sql
+from ..support.forks import Fork, Say
+from ..support.forks import forked_workers as forked_workers
 from ..support.graphs import check_invariants, numbers_below
-from ..support.pools import (
-    Oracle,
-    all_ready,
-    children,
-    evaluated,
-    in_the_middle,
-    is_alive,
-    run_script,
-    until,
-)
+from ..support.pools import Oracle, all_ready, children, evaluated, in_the_middle, is_alive, until
 from ..support.reference import HashEvaluator
 from ..support.tasks import BATCH, KINGS, task
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 PLAIN = (*BATCH, ("Overlap", "0"))
 
 
@@ -297,37 +293,30 @@ def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
         assert len(asked) == len(set(asked)) == check_file(path, *endless)
 
 
-SCRIPT = """
-import sys
-from pathlib import Path
-from graphsearch.book.workers.worker_executor import WorkerExecutor
-from tests.support.pools import Oracle
-from tests.support.tasks import task
-
-if __name__ == "__main__":
-    executor = WorkerExecutor({path!r}, Oracle(Path({log!r}), seconds=0.002), 2, book=1, run={run})
-    for one in (task("d3d4", evaluations=None), task("d3e4", evaluations=None)):
-        executor.submit(one)
-    print(*executor.processes, flush=True)
-    executor.finished(600)
-"""
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_the_process_they_work_for_and_the_file_is_sound(
-    file: tuple[Path, int], log: Path, tmp_path: Path, number: signal.Signals
+    file: tuple[Path, int], log: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    path, run = file
-    text = SCRIPT.format(path=str(path), log=str(log), run=run)
-    process = run_script(tmp_path / "script.py", text)
-    assert process.stdout is not None
-    workers = [int(word) for word in process.stdout.readline().split()]
-    until(lambda: len(evaluated(log)) > 30)
-    until(lambda: path.with_name("book.graph-wal").stat().st_size > 100_000)
     if number == signal.SIGKILL:
-        process.kill()
-    else:
-        os.killpg(process.pid, number)  # as from a terminal; nobody closes the executor
-    process.communicate(timeout=120)
+        monkeypatch.setattr(process, "get_context", get_context)  # as the program starts them
+    path, _ = file
+
+    def work(say: Say) -> None:
+        os.setpgid(0, 0)
+        executor = started(file, Oracle(log, seconds=0.002), 2)
+        for move in ("d3d4", "d3e4"):
+            executor.submit(task(move, evaluations=None))
+        say(" ".join(map(str, executor.processes)))
+        executor.finished(60)
+
+    with Fork(work) as fork:
+        workers = [int(word) for word in fork.line().split()]
+        until(lambda: len(evaluated(log)) > 30)
+        until(lambda: path.with_name("book.graph-wal").stat().st_size > 100_000)
+        if number == signal.SIGKILL:
+            fork.kill()
+        else:
+            os.killpg(fork.process, number)  # as from a terminal; nobody closes the executor
+            fork.rest()
     until(lambda: not any(is_alive(one) for one in workers))
     assert check_file(path, task("d3d4"), task("d3e4")) > 0

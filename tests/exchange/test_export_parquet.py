@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import ExportError
+from graphsearch.exchange import arrow_tables
 from graphsearch.exchange.parquet_export import EDGE_COLUMNS, EDGES, NODE_COLUMNS, NODES, export_parquet
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection
@@ -26,6 +26,7 @@ from graphsearch.store.store import Store
 
 from ..conftest import ROOT, Cli
 from ..store.test_damage import flip
+from ..support.forks import Fork, needs_fork
 from .exported import CASTLES, ENDGAME, PROMOTES, add_book, after, searched
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install '.[parquet]'")
@@ -138,7 +139,7 @@ def check_rows(found: Rows, expected: Rows) -> None:
 
 @pytest.mark.parametrize("fen", [ENDGAME, CASTLES, PROMOTES, MATES, LATE])
 def test_every_row_is_what_the_record_says(fen: str, tmp_path: Path) -> None:
-    path = searched(tmp_path / "some.graph", fen, visits=300 if fen == MATES else 50)
+    path = searched(tmp_path / "some.graph", fen, visits=200 if fen == MATES else 30)
     report = export_parquet(path, tmp_path / "tables")
     nodes, edges = read(tmp_path / "tables")
     held = list(records(path))
@@ -263,15 +264,13 @@ def test_a_missing_package_is_named_with_what_installs_it(
     assert not (tmp_path / "tables").exists()
 
 
-def test_a_killed_export_leaves_the_tables_of_before(tmp_path: Path) -> None:
+@needs_fork
+def test_a_killed_export_leaves_the_tables_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = searched(tmp_path / "some.graph", visits=60)
     export_parquet(path, tmp_path / "tables", Selection(min_visits=9))
     before = read(tmp_path / "tables")
-    code = (
-        "import os, signal; from graphsearch.exchange import arrow_tables, parquet_export as export\n"
-        "arrow_tables.Table._flush = lambda table: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"export.export_parquet({str(path)!r}, {str(tmp_path / 'tables')!r})"
-    )
-    killed = subprocess.run([sys.executable, "-c", code], env=os.environ, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    monkeypatch.setattr(arrow_tables.Table, "_flush", lambda table: os.kill(os.getpid(), signal.SIGKILL))
+    with Fork(lambda _: export_parquet(path, tmp_path / "tables")) as fork:
+        fork.rest()
+    assert fork.status == signal.SIGKILL
     assert read(tmp_path / "tables") == before

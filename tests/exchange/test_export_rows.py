@@ -24,10 +24,10 @@ from ..store.records import filled
 from .exported import ENDGAME, PROMOTES, add_book, add_games, after, known_below, made_record, searched
 
 MATES = "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 30"  # Black, to move, must not lose at once
-FENS = (chess.STARTING_FEN, ENDGAME, MATES, PROMOTES)
+FENS = (ENDGAME, MATES, PROMOTES)
 
 
-@pytest.fixture(scope="module", params=FENS, ids=["start", "endgame", "mates", "promotions"])
+@pytest.fixture(scope="module", params=FENS, ids=["endgame", "mates", "promotions"])
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("graph") / "some.graph"
     return searched(path, request.param, visits=60), request.param

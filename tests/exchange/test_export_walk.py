@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,17 @@ import numpy as np
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError
+from graphsearch.exchange import rows_export
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, encode_move, key_of, legal_moves, pack
 from graphsearch.query.steps import legal_codes, positions_after, uci_of
 
-from ..conftest import Cli, finish, start
+from ..conftest import Cli
 from ..store.records import filled, random_board
 from ..store.test_damage import flip
+from ..support.forks import Command, needs_fork
 from ..support.pools import until
 from .exported import after, known_below, made_record, searched, uniform_graph
 
@@ -125,18 +128,26 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
     assert cli("export", "--format", "polyglot", "--store", path, "-o", tmp_path / "x", mate).code == 1
 
 
-def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(tmp_path: Path) -> None:
+@needs_fork
+def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = uniform_graph(tmp_path / "wide.graph", 100)
     folder, begun = tmp_path / "out", tmp_path / "begun"
     folder.mkdir()
-    # short sleeps: another thread may get the signal, and a long sleep then goes on
-    endless = "import time; from graphsearch.exchange import rows_export as csv; csv._csv_rows = lambda _: "
-    endless += f"[open({str(begun)!r}, 'w').close(), *[time.sleep(0.05) for _ in range(1800)]]"
-    process = start("export", "--format", "csv", "--store", path, "-o", folder / "big.csv", before=endless)
-    until(begun.exists)
-    assert "big.csv.part" in left_in(folder)
-    os.kill(process.pid, signal.SIGINT)
-    assert finish(process).code == 130
+
+    def endless(_: object) -> None:
+        begun.touch()
+        for _pause in range(1800):  # short: another thread may get the signal, and a long sleep then goes on
+            time.sleep(0.05)
+
+    monkeypatch.setattr(rows_export, "_csv_rows", endless)
+    words = "export", "--format", "csv", "--store", path, "-o", folder / "big.csv"
+    with Command(*words) as command:
+        until(begun.exists)
+        assert "big.csv.part" in left_in(folder)
+        os.kill(command.process, signal.SIGINT)
+        assert command.end().code == 130
     assert left_in(folder) == set()
 
 

@@ -27,7 +27,7 @@ from tests.support.rows import example
 
 from ..conftest import sql
 
-ENTRIES = 6000
+ENTRIES = 2500
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         games.add_games(store, [(key, chess.STARTING_FEN, 3) for key in keys[:500]], [])
         games.add_epd(
             store,
-            [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:3000])],
+            [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:1200])],
         )
         saved.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
         for table in PLAIN:
@@ -55,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 store.connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", row)
         for number in (1, 7):
             rows = [
-                (number, key, chess.STARTING_FEN, 0, "leaf", number) for key in keys[:2000] if key != keys[0]
+                (number, key, chess.STARTING_FEN, 0, "leaf", number) for key in keys[:1500] if key != keys[0]
             ]
             store.connection.executemany(
                 "INSERT INTO book_position (book, key, fen, ply, state, book_run) VALUES (?, ?, ?, ?, ?, ?)",

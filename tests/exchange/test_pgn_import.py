@@ -23,7 +23,7 @@ import zstandard
 from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.exchange.importing import FileReport
-from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.pgn_import import _PgnImport, import_pgn
 from graphsearch.exchange.playing import PositionNames
 from graphsearch.exchange.sources import FileProgress, GivenFile
 from graphsearch.position.board import fen_of, key_of, key_text
@@ -32,7 +32,9 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import Cli, finish, shared_data, sql, start
+from ..conftest import Cli, shared_data, sql
+from ..support.forks import Command, needs_fork
+from ..support.pools import until
 
 SAMPLES = (
     "chessbase-empty-line.pgn",
@@ -377,21 +379,19 @@ def test_counts_and_how_far_they_are_reach_the_file_together(
     assert moves_of(path, chess.Board())["d4"] == (0, 0, 0, 20, 0)
 
 
+@needs_fork
 def test_a_killed_import_loses_nothing_that_it_said_was_taken(tmp_path: Path) -> None:
     text = tmp_path / "games.pgn"
-    text.write_text(THREE * 4000)
+    text.write_text(THREE * 2000)
     path = tmp_path / "games.graph"
-    process = start("import", text, "--store", path)
-    while process.poll() is None and not _taken(path):
-        time.sleep(0.01)
-    process.kill()
-    finish(process)
+    with Command("import", text, "--store", path):
+        until(lambda: bool(_taken(path)))
     taken = _taken(path)
-    assert 0 < taken <= 12000
+    assert 0 < taken <= 6000
     assert sum(sum(counts) for counts in moves_of(path, chess.Board()).values()) == taken
     [report] = import_pgn(path, [GivenFile(str(text))])
-    assert report.taken == 12000
-    assert moves_of(path, chess.Board()) == {"e4": (4000, 0, 4000, 0, 0), "d4": (0, 0, 0, 4000, 0)}
+    assert report.taken == 6000
+    assert moves_of(path, chess.Board()) == {"e4": (2000, 0, 2000, 0, 0), "d4": (0, 0, 0, 2000, 0)}
 
 
 def _taken(path: Path) -> int:
@@ -450,24 +450,23 @@ def test_nothing_is_taken_from_a_pipe_that_ended_because_of_a_stop(path: Path) -
     assert sql(path, "SELECT 1 FROM source") == []
 
 
-SLOW = """
-import time
-from graphsearch.exchange import pgn_import
-
-pgn_import.import_pgn.__kwdefaults__["games_at_once"] = 50
-save = pgn_import._PgnImport._save
-pgn_import._PgnImport._save = lambda self, **options: (save(self, **options), time.sleep(0.2))
-"""
-
-
-def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path) -> None:
+@needs_fork
+def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text, path = tmp_path / "games.pgn", tmp_path / "a.graph"
     text.write_text(THREE * 2000)
-    process = start("import", text, "--store", path, before=SLOW)
-    while process.poll() is None and not _taken(path):
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
-    done = finish(process)
+    save = _PgnImport._save
+
+    def save_slowly(self: _PgnImport, **options: Any) -> None:
+        save(self, **options)
+        time.sleep(0.2)
+
+    defaults: Any = import_pgn.__kwdefaults__
+    monkeypatch.setitem(defaults, "games_at_once", 50)
+    monkeypatch.setattr(_PgnImport, "_save", save_slowly)
+    with Command("import", text, "--store", path) as command:
+        until(lambda: bool(_taken(path)))
+        os.kill(command.process, signal.SIGINT)
+        done = command.end()
     assert done.code == 130
     assert "Saved: " in done.err
     assert _taken(path) == sum(sum(counts) for counts in moves_of(path, chess.Board()).values())

@@ -65,8 +65,8 @@ WORKS = (
     *(
         Work(
             f"analyze, {threads} threads",
-            _on("analyze", "startpos", "--visits", "5000", "--threads", threads, *SMALL),
-            grows={"visits": 5000, "run": 1},
+            _on("analyze", "startpos", "--visits", "2000", "--threads", threads, *SMALL),
+            grows={"visits": 2000, "run": 1},
         )
         for threads in ("2", "5")
     ),

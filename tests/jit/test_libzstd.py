@@ -35,7 +35,7 @@ def test_a_library_without_the_symbols_is_passed_over() -> None:
 def test_only_a_dictionary_in_zstds_format_is_loaded(library: Libzstd) -> None:
     from graphsearch.store.codec.bulk import encode_chunk
 
-    stored = encode_chunk(batch_of(random_records(3, 60) * 20)).dictionary
+    stored = encode_chunk(batch_of(random_records(71, 60) * 20)).dictionary
     codes = stored[2 : 2 + int.from_bytes(stored[:2], "little")]
     assert library.load_dictionary(codes)
     for wrong in (b"", codes[:4], codes[:7], codes[:20], b"plain content", codes[1:]):

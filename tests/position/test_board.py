@@ -29,7 +29,7 @@ from ..conftest import shared_data
 from ..support.positions import after, listed
 
 # GRAPHSEARCH_FULL=1 compares 100,000 positions, which takes about a minute
-POSITIONS = 100_000 if os.environ.get("GRAPHSEARCH_FULL") else 1_200
+POSITIONS = 100_000 if os.environ.get("GRAPHSEARCH_FULL") else 800
 
 PERFT = [  # published counts
     (chess.STARTING_FEN, (20, 400, 8902, 197281, 4865609)),

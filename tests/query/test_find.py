@@ -37,7 +37,7 @@ def any_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of random records: all kinds of positions, numbers and bounds."""
     records = [
         replace(record, flags=WON if k % 10 == 0 else NOT_LOST) if record.codes and k % 5 == 0 else record
-        for k, record in enumerate(random_records(3, 600))
+        for k, record in enumerate(random_records(71, 300))
     ]
     return filled(tmp_path_factory.mktemp("random") / "random.graph", records, 3)
 
@@ -56,7 +56,7 @@ def cyclic(tmp_path: Path) -> Path:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A file of four searches."""
-    return searched(tmp_path / "old.graph", chess.STARTING_FEN, "", "e4", "d4 d5", "Nf3 Nf6", visits=60)
+    return searched(tmp_path / "old.graph", chess.STARTING_FEN, "", "e4", "d4 d5", "Nf3 Nf6", visits=40)
 
 
 Passes = Callable[[chess.Board, NodeRecord], bool]
@@ -129,7 +129,7 @@ def test_what_is_found_streams(file: Path) -> None:
 def test_a_limit_takes_the_most_visited_positions(any_file: Path, filters: Filters) -> None:
     everything = list(find(any_file, filters))
     by_visits = sorted(everything, key=lambda row: -row.n)  # equal ones stay in the order of the file
-    for limit in (1, 3, 500, len(everything) + 1):
+    for limit in (1, 3, 250, len(everything) + 1):
         assert list(find(any_file, filters, limit=limit)) == by_visits[:limit]
 
 

@@ -25,7 +25,7 @@ from graphsearch.store.upkeep.verify import verify
 from ..support.forks import Fork, Say, needs_fork
 from .records import IDENTITY, Records, batch_of, contents, filled, identity, lookup, merge_all
 
-KILLS = 50 if os.environ.get("GRAPHSEARCH_FULL") else 2  # of each kind of work
+KILLS = 50 if os.environ.get("GRAPHSEARCH_FULL") else 1  # of each kind of work
 RECORDS = Records(71, 400)
 BATCH = 40  # records
 KEPT, MARK = 3, 2  # visits that pruning asks for; the evaluator that rewriting enters

@@ -59,7 +59,7 @@ print(json.dumps([failures, bad]))
 """
 
 
-STEP = 1 if os.environ.get("GRAPHSEARCH_FULL") else 8  # of the calls, every how many fails
+STEP = 1 if os.environ.get("GRAPHSEARCH_FULL") else 24  # of the calls, every how many fails
 
 
 def test_a_creation_that_failed_can_be_repeated(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_two_threads_use_a_writers_connection_at_once(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.graph", identity=identity, create=True) as store:
 
         def ask(first: int) -> None:
-            for number in range(first, first + 5000):  # each statement is new, so that SQLite looks into it
+            for number in range(first, first + 1500):  # each statement is new, so that SQLite looks into it
                 if not ends.is_set():
                     store.connection.execute(f"SELECT {number} FROM block").fetchall()
 

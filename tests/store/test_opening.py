@@ -26,7 +26,7 @@ from ..conftest import sql
 from ..support.forks import Fork, Say, needs_fork
 from .records import IDENTITY, Records, batch_of, contents, filled
 
-RECORDS = Records(21, 40)
+RECORDS = Records(71, 40)
 
 
 def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) -> str:

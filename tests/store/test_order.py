@@ -132,7 +132,7 @@ def test_no_file_stores_nothing() -> None:
 
 @pytest.mark.parametrize("runs", [1, 6])
 def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Path, runs: int) -> None:
-    records = random_records(5, 600)
+    records = random_records(71, 600)
     path = filled(tmp_path / "a.graph", records[:400], runs=runs, sizes=Sizes(chunk_blocks=2))
     words = words_of(records)
     with Store.open(path, read_only=True) as store, store.reader() as reader:
@@ -150,7 +150,7 @@ def test_filters_of_any_length_are_read(
     tmp_path: Path, bits_per_key: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bloom, "BITS_PER_KEY", bits_per_key)
-    records = random_records(6, 300)
+    records = random_records(71, 300)
     path = filled(tmp_path / "a.graph", records[:200])
     words = words_of(records)
     with Store.open(path, read_only=True) as store, store.reader() as reader:

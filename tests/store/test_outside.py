@@ -101,7 +101,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(JSON, st.sampled_from([Identity, ManifestFile, ShardFact, SaveFacts, LockNote]))
 def test_any_json_is_as_declared_or_an_input_error(value: Any, kind: Any) -> None:
     for text in (json.dumps(value), json.dumps(value).encode(), json.dumps(value)[:-1]):

@@ -41,7 +41,7 @@ for line in lines:
     shim.journal(folder.with_name("journal"))
     shim.mark(told)
 """
-MOMENTS = 3000 if os.environ.get("GRAPHSEARCH_FULL") else 40
+MOMENTS = 3000 if os.environ.get("GRAPHSEARCH_FULL") else 15
 PGN = '[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n'
 
 

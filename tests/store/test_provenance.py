@@ -31,7 +31,7 @@ OTHER = EvaluatorIdentity("lc0", "5e6f7a8b9c0d", {"PolicyTemperature": 1.359, "f
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file with some records, bound to IDENTITY."""
-    return filled(tmp_path / "a.graph", random_records(5, 40))
+    return filled(tmp_path / "a.graph", random_records(71, 40))
 
 
 def test_a_file_lists_evaluators_and_is_bound_to_the_one_that_is_chosen(path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_run_says_its_kind_evaluator_and_program(path: Path) -> None:
 
 
 def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> None:
-    records = [replace(r, run=k % 3, evaluator=k % 2) for k, r in enumerate(random_records(6, 30))]
+    records = [replace(r, run=k % 3, evaluator=k % 2) for k, r in enumerate(random_records(71, 30))]
     path = filled(tmp_path / "b.graph", records)
     with Store.open(path) as store:
         store.begin_run(chess.STARTING_FEN, {}, {})

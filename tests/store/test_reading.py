@@ -79,10 +79,10 @@ def test_another_process_may_write(path: Path) -> None:
         Store.open(path, read_only=True, sizes=SMALL) as other,
         other.reader() as reader,
     ):
-        for first in range(0, 400, 50):
-            store.append(batch_of(RECORDS[first : first + 50]), fresh=50)
+        for first in range(0, 400, 100):
+            store.append(batch_of(RECORDS[first : first + 100]), fresh=100)
             merge_all(store)
-            assert found_by(reader, RECORDS) == [*RECORDS[: first + 50], *[None] * (350 - first)]
+            assert found_by(reader, RECORDS) == [*RECORDS[: first + 100], *[None] * (300 - first)]
 
 
 @pytest.mark.parametrize("question", ["open", "ask again"])
@@ -108,7 +108,7 @@ def test_segments_and_chunks_are_of_one_moment(
         assert reader.node_count == 400
 
 
-VERSIONS = 15
+VERSIONS = 8
 
 
 def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:

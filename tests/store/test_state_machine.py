@@ -101,4 +101,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=10, stateful_step_count=15)
+TestStoreMachine.settings = settings(max_examples=5, stateful_step_count=15)

@@ -29,7 +29,7 @@ INTERVALS = [(-1, -1), (0, 0), (1, 1), (-1, 0), (0, 1), (-1, 1)]
 # ------------------------------------------------------------------ versions of one position
 @cache
 def positions() -> list[NodeRecord]:
-    return [record for record in random_records(7, 120) if record.codes]
+    return [record for record in random_records(71, 120) if record.codes]
 
 
 def proven_edge(rng: random.Random) -> Edge:
@@ -242,7 +242,7 @@ def settled(record: NodeRecord) -> NodeRecord:
 
 def test_records_meet_by_position_and_the_others_are_copied() -> None:
     rng = random.Random(3)
-    known = random_records(11, 400)
+    known = random_records(71, 400)
     old = ordered(known[:250])
     new = ordered([version(r, rng) if r.codes else r for r in known[150:250]] + known[250:])
     found, counts, _ = unite(old, new)

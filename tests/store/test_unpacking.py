@@ -82,7 +82,7 @@ def texts() -> list[bytes]:
 @cache
 def chunk() -> tuple[bytes, list[bytes], list[bytes]]:
     """Returns dictionaries, blocks as they are stored and as they were before compression."""
-    encoded = bulk.encode_chunk(batch_of(random_records(7, 60) * 20))
+    encoded = bulk.encode_chunk(batch_of(random_records(71, 60) * 20))
     opener = Dictionaries.from_bytes(encoded.dictionary).opener()
     assert encoded.dictionary
     return encoded.dictionary, encoded.blocks, [opener.open(block) for block in encoded.blocks]

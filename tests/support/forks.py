@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
 import signal
 import sys
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 import pytest
+
+from graphsearch.workers import process as workers
 
 if TYPE_CHECKING:
     from ..conftest import Outcome
@@ -28,9 +30,7 @@ class Fork:
 
     def __init__(self, work: Callable[[Say], object]) -> None:
         reading, writing = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # other threads hold no lock that it takes
-            self.process = os.fork()
+        self.process = os.fork()
         if not self.process:
             os.close(reading)
             _work(work, writing)
@@ -61,11 +61,58 @@ class Fork:
         return lines
 
 
+class Command(Fork):
+    """A command line of this program in a fork, with the signals of a terminal.
+
+    Args:
+      before: executed first in the fork, for instance to make slow what the test interrupts.
+    """
+
+    def __init__(self, *arguments: object, before: Callable[[], object] = lambda: None) -> None:
+        streams = [os.fdopen(os.memfd_create(name), "w+") for name in ("stdout", "stderr")]
+        main = importlib.import_module("graphsearch.cli").main  # cli/, which type checkers do not find there
+
+        def work(_: Say) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for number, stream in enumerate(streams, 1):
+                os.dup2(stream.fileno(), number)
+            sys.stdout, sys.stderr = (open(n, "w", closefd=False) for n in (1, 2))  # noqa: SIM115
+            before()
+            code = main([str(argument) for argument in arguments])
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+        self._streams = streams
+        super().__init__(work)
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        for stream in self._streams:
+            stream.close()
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.process, number)
+
+    def end(self) -> Outcome:
+        """Returns what it leaves, once it has ended."""
+        from ..conftest import Outcome
+
+        self.rest()
+        texts = []
+        for stream in self._streams:
+            with stream:
+                stream.seek(0)
+                texts.append(stream.read())
+        return Outcome(os.waitstatus_to_exitcode(self.status), *texts)
+
+
 def _work(work: Callable[[Say], object], writing: int) -> None:
     def say(text: object) -> None:
         os.write(writing, f"{text}\n".encode())
 
     code = 1
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
     try:
         work(say)
         code = 0
@@ -75,42 +122,12 @@ def _work(work: Callable[[Say], object], writing: int) -> None:
         os._exit(code)
 
 
-class Command:
-    """A command line in a fork, with the signals of a terminal: a new Python computes for 0.5 s first."""
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks worker processes from the tests' process, which has imported and loaded what they need.
 
-    def __init__(self, *args: object) -> None:
-        self._streams = [os.fdopen(os.memfd_create(name), "w+") for name in ("stdout", "stderr")]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process = os.fork()
-        if not self._process:
-            self._run([str(arg) for arg in args])
-
-    def _run(self, args: list[str]) -> None:
-        code = 1
-        try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            for number, stream in enumerate(self._streams, 1):
-                os.dup2(stream.fileno(), number)
-            sys.stdout, sys.stderr = self._streams
-            code = importlib.import_module("graphsearch.cli").main(args)
-        finally:
-            for stream in self._streams:
-                stream.flush()
-            os._exit(code)
-
-    def send_signal(self, number: int) -> None:
-        os.kill(self._process, number)
-
-    def end(self) -> Outcome:
-        """Returns what it leaves, once it has ended."""
-        from ..conftest import Outcome
-
-        code = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
-        texts = []
-        for stream in self._streams:
-            with stream:
-                stream.seek(0)
-                texts.append(stream.read())
-        return Outcome(code, *texts)
+    Like a worker, a fork keeps open what its parent has open: where one must notice that its parent ends,
+    it is started as the program starts it.
+    """
+    if hasattr(os, "fork"):
+        monkeypatch.setattr(workers, "get_context", lambda _: multiprocessing.get_context("fork"))

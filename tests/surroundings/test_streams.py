@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -12,22 +13,24 @@ from pathlib import Path
 import pytest
 
 from ..conftest import Cli, finish, start
+from ..support.forks import Command, needs_fork
 from ..support.pools import until
 
 FULL = Path("/dev/full")
 
 
 def close_all() -> None:
-    """Closes the streams of a process that is being started."""
+    """Closes the streams of a process that is being started, which may open few files."""
     for number in range(3):
         os.close(number)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 
 
 def searched(cli: Cli, path: Path) -> int:
     return int(cli("show", "startpos", "--store", path, "--json").json["visits"])
 
 
-def test_closed_streams_hurt_no_file(cli: Cli, tmp_path: Path) -> None:
+def test_closed_streams_and_few_files_that_may_be_open_hurt_no_file(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     command = ("analyze", "startpos", "--visits", 200, "--store", path)
     outcome = finish(start(*command, preexec_fn=close_all)).ends(0)
@@ -36,15 +39,17 @@ def test_closed_streams_hurt_no_file(cli: Cli, tmp_path: Path) -> None:
     assert cli("store", "verify", path).code == 0
 
 
+@needs_fork
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 def test_a_full_stdout_is_one_line_after_saving(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    with FULL.open("w") as full:
-        outcome = finish(start("analyze", "startpos", "--visits", 200, "--store", path, stdout=full))
-    assert outcome.code == 1
-    told = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
-    lines = [line for line in told if "compil" not in line]  # of kernels, where the cache has none
-    assert len(lines) == 1, outcome.err
+    words = "analyze", "startpos", "--visits", 200, "--store", path
+    with FULL.open("w") as full, Command(*words, before=lambda: os.dup2(full.fileno(), 1)) as fork:
+        done = fork.end()
+    assert done.code == 1
+    lines = [line for line in done.err.splitlines() if line.startswith("graphsearch: ")]
+    lines = [line for line in lines if "compil" not in line]  # of kernels, where the cache has none
+    assert len(lines) == 1, done.err
     assert "No space left on device" in lines[0]
     assert searched(cli, path) == 200
 
@@ -78,20 +83,19 @@ def test_an_engine_whose_reader_is_gone_saves(cli: Cli, tmp_path: Path) -> None:
     assert searched(cli, path) >= 100
 
 
+@needs_fork
 def test_a_stopped_search_goes_on_and_saves(cli: Cli, tmp_path: Path) -> None:
     """SIGSTOP, as by a laptop's lid or Ctrl-Z, in the middle of searching and saving."""
     path = tmp_path / "a.graph"
-    process = start("analyze", "startpos", "--visits", 15_000, "--threads", 1, "--store", path)
-    end = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    for _ in range(2):
-        time.sleep(0.3)
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(0.2)
-        process.send_signal(signal.SIGCONT)
-    finish(process).ends(0)
-    assert searched(cli, path) == 15_000
+    with Command("analyze", "startpos", "--visits", 5000, "--threads", 1, "--store", path) as search:
+        until(path.exists)
+        for _ in range(2):
+            time.sleep(0.05)
+            os.kill(search.process, signal.SIGSTOP)
+            time.sleep(0.2)
+            os.kill(search.process, signal.SIGCONT)
+        assert search.end().code == 0
+    assert searched(cli, path) == 5000
     assert cli("store", "verify", path).code == 0
 
 
@@ -101,7 +105,7 @@ def test_signals_at_any_moment_end_the_program_in_one_line(tmp_path: Path) -> No
     begun = tmp_path / "begun"
     (tmp_path / "sitecustomize.py").write_text(f"open({str(begun)!r}, 'w').close()\n")
     paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    for delay in (0.2, 0.4, 0.75):
+    for delay in (0.25, 0.7):
         begun.unlink(missing_ok=True)
         words = ("analyze", "startpos", "--store", tmp_path / "a.graph")
         process = start(*words, env=os.environ | {"PYTHONPATH": paths}, preexec_fn=default)

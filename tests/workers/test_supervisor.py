@@ -15,6 +15,7 @@ from graphsearch.workers.process import START_SECONDS, Child, Handlers, Pipe
 from graphsearch.workers.supervisor import Batch, BatchSupervisor, Part, Seat
 
 from ..conftest import ROOT
+from ..support.forks import forked_workers as forked_workers
 from ..support.pools import is_alive, until
 
 
@@ -210,7 +211,9 @@ def echo(first: Pipe, second: Pipe) -> None:
 
 
 @pytest.mark.parametrize("ending", ["leave", "kill"])
-def test_a_child_is_heard_on_all_its_pipes_until_it_ends(ending: str) -> None:
+def test_a_child_is_heard_on_all_its_pipes_until_it_ends(ending: str, request: pytest.FixtureRequest) -> None:
+    if ending == "kill":
+        request.getfixturevalue("forked_workers")
     heard: list[object] = []
     ends: list[str] = []
     child = Child(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import chess
 import chess.pgn
 import pytest
 
+from graphsearch.book.review import sessions
 from graphsearch.book.review.formulas import move_accuracy, weights, win_percent
 from graphsearch.book.review.results import GameReview, ReviewReport
 from graphsearch.book.review.review import ReviewSettings, review
@@ -27,8 +27,9 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import Cli
 from ...support.counting import CountingEvaluator
+from ...support.forks import Command, needs_fork
 
-VISITS = 24
+VISITS = 12
 NOTED = """[Event "T\u00f6rn \\"A\\" <b>"]
 [Date "2024.05.17"]
 [White "Anders\u00e9n, Adolf"]
@@ -341,30 +342,27 @@ def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
-_KILLED = """
-import os, signal, sys, graphsearch.book.review.sessions as sessions
-from graphsearch.cli import main
-
-sessions.SAVE_SECONDS, search, left = 0.0, sessions.GraphSession.search, iter((0, 0, 1))
-
-def search_and_end(session, *words):
-    found = search(session, *words)  # and saves soon
-    if next(left):
-        session._graph.settle(wait=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return found
-
-sessions.GraphSession.search = search_and_end
-main(sys.argv[1:])
-"""
-
-
-def test_a_killed_review_leaves_a_sound_file_that_goes_on(tmp_path: Path, cli: Cli) -> None:
+@needs_fork
+def test_a_killed_review_leaves_a_sound_file_that_goes_on(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, games = tmp_path / "a.graph", tmp_path / "games.pgn"
     games.write_text(NOTED)
-    words = ["review", str(games), "--store", str(store), "--visits", "300", "-o", str(tmp_path / "out.pgn")]
-    killed = subprocess.run([sys.executable, "-c", _KILLED, *words], stderr=subprocess.DEVNULL, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    words = ["review", str(games), "--store", str(store), "--visits", "100", "-o", str(tmp_path / "out.pgn")]
+    search, left = sessions.GraphSession.search, iter((0, 0, 1))
+
+    def search_and_end(session: Any, *words: Any) -> Any:
+        found = search(session, *words)  # and saves soon
+        if next(left):
+            session._graph.settle(wait=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "SAVE_SECONDS", 0.0)
+        patch.setattr(sessions.GraphSession, "search", search_and_end)
+        with Command(*words) as command:
+            assert command.end().code == -signal.SIGKILL
     assert verify(store).ok
     saved = _nodes(store)
     assert saved

@@ -222,7 +222,7 @@ for line in sys.argv[1:]:
     if not child:
         sys.argv[1:] = line.split()
         sys.exit(main())
-    print("ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print("ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from ..store.record.provenance import EvaluatorIdentity
-from .inside import BatchKernel, EvaluationThreads, KernelEvaluator
+from .inside import BatchKernel, KernelEvaluator
 from .protocol import EXTERNAL, UNIFORM
 
 
@@ -18,11 +16,6 @@ class UniformEvaluator(KernelEvaluator):
     def __init__(self, *, threads: int = 0) -> None:
         """Sets the number of threads of a search, 0 for all cores."""
         self.threads = threads
-
-    @cached_property
-    def team(self) -> EvaluationThreads:
-        """The caller's thread alone: a batch is too little work for a second one."""
-        return EvaluationThreads(1)
 
     @property
     def batch_kernel(self) -> BatchKernel:

@@ -63,8 +63,8 @@ class LeafEvaluation:
 
     @property
     def has_helpers(self) -> bool:
-        """Whether other threads evaluate inside the kernels, too."""
-        return self.kernel is not None and self.kernel.team.count > 1
+        """Whether other threads evaluate inside the kernels, too; a batch of `uniform` is too little work."""
+        return self.kernel is not None and not self.is_uniform and self.kernel.team.count > 1
 
     def filler(self, w: wave.WaveArrays) -> Filler:
         """Returns the kernel that evaluates the leaves of a wave; the caller must keep the wave alive."""

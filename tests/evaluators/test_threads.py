@@ -161,5 +161,4 @@ def test_threads_are_all_cores_by_default_and_what_is_asked_for_else() -> None:
     assert count(create(with_threads(EvaluatorSpec(), 3))) == 3
     given = EvaluatorSpec(options=(("threads", "2"),))
     assert count(create(with_threads(given, 3))) == 2
-    uniform = create(with_threads(EvaluatorSpec(evaluator="uniform"), 3))
-    assert count(uniform) == 1  # it searches with three, but a batch is too little work
+    assert count(create(with_threads(EvaluatorSpec(evaluator="uniform"), 3))) == 3

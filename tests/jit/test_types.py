@@ -42,6 +42,8 @@ def agrees(hint: Any, found: Any) -> bool:
     from numba import types as numba
 
     origin, items = get_origin(hint), get_args(hint)
+    if hasattr(origin, "__value__"):  # NDArray, a named type from Python 3.12 on
+        return agrees(origin.__value__[items], found)
     if origin in (Union, types.UnionType):
         return any(agrees(item, found) for item in items)
     if origin is Pointer:

@@ -208,7 +208,7 @@ class _Tables:
         )
         books = self._ask(
             "SELECT key, min(ply) FROM book_position"
-            " WHERE key IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR book = ?2) GROUP BY key",
+            " WHERE key IN (SELECT value FROM json_each(?)) AND book = coalesce(?, book) GROUP BY key",
             (wanted, self._book),
             "book_position.key",
             "book_position.ply",

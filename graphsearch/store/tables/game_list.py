@@ -161,16 +161,17 @@ class GameList:
             yield f"({' OR '.join(self._pair(sides) for sides in given.sides)})"
         eco = "coalesce(game.eco, game_index.opening)"
         for term, value in (
-            (f"substr({eco}, 1, length(?1)) = ?1", given.eco),
-            ("game_index.opening LIKE ?1 ESCAPE '!'", given.opening and _like(given.opening)),
-            ("game.result = ?1", given.result),
-            ("game.white_elo >= ?1 AND game.black_elo >= ?1", given.least_elo),
-            ("game.white_elo <= ?1 AND game.black_elo <= ?1", given.most_elo),
-            ("game.date >= ?1", given.since),
-            ("game.date < ?1", given.until and given.until + "~"),
+            (f"substr({eco}, 1, length(?)) = ?", given.eco),
+            ("game_index.opening LIKE ? ESCAPE '!'", given.opening and _like(given.opening)),
+            ("game.result = ?", given.result),
+            ("game.white_elo >= ? AND game.black_elo >= ?", given.least_elo),
+            ("game.white_elo <= ? AND game.black_elo <= ?", given.most_elo),
+            ("game.date >= ?", given.since),
+            ("game.date < ?", given.until and given.until + "~"),
         ):
             if value is not None:
-                yield term.replace("?1", self._mark(value))
+                self._values += [value] * term.count("?")
+                yield term
         if given.among is not None:
             yield f"game.source << {NUMBER_BITS} | game.number IN ({self._of(given.among)})"
 
@@ -187,7 +188,7 @@ class GameList:
 
     def _mark(self, value: object) -> str:
         self._values.append(value)
-        return f"?{len(self._values)}"
+        return "?"
 
 
 def _like(text: str) -> str:

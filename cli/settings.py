@@ -73,7 +73,8 @@ def user_file() -> Path:
 
 
 def _read(path: Path) -> tuple[Setting, ...]:
-    from graphsearch.base.limits import TOML, read_file, toml_tables
+    from graphsearch.base.limits import TOML, read_file
+    from graphsearch.base.toml_text import toml_tables
 
     try:
         found = toml_tables(read_file(path, TOML).decode("utf-8"))

@@ -12,11 +12,10 @@ import os
 import re
 import select
 import stat
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from .errors import InputFileError, InvalidParameterError
 
@@ -378,26 +377,6 @@ def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
         if len(line) > most:
             raise long_line(name, number)
         yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode("utf-8", "replace")
-
-
-_PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{TOML_KEY.most}}}")
-
-
-def toml_tables(text: str) -> dict[str, Any]:
-    """Returns the tables of a TOML text, within limits; `tomllib` has none.
-
-    Raises:
-      InputFileError: if it is larger than TOML, or has a key of more parts than TOML_KEY.
-      ValueError, RecursionError: as `tomllib.loads`.
-    """
-    if len(text) > TOML.most:
-        raise InputFileError(f"more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}")
-    long_key = _LONG_KEY.search(text)
-    if long_key:  # also inside strings: no name or move looks like such a key
-        line = text.count("\n", 0, long_key.start()) + 1
-        raise InputFileError(f"line {line}: a dotted key of more than {TOML_KEY.most} parts")
-    return tomllib.loads(text)
 
 
 def long_line(name: str, number: int) -> InputFileError:

@@ -17,7 +17,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..base.errors import BookConfigError, InputFileError, InvalidPositionError
-from ..base.limits import TOML, read_file, toml_tables
+from ..base.limits import TOML, read_file
+from ..base.toml_text import toml_tables
 from ..position.board import fen_of, key_text, terminal_kind
 from .config import BookConfig, Expansion, Root, Ruling, Window
 from .toml_faults import Faults, KeyPath

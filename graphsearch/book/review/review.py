@@ -394,8 +394,5 @@ def _add_better(node: chess.pgn.GameNode, move: MoveReview) -> None:
 
 def _score(cp: int, mate: int | None) -> chess.engine.PovScore | None:
     """Returns an evaluation seen by White; None for a mate on the board, which needs none."""
-    if mate == 0:
-        return None
-    return chess.engine.PovScore(
-        chess.engine.Cp(cp) if mate is None else chess.engine.Mate(mate), chess.WHITE
-    )
+    score = chess.engine.Cp(cp) if mate is None else chess.engine.Mate(mate)
+    return None if mate == 0 else chess.engine.PovScore(score, chess.WHITE)

@@ -210,12 +210,10 @@ class MateSearch:
     def _over(self) -> MateResult | None:
         """Returns the result if the game is over, or if a late move mates."""
         kind, seconds = terminal_kind(self.board), time.monotonic() - self._began
-        over = kind != NOT_TERMINAL or is_over_by_clock(self.board)
-        move = mating_move(self.board) if may_claim(self.board) else None
-        if not over and move is None:
-            return None
-        if move is not None:
+        if may_claim(self.board) and (move := mating_move(self.board)):
             return MateResult(fen_of(self.board), 1, (move,), True, 0, 0, seconds, 1, "proven")
+        if kind == NOT_TERMINAL and not is_over_by_clock(self.board):
+            return None
         mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
         return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
 

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.machine import cores
 from ..jit.apart import apart
 from ..jit.compiler import Call
 from ..position.tables import load_tables
-from ..workers.process import cores_per_worker
 from .batch_kernel import BEGIN, END
 from .protocol import EXTERNAL, NO_WEIGHTS, Evaluation, Evaluator, PositionBatch
 
@@ -233,7 +233,7 @@ class KernelEvaluator(Evaluator):
     @cached_property
     def team(self) -> EvaluationThreads:
         """Its threads."""
-        return EvaluationThreads(self.threads or cores_per_worker(1))
+        return EvaluationThreads(self.threads or cores())
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors from its kernel; bit for bit the same as in a search."""

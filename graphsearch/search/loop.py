@@ -10,6 +10,7 @@ import chess
 import numpy as np
 
 from ..base.errors import CapacityError, StoreError, UnsavedError, check_argument
+from ..base.machine import cores
 from ..evaluators.inside import inside
 from ..graph import arena_kernel
 from ..graph.graph import Graph
@@ -17,7 +18,6 @@ from ..graph.saving import Work
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
 from ..store.store import Store
-from ..workers.process import cores_per_worker
 from . import waves_kernel
 from .claims import view_in_game
 from .forced import ForcedVisits
@@ -124,7 +124,7 @@ def _threads_of(graph: Graph, limits: Limits) -> int:
     least = min((n for n in (limits.visits, limits.evaluations) if n is not None), default=UNLIMITED)
     if kernel is None or least < WALK_FROM_VISITS:
         return 1
-    default = cores_per_worker(1) if least >= ALL_CORES_FROM_VISITS else 1
+    default = cores() if least >= ALL_CORES_FROM_VISITS else 1
     return walking_threads(graph, kernel.threads or default)
 
 

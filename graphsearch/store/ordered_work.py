@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..workers.process import cores_per_worker
+from ..base.machine import cores
 
 MOST_THREADS = 8  # each holds an item and working memory: some 10 MB
 
@@ -27,7 +27,7 @@ def let_hashes_wrap() -> None:
 
 def thread_count() -> int:
     """Returns the number of threads that read or write a file: one for each core, at most 8."""
-    return min(MOST_THREADS, cores_per_worker(1))
+    return min(MOST_THREADS, cores())
 
 
 def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from ..base.errors import InvalidParameterError
-from .process import ADVICE, START_SECONDS, Child, Handlers, Work, WorkerProcess, cores_per_worker
+from ..base.machine import cores
+from .process import ADVICE, START_SECONDS, Child, Handlers, Work, WorkerProcess
 
 LOCAL, RAY = "local", "ray"
+
+
+def cores_per_worker(workers: int) -> int:
+    """Returns the number of this process's cores for each worker, at least 1."""
+    return max(1, cores() // workers)
 
 
 class Launcher(Protocol):

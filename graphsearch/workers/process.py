@@ -21,18 +21,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
-from ..base.machine import cores
 
 ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
 
 # a terminal or a service manager sends them to all processes of a group: the search saves and ends, and needs
 # its workers until then
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-
-
-def cores_per_worker(workers: int) -> int:
-    """Returns the number of this process's cores for each worker, at least 1."""
-    return max(1, cores() // workers)
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

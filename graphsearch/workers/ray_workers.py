@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageError
+from ..base.machine import cores
 from ..base.version import __version__
 from .messages import Failure, own_place
 from .process import (
@@ -32,7 +33,6 @@ from .process import (
     Pipe,
     Work,
     WorkerProcess,
-    cores_per_worker,
     end_with_parent,
 )
 from .tcp import Endpoint, PipeListener, connect, shut_down
@@ -83,7 +83,7 @@ class RayLauncher:
           EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
         """
         self._ray = import_ray()
-        own = max(workers, cores_per_worker(1)) if all_at_once else workers * cpus
+        own = max(workers, cores()) if all_at_once else workers * cpus
         self._connection = RayConnection(self._ray, address, own)
         machines = _cpus_of_machines(self._ray)
         used = machines[:workers]

@@ -232,6 +232,7 @@ def test_a_closed_stdin_is_an_empty_one(tmp_path: Path) -> None:
     words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", IN_TURN, *ASKED]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
+    assert "internal error" not in done.stdout + done.stderr
     ends = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("ended with")]
     assert ends == [str(code) for code in ASKED.values()], done
 

@@ -188,7 +188,7 @@ def test_small_memories_have_fewer_threads() -> None:
 def test_a_process_with_one_core_walks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = Limits(seconds=1.0)
     for cores in (1, 3):
-        monkeypatch.setattr(loop, "cores_per_worker", lambda _, n=cores: n)
+        monkeypatch.setattr(loop, "cores", lambda n=cores: n)
         with Graph.open(None, evaluator="builtin") as graph:
             assert loop._threads_of(graph, timed) == cores
             assert loop._threads_of(graph, Limits(visits=99_999)) == 1

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import GraphSearchError, InvalidParameterError
-from ...workers.process import Child, Handlers, cores_per_worker
+from ...base.machine import cores
+from ...workers.process import Child, Handlers
 from .kept_queue import KeptQueue
 from .memory import Ask, MemoryAnswer, OpenQuestions
 from .queued import DONE, ENDED, FAILED, INTERRUPTED, RUNNING, STOPPED, QueuedTask, Request
@@ -232,7 +233,7 @@ class TaskQueue:
                 work,
                 Handlers([partial(self._heard, job)], partial(self._lost, job, lane), self._questions.cancel),
                 name=f"graphsearch {job.task.title}"[:80],
-                threads=cores_per_worker(1),
+                threads=cores(),
             )
         except GraphSearchError as error:
             job.state, job.error = FAILED, str(error)

@@ -127,7 +127,7 @@ class SearchResult:
       saved_nodes: records written.
       stop_reason: why the search stopped: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader`
         (another program keeps the file's log from being reused), `proven` (the result, and a move that leads
-        to it), `exhausted` (hardly a position is left to evaluate) or `finished` (the game is over).
+        to it), `exhausted` (hardly any position is left to evaluate) or `finished` (the game is over).
       unkept_visits: visits that ended in a draw by repetition in this game; they are not kept in the file.
       read_back: records read from the file.
       problems: damage in the file that was skipped.

@@ -139,7 +139,7 @@ class MateSearch:
         self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._began = time.monotonic()
-        # weak: in a circle of references the prover's megabytes would wait for the garbage collector
+        # weak: in a reference cycle the prover's megabytes would wait for the garbage collector
         me = weakref.proxy(self)
         self._finder = LineFinder(self.prover, stop=lambda: bool(me._limit()))
         self._stop: threading.Event | None = None

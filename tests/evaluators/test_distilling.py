@@ -21,7 +21,7 @@ from tests.support.plain import in_plain_python
 if TYPE_CHECKING:  # it imports the compiler, and every process of tests reads this file
     from tools.training.distil import Groups
 
-SHARE = 30.0
+SHARE, HINTS = 30.0, 0.2
 
 
 @pytest.fixture(scope="module")
@@ -81,24 +81,28 @@ def test_members_of_groups_are_quiet_and_labelled_by_the_network(facts: Any) -> 
 def slopes_of(groups: Groups) -> dict[str, Any]:
     """Returns the largest differences of gradients that are shared, and gradients with slopes of the loss."""
     from tools.training import groups_learning, value_learning
+    from tools.training.distil import with_hints
     from tools.training.groups_learning import pass_groups
 
     rng, tables, every = np.random.default_rng(4), load_tables(), np.arange(len(groups.begins) - 1)
     members = np.arange(len(groups.members))
-    net = value_learning.new_network(8, rng)
+    net = with_hints(value_learning.new_network(8, rng))
     for array in (net.first, net.last):
         array[:] = rng.uniform(-0.3, 0.3, array.shape)
     alone, shared, whole, unused = (type(net)(*(np.zeros_like(array) for array in net)) for _ in range(4))
     value_learning.pass_batch(tables, groups.members, members, net, alone, True)
     groups_learning.EVENNESS = 0.0
-    pass_groups(tables, *groups, net, shared, every, True, 0.0)
+    pass_groups(tables, groups, net, shared, every, True, 0.0, 0.0)
     groups_learning.EVENNESS = 1.0
-    pass_groups(tables, *groups, net, whole, every, True, SHARE)
+    pass_groups(tables, groups, net, whole, every, True, SHARE, HINTS)
 
     def loss() -> float:
         plain = value_learning.pass_batch(tables, groups.members, members, net, unused, False)
-        together = pass_groups(tables, *groups, net, unused, every, False, SHARE)
-        return float(plain[0] + together[1] + together[5])
+        found = [
+            pass_groups(tables, groups, net, unused, every[k : k + 1], False, SHARE, HINTS) for k in every
+        ]
+        hints = sum(one[6] * size for one, size in zip(found, np.diff(groups.begins), strict=True))
+        return float(plain[0] + sum(one[1] + one[5] for one in found) + HINTS * hints)
 
     found = []
     for name, array, gradient in zip(net._fields, net, whole, strict=True):
@@ -131,7 +135,7 @@ def learned(folder: Path) -> list[list[int]]:
     state, learning = folder / "value.npz", folder / "learning.npz"
     State.new((8, 8), 3).write(state)
     words = ["distil", str(state), str(learning), "--evaluator", f"nnue:{folder / 'a.nnue'}"]
-    words += ["--groups", "1", "--threads", "1"]
+    words += ["--groups", "1", "--threads", "1", "--width", "12", "--hints", str(HINTS)]
     kept = []
     for more in (["--samples", "1", "--cool", "0"], ["--samples", "10"]):
         assert main([*words, *more]) == 0
@@ -152,3 +156,5 @@ def test_learning_goes_on_and_its_end_is_written_to_the_state(facts: Any, folder
     assert found.stages[-1]["samples"] >= first[1] + 10 > second[1] > first[1]
     with np.load(folder / "learning.npz") as arrays:
         assert not np.array_equal(found.networks["value"].rows, arrays["average.rows"])
+        assert arrays["average.first"].shape[1] > found.networks["value"].first.shape[1]  # without hints
+    assert found.networks["value"].bias.shape == (12,)

@@ -3,13 +3,15 @@
     python -m tools.training distil STATE.npz LEARNING.npz --samples 100e6 --rate 1e-4 [--openings FILE.pgn]
 
 Positions are made when they are learned, and forgotten (`groups_kernel.py`). LEARNING keeps the weights with
-all that learning goes on from; it is made from STATE's value network where there is none. The rate is
+all that learning goes on from; it is made from STATE's value network where there is none, wider if --width
+says so. With --hints, the network learns its teacher's hidden sums, too. The rate is
 constant, and falls to 0 at the end, in the share --cool. LEARNING is written before it falls, so that the
 same command learns on from there at any time. At the end STATE gets the average of the last weights, which
 compares moves better than they do. Ctrl-C and SIGTERM keep LEARNING.
 
 A line of progress: samples; of groups of other games, the loss of a position and of a group's comparison,
-errors of Q and of sigmoid(score), correlation within a group, loss of widths that differ in it; the same of
+errors of Q and of sigmoid(score), correlation within a group, loss of widths that differ in it, error of the
+hints; the same of
 the average of the last weights; CPU-seconds.
 """
 
@@ -34,9 +36,9 @@ from graphsearch.evaluators.nnue.evaluation_kernel import scratch_words
 from graphsearch.evaluators.nnue.layout import WIDTH
 from graphsearch.position.board import POSITION_WORDS, pack
 from graphsearch.position.tables import load_tables
-from tools.training.groups_kernel import MOST_MEMBERS, OVER, Games, Starts, write_groups
-from tools.training.groups_learning import pass_groups
-from tools.training.learning import Learner, cooling_rate, move_average, steady_rate
+from tools.training.groups_kernel import HINTS, MOST_MEMBERS, OVER, Games, Starts, write_groups
+from tools.training.groups_learning import HINTS_AT, pass_groups
+from tools.training.learning import LIMITS, Learner, cooling_rate, move_average, steady_rate
 from tools.training.make import Line, read_openings, starts
 from tools.training.records import RECORD, Records
 from tools.training.train import State, read_named, say, write_named
@@ -50,13 +52,19 @@ SEEDS = 10_000_000  # range of seeds for the steps of one --seed
 REPORT, SAVE = 1_000_000, 10_000_000  # samples between two progress lines, and between two saves
 PARTS = ("weights", "average", "first", "second")  # in the file of learning
 NUMBERS = ("steps", "samples", "cpu_seconds")
-FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness")
+FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness", "hints")
+SEED_OF_NEW, NEW_ROWS, NEW_FIRST = 7, 0.02, 0.005  # seed and size of random numbers in new parts of a network
 
 
 class Groups(NamedTuple):
-    """Groups of records; `begins`: int64[G + 1], index of each group's first member."""
+    """Groups of records.
+
+    Attributes:
+      hints: float32[members, HINTS]. begins: int64[G + 1], index of each group's first member.
+    """
 
     members: Records
+    hints: NDArray[np.float32]
     begins: NDArray[np.int64]
 
 
@@ -73,10 +81,10 @@ class Table:
         """Returns a new group from each game."""
         games = len(self._games.ply)
         members, begins = np.zeros(MOST_MEMBERS * games, RECORD), np.zeros(games + 1, np.int64)
-        write_groups(
-            self._tables, self._weights, self._starts, self._games, seed, self._scratch, members, begins
-        )
-        return Groups(members[: begins[-1]], begins)
+        hints = np.zeros((len(members), HINTS), np.float32)
+        out = members, hints, begins
+        write_groups(self._tables, self._weights, self._starts, self._games, seed, self._scratch, *out)
+        return Groups(members[: begins[-1]], hints[: begins[-1]], begins)
 
 
 def beginnings_of(count: int, seed: int, openings: Sequence[Line]) -> Starts:
@@ -90,13 +98,46 @@ def joined(parts: Sequence[Groups]) -> Groups:
     """Returns the concatenated groups of all parts."""
     sizes = np.concatenate([np.diff(part.begins) for part in parts])
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    return Groups(np.concatenate([part.members for part in parts]), begins)
+    members = np.concatenate([part.members for part in parts])
+    return Groups(members, np.concatenate([part.hints for part in parts]), begins)
 
 
 def held_out(weights: NDArray[np.int64], openings: Sequence[Line]) -> Groups:
     """Returns the held-out groups, which are never used for learning."""
     table = Table(weights, beginnings_of(HELD, HELD_SEED, openings), HELD)
     return joined([table.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)])
+
+
+def widened(network: ValueArrays, width: int) -> ValueArrays:
+    """Returns a network with more accumulators: sums of two others with some noise, hardly used yet."""
+    rng, old = np.random.default_rng(SEED_OF_NEW), len(network.bias)
+    pairs = np.array([rng.permutation(old) for _ in range(2 * -(-(width - old) // old))]).reshape(2, -1)
+    a, b = pairs[:, : width - old]
+
+    def more(array: NDArray[np.float32]) -> NDArray[np.float32]:
+        new = (array[..., a] + array[..., b]) / np.sqrt(2)
+        new += rng.normal(0, NEW_ROWS, new.shape)
+        return np.concatenate([array, np.clip(new, -LIMITS["rows"], LIMITS["rows"])], -1, dtype=np.float32)
+
+    first = network.first.reshape(*network.first.shape[:2], 2, old)
+    new = rng.uniform(-NEW_FIRST, NEW_FIRST, (*first.shape[:3], width - old))
+    first = np.concatenate([first, new], -1, dtype=np.float32).reshape(*first.shape[:2], 2 * width)
+    return network._replace(rows=more(network.rows), bias=more(network.bias), first=first)
+
+
+def with_hints(network: ValueArrays) -> ValueArrays:
+    """Returns a network with outputs for hints, near 0."""
+    rng, stacks = np.random.default_rng(SEED_OF_NEW), len(network.first)
+    new = rng.uniform(-NEW_FIRST, NEW_FIRST, (stacks, HINTS, network.first.shape[2]))
+    first = np.concatenate([network.first, new], 1, dtype=np.float32)
+    bias = np.concatenate([network.first_bias, np.zeros((stacks, HINTS), np.float32)], 1)
+    return network._replace(first=first, first_bias=bias)
+
+
+def without_hints(network: ValueArrays) -> ValueArrays:
+    """Returns a network without outputs for hints."""
+    first, bias = network.first[:, :HINTS_AT], network.first_bias[:, :HINTS_AT]
+    return network._replace(first=np.ascontiguousarray(first), first_bias=np.ascontiguousarray(bias))
 
 
 class Distilling:
@@ -111,7 +152,8 @@ class Distilling:
         self.learner, self.average = Learner(network, options.threads), network
         self.average = ValueArrays(*(array.copy() for array in network))
         self.samples, self.cpu_seconds = 0, 0.0
-        self._share, self._pool = options.share, ThreadPoolExecutor(options.threads)
+        self._shares = options.share, options.hints
+        self._pool = ThreadPoolExecutor(options.threads)
 
     @classmethod
     def read(cls, path: Path, options: argparse.Namespace) -> Distilling:
@@ -133,7 +175,7 @@ class Distilling:
         write_named(path, dict(zip(PARTS, parts, strict=True)), numbers=numbers)
 
     def _pass(self, groups: Groups, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
-        return pass_groups(load_tables(), *groups, net, grad, chosen, learns, self._share)
+        return pass_groups(load_tables(), groups, net, grad, chosen, learns, *self._shares)
 
     def judge(self, network: ValueArrays, groups: Groups) -> NDArray[np.float64]:
         """Returns the mean figures of some groups."""
@@ -212,13 +254,20 @@ def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: 
     return options.cool > 0 and not limits.told
 
 
+def first_network(network: ValueArrays, options: argparse.Namespace) -> ValueArrays:
+    """Returns the network that a run begins with."""
+    width = options.width or len(network.bias)
+    wide = widened(network, width) if width > len(network.bias) else network
+    return with_hints(wide) if options.hints else wide
+
+
 def run(options: argparse.Namespace) -> int:
     """Learns, and writes the network if the rate has fallen to 0; returns the exit code."""
     state, weights = State.read(options.state), create(options.evaluator).weights
     learning = (
         Distilling.read(options.learning, options)
         if options.learning.exists()
-        else Distilling(state.networks["value"], options)
+        else Distilling(first_network(state.networks["value"], options), options)
     )
     openings, begin = read_openings(options.openings), learning.samples
     learned, others = openings[: options.lines], openings[options.lines :]
@@ -228,14 +277,14 @@ def run(options: argparse.Namespace) -> int:
     if not learn(learning, tables, held, options):
         return 0
     figures = learning.judge(learning.average, held)
-    state.networks["value"] = learning.average
+    state.networks["value"] = without_hints(learning.average)
     state.stages.append(
         {
             "name": "value",
             "distilled": options.evaluator,
             "samples": learning.samples,
             "of_this_run": learning.samples - begin,
-            **{name: getattr(options, name) for name in ("share", "rate", "cool", "seed")},
+            **{name: getattr(options, name) for name in ("share", "hints", "rate", "cool", "seed")},
             "cpu_seconds": round(learning.cpu_seconds),
             **dict(zip(FIGURES, (round(float(x), 5) for x in figures), strict=True)),
         }
@@ -254,6 +303,8 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--seconds", type=float, default=1e9, help="that this run may take")
     out.add_argument("--rate", type=float, default=1e-4)
     out.add_argument("--share", type=float, default=30.0, help="of the comparison in the loss")
+    out.add_argument("--hints", type=float, default=0.0, help="weight of hints in the loss; 0: without")
+    out.add_argument("--width", type=int, help="accumulators of a new LEARNING, at least those of STATE")
     out.add_argument("--cool", type=float, default=0.25, help="share in which the rate falls, 0 for none")
     out.add_argument("--groups", type=int, default=GROUPS, help="of a step")
     out.add_argument("--openings", type=Path)

@@ -3,7 +3,8 @@
 Many games run in parallel. Their moves are drawn by the priors of a network, without a search, so a position
 costs little. After every few plies, a game yields one group: moves of its position, or of one a few plies
 off, drawn by the priors. Each member is the quiet position at the end of the quiescence after its move,
-labelled by the network.
+labelled by the network. Its hints are the sums of the network's first layer there, from which the label is
+computed.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from graphsearch.evaluators.nnue.evaluation_kernel import (
     index_in,
     order_by_policy,
 )
-from graphsearch.evaluators.nnue.quiescence_kernel import search
+from graphsearch.evaluators.nnue.layers_kernel import SUMS
+from graphsearch.evaluators.nnue.layout import FIRST
+from graphsearch.evaluators.nnue.quiescence_kernel import search, static_at, work_at
 from graphsearch.evaluators.quiescence.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, take_best
-from graphsearch.jit.pointers import ONE, ZERO, U, adv, popc, ptr
+from graphsearch.jit.pointers import ONE, ZERO, U, adv, as_i32, popc, ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, is_dead, make_move
 from graphsearch.position.scores import FAR, LEAST_MATE
@@ -46,6 +49,8 @@ MOST_PLIES = 240
 DECIDED, ENDED_DECIDED = 4 * PAWN, 0.5  # best value above which a game ends, and the probability of that
 FEW_MEN, ENDED_FEW = 5, 0.2
 OVER = -1  # ply of a finished game
+HINTS = FIRST  # of a member
+HINT_UNIT, MOST_HINT = 127 * 64, 1.25  # the next layer clips a sum at one unit
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
@@ -159,11 +164,27 @@ def pick(table: Any, net: Any, moves: Any, n: Any, scratch: Any) -> None:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def write_group(table: Any, net: Any, ply: Any, moves: Any, n: Any, scratch: Any, out: Any) -> Any:
+def write_hints(table: Any, net: Any, leaf: Any, scratch: Any, out: Any) -> None:
+    """Writes the hints of a position; the frame above that of the group's move is used for it."""
+    frame, area = adv(scratch, int64(2 * FRAME_WORDS)), adv(scratch, int64(AREA))
+    for i in range(PW):
+        frame[i] = leaf[i]
+    frame[KEPT] = ZERO
+    static_at(table, net, scratch, int64(2), area)
+    sums = as_i32(adv(work_at(net, area), int64(SUMS)))
+    for k in range(HINTS):
+        out[k] = min(max(sums[k] / HINT_UNIT, -MOST_HINT), MOST_HINT)
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def write_group(
+    table: Any, net: Any, ply: Any, moves: Any, n: Any, scratch: Any, out: Any, hints: Any
+) -> Any:
     """Writes the group of the position in the first frame; returns its number of members, 0 if too few.
 
     Args:
       out: `RECORD[MOST_MEMBERS]`, filled. A member is a quiet position, with the score of its move.
+      hints: float32[MOST_MEMBERS, HINTS], filled.
     """
     pick(table, net, moves, n, scratch)
     order, child = adv(scratch, int64(ORDER)), adv(scratch, int64(FRAME_WORDS))
@@ -183,6 +204,7 @@ def write_group(table: Any, net: Any, ply: Any, moves: Any, n: Any, scratch: Any
         turned = (leaf[META] & ONE) == turn
         label = label_of(-score if turned else score)
         put(out[rows], leaf, label, ply + 1, 0, TURNED if turned else 0)
+        write_hints(table, net, leaf, scratch, hints[rows])
         rows += 1
     return rows if rows >= LEAST_MEMBERS else 0
 
@@ -207,14 +229,23 @@ def end_game(games: Any, g: Any, members: Any) -> None:
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def write_groups(
-    tables: Any, weights: Any, starts: Any, games: Any, seed: Any, scratch: Any, out: Any, begins: Any
+    tables: Any,
+    weights: Any,
+    starts: Any,
+    games: Any,
+    seed: Any,
+    scratch: Any,
+    out: Any,
+    hints: Any,
+    begins: Any,
 ) -> None:
     """Continues each game and writes a group of it.
 
     Args:
       weights: of the labelling network. games: `Games`, changed.
       scratch: uint64[scratch_words(width)].
-      out: `RECORD[MOST_MEMBERS * G]` out. begins: int64[G + 1] out, index of each group's first member.
+      out: `RECORD[MOST_MEMBERS * G]` out. hints: float32[MOST_MEMBERS * G, HINTS] out.
+      begins: int64[G + 1] out, index of each group's first member.
     """
     np.random.seed(seed)
     table, net, stack = ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0)
@@ -224,6 +255,7 @@ def write_groups(
         at, count = begins[g], 0
         while count == 0:
             n, ply = next_parent(table, net, starts, games, g, moves, stack)
-            count = write_group(table, net, ply, moves, n, stack, out[at:]) if n >= LEAST_MEMBERS else 0
+            if n >= LEAST_MEMBERS:
+                count = write_group(table, net, ply, moves, n, stack, out[at:], hints[at:])
         begins[g + 1] = at + count
         end_game(games, g, out[at : at + count])

@@ -5,10 +5,11 @@ compares the moves of a position:
 
     loss = sum of the members' losses + share sum w_i (e_i - e)^2,  e_i = sigmoid(score) - sigmoid(label)
          + EVENNESS sum w_i ((a_i - a)^2 + (b_i - b)^2),  logarithms of the draw width and the noise
+         + weight sum over members and hints (output - hint)^2, if the network has outputs for the hints
 
 seen by the side that makes the group's moves; e, a and b are means by the weights w_i = exp(-loss of the move
 against the best / GIVEN_AWAY). The last term is there because widths that differ from move to move disturb
-the order of Q.
+the order of Q. Hints tell a network what its label is made of; their outputs are dropped after training.
 
 Members of a group are similar. So the sums of a member's view are those of the first member, plus the rows
 that only this member has, minus the rows that it lacks; gradients flow back in the same way.
@@ -20,12 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy import float32
 
 from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES
 from graphsearch.evaluators.builtin.layout import FEATURES, FIRST, MEN_PER_STACK, OUTPUTS, STACKS
 from graphsearch.jit.pointers import ONE, popc
 from graphsearch.position.words import BLACK, META, WHITE
-from tools.training.groups_kernel import MOST_MEMBERS, TURNED, worth_of
+from tools.training.groups_kernel import HINTS, MOST_MEMBERS, TURNED, worth_of
 from tools.training.records import OPTIONS, PAWN, load_words, sigmoid
 from tools.training.value_learning import (
     MOST_SCORE,
@@ -42,7 +44,8 @@ from tools.training.value_learning import (
 
 GIVEN_AWAY = 0.6 * PAWN
 EVENNESS = 1.0
-FIGURES = 6  # returned by a pass
+FIGURES = 7  # returned by a pass
+HINTS_AT = FIRST + OUTPUTS  # the outputs for hints follow all others
 
 
 class Changes(NamedTuple):
@@ -227,23 +230,35 @@ def compare(members: Any, works: Any, share: Any, slopes: Any, total: Any) -> No
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def compare_hints(work: Any, hints: Any, weight: Any) -> Any:
+    """Returns the sum of the squared errors of a member's hints; fills the slopes of their outputs."""
+    total = 0.0
+    for k in range(HINTS):
+        error = work.first[HINTS_AT + k] - hints[k]
+        total += error * error
+        work.first_slopes[HINTS_AT + k] = float32(2 * weight * error)
+    return total
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def pass_groups(
-    tables: Any, members: Any, begins: Any, net: Any, grad: Any, chosen: Any, learns: Any, share: Any
+    tables: Any, groups: Any, net: Any, grad: Any, chosen: Any, learns: Any, share: Any, weight: Any
 ) -> Any:
     """Returns the sums of the figures of some groups; if `learns`, adds the gradients, also as sums.
 
     The figures: mean loss of the members; loss of the comparison; mean errors of Q and of sigmoid(score);
-    correlation within the group; loss of uneven widths.
+    correlation within the group; loss of uneven widths; mean squared error of the hints, summed over them.
 
     Args:
-      begins: int64[G + 1], index of each group's first member. chosen: int64[B], indices of groups.
-      net, grad: `ValueArrays`. share: of the comparison in the loss.
+      groups: `Groups`. chosen: int64[B], indices of groups.
+      net, grad: `ValueArrays`. share: of the comparison in the loss. weight: of the hints.
     """
-    works = [new_work(net.bias.shape[0]) for _ in range(MOST_MEMBERS)]
+    works, begins = [new_work(net) for _ in range(MOST_MEMBERS)], groups.begins
+    has_hints = net.first.shape[1] > HINTS_AT
     changes, turns, stacks = new_changes(), np.zeros(MOST_MEMBERS, np.int64), np.zeros(MOST_MEMBERS, np.int64)
     slopes, total = np.zeros((MOST_MEMBERS, OUTPUTS)), np.zeros(FIGURES, np.float64)
     for g in chosen:
-        some = members[begins[g] : begins[g + 1]]
+        some = groups.members[begins[g] : begins[g + 1]]
         n = len(some)
         see_group(tables, some, works, changes, turns, stacks)
         group_forward(net, works, changes, turns, stacks, n)
@@ -255,6 +270,8 @@ def pass_groups(
             total[3] += error_score / n
             for output in range(OUTPUTS):
                 works[k].first_slopes[FIRST + output] += slopes[k, output]
+            if has_hints:
+                total[6] += compare_hints(works[k], groups.hints[begins[g] + k], weight) / n
         if learns:
             group_backward(net, grad, works, changes, turns, stacks, n)
     return total

@@ -43,7 +43,8 @@ class ValueArrays(NamedTuple):
 
     Attributes:
       rows: `[FEATURES, width]`. bias: `[width]`.
-      first: `[STACKS, FIRST + OUTPUTS, 2 width]`, the first layer and the linear part. first_bias: of both.
+      first: `[STACKS, FIRST + OUTPUTS, 2 width]`, the first layer and the linear part; in training perhaps
+        with further outputs (hints). first_bias: of all.
       second: `[STACKS, 2 FIRST + 1, SECOND]`, weights of clipped inputs, of squared inputs, then biases.
       last: `[STACKS, SECOND, OUTPUTS]`.
     """
@@ -70,17 +71,18 @@ class Work(NamedTuple):
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def new_work(width: Any) -> Any:
-    """Returns a zeroed `Work`."""
+def new_work(net: Any) -> Any:
+    """Returns a zeroed `Work` for a network."""
+    width, outputs = net.bias.shape[0], net.first.shape[1]
     return Work(
         np.zeros(MOST_FEATURES, np.int64),
         np.zeros(MOST_FEATURES, np.int64),
         np.zeros((2, width), np.float32),
         np.zeros(2 * width, np.float32),
-        np.zeros(FIRST + OUTPUTS, np.float32),
+        np.zeros(outputs, np.float32),
         np.zeros(SECOND, np.float32),
         np.zeros((2, width), np.float32),
-        np.zeros(FIRST + OUTPUTS, np.float32),
+        np.zeros(outputs, np.float32),
     )
 
 
@@ -139,7 +141,7 @@ def forward_from_sums(net: Any, work: Any, stack: Any) -> None:
         sums = work.sums[view]
         for h in range(width):
             work.active[view * width + h] = clip(sums[h]) * clip(sums[h])
-    for k in range(FIRST + OUTPUTS):
+    for k in range(net.first.shape[1]):
         row, total = net.first[stack, k], float32(0)
         for h in range(2 * width):
             total += work.active[h] * row[h]
@@ -197,7 +199,7 @@ def backward_to_sums(net: Any, grad: Any, work: Any, stack: Any) -> None:
     flat = slopes.reshape(-1)
     for h in range(2 * width):
         flat[h] = ZERO
-    for k in range(FIRST + OUTPUTS):
+    for k in range(net.first.shape[1]):
         d = work.first_slopes[k]
         grad.first_bias[stack, k] += d
         if d != ZERO:
@@ -254,7 +256,7 @@ def pass_batch(tables: Any, records: Any, chosen: Any, net: Any, grad: Any, lear
       chosen: int64[B], indices of records.
       net, grad: `ValueArrays`.
     """
-    work, words = new_work(net.bias.shape[0]), np.zeros(10, np.uint64)
+    work, words = new_work(net), np.zeros(10, np.uint64)
     total = np.zeros(3, np.float64)
     for i in chosen:
         load_words(records[i], words)

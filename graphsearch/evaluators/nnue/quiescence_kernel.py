@@ -26,6 +26,13 @@ def area_words(width: int) -> int:
 
 
 @inner
+def work_at(weights: Pointer[int64], area: Pointer[uint64]) -> Pointer[int64]:
+    """Returns the work area of the layers; after `static_at` it has the first layer's sums."""
+    words = int64(weights[ROW_WORDS])
+    return as_i64(adv(area, LISTS_WORDS + (FRAMES * 2 + 2 * 64) * words + 2 * 64 * BOARD_WORDS))
+
+
+@inner
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
@@ -33,14 +40,12 @@ def static_at(
     accumulate(weights, stack, ply, area)
     frame = adv(stack, ply * FRAME_WORDS)
     stm = side_to_move(frame)
-    words = int64(weights[ROW_WORDS])
-    work = as_i64(adv(area, LISTS_WORDS + (FRAMES * 2 + 2 * 64) * words + 2 * 64 * BOARD_WORDS))
     value = output(
         weights,
         accumulator_at(weights, area, ply, stm),
         accumulator_at(weights, area, ply, 1 - stm),
         (popc(frame[WHITE] | frame[BLACK]) - 1) // MEN_PER_STACK,
-        work,
+        work_at(weights, area),
     )
     score = value * 1000 // int64(weights[PAWN])
     return min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))

@@ -20,7 +20,6 @@ from graphsearch.solvers.alphabeta.results import DepthLimits
 
 from ..conftest import Cli, Outcome, sql
 from ..support.forks import Command
-from ..support.loose import loosen
 from ..support.pools import until
 
 if TYPE_CHECKING:
@@ -195,14 +194,3 @@ def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
     outcome = cli("alphabeta", "startpos", "--depth", 1, "--store", path, "--json")
     assert ("A larger --ram" in outcome.err) == is_said
     assert outcome.json["entries"]["left_out"] == left_out
-
-
-def test_a_damaged_iteration_is_searched_again(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    first = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json
-    sql(loosen(path), "DELETE FROM entry_piece")
-    sql(loosen(path), "UPDATE entry_iteration SET value = 'abc'")
-    again = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json
-    assert (again["stop_reason"], again["value"]) == ("depth", first["value"])
-    verdict = cli("store", "verify", path).ends(1)
-    assert "value is 'abc'" in verdict.out

@@ -14,7 +14,6 @@ import chess
 import pytest
 
 from ..conftest import Cli, finish, sql, start
-from ..support.forks import Command
 from ..support.pools import until
 
 KEYS = [
@@ -159,24 +158,7 @@ def test_signals_end_the_search_with_everything_saved_and_printed(cli: Cli, tmp_
     assert_sound(cli, path)
 
 
-def test_a_killed_search_leaves_a_sound_file_that_goes_on(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    before = cli("analyze", "startpos", "--visits", 200, "--store", path, "--json").json["visits"]
-    runs = runs_in(path)
-    process = Command("analyze", "startpos", "--store", path)
-    until(lambda: runs_in(path) > runs)
-    time.sleep(0.2)  # some waves
-    process.send_signal(signal.SIGKILL)
-    process.end().ends(-signal.SIGKILL)
-    assert_sound(cli, path)
-    after = cli("analyze", "startpos", "--visits", 10, "--store", path, "--json").json
-    assert after["visits"] >= before + 10
-    assert_sound(cli, path)
-
-
-def test_a_new_file_s_first_search_names_an_installed_stockfish_once(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stockfish_is_named_for_new_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = tmp_path / "stockfish"
     engine.write_text("#!/bin/sh\n")
     engine.chmod(0o755)

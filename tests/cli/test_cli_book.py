@@ -153,9 +153,7 @@ def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli
     assert "1. d4 {" in text
 
 
-def test_a_stop_by_a_signal_saves(
-    tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.graph"
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
     monkeypatch.setattr("graphsearch.book.builder.SAVE_SECONDS", 0.0)

@@ -100,9 +100,7 @@ def test_an_empty_list_says_so(cli: Cli, tmp_path: Path) -> None:
     )
 
 
-def test_every_fault_of_a_book_toml_has_a_line_of_its_own(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_fault_of_a_toml_has_a_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("b.toml").write_text("[book]\nsied = 1\n")
     assert cli("book", "build", "b.toml", "--store", "a.graph").ends(2).err.splitlines() == [

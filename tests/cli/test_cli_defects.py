@@ -196,9 +196,7 @@ def test_a_defect_anywhere_is_one_line_and_a_file(
 
 
 # ---------------------------------------------------------- beside the main thread
-def test_a_defect_of_a_thread_is_told_and_ends_in_the_exit_code(
-    cli: Cli, reports: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_s_defect_is_exit_code_70(cli: Cli, reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def work() -> None:
         raise InjectedError("in a thread")
 
@@ -408,9 +406,7 @@ def test_an_error_from_outside_is_one_line_that_says_what_to_do(
     assert len(outcome.faults) == bool(text)
 
 
-def test_without_a_place_for_the_file_the_line_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_place_for_a_file_the_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path / "file" / "below"))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file" / "too"))

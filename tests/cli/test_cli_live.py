@@ -19,9 +19,7 @@ def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_st
     assert json.loads(capsys.readouterr().out)["bestmove"]
 
 
-def test_a_narrow_terminal_is_enough(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_columns_are_enough(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("analyze", "startpos", "--visits", "500")
     assert "Move" in on_a_terminal(monkeypatch, [words], columns=20, streams=["stderr"])
     assert "\x1b" not in capsys.readouterr().out

@@ -32,7 +32,7 @@ def test_prune_prints_what_is_left(cli: Cli, small_graph: Path) -> None:
     assert cli("store", "verify", small_graph).code == 0
 
 
-def test_backup_works_beside_a_writer_and_never_overwrites_unasked(
+def test_backup_works_beside_a_writer_and_overwrites_none(
     cli: Cli, small_graph: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy.graph"

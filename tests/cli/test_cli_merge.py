@@ -59,9 +59,7 @@ def test_what_is_left_out_is_listed_and_fails(cli: Cli, files: tuple[Path, Path]
 
 
 # ------------------------------------------------------------------ diff
-def test_a_diff_prints_changes_and_writes_their_lines(
-    cli: Cli, files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_diff_prints_changes_and_writes_lines(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
     games = tmp_path / "out.pgn"
     outcome = cli("diff", *files, "-o", games).ends(0)
     assert "8 common positions: 7 the same; changed: best move 1, 0.20 or more 1, visits 1" in outcome.out
@@ -86,16 +84,14 @@ def test_a_diff_prints_changes_and_writes_their_lines(
     assert "N 60" in game.variations[1].comment
 
 
-def test_a_diff_has_room_in_a_terminal_and_loses_nothing(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_diff_has_room_in_a_terminal(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     text = on_a_terminal(monkeypatch, [["diff", *files]])
     (row,) = [line for line in text.splitlines() if " c5 " in line]
     assert len(row) <= 80
     assert row.startswith("1. e4 ")
 
 
-def test_a_diff_leaves_files_as_they_are_if_nothing_is_to_be_written(
+def test_a_diff_without_changes_leaves_files_alone(
     cli: Cli, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out.pgn"

@@ -74,9 +74,7 @@ def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Pat
     assert (below["nodes"], below["reached"], below["entries"]) == (1, 1, 4)
 
 
-def test_a_start_that_is_cut_is_expected_to_be_and_nothing_is_told_of_no_nodes(
-    cli: Cli, entries_file: Path
-) -> None:
+def test_a_cut_start_is_expected_to_be_and_nothing_is_told_of_no_nodes(cli: Cli, entries_file: Path) -> None:
     done = cli("lab", "nodetypes", "startpos", "--moves", "d4", "--store", entries_file)
     assert "The start is Cut by its bound: that is expected of it, and the minimal tree is" in done.out
     assert "Expected by Garms: 100.0 % of 1 node agree" in done.out

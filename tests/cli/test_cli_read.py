@@ -98,12 +98,6 @@ def test_show_draws_the_board_and_a_row_for_every_move(cli: Cli, small_graph: Pa
     assert len(few) == len(lines) - 17
 
 
-def test_show_finds_a_transposition_by_another_order_of_moves(cli: Cli, small_graph: Path) -> None:
-    cli("analyze", "startpos", "--moves", "e4 e5 Nf3", "--visits", 20, "--store", small_graph)
-    data = cli("show", "startpos", "--moves", "Nf3 e5 e4", "--store", small_graph, "--json").json
-    assert data["visits"] >= 20
-
-
 def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
     data = cli("store", "info", small_graph, "--json").json
     assert set(data) >= {"format_version", "nodes", "bytes_per_node", "evaluator"}
@@ -132,14 +126,6 @@ def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) ->
     assert "reevaluate" in text
     sql(small_graph, """UPDATE run SET kind = 'book', params = '{"book": "white"}'""")
     assert "book=white" in cli("store", "info", small_graph).out
-
-
-def test_verify_finds_a_sound_file_sound(cli: Cli, small_graph: Path) -> None:
-    data = cli("store", "verify", small_graph, "--json").json
-    assert data["ok"] is True
-    assert data["problems"] == []
-    assert data["records"] == cli("store", "info", small_graph, "--json").json["nodes"]
-    assert "sound" in cli("store", "verify", small_graph).out
 
 
 def test_verify_fails_on_a_flipped_bit_and_says_where(cli: Cli, small_graph: Path) -> None:

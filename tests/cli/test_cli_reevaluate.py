@@ -102,9 +102,7 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
     assert cli("show", "startpos", "--store", unfinished).err == ""
 
 
-def test_a_signal_saves_and_says_how_to_go_on(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_saves_and_can_be_resumed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = evaluating._BatchEvaluator.evaluate
 
     def slow(self: evaluating._BatchEvaluator, records: RecordBatch) -> Reevaluation:

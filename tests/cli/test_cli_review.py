@@ -27,9 +27,7 @@ def games(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_its_file(
-    cli: Cli, games: Path
-) -> None:
+def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_it(cli: Cli, games: Path) -> None:
     done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 30).ends(0)
     assert f"{games}, line 9: game 2: illegal san: 'Ke5'" in done.err
     head, _, *rows = done.out.splitlines()

@@ -31,15 +31,6 @@ def test_before_the_search_a_signal_ends_the_program() -> None:
         assert not signals.stop.is_set()
 
 
-def test_during_the_search_the_first_signal_asks_it_to_stop_and_names_the_exit_code() -> None:
-    with StopSignals() as signals:
-        signals.arm()
-        send(signal.SIGTERM)
-        assert signals.stop.is_set()
-        send(signal.SIGINT)
-        assert signals.exit_code == 143
-
-
 def test_only_the_third_signal_breaks_off_the_saving(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)

@@ -199,9 +199,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("line", [*WRONG, *FAILED])
-def test_wrong_use_is_one_line_and_leaves_every_file(
-    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
-) -> None:
+def test_wrong_use_is_one_line(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.chdir(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert_refused(cli(*shlex.split(line)), 1 if line in FAILED else 2, (WRONG | FAILED)[line])

@@ -96,9 +96,7 @@ def bomb(folder: Path, packed: str) -> Path:
 @pytest.mark.parametrize(
     ("kind", "packed"), [("pgn", "zst"), pytest.param("epd", "gz", marks=pytest.mark.slow)]
 )
-def test_a_file_that_unpacks_to_too_much_is_refused_in_little_memory(
-    tmp_path: Path, packed: str, kind: str
-) -> None:
+def test_a_packed_bomb_is_refused_in_little_memory(tmp_path: Path, packed: str, kind: str) -> None:
     path = bomb(tmp_path, packed)
     store = tmp_path / "a.graph"
     done = finish(start("import", "--format", kind, path, "--store", store, preexec_fn=little_memory))
@@ -130,9 +128,7 @@ def test_a_huge_line_is_refused_in_little_memory(tmp_path: Path, arguments: tupl
     assert "too long to be text" in done.err
 
 
-def test_a_file_larger_than_its_limit_is_refused_and_the_variable_raises_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_limit_is_held_and_its_variable_raises_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.toml"
     path.write_bytes(b"#" * 2000)
     monkeypatch.setenv("GRAPHSEARCH_MAX_TOML", "1kB")
@@ -150,9 +146,7 @@ def test_a_limit_that_is_no_number_is_refused(text: str, monkeypatch: pytest.Mon
     assert "GRAPHSEARCH_MAX_FEN" in done.err
 
 
-def test_a_pipe_that_sends_too_much_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
+def test_a_pipe_that_sends_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setenv("GRAPHSEARCH_MAX_PIPED", "3MB")
     os.mkfifo(tmp_path / "fifo")
     writer = subprocess.Popen(["sh", "-c", f"head -c 9000000 /dev/zero > {tmp_path}/fifo"])

@@ -87,9 +87,7 @@ def test_both_are_found_under_the_key_that_sql_computes(path: Path) -> None:
     assert {found.key for found in find(path, Filters(min_n=60))} == set(KEYS)
 
 
-def test_a_file_of_both_is_sound_and_stays_so_when_it_is_refreshed_and_salvaged(
-    path: Path, tmp_path: Path
-) -> None:
+def test_a_file_of_both_is_sound_and_stays_so_when_refreshed_and_salvaged(path: Path, tmp_path: Path) -> None:
     assert verify(path).problems == []
     refresh(path)
     assert verify(path).problems == []

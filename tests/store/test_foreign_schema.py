@@ -69,9 +69,7 @@ def test_what_is_no_table_is_never_read(
             assert done.err.strip(), command
 
 
-def test_a_view_beside_the_log_of_a_killed_writer_is_not_read_before_the_schema(
-    small_graph: Path, tmp_path: Path
-) -> None:
+def test_a_view_in_a_killed_writer_s_log_is_not_read_first(small_graph: Path, tmp_path: Path) -> None:
     path = tmp_path / "odd.graph"
     shutil.copy(small_graph, path)
     put_in_place(path, "run", endless_view("run"))
@@ -79,9 +77,7 @@ def test_a_view_beside_the_log_of_a_killed_writer_is_not_read_before_the_schema(
     assert "no such table: run" in verify(path).problems[0]
 
 
-def test_a_statement_takes_no_more_steps_than_its_file_explains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_statement_takes_no_unexplained_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "LEAST_STEPS", 5 * connections.PULSE)
     file = connect(tmp_path / "a.db")
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):

@@ -67,9 +67,7 @@ def test_upkeep_of_many_runs_keeps_the_log_short(many_runs: Path, upkeep: Upkeep
     assert verify(many_runs).problems == []
 
 
-def test_upkeep_stops_before_a_reader_makes_the_log_grow_without_end(
-    many_runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_upkeep_stops_before_a_reader_s_log_grows(many_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "LONGEST_LOG_BYTES", 2 * SHORT)
     with closing(open_reader(many_runs)) as reader:
         reader.execute("BEGIN")

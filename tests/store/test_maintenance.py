@@ -139,33 +139,12 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
     assert verify(path).problems == []
 
 
-@pytest.mark.parametrize("stop", [1, 9])
-def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
-    calls = iter(range(1, 100))
-
-    def stopping(done: int, total: int) -> None:
-        if next(calls) == stop:
-            raise Stop
-
-    with pytest.raises(Stop):
-        prune(path, 3, stopping, sizes=Sizes(step_blocks=3))
-    assert verify(path).problems == []
-    with Store.open(path) as store:
-        part = contents(store)
-        assert all(newest()[key] == record for key, record in part.items())
-        assert all(key in part for key, record in newest().items() if record.visits >= 3)
-    prune(path, 3)
-    assert held(path) == {k: r for k, r in newest().items() if r.visits >= 3}
-
-
 def test_pruning_below_one_visit_is_refused(path: Path) -> None:
     with pytest.raises(InvalidParameterError, match="at least 1"):
         prune(path, 0)
 
 
 # -------------------------------------------------------------- backup
-
-
 def write_when_told(path: Path, told: int, say: Say) -> None:
     """Commits a batch for each plus in a pipe."""
     with Store.open(path) as store:
@@ -176,9 +155,7 @@ def write_when_told(path: Path, told: int, say: Say) -> None:
 
 
 @needs_fork
-def test_a_copy_is_of_one_moment_while_another_process_writes(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_beside_a_writer_is_whole(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.store.upkeep.backup.STEP_PAGES", 1)
     told, telling = os.pipe()
     calls: list[tuple[int, int]] = []

@@ -11,7 +11,6 @@ import pytest
 
 from graphsearch.base.errors import (
     EvaluatorMismatchError,
-    MissingStoreError,
     SchemaVersionError,
     StoreError,
     StoreLockedError,
@@ -24,7 +23,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
 from ..support.forks import Fork, Say, needs_fork
-from .records import IDENTITY, Records, batch_of, contents, filled
+from .records import IDENTITY, Records, contents, filled
 
 RECORDS = Records(71, 40)
 
@@ -40,13 +39,6 @@ def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) 
     assert (sorted(path.parent.iterdir()) if path.parent.exists() else []) == before
     assert type(caught.value) is kind
     return message
-
-
-def test_a_missing_file_or_folder_is_not_made(path: Path) -> None:
-    for options in ({"read_only": True}, {"read_only": False}, {"read_only": True, "create": True}):
-        assert "does not exist" in refused(path, MissingStoreError, **options)
-    missing = path.parent / "none" / "test.graph"
-    assert "folder" in refused(missing, MissingStoreError, create=True, identity=IDENTITY)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -121,17 +113,6 @@ def test_a_new_file_needs_an_evaluator(path: Path) -> None:
     # what is left is completed by the next one
     filled(path, RECORDS)
     assert verify(path).ok
-
-
-def test_a_second_writer_is_refused_with_the_holder(path: Path) -> None:
-    filled(path, RECORDS)
-    with Store.open(path) as first:
-        message = refused(path, StoreLockedError)
-        assert f"process {os.getpid()} since 20" in message
-        with Store.open(path, read_only=True) as reader:
-            assert reader.node_count == len(RECORDS)
-        first.append(batch_of(RECORDS), fresh=0)
-    Store.open(path).close()
 
 
 def test_a_link_leads_to_the_same_lock(path: Path) -> None:

@@ -146,9 +146,7 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
 
 
 @pytest.mark.parametrize("bits_per_key", [3, 40])
-def test_filters_of_any_length_are_read(
-    tmp_path: Path, bits_per_key: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_filters_have_any_length(tmp_path: Path, bits_per_key: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bloom, "BITS_PER_KEY", bits_per_key)
     records = random_records(71, 300)
     path = filled(tmp_path / "a.graph", records[:200])

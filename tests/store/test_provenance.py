@@ -158,7 +158,5 @@ def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_two_evaluators_are_told_apart_field_by_field(
-    there: EvaluatorIdentity, here: EvaluatorIdentity, told: str
-) -> None:
+def test_evaluators_are_told_apart(there: EvaluatorIdentity, here: EvaluatorIdentity, told: str) -> None:
     assert differences(there, here) == told

@@ -73,22 +73,8 @@ def test_a_reader_sees_what_is_committed_and_nothing_else(path: Path) -> None:
         assert found_by(reader, RECORDS) == [*RECORDS[:100], *[None] * 100, *RECORDS[200:]]
 
 
-def test_another_process_may_write(path: Path) -> None:
-    with (
-        new_store(path, SMALL) as store,
-        Store.open(path, read_only=True, sizes=SMALL) as other,
-        other.reader() as reader,
-    ):
-        for first in range(0, 400, 100):
-            store.append(batch_of(RECORDS[first : first + 100]), fresh=100)
-            merge_all(store)
-            assert found_by(reader, RECORDS) == [*RECORDS[: first + 100], *[None] * (300 - first)]
-
-
 @pytest.mark.parametrize("question", ["open", "ask again"])
-def test_segments_and_chunks_are_of_one_moment(
-    path: Path, monkeypatch: pytest.MonkeyPatch, question: str
-) -> None:
+def test_all_indexes_are_of_one_moment(path: Path, monkeypatch: pytest.MonkeyPatch, question: str) -> None:
     """Between the two lists that a reader reads, a writer commits a segment of its own."""
     read = catalog._segments
     with new_store(path) as writer, Store.open(path, read_only=True) as reader:
@@ -156,9 +142,7 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
         assert len(store.catalog.segments) < 10
 
 
-def test_records_that_are_picked_out_are_those_of_whole_blocks(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_picked_out_are_those_of_whole_blocks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel reads what is asked for; without libzstd all blocks are decoded whole."""
     rng = random.Random(4)
     filled(path, RECORDS, runs=3)

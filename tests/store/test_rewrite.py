@@ -78,15 +78,6 @@ def test_dropped_records_are_gone_and_no_longer_counted(path: Path) -> None:
     assert verify(path).problems == []
 
 
-def test_all_may_be_dropped(path: Path) -> None:
-    with Store.open(path, sizes=SMALL) as store:
-        rewrite(store, lambda batch: batch.part(0, 0))
-        assert contents(store) == {}
-        rewrite(store, mirrored)
-        store.append(batch_of(RECORDS), fresh=len(RECORDS))
-    assert verify(path).problems == []
-
-
 @pytest.mark.parametrize("steps", [0, 2, 5])
 def test_an_interrupted_rewrite_leaves_a_whole_file_that_any_merge_finishes(path: Path, steps: int) -> None:
     seen: set[tuple[int, ...]] = set()
@@ -159,8 +150,3 @@ def test_moving_or_adding_records_is_refused(path: Path) -> None:
         with Store.open(path, sizes=SMALL) as store, pytest.raises(StoreError, match="not move or add"):
             rewrite(store, change)
         assert verify(path).problems == []
-
-
-def test_a_reader_is_refused(path: Path) -> None:
-    with Store.open(path, read_only=True) as store, pytest.raises(StoreError, match="reading only"):
-        rewrite(store, mirrored)

@@ -142,9 +142,7 @@ def is_bad(path: Path, table: str, column: str) -> bool:
     return not all(TABLES[table].columns[column].holds(value) for (value,) in found)
 
 
-def test_any_value_in_any_column_is_named_and_nothing_but_our_errors_leaves(
-    full: Path, tmp_path: Path
-) -> None:
+def test_any_value_in_a_column_is_named_and_nothing_but_our_errors_leaves(full: Path, tmp_path: Path) -> None:
     rng, tried = random.Random(2), 0
     for table, column, value in cases(CASES, seed=1):
         path = copied(full, tmp_path)
@@ -227,9 +225,7 @@ def test_a_table_that_is_not_ours_is_refused(full: Path, tmp_path: Path, stateme
     assert not verify(path).ok
 
 
-def test_what_a_view_says_calls_no_function_of_ours_and_more_tables_do_no_harm(
-    full: Path, tmp_path: Path
-) -> None:
+def test_what_a_view_says_calls_no_function_and_more_tables_do_no_harm(full: Path, tmp_path: Path) -> None:
     path = copied(full, tmp_path)
     execute(
         path,

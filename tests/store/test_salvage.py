@@ -150,9 +150,7 @@ def test_indexes_without_dictionary_are_made_anew(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoiled", [lambda keys: keys + b"x", lambda keys: keys[:16]])
-def test_keys_of_another_length_are_none_though_their_checksum_is_right(
-    path: Path, spoiled: Callable[[bytes], bytes]
-) -> None:
+def test_checksums_do_not_save_keys_of_other_length(path: Path, spoiled: Callable[[bytes], bytes]) -> None:
     keys, dictionary, bloom = sql(path, "SELECT keys, dictionary, bloom FROM chunk WHERE id = 2")[0]
     checksum = zlib.crc32(spoiled(keys) + dictionary + bloom)
     sql(path, "UPDATE chunk SET keys = ?, checksum = ? WHERE id = 2", spoiled(keys), checksum)

@@ -121,9 +121,7 @@ def test_records_that_cannot_be_are_named_left_out_and_not_salvaged(tmp_path: Pa
     assert verify(tmp_path / "new.graph").ok
 
 
-def test_a_search_evaluates_it_again_and_a_query_passes_over_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_searches_evaluate_it_again_queries_pass_by(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(evaluations=60))

@@ -219,7 +219,7 @@ def test_no_visit_is_lost_and_what_is_done_twice_changes_nothing(three: list[Nod
 
 
 @given(versions(3))
-def test_the_order_of_the_files_decides_only_values_that_nothing_else_decides(
+def test_the_order_of_files_decides_only_values_that_nothing_else_decides(
     three: list[NodeRecord],
 ) -> None:
     old, new, third = three

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from graphsearch.base.errors import CorruptRecordError
 from graphsearch.jit.libzstd import libzstd
 from graphsearch.store.codec import bulk, layout, packing_kernel
-from graphsearch.store.codec.compression import Dictionaries, Header, sampled
+from graphsearch.store.codec.compression import Dictionaries, Header
 from graphsearch.store.codec.layout import FRAME_START
 from graphsearch.store.codec.unpacking import NO_DICTIONARY, SLOTS, UNKNOWN, Unpacker, own_unpacker
 
@@ -114,8 +114,6 @@ def check_room(blocks: list[bytes]) -> None:
 
 
 # ------------------------------------------------------------------ sound blocks
-
-
 @needs_library
 def test_blocks_are_unpacked_without_the_package() -> None:
     dictionary, blocks, plain = chunk()
@@ -124,25 +122,7 @@ def test_blocks_are_unpacked_without_the_package() -> None:
     assert agreed(dictionary, blocks) == (plain, [])
 
 
-def test_the_package_unpacks_what_kernels_refuse() -> None:
-    dictionary, blocks, plain = chunk()
-    unpacker = Unpacker()
-    data, ends = bulk.joined(blocks)
-    slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
-    slots[[0, 5, len(blocks) - 1]] = UNKNOWN
-    found, sizes = unpacker.unpack(data, ends, slots, lambda _: dictionary, lambda _, what: pytest.fail(what))
-    assert found[: sizes.sum()].tobytes() == b"".join(plain)
-
-
-def test_bulk_and_single_sealing_agree() -> None:
-    dictionary, blocks, plain = chunk()
-    assert seal(Dictionaries.from_bytes(dictionary), plain) == blocks
-    assert [plain[i] for i in sampled(len(plain))] == plain
-
-
 # ------------------------------------------------------------------ dictionaries
-
-
 def test_more_dictionaries_than_slots_are_kept_apart() -> None:
     unpacker = Unpacker()
     dictionary, _, plain = chunk()
@@ -171,8 +151,6 @@ def test_with_a_damaged_dictionary_both_ways_agree(data: st.DataObject) -> None:
 
 
 # ------------------------------------------------------------------ damaged blocks
-
-
 @settings(max_examples=40)
 @given(st.data())
 def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st.DataObject) -> None:
@@ -230,8 +208,6 @@ def test_what_stands_behind_a_frame_is_never_content(behind: bytes) -> None:
 
 
 # ------------------------------------------------------------------ threads
-
-
 def test_threads_unpack_at_once_each_with_its_own_context() -> None:
     dictionary, blocks, plain = chunk()
     threads = 4

@@ -27,9 +27,7 @@ CASES: list[tuple[Edges, str]] = [
 
 
 @pytest.mark.parametrize(("edges", "best"), CASES)
-def test_a_value_of_one_comes_first_unless_the_most_visited_move_is_as_good_as_won(
-    edges: Edges, best: str
-) -> None:
+def test_a_value_of_one_is_first_unless_the_most_visited_move_is_almost_won(edges: Edges, best: str) -> None:
     board = chess.Board()
     record = node(board, edges)
     assert best_move(record, board) == chess.Move.from_uci(best)

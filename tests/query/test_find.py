@@ -91,9 +91,7 @@ def expected(records: Records, passes: Passes) -> set[int]:
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_what_is_found_is_what_a_loop_over_all_records_finds(
-    any_file: Path, known: Records, case: int
-) -> None:
+def test_what_is_found_is_what_a_loop_over_records_finds(any_file: Path, known: Records, case: int) -> None:
     filters, passes = CASES[case]
     found = [key_of_text(row.key) for row in find(any_file, filters)]
     assert len(found) == len(set(found))

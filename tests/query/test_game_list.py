@@ -161,9 +161,7 @@ def year(game: chess.pgn.Game) -> str:
         ({"file": "TWO"}, lambda game: GAMES.index(game) >= FIRST),
     ],
 )
-def test_every_condition_lists_what_python_chess_finds(
-    store: Path, filters: dict[str, object], fits: object
-) -> None:
+def test_conditions_list_as_python_chess_does(store: Path, filters: dict[str, object], fits: object) -> None:
     found = everything(store, **filters)
     assert numbers(found) == wanted(fits)
     assert (found.total, found.all_games) == (len(found.games), len(GAMES))

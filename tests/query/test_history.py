@@ -110,7 +110,7 @@ def test_it_outlives_pruning_and_the_list_of_runs(small_graph: Path) -> None:
     assert (point.kind, point.evaluator, point.q) == (None, None, before[-1].q)
 
 
-def test_the_line_is_that_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
+def test_the_line_is_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
     small_graph: Path,
 ) -> None:
     with Graph.open(small_graph) as graph:
@@ -166,9 +166,7 @@ def test_a_book_notes_its_roots_when_they_change(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ thinning
-def test_a_year_of_runs_stays_small_and_keeps_changes_and_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_year_of_runs_stays_small_with_its_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search a day on each of two roots, a save each half hour: 4,380 saves."""
     path, began = tmp_path / "year.graph", datetime(2025, 1, 1, tzinfo=UTC)
     changes: dict[str, list[tuple[int, int, str]]] = {}

@@ -11,7 +11,6 @@ from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import (
     InvalidParameterError,
     InvalidPositionError,
-    StoreError,
     UnknownPositionError,
 )
 from graphsearch.position.board import key_of
@@ -244,16 +243,6 @@ QUESTIONS = {
     "values": values,
     "parents": parents,
 }
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_an_illegal_position_and_a_missing_file_are_refused(file: Path, name: str) -> None:
-    illegal = chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1")
-    illegal.move_stack.append(chess.Move.null())
-    with pytest.raises(InvalidPositionError):
-        QUESTIONS[name](file, illegal)  # type: ignore[operator]
-    with pytest.raises(StoreError, match="does not exist"):
-        QUESTIONS[name](file.with_name("none.graph"), board_after("e4"))  # type: ignore[operator]
 
 
 def test_numbers_out_of_range_are_refused(file: Path) -> None:

@@ -335,7 +335,7 @@ def book_of(path: Path, lines: list[str], side: str) -> None:
         )
 
 
-def test_a_book_of_white_is_left_by_games_of_black_and_bounds_novelties(
+def test_games_of_black_leave_a_white_book_that_bounds_novelties(
     made: Made, tmp_path: Path, cli: Cli
 ) -> None:
     made = copy(made)

@@ -33,7 +33,7 @@ def test_a_stored_position_has_the_line_of_most_visits(file: Path) -> None:
     assert str(found.opening) == "C44 King's Knight Opening: Normal Variation"
 
 
-def test_a_position_outside_the_part_that_is_read_has_the_line_of_moves_taken_back(
+def test_outside_the_part_read_lines_are_moves_taken_back(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphsearch.query.routes.WALKED", 0)

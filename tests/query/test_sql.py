@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import sqlite3
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -130,9 +128,7 @@ def test_the_other_functions_know_chess(file: Path) -> None:
 
 
 @pytest.mark.parametrize("score_type", SCORE_TYPES)
-def test_the_centipawns_of_tables_are_those_that_commands_show(
-    small_graph: Path, cli: Cli, score_type: str
-) -> None:
+def test_centipawns_of_tables_are_those_of_commands(small_graph: Path, cli: Cli, score_type: str) -> None:
     show = cli("show", "startpos", "--store", small_graph, "--score-type", score_type, "--json").json
     expected = {move["move"]: move["cp"] for move in show["moves"] if move["n"]}
     edges = f"SELECT move, cp(q, draw) AS cp FROM top_edge WHERE key = '{START_KEY}'"
@@ -213,9 +209,7 @@ def test_a_missing_or_foreign_file_is_a_failure_of_the_file(tmp_path: Path) -> N
         asked(tmp_path / "text.graph", "SELECT 1")
 
 
-def test_it_reads_while_a_search_writes_and_from_a_folder_that_cannot_be_written(
-    small_graph: Path, tmp_path: Path
-) -> None:
+def test_it_reads_beside_a_search_and_from_a_read_only_folder(small_graph: Path, tmp_path: Path) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, chess.Board(), Limits(visits=50))
         assert asked(small_graph, "SELECT count(*) FROM run")[1] == [(2,)]
@@ -229,24 +223,6 @@ def test_it_reads_while_a_search_writes_and_from_a_folder_that_cannot_be_written
         assert [path.name for path in folder.iterdir()] == ["a.graph"], "nothing is left beside it"
     finally:
         folder.chmod(0o755)
-
-
-def test_an_interrupt_ends_a_long_statement(file: Path) -> None:
-    import _thread
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` ignores it
-    timer = threading.Timer(0.3, _thread.interrupt_main)
-
-    def interrupted() -> None:
-        timer.start()
-        asked(file, ENDLESS + "SELECT sum(n) FROM x")
-
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            interrupted()
-    finally:
-        timer.join()
-        signal.signal(signal.SIGINT, before)
 
 
 # ------------------------------------------------------------------ views

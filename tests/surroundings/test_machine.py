@@ -71,9 +71,7 @@ def test_the_least_limit_of_all_groups_above_counts(monkeypatch: pytest.MonkeyPa
     assert default_budget() == int(0.8 * GB)
 
 
-def test_groups_that_a_container_does_not_see_leave_its_own_limits(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unseen_groups_leave_a_container_its_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limits = {
         "cpu/cpu.cfs_quota_us": "50000",
         "cpu/cpu.cfs_period_us": "100000",

@@ -252,9 +252,7 @@ def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
             assert best_of(game.ask(last, until="bestmove")) != "0000"
 
 
-def test_a_best_move_of_the_pondering_is_not_new_after_the_ponderhit(
-    blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pondered_move_is_not_new(blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Standing] = []
 
     def stops(budget: Budget, at: Standing) -> bool:
@@ -275,7 +273,7 @@ def test_a_best_move_of_the_pondering_is_not_new_after_the_ponderhit(
     assert all(at.best_since <= at.elapsed for at in seen)
 
 
-def test_a_ponderhit_during_an_update_does_not_spend_the_time_of_the_pondering(
+def test_a_ponderhit_amid_an_update_does_not_spend_pondering_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     updates: list[GoAnswer] = []
@@ -337,7 +335,7 @@ JUNK = [
     "\x00\x01", "é" * 50, "joho debug on", "go", "go infinite", "go ponder", "go nodes", "go nodes -3",
     "go nodes 5", "go depth x", "go mate 0", "go nodes 99999999999999999999", "go wtime",
     "go wtime 0 btime 0", "go wtime -5 btime -5 movestogo 1", "go movetime 20", "go movetime -20",
-    "go searchmoves", "go searchmoves xx",
+    "go searchmoves", "go searchmoves xx", "go " * 5000, "position startpos moves " + "e2e4 " * 20_000,
 ]  # fmt: skip
 
 
@@ -420,9 +418,7 @@ def test_every_go_of_a_hasty_gui_gets_one_answer() -> None:
         assert sum(line.startswith("bestmove") for line in game.console.lines) == count
 
 
-def test_a_file_that_fits_is_in_memory_before_a_search_asks_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_fits_is_in_memory_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path) as graph:
         analyze(graph, chess.Board(), Limits(visits=3000))

@@ -26,7 +26,6 @@ from tests.uci.engines import Played
 COMMAND = [sys.executable, "-m", "graphsearch", "uci"]
 KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
 FRENCH = chess.Board("rnbqkbnr/ppp2ppp/4p3/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
-CARO = chess.Board("rnbqkbnr/pp2pppp/2p5/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
 TIMEOUT = 120.0
 STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
 
@@ -87,26 +86,6 @@ def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.Si
     assert len({info["pv"][0] for info in infos}) == 4
 
 
-def test_root_moves_restrict_and_a_mate_is_scored(engine: chess.engine.SimpleEngine) -> None:
-    only = [chess.Move.from_uci("a2a3")]
-    info = engine.analyse(CARO, chess.engine.Limit(nodes=300), root_moves=only)
-    assert info["pv"][0] == only[0]
-    board = chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1")
-    info = engine.analyse(board, chess.engine.Limit(mate=1))
-    assert info["score"].white() == chess.engine.Mate(1)
-
-
-def test_an_analysis_runs_until_it_is_stopped(engine: chess.engine.SimpleEngine) -> None:
-    with engine.analysis(chess.Board(), multipv=2) as analysis:
-        for info in analysis:
-            if info.get("nodes", 0) > 2000:
-                break
-        analysis.stop()
-        best = analysis.wait()
-    assert best.move is not None
-    assert best.move in chess.Board().legal_moves
-
-
 @pytest.mark.skipif(STOCKFISH is None, reason="stockfish is not installed")
 def test_a_game_of_chess960_is_played_with_stockfish(engine: chess.engine.SimpleEngine) -> None:
     start = "r2k3r/pp3ppp/8/8/8/8/PP3PPP/R2K3R w HAha - 0 1"
@@ -147,21 +126,6 @@ def game(seed: int, plies: int) -> chess.Board:
             break
         board.push(chance.choice(moves))
     return board
-
-
-def test_every_answer_is_legal_while_all_moves_are_shown(engine: chess.engine.SimpleEngine) -> None:
-    """The clock's thread and the search look at the position at the same time."""
-    engine.configure({"LogLiveStats": True})
-    for seed in range(0, 40, 8):
-        board = game(seed, 12 + seed)
-        if any(board.legal_moves):
-            infos = engine.analyse(board, chess.engine.Limit(time=0.06), multipv=300)
-            for info in infos:
-                line = board.copy()
-                for move in info.get("pv", []):
-                    assert move in line.legal_moves
-                    line.push(move)
-    engine.configure({"LogLiveStats": False})
 
 
 def test_go_depth_ends_where_visits_cannot_become_so_long(engine: chess.engine.SimpleEngine) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from graphsearch.jit import cache, machine_code, objects, places
+from graphsearch.jit import cache, places
 from graphsearch.jit.calls import Kernel
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.places import LevelFolders
@@ -304,7 +304,7 @@ def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
     def refuse(*_: object) -> None:
         raise AssertionError("this was compiled before")
 
-    monkeypatch.setattr(objects, "build", refuse)
+    monkeypatch.setattr("graphsearch.jit.objects.build", refuse)
     for level in travelled:
         own = LevelFolders("test")
         own.reading = [place for place in own.reading if place.level == level]
@@ -318,7 +318,7 @@ def test_code_for_other_sources_or_processors_is_not_used(
 ) -> None:
     assert [place.level for place in LevelFolders("test").reading] == [*travelled, ""]
     assert [place.level for place in LevelFolders("changed").reading] == [""]
-    monkeypatch.setattr(machine_code, "features", lambda: {"avx": True, "sse3": True})
+    monkeypatch.setattr("graphsearch.jit.machine_code.features", lambda: {"avx": True, "sse3": True})
     assert [place.level for place in LevelFolders("test").reading] == [""]
     monkeypatch.undo()
 

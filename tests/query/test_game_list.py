@@ -65,16 +65,24 @@ def made_game(number: int) -> chess.pgn.Game:
 
 
 FIRST = 28  # games in the first file
-GAMES = [made_game(number) for number in range(48)]
-TEXTS = [str(game) for game in GAMES]
+
+
+@cache
+def games() -> list[chess.pgn.Game]:
+    return [made_game(number) for number in range(48)]
+
+
+@cache
+def texts() -> list[str]:
+    return [str(game) for game in games()]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph file with two PGN files."""
     folder = tmp_path_factory.mktemp("list")
-    for name, texts in (("one.pgn", TEXTS[:FIRST]), ("two.pgn", TEXTS[FIRST:])):
-        (folder / name).write_text("".join(f"{text}\n\n" for text in texts), encoding="utf-8")
+    for name, some in (("one.pgn", texts()[:FIRST]), ("two.pgn", texts()[FIRST:])):
+        (folder / name).write_text("".join(f"{text}\n\n" for text in some), encoding="utf-8")
     files = [GivenFile(str(folder / name)) for name in ("one.pgn", "two.pgn")]
     for report in import_pgn(folder / "a.graph", files, players=True, games_at_once=13):
         assert not report.problems
@@ -82,13 +90,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def numbers(found: ListedGames) -> set[int]:
-    """Returns the listed games by their place in GAMES."""
+    """Returns the listed games by their place in `games`."""
     return {game.row.number - 1 + FIRST * (game.row.source == 2) for game in found.games}
 
 
 def wanted(fits: object) -> set[int]:
     assert callable(fits)
-    return {k for k, game in enumerate(GAMES) if fits(game)}
+    return {k for k, game in enumerate(games()) if fits(game)}
 
 
 def elo(game: chess.pgn.Game, side: str) -> int | None:
@@ -99,9 +107,9 @@ def elo(game: chess.pgn.Game, side: str) -> int | None:
 @cache
 def passed(number: int) -> set[str]:
     """Returns the positions of a game, as EPD."""
-    board = GAMES[number].board()
+    board = games()[number].board()
     found = {board.epd()}
-    for move in GAMES[number].mainline_moves():
+    for move in games()[number].mainline_moves():
         board.push(move)
         found.add(board.epd())
     return found
@@ -109,7 +117,7 @@ def passed(number: int) -> set[str]:
 
 def reaching(board: chess.Board) -> set[int]:
     """Returns the games that reach a position."""
-    return {k for k in range(len(GAMES)) if board.epd() in passed(k)}
+    return {k for k in range(len(games())) if board.epd() in passed(k)}
 
 
 def everything(store: Path, **filters: object) -> ListedGames:
@@ -158,13 +166,13 @@ def year(game: chess.pgn.Game) -> str:
         ({"opening": "B9"}, lambda game: code(game).startswith("B9")),
         ({"opening": "a00"}, lambda game: code(game).startswith("A00")),
         ({"opening": "100%"}, lambda game: False),
-        ({"file": "TWO"}, lambda game: GAMES.index(game) >= FIRST),
+        ({"file": "TWO"}, lambda game: games().index(game) >= FIRST),
     ],
 )
 def test_conditions_list_as_python_chess_does(store: Path, filters: dict[str, object], fits: object) -> None:
     found = everything(store, **filters)
     assert numbers(found) == wanted(fits)
-    assert (found.total, found.all_games) == (len(found.games), len(GAMES))
+    assert (found.total, found.all_games) == (len(found.games), len(games()))
 
 
 @pytest.mark.parametrize("moves", ["", "e4", NIMZO, NAJDORF, "h4 h5 Rh3"])
@@ -177,8 +185,8 @@ def test_a_position_lists_the_games_that_reach_it_by_any_order_of_moves(store: P
 
 
 def test_the_last_position_of_every_game_is_found(store: Path) -> None:
-    for k in range(0, len(GAMES), 7):
-        end = GAMES[k].end().board()
+    for k in range(0, len(games()), 7):
+        end = games()[k].end().board()
         assert k in numbers(everything(store, position=end))
 
 
@@ -205,7 +213,7 @@ def test_bits_that_agree_by_chance_are_told_from_the_position(store: Path, tmp_p
             [(part * (size // 2), *key) for size, *key in rows],
         )
         connection.commit()
-    assert len(everything(false, position=chess.Board()).games) == len(GAMES)
+    assert len(everything(false, position=chess.Board()).games) == len(games())
     assert everything(false, position=board_after("a3 a6 h3 h6")).total == 0
 
 
@@ -213,18 +221,18 @@ def test_bits_that_agree_by_chance_are_told_from_the_position(store: Path, tmp_p
 @pytest.mark.parametrize("down", [True, False])
 def test_pages_in_every_order_have_each_game_once(store: Path, by: str, *, down: bool) -> None:
     pages = [
-        list_games(store, None, Order(by=by, down=down, first=k, most=30)) for k in range(0, len(GAMES), 30)
+        list_games(store, None, Order(by=by, down=down, first=k, most=30)) for k in range(0, len(games()), 30)
     ]
-    games = [game for page in pages for game in page.games]
-    assert len({(game.row.source, game.row.number) for game in games}) == len(GAMES)
+    listed = [game for page in pages for game in page.games]
+    assert len({(game.row.source, game.row.number) for game in listed}) == len(games())
     if by in ("number", "plies"):
-        values = [game.plies if by == "plies" else (game.row.source, game.row.number) for game in games]
+        values = [game.plies if by == "plies" else (game.row.source, game.row.number) for game in listed]
         assert values == sorted(values, reverse=down)
     if by in ("date", "white_elo"):
-        known = [value for game in games if (value := getattr(game.row, by)) is not None]
+        known = [value for game in listed if (value := getattr(game.row, by)) is not None]
         assert known == sorted(known, reverse=down)
-        assert [getattr(game.row, by) is None for game in games] == sorted(
-            getattr(game.row, by) is None for game in games
+        assert [getattr(game.row, by) is None for game in listed] == sorted(
+            getattr(game.row, by) is None for game in listed
         )
 
 
@@ -241,25 +249,25 @@ def test_conditions_that_cannot_be_read_are_refused(store: Path, tmp_path: Path)
 
 
 def test_every_game_has_its_text_without_its_file(store: Path) -> None:
-    for k in range(len(GAMES)):
+    for k in range(len(games())):
         source, number = (1, k + 1) if k < FIRST else (2, k + 1 - FIRST)
-        assert game_text(store, source, number).text == TEXTS[k]
+        assert game_text(store, source, number).text == texts()[k]
 
 
 def test_openings_and_keys_are_those_of_the_moves(store: Path) -> None:
     with Store.open(store, read_only=True) as opened:
         rows = tables.index_keys(opened)
         assert sum(len(keys) // 2 for *_, keys in rows) == sum(
-            len(list(game.mainline())) + 1 for game in GAMES
+            len(list(game.mainline())) + 1 for game in games()
         )
     for game in everything(store).games:
         k = game.row.number - 1 + FIRST * (game.row.source == 2)
-        assert (game.opening or "None") == str(opening_of(GAMES[k].end().board()))
+        assert (game.opening or "None") == str(opening_of(games()[k].end().board()))
 
 
 def test_an_import_that_was_broken_off_keeps_every_text_once(tmp_path: Path) -> None:
     file, stop = tmp_path / "a.pgn", threading.Event()
-    file.write_text("".join(f"{text}\n\n" for text in TEXTS), encoding="utf-8")
+    file.write_text("".join(f"{text}\n\n" for text in texts()), encoding="utf-8")
     import_pgn(
         tmp_path / "a.graph", [GivenFile(str(file))], players=True, stop=stop, games_at_once=7,
         say_seconds=0, on_progress=lambda now: stop.set() if now.count > 30 else None,
@@ -267,7 +275,7 @@ def test_an_import_that_was_broken_off_keeps_every_text_once(tmp_path: Path) -> 
     (report,) = import_pgn(tmp_path / "a.graph", [GivenFile(str(file))], players=True, games_at_once=11)
     assert report.state == "continued"
     file.unlink()
-    for number, text in enumerate(TEXTS, 1):
+    for number, text in enumerate(texts(), 1):
         assert game_text(tmp_path / "a.graph", 1, number).text == text
     with Store.open(tmp_path / "a.graph", read_only=True) as opened:
         sizes = opened.connection.execute("SELECT place, bytes FROM game_text ORDER BY place").fetchall()

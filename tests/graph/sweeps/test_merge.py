@@ -8,6 +8,7 @@ import sqlite3
 import time
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,33 +41,37 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
-from ...store.records import IDENTITY, batch_of, contents, filled, identity, random_records
+from ...store.records import IDENTITY, batch_of, by_identity, contents, filled, held, identity, random_records
 from ...store.test_union import united, version
 from ...support.forks import Fork, needs_fork
 from .test_refresh import Stop
 
 LAZY = Wanted(refresh=False)  # random records are no graph
 SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
-RNG = random.Random(5)
-KNOWN = random_records(71, 250)
-A = KNOWN[:150]
-B = [version(r, RNG) if r.codes else r for r in KNOWN[100:150]] + KNOWN[150:]
-B = [replace(record, evaluator=1, run=0) for record in B]
-NEWS = {identity(record): record for record in B}
-UNION = {identity(r): united(r, NEWS[identity(r)])[0] if identity(r) in NEWS else r for r in A} | {
-    identity(r): r for r in KNOWN[150:]
-}
+
+
+@cache
+def ours() -> list[NodeRecord]:
+    return random_records(71, 250)[:150]
+
+
+@cache
+def theirs() -> list[NodeRecord]:
+    """Returns other versions of fifty of these records, and a hundred others."""
+    some, rng = random_records(71, 250), random.Random(5)
+    new = [version(r, rng) if r.codes else r for r in some[100:150]] + some[150:]
+    return [replace(record, evaluator=1, run=0) for record in new]
+
+
+@cache
+def union() -> dict[tuple[int, ...], NodeRecord]:
+    new = by_identity(theirs())
+    return new | {key: united(r, new[key])[0] if key in new else r for key, r in by_identity(ours()).items()}
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    return filled(tmp_path / "a.graph", A, runs=3), filled(tmp_path / "b.graph", B, runs=2)
-
-
-def held(path: Path) -> dict[tuple[int, ...], NodeRecord]:
-    assert verify(path).problems == []
-    with Store.open(path, read_only=True) as store:
-        return contents(store)
+    return filled(tmp_path / "a.graph", ours(), runs=3), filled(tmp_path / "b.graph", theirs(), runs=2)
 
 
 def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -82,12 +87,12 @@ def test_a_new_file_holds_what_both_know(files: tuple[Path, Path], tmp_path: Pat
     a, b = files
     before = [path.read_bytes() for path in files]
     report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
-    assert held(tmp_path / "c.graph") == UNION
+    assert held(tmp_path / "c.graph") == union()
     assert [path.read_bytes() for path in files] == before
     one, other = (each.counts for each in report.inputs)
     assert (one.records, one.fresh, other.records, other.fresh) == (150, 150, 150, 100)
-    assert report.nodes == len(UNION) == 250
-    assert other.unchanged == sum(UNION[identity(r)] == r for r in A[100:])
+    assert report.nodes == len(union()) == 250
+    assert other.unchanged == sum(union()[identity(r)] == r for r in ours()[100:])
 
 
 def test_merging_into_a_file_comes_to_the_same_in_small_parts(
@@ -96,7 +101,7 @@ def test_merging_into_a_file_comes_to_the_same_in_small_parts(
     a, b = files
     monkeypatch.setattr(present, "MOST_BLOCKS", 1)
     merge([b], into=a, wanted=LAZY, sizes=SMALL)
-    assert held(a) == UNION
+    assert held(a) == union()
 
 
 def test_what_is_merged_twice_changes_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -119,11 +124,11 @@ def test_an_input_that_is_being_written_is_read_in_one_state(
 
     def write(now: MergeProgress) -> None:
         if now.done == 0 and now.name == str(b):  # after the inputs were opened
-            writer.append(batch_of([replace(record, v=0.0, d=0, edges=()) for record in B[75:]]), fresh=0)
+            writer.append(batch_of([replace(r, v=0.0, d=0, edges=()) for r in theirs()[75:]]), fresh=0)
 
     with Store.open(b) as writer:
         merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=write)
-    assert held(tmp_path / "c.graph") == UNION
+    assert held(tmp_path / "c.graph") == union()
 
 
 def test_a_dry_run_says_what_a_merge_does_and_writes_nothing(
@@ -138,7 +143,7 @@ def test_a_dry_run_says_what_a_merge_does_and_writes_nothing(
     assert planned.nodes == done.nodes
     assert planned.as_dict()["fresh"] == done.as_dict()["fresh"]
     assert planned.as_dict()["changed"] == done.as_dict()["changed"]
-    most = max((r for k, r in UNION.items() if k not in {identity(x) for x in A}), key=lambda r: r.visits)
+    most = max((r for k, r in union().items() if k not in by_identity(ours())), key=lambda r: r.visits)
     assert done.as_dict()["fresh"][0]["after"] == most.visits
 
 
@@ -186,9 +191,9 @@ def test_two_evaluators_are_refused_with_remedies_and_kept_apart_when_asked(
         done = store.unfinished.done, store.unfinished.total
         found = contents(store)
     assert done == (sum(r.evaluator != 2 or not r.codes for r in found.values()), len(found))
-    theirs = {key: replace(record, evaluator=2) for key, record in NEWS.items()}
-    ours = {identity(record): record for record in A}
-    assert found == ours | {key: united(ours[key], r)[0] if key in ours else r for key, r in theirs.items()}
+    kept = {key: replace(record, evaluator=2) for key, record in by_identity(theirs()).items()}
+    own = by_identity(ours())
+    assert found == own | {key: united(own[key], r)[0] if key in own else r for key, r in kept.items()}
     with pytest.raises(UnfinishedError):
         merge([tmp_path / "c.graph", a], new=tmp_path / "d.graph")
 
@@ -198,7 +203,7 @@ def test_a_file_merged_into_itself_stays_as_it_is(files: tuple[Path, Path]) -> N
     before = a.read_bytes()
     for paths in ([a], [a, a]):
         report = merge(paths, into=a)
-        assert (report.inputs, report.nodes, report.complete) == ([], len(A), True)
+        assert (report.inputs, report.nodes, report.complete) == ([], len(ours()), True)
     assert a.read_bytes() == before
 
 
@@ -352,7 +357,7 @@ def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> N
 
 
 def test_rows_keep_what_they_refer_to_under_new_numbers(tmp_path: Path) -> None:
-    a, b = filled(tmp_path / "a.graph", A[:3]), filled(tmp_path / "b.graph", A[:3])
+    a, b = filled(tmp_path / "a.graph", ours()[:3]), filled(tmp_path / "b.graph", ours()[:3])
     _fill_tables(a, "a", 3)  # searched more: its book's position, with its move, counts
     _fill_tables(b, "b", 2)
     c = tmp_path / "c.graph"
@@ -374,7 +379,7 @@ def test_rows_keep_what_they_refer_to_under_new_numbers(tmp_path: Path) -> None:
 
 
 def test_a_book_of_the_other_side_is_left_out_and_named(tmp_path: Path) -> None:
-    a, b = filled(tmp_path / "a.graph", A[:3]), filled(tmp_path / "b.graph", A[:3])
+    a, b = filled(tmp_path / "a.graph", ours()[:3]), filled(tmp_path / "b.graph", ours()[:3])
     _fill_tables(a, "a", 3)
     _fill_tables(b, "b", 2, side="black")
     report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
@@ -437,7 +442,7 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
     assert [one.salvaged for one in report.inputs] == [False, True]
     assert any("block" in line and "b.graph" in line for line in report.problems)
     found = held(tmp_path / "c.graph")
-    assert set(found) >= {identity(r) for r in A}
+    assert set(found) >= by_identity(ours()).keys()
     assert 150 < len(found) < 250
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph", "c.graph"]
     with pytest.raises(CorruptRecordError, match=r"b\.graph"):
@@ -459,14 +464,14 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
     with pytest.raises(Stop):
         merge([b], into=a, wanted=LAZY, on_progress=stopping, sizes=SMALL)
     part = held(a)
-    before = {identity(record): record for record in A}
-    assert all(record in (UNION[key], before.get(key)) for key, record in part.items())
+    before = by_identity(ours())
+    assert all(record in (union()[key], before.get(key)) for key, record in part.items())
     assert set(part) >= set(before)
     with pytest.raises(Stop):
         merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=_raise)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]
     merge([b], into=a, wanted=LAZY)
-    assert held(a) == UNION
+    assert held(a) == union()
 
 
 def _raise(_: MergeProgress) -> None:

@@ -19,7 +19,6 @@ from graphsearch.solvers.mate.sides import MateLimits
 from graphsearch.store.record.transposition import Entry, EntryTable
 from graphsearch.store.record.transposition_layout import PROOF
 from tests.conftest import shared_data
-from tests.solvers.mate.queen_ending import NEVER, board_of, retrograde
 from tests.support.mates import mates_within, placed
 from tests.support.plain import as_json, in_plain_python
 from tests.support.positions import after_line
@@ -137,6 +136,8 @@ def test_no_mate_leads_through_a_position_that_stood_twice_whatever_is_proven_wi
 
 # ---------------------------------------------------------------- against what knows everything
 def test_lengths_of_queen_endings_are_those_of_retrograde_analysis() -> None:
+    from .queen_ending import NEVER, board_of, retrograde  # its tables take a while
+
     generator = random.Random(3)
     wins = retrograde()
     checked = 0

@@ -245,6 +245,14 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_illegal_position_is_refused(file: Path, name: str) -> None:
+    illegal = chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1")
+    illegal.move_stack.append(chess.Move.null())
+    with pytest.raises(InvalidPositionError):
+        QUESTIONS[name](file, illegal)  # type: ignore[operator]
+
+
 def test_numbers_out_of_range_are_refused(file: Path) -> None:
     for call in (
         lambda: pv(file, START, lines=0),

@@ -490,7 +490,7 @@ def test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it(
         path = Path(shutil.copy(a, tmp_path / f"{k}.graph"))
         with Fork(lambda _, path=path: merge([b], into=path, wanted=LAZY, sizes=SMALL)):  # type: ignore[misc]
             time.sleep(rng.random() * 0.1)
-        assert set(held(path)) >= {identity(r) for r in A}
+        assert set(held(path)) >= set(by_identity(ours()))
         merge([b], into=path, wanted=LAZY)
-        assert held(path) == UNION
+        assert held(path) == union()
     assert b.read_bytes() == before

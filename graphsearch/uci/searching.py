@@ -82,11 +82,11 @@ class Searcher:
         known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
         limits = answer.limits(known.visits if known else 0)
         if known is not None and (not listed or limits is None or any(move.n for move in known.moves[:1])):
-            answer.begin(Report(known, seconds=time.monotonic() - answer.began))
+            answer.begin(Report(answer.draws.shown(known), seconds=time.monotonic() - answer.began))
         if answer.go.mate is not None and not listed and not answer.done.is_set():
             self._prove_mate(graph, answer, answer.go.mate)
         if limits is not None and not answer.stop.is_set():
-            self._analyze(graph, answer, limits)
+            self._analyze(graph, answer, limits, known)
 
     def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
         """Answers with a mate in at most `moves` moves, or reports that there is none."""
@@ -108,11 +108,12 @@ class Searcher:
         """Restricts the answer to moves that keep the tablebases' result, then to the best of them."""
         evaluator = graph.evaluator
         if isinstance(evaluator, TablebaseEvaluator):
-            answer.prefer(evaluator.tables.safe_moves(answer.board) or ())
-            answer.prefer(evaluator.best_moves(answer.board) or answer.listed)
+            board = answer.board
+            answer.prefer(evaluator.tables.safe_moves(board) or (), wins=evaluator.tables.result(board) == 1)
+            answer.prefer(evaluator.best_moves(board) or (), wins=evaluator.tables.result(board) == 1)
 
-    def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
-        """Runs one search and ends the answer with its final report."""
+    def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits, known: NodeView | None) -> None:
+        """Runs one search and ends the answer with its final report; `known`: the position before it."""
         from ..search.loop import analyze
         from ..solvers.mate.beside import MateFinder
 
@@ -131,7 +132,7 @@ class Searcher:
             on_progress=update,
             interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
-            searchmoves=answer.listed,
+            searchmoves=answer.searched(known),
             pace=self._memory.pace if answer.is_timed else None,
             hurry=True,
             lines=answer.output.multipv,
@@ -140,14 +141,15 @@ class Searcher:
         if result.stop_reason == "memory":
             self._writer.info(MEMORY_FULL)
         if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
-            answer.end(replace(_report(graph, answer, last[0]), node=result.node))
+            node = answer.draws.shown(result.node)
+            answer.end(replace(_report(graph, answer, last[0]), node=node))
 
 
 def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
     """Returns the report of a search's progress."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
-        node=progress.node(answer.output.multipv),
+        node=answer.draws.shown(progress.node(answer.output.multipv)),
         depth=progress.depth,
         seldepth=progress.seldepth,
         seconds=time.monotonic() - answer.began,

@@ -53,8 +53,8 @@ class GoAnswer:
         """Makes the answer of a command that arrived at `began` (`time.monotonic`)."""
         self.go = go
         self._board = board.copy()
-        self._past = bool(len(history_keys(board)))  # then no proof ends a search
-        self.draws = Draws.of(board) if self._past else Draws()
+        self.past = history_keys(board)  # with any, no proof ends a search
+        self.draws = Draws.of(board) if len(self.past) else Draws()
         self._moves = tuple(legal_moves(self._board))
         self.listed = self._asked = frozenset(listed)
         self.output = output
@@ -210,7 +210,7 @@ class GoAnswer:
 
     def update(self, progress: Progress, read: Reader, report: Callable[[Progress], Report]) -> None:
         """Stores the search's progress; answers if the search may stop, and reports at intervals."""
-        record = read(self.board)
+        record = read(self._board.copy(stack=False))
         if record is None or self.done.is_set():
             return
         is_held, now = self.is_held, time.monotonic()  # a `ponderhit` from here on counts at the next update
@@ -298,9 +298,8 @@ class GoAnswer:
     @property
     def _ends_by_proof(self) -> bool:
         """Whether a proof will end the search by itself, with the shortest mate available."""
-        return (
-            self._record is not None and self._record.proof is not None and not self.listed and not self._past
-        )
+        is_proven = self._record is not None and self._record.proof is not None
+        return is_proven and not self.listed and not len(self.past)
 
     def _mates(self) -> bool:
         """Returns whether the report has a mate in at most N moves, for `go mate N`."""
@@ -366,7 +365,7 @@ class GoAnswer:
         return [*lines, " ponder ".join([f"bestmove {best}", *after])]
 
     def _written(self, line: Sequence[chess.Move]) -> list[str]:
-        return written_line(self.board, line, chess960=self.output.chess960)
+        return written_line(self._board, line, chess960=self.output.chess960)
 
     def best_line(self) -> tuple[chess.Move, ...]:
         """Returns the move to play and the line expected after it; empty if the game is over."""

@@ -14,7 +14,7 @@ from ..base.errors import GraphSearchError, UnsavedError
 from ..base.faults import error_line
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.view import NodeView, Reader
-from ..position.board import board_of, history_keys
+from ..position.board import board_of
 from ..position.values import negate
 from ..search.claims import view_in_game
 from ..search.params import Limits
@@ -77,9 +77,8 @@ class Searcher:
         listed = bool(answer.listed)
         if not answer.listed:
             self._ask_tables(graph, answer)
-        past = history_keys(answer.board)
         wanted = answer.output.multipv
-        known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
+        known = view_in_game(graph.read, answer.board, answer.past, lines=wanted, first=answer.listed)
         limits = answer.limits(known.visits if known else 0)
         if known is not None and (not listed or limits is None or any(move.n for move in known.moves[:1])):
             answer.begin(Report(answer.draws.shown(known), seconds=time.monotonic() - answer.began))

@@ -23,6 +23,7 @@ from graphsearch.uci import answer
 from graphsearch.uci.answer import GoAnswer
 from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import OPTIONS, Settings
+from tests.conftest import shared_data
 from tests.support.graphs import numbers_below
 from tests.support.pools import until
 from tests.support.reference import HashEvaluator
@@ -326,6 +327,30 @@ def test_an_option_that_drops_the_positions_in_memory_says_so(tmp_path: Path) ->
             game.ask("go nodes 30", until="bestmove")
             lines = game.ask(*options, until="readyok")
             assert sum("positions in memory are dropped" in line for line in lines) == said
+
+
+CHANGES = ("Threads value 2", "Workers value 1", "Gather value classic", "SyzygyPath value FOLDER")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("filed", [False, True])
+def test_positions_stay_in_memory_if_the_evaluator_gives_the_same_answers(
+    tmp_path: Path, change: str, filed: bool
+) -> None:
+    if "FOLDER" in change:
+        change = change.replace("FOLDER", str(shared_data("syzygy")))
+    with Played({"GraphFile": str(tmp_path / "a.graph") if filed else ""}) as game:
+        game.ready().ask("go nodes 300", until="bestmove")
+        graph = game.engine._memory.graph
+        changed = game.ask(f"setoption name {change}", "isready", until="readyok")
+        assert not [line for line in changed if "ERROR" in line or "dropped" in line]
+        assert game.engine._memory.graph is graph
+        lines = game.ask("go nodes 100", until="bestmove")
+        assert field_of(lines[-2], "nodes") == 300
+        lines = game.ask("position startpos moves a2a3", "go nodes 100", until="bestmove")
+        assert field_of(lines[-2], "nodes") >= 100
+        assert game.ask("setoption name Evaluator value uniform", "isready", until="readyok")
+        assert game.engine._memory.graph is not graph
 
 
 JUNK = [

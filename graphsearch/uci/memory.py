@@ -16,6 +16,7 @@ from ..evaluators.factory import create
 from ..evaluators.pool import PooledEvaluator
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.uniform import OutsideUniform
+from ..position.board import key_of
 from ..search.params import Limits, SearchParams
 from .clock import BatchPace
 from .options import Settings, substitute_spec
@@ -43,6 +44,7 @@ class Memory:
         self.graph: Graph | None = None
         self._chosen: Evaluator | None = None
         self.pace = BatchPace()
+        self.full_at: int | None = None  # key of the position whose search has filled the memory
         self.trouble = ""
         self.lost = False  # whether results could not be saved
         self.is_substitute = False  # whether another evaluator plays than the requested one
@@ -82,6 +84,20 @@ class Memory:
             self._drop_graph()
             self.graph = self._open(settings, self._chosen)
         self._opened_for = wanted
+        return self.graph
+
+    def forget_if_full(self, board: chess.Board, settings: Settings) -> Graph | None:
+        """Returns the graph, emptied if it has no file and the search of another position has filled it."""
+        from ..graph.graph import Graph
+
+        graph = self.graph
+        if graph is None or graph.store is not None or self.full_at in (None, key_of(board)):
+            return graph
+        self._writer.info(f"the {graph.node_count:,} positions in memory are dropped, because it is full")
+        evaluator, opened_for = graph.evaluator, self._opened_for
+        self._close_graph()
+        self.graph = Graph.open(None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
+        self._opened_for = opened_for
         return self.graph
 
     def _takes_over(self, settings: Settings, evaluator: Evaluator) -> bool:
@@ -220,6 +236,7 @@ class Memory:
 
     def _close_graph(self) -> None:
         graph, self.graph, self._opened_for = self.graph, None, None
+        self.full_at = None
         self._background.close()
         self.pace = BatchPace()
         if graph is not None:

@@ -14,7 +14,7 @@ from ..base.errors import GraphSearchError, UnsavedError
 from ..base.faults import error_line
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.view import NodeView, Reader
-from ..position.board import board_of
+from ..position.board import board_of, key_of
 from ..position.values import negate
 from ..search.claims import view_in_game
 from ..search.params import Limits
@@ -64,7 +64,8 @@ class Searcher:
 
         Opens the graph even if the clock has answered meanwhile, for the next search.
         """
-        graph = self._memory.prepare(self._settings)
+        self._memory.prepare(self._settings)
+        graph = self._memory.forget_if_full(answer.board, self._settings)
         if self._memory.is_substitute:
             self._writer.info(f"ERROR: {self._memory.trouble}")
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
@@ -138,6 +139,7 @@ class Searcher:
             mates=MateFinder(seconds=answer.planned, visits=limits.visits),
         )
         if result.stop_reason == "memory":
+            self._memory.full_at = key_of(answer.board)
             self._writer.info(MEMORY_FULL)
         if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
             node = answer.draws.shown(result.node)

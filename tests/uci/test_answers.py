@@ -353,6 +353,18 @@ def test_positions_stay_in_memory_if_the_evaluator_gives_the_same_answers(
         assert game.engine._memory.graph is not graph
 
 
+def test_a_full_memory_is_emptied_for_the_next_position() -> None:
+    with Played({"RAM": "8MB", "Evaluator": "uniform", "Threads": "1"}) as game:
+        lines = game.ready().ask("go nodes 100000000", until="bestmove")
+        assert any("memory is full" in line for line in lines)
+        again = game.ask("go nodes 100000000", until="bestmove")  # the same position: nothing is lost
+        assert field_of(again[-2], "nodes") >= field_of(lines[-2], "nodes")
+        after = game.ask("position startpos moves a2a3 a7a6 a3a4", "go nodes 5000", until="bestmove")
+        assert any("dropped, because it is full" in line for line in after)
+        assert field_of(after[-2], "nodes") == 5000
+        assert not any("is full" in line for line in game.ask("go nodes 6000", until="bestmove"))
+
+
 JUNK = [
     "", "   ", "uci uci", "position", "position fen x", "position startpos moves e9e4", "position startpos",
     "position startpos moves " + "g1f3 g8f6 f3g1 f6g8 " * 30, "setoption", "setoption name",

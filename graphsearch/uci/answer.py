@@ -341,7 +341,7 @@ class GoAnswer:
             try:
                 lines = self._last_lines()
             except Exception as error:  # a defect must not leave a game without a move
-                best = quick_move(self.board, self.listed)
+                best = quick_move(self.board, self.listed, self.draws.at_once)
                 lines = [f"info string ERROR: {error_line(error, self.board.fen())}"]
                 lines += [f"bestmove {' '.join(self._written([best])) if best else '0000'}"]
             self.writer.line(*lines)
@@ -376,7 +376,7 @@ class GoAnswer:
         if best is None and self._expected and self._may_play(self._expected[0]):
             return self._expected
         if best is None:
-            best = quick_move(self.board, self.listed)
+            best = quick_move(self.board, self.listed, self.draws.at_once)
         for node in nodes:
             for move in node.moves:
                 if move.move == best:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.uci.quick import quick_move
 from graphsearch.uci.repetition import Draws
 from tests.support.positions import played
 from tests.support.reference import HashEvaluator
@@ -81,3 +82,13 @@ def test_a_move_that_lets_the_worse_side_repeat_is_a_draw_as_well() -> None:
 def test_a_game_without_repetition_has_no_draws() -> None:
     assert not Draws.of(played(BEFORE, TWICE.split()[:4]))
     assert not Draws.of(played(BEFORE, [*TWICE.split(), "e4e3", "g7g6"]))
+
+
+def test_a_move_without_a_search_repeats_only_if_material_is_behind() -> None:
+    for queen, third in (("Q", False), ("q", True)):
+        fen = f"k7/8/8/8/8/2{queen}5/8/6K1 w - - 0 1"
+        game = played(fen, ["g1h1", "a8b8", "h1g1", "b8a8"] * 2 + ["g1h1", "a8b8"])
+        draws = Draws.of(game).at_once
+        assert chess.Move.from_uci("h1g1") in draws
+        assert (quick_move(game, (), draws) in draws) == third
+        assert quick_move(game, draws, draws) in draws

@@ -71,8 +71,8 @@ class SearchJob:
         check_argument("params", isinstance(self.params, SearchParams), self.params, "SearchParams")
         for name in ("lines", "run"):
             count = getattr(self, name)
-            is_count = count is None or (isinstance(count, int | np.integer) and count >= 0)
-            check_argument(name, is_count, count, "a number, or None")
+            is_count = isinstance(count, int | np.integer) and bool(count >= 0)
+            check_argument(name, count is None or is_count, count, "a number, or None")
         board = settled(self.board)
         object.__setattr__(self, "board", board)
         try:

@@ -353,6 +353,33 @@ def test_positions_stay_in_memory_if_the_evaluator_gives_the_same_answers(
         assert game.engine._memory.graph is not graph
 
 
+def test_one_position_at_a_time_is_looked_up_while_the_worker_is_late(
+    tmp_path: Path, blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    resume = threading.Event()
+
+    def slow(path: str, board: chess.Board) -> None:
+        asked.append(board.fen())
+        assert resume.wait(PATIENCE)
+
+    monkeypatch.setattr("graphsearch.uci.engine.show", slow)
+    with Played({"GraphFile": str(tmp_path / "a.graph")}, make=lambda settings: blocking) as game:
+        ask_until_late(game.ready(), blocking, "go movetime 10")
+        for move in ("e2e4", "d2d4", "c2c4", "b2b4"):
+            game.ask(f"position startpos moves {move}", "go movetime 5", until="bestmove")
+        assert len(asked) <= 1  # none, if each was answered before its thread began
+        assert game.engine.handle("position startpos moves a2a4")
+        assert game.engine.handle("go infinite")
+        resume.set()
+        board = chess.Board()
+        board.push_uci("a2a4")
+        until(lambda: board.fen() in asked)  # the latest; the others were answered meanwhile
+        assert len(asked) <= 2
+        game.ask("stop", until="bestmove")
+        blocking.open.set()
+
+
 def test_a_full_memory_is_emptied_for_the_next_position() -> None:
     with Played({"RAM": "8MB", "Evaluator": "uniform", "Threads": "1"}) as game:
         lines = game.ready().ask("go nodes 100000000", until="bestmove")

@@ -52,6 +52,10 @@ class Syzygy:
                 f" and {DTZ_FILES} beside them"
             )
         self.most_men = max(len(name) - 1 for name in names)
+        self._ranked: tuple[str, list[chess.Move] | None] = (
+            "",
+            None,
+        )  # the last position, which is asked twice
         self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in self.folders)
 
     def result(self, board: chess.Board) -> int | None:
@@ -95,6 +99,13 @@ class Syzygy:
         """
         if not self.has_dtz:
             return None
+        fen = fen_of(board)
+        if fen != self._ranked[0]:
+            self._ranked = fen, self._best_moves(board)
+        best = self._ranked[1]
+        return None if best is None else list(best)
+
+    def _best_moves(self, board: chess.Board) -> list[chess.Move] | None:
         ranks: dict[chess.Move, tuple[int, int]] = {}
         for move in self.safe_moves(board) or ():
             rank = self._rank(board, move)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import chess
+import numpy as np
 
 from ..base.errors import InvalidPositionError, check_argument
 from ..base.limits import shortened
@@ -63,11 +64,15 @@ class SearchJob:
 
         Raises:
           InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` no legal Move.
-          InvalidParameterError: if limits or parameters are something else.
+          InvalidParameterError: if another argument is of the wrong kind.
         """
         check_type(self.board)
         check_argument("limits", isinstance(self.limits, Limits), self.limits, "Limits")
         check_argument("params", isinstance(self.params, SearchParams), self.params, "SearchParams")
+        for name in ("lines", "run"):
+            count = getattr(self, name)
+            is_count = isinstance(count, int | np.integer) and bool(count >= 0)
+            check_argument(name, count is None or is_count, count, "a number, or None")
         board = settled(self.board)
         object.__setattr__(self, "board", board)
         try:

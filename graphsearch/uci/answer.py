@@ -25,19 +25,16 @@ from .info_lines import Report, info_lines, stats_lines, totals_line
 from .options import OutputOptions
 from .protocol import Go, written_line
 from .quick import quick_move
+from .repetition import Draws
 from .writer import Writer
 
 INFO_SECONDS = 1.0  # between two reports of the same best move
 NEWS_SECONDS = 0.1  # least time before a report of a new best move
-IDLE_VISITS, IDLE_TIMES = (
-    50_000,
-    10,
-)  # `go depth` ends after so many visits, plus so many times those before, without a greater depth
+IDLE_VISITS = 50_000  # `go depth` ends after so many visits, and these times those before,
+IDLE_TIMES = 10  # without a greater depth
 STOP_SECONDS = 0.15  # for the final report of a stopped search
 
 Board = chess.Board
-
-
 Values = Callable[[NodeView], dict[chess.Move, float]]
 
 
@@ -56,9 +53,10 @@ class GoAnswer:
         """Makes the answer of a command that arrived at `began` (`time.monotonic`)."""
         self.go = go
         self._board = board.copy()
-        self._past = bool(len(history_keys(board)))  # then no proof ends a search
+        self.past = history_keys(board)  # with any, no proof ends a search
+        self.draws = Draws.of(board) if len(self.past) else Draws()
         self._moves = tuple(legal_moves(self._board))
-        self.listed = frozenset(listed)
+        self.listed = self._asked = frozenset(listed)
         self.output = output
         self.writer = writer
         self.began = began
@@ -167,7 +165,7 @@ class GoAnswer:
     # ---------------------------------------------------------- while the worker is late
     def guess(self, node: NodeView) -> None:
         """Stores the file's record of the position."""
-        self._guess = node
+        self._guess = self.draws.shown(node)
 
     def expect(self, line: tuple[chess.Move, ...]) -> None:
         """Stores the line that the previous search expected from here."""
@@ -182,9 +180,17 @@ class GoAnswer:
         """
         self._record, self._values = record, values
 
-    def prefer(self, moves: Iterable[chess.Move]) -> None:
-        """Restricts the answer to some moves; none: any move."""
-        self.listed = frozenset(moves)
+    def prefer(self, moves: Iterable[chess.Move], *, wins: bool) -> None:
+        """Restricts the answer to moves that win or not, without draws of this game; none: no change."""
+        drawn = self.draws.at_once | (self.draws.offered if wins else frozenset())
+        self.listed = (frozenset(moves) - drawn) or self.listed
+
+    def searched(self, known: NodeView | None) -> frozenset[chess.Move]:
+        """Returns the moves to search, none for all; `known`: the position before the search."""
+        if not self.draws:
+            return self.listed
+        others = self.draws.others(known, [move for move in self._moves if self._may_play(move)])
+        return frozenset(others) if len(others) < len(self._moves) else self.listed
 
     def begin(self, report: Report) -> None:
         """Reports the facts known before the search begins; they may contain the requested mate."""
@@ -204,7 +210,7 @@ class GoAnswer:
 
     def update(self, progress: Progress, read: Reader, report: Callable[[Progress], Report]) -> None:
         """Stores the search's progress; answers if the search may stop, and reports at intervals."""
-        record = read(self.board)
+        record = read(self._board.copy(stack=False))
         if record is None or self.done.is_set():
             return
         is_held, now = self.is_held, time.monotonic()  # a `ponderhit` from here on counts at the next update
@@ -245,7 +251,11 @@ class GoAnswer:
             (moves[order[k]], edges[k].n, edges[k].value) if k < len(edges) else (moves[order[k]], 0, -2.0)
             for k in ranking(record)
         ]
-        return [row for row in rows if not self.listed or row[0] in self.listed]
+        return self.draws.ranked([row for row in rows if self._may_play(row[0])])
+
+    def _may_play(self, move: chess.Move) -> bool:
+        """Returns whether a move is listed; so is a draw by repetition, unless the GUI lists others."""
+        return not self.listed or move in self.listed or (not self._asked and move in self.draws.at_once)
 
     def _is_enough(
         self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], elapsed: float
@@ -288,9 +298,8 @@ class GoAnswer:
     @property
     def _ends_by_proof(self) -> bool:
         """Whether a proof will end the search by itself, with the shortest mate available."""
-        return (
-            self._record is not None and self._record.proof is not None and not self.listed and not self._past
-        )
+        is_proven = self._record is not None and self._record.proof is not None
+        return is_proven and not self.listed and not len(self.past)
 
     def _mates(self) -> bool:
         """Returns whether the report has a mate in at most N moves, for `go mate N`."""
@@ -332,7 +341,7 @@ class GoAnswer:
             try:
                 lines = self._last_lines()
             except Exception as error:  # a defect must not leave a game without a move
-                best = quick_move(self.board, self.listed)
+                best = quick_move(self.board, self.listed, self.draws.at_once)
                 lines = [f"info string ERROR: {error_line(error, self.board.fen())}"]
                 lines += [f"bestmove {' '.join(self._written([best])) if best else '0000'}"]
             self.writer.line(*lines)
@@ -356,7 +365,7 @@ class GoAnswer:
         return [*lines, " ponder ".join([f"bestmove {best}", *after])]
 
     def _written(self, line: Sequence[chess.Move]) -> list[str]:
-        return written_line(self.board, line, chess960=self.output.chess960)
+        return written_line(self._board, line, chess960=self.output.chess960)
 
     def best_line(self) -> tuple[chess.Move, ...]:
         """Returns the move to play and the line expected after it; empty if the game is over."""
@@ -364,10 +373,10 @@ class GoAnswer:
             return self._proof[0]
         nodes = [node for node in (self._report.node if self._report else None, self._guess) if node]
         best = self._newest() or self._first(nodes)
-        if best is None and self._expected and (not self.listed or self._expected[0] in self.listed):
+        if best is None and self._expected and self._may_play(self._expected[0]):
             return self._expected
         if best is None:
-            best = quick_move(self.board, self.listed)
+            best = quick_move(self.board, self.listed, self.draws.at_once)
         for node in nodes:
             for move in node.moves:
                 if move.move == best:
@@ -383,6 +392,6 @@ class GoAnswer:
     def _first(self, nodes: list[NodeView]) -> chess.Move | None:
         for node in nodes:
             for move in node.moves:
-                if not self.listed or move.move in self.listed:
+                if self._may_play(move.move):
                     return move.move
         return None

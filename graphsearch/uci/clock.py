@@ -16,6 +16,8 @@ MOST_MOVES_TO_GO = 50  # largest `movestogo` that is planned for
 INCREMENT_SHARE = 0.8  # of the increment, spent on the present move
 LONGER = 2.5  # most time of one move, in planned times
 SHARE_AT_ONCE = 0.5  # most of the time left for one move, if other moves must follow
+MOVES_KEPT = 5  # moves whose overhead stays on the clock, if nobody says how many follow
+SHARE_WHEN_SHORT = 0.25  # most of the rest for one move
 LAST_MOVE_SHARE = 0.85  # of the time left for the last move before a time control
 LEAST_SECONDS = 0.02  # for an answer without a search, if twice as much is left
 LEAST_SHARE = 0.25  # of the time left, used even if the overhead is larger
@@ -48,12 +50,16 @@ def clock_budget(
     >>> round(budget.planned, 2), round(budget.most, 2)
     (0.39, 0.97)
     """
-    left = max(0, time_ms) / 1000
-    usable = max(left - max(0, overhead_ms) / 1000, LEAST_SHARE * left)
+    left, more, lost = (max(0, ms) / 1000 for ms in (time_ms, increment_ms, overhead_ms))
     moves = MOVES_LEFT if moves_to_go is None else max(1, min(moves_to_go, MOST_MOVES_TO_GO))
+    kept = lost * (1 if moves_to_go is None else moves)
+    usable = max(left - kept, LEAST_SHARE * left)
     share = LAST_MOVE_SHARE if moves == 1 else SHARE_AT_ONCE
-    planned = usable / moves + INCREMENT_SHARE * max(0, increment_ms) / 1000
-    most = max(min(LONGER * planned, share * usable), min(LEAST_SECONDS, usable / 2))
+    planned = usable / moves + INCREMENT_SHARE * more
+    most = min(LONGER * planned, share * usable)
+    if moves_to_go is None:  # the overhead of the next moves stays on the clock
+        most = min(most, max(0.0, left - MOVES_KEPT * lost) * SHARE_WHEN_SHORT + max(0.0, more - lost))
+    most = max(most, min(LEAST_SECONDS, usable / 2))
     return Budget(min(planned, most), most)
 
 

@@ -61,6 +61,8 @@ class Engine:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._waiting = 0  # jobs given and not yet ended
         self._count = threading.Lock()
+        self._wanted: GoAnswer | None = None  # whose position is to be looked up
+        self._is_looking = False
         self._worker = threading.Thread(target=self._work, name="graphsearch-uci", daemon=True)
         self._worker.start()
         self._commands: dict[str, Callable[[str], None]] = {
@@ -164,7 +166,7 @@ class Engine:
         )
         self._answer = answer
         if self._is_busy:
-            threading.Thread(target=self._look_up, args=(answer,), daemon=True).start()
+            self._want_look_up(answer)
         threading.Thread(target=self._watch, args=(answer,), name="graphsearch-clock", daemon=True).start()
         self._give(lambda: self._search(answer))
 
@@ -289,6 +291,23 @@ class Engine:
         line = answer.best_line()
         if len(line) > 2:
             self._line = (answer.board.copy(stack=False), line)
+
+    def _want_look_up(self, answer: GoAnswer) -> None:
+        """Has a position looked up after the present look-up: many at once would slow each other down."""
+        with self._count:
+            self._wanted, is_looking, self._is_looking = answer, self._is_looking, True
+        if not is_looking:
+            threading.Thread(target=self._look_up_wanted, daemon=True).start()
+
+    def _look_up_wanted(self) -> None:
+        while True:
+            with self._count:
+                answer, self._wanted = self._wanted, None
+                if answer is None:
+                    self._is_looking = False
+                    return
+            if not answer.done.is_set():
+                self._try(lambda wanted=answer: self._look_up(wanted))  # type: ignore[misc]
 
     def _look_up(self, answer: GoAnswer) -> None:
         """Looks a position up in the file and in the expected line, for an answer in time."""

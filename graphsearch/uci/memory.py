@@ -16,6 +16,7 @@ from ..evaluators.factory import create
 from ..evaluators.pool import PooledEvaluator
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.uniform import OutsideUniform
+from ..position.board import key_of
 from ..search.params import Limits, SearchParams
 from .clock import BatchPace
 from .options import Settings, substitute_spec
@@ -43,6 +44,7 @@ class Memory:
         self.graph: Graph | None = None
         self._chosen: Evaluator | None = None
         self.pace = BatchPace()
+        self.full_at: int | None = None  # key of the position whose search has filled the memory
         self.trouble = ""
         self.lost = False  # whether results could not be saved
         self.is_substitute = False  # whether another evaluator plays than the requested one
@@ -69,18 +71,55 @@ class Memory:
         """
         if self.is_ready(settings):
             return self.graph
+        wanted = settings.of_the_graph()
+        stays = self._opened_for is not None and settings.place_of(self._opened_for) == settings.place_of(
+            wanted
+        )
+        if self.graph is None or self.trouble or not stays:
+            self._drop_graph()
+        self._close_evaluator()  # before the next one is made: both may need the same device
+        self.trouble, self.is_substitute = "", False
+        self._chosen = self._evaluator(settings)
+        if not self._takes_over(settings, self._chosen):
+            self._drop_graph()
+            self.graph = self._open(settings, self._chosen)
+        self._opened_for = wanted
+        return self.graph
+
+    def forget_if_full(self, board: chess.Board, settings: Settings) -> Graph | None:
+        """Returns the graph, emptied if it has no file and the search of another position has filled it."""
+        from ..graph.graph import Graph
+
+        graph = self.graph
+        if graph is None or graph.store is not None or self.full_at in (None, key_of(board)):
+            return graph
+        self._writer.info(f"the {graph.node_count:,} positions in memory are dropped, because it is full")
+        evaluator, opened_for = graph.evaluator, self._opened_for
+        self._close_graph()
+        self.graph = Graph.open(None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
+        self._opened_for = opened_for
+        return self.graph
+
+    def _takes_over(self, settings: Settings, evaluator: Evaluator) -> bool:
+        """Lets an evaluator continue the open graph, if it gives the answers of the one before it."""
+        graph = self.graph
+        if graph is None or self.trouble or graph.evaluator.identity != evaluator.identity:
+            return False
+        try:
+            self._load_kernels(evaluator, settings.params(), filed=graph.store is not None)
+        except FAILURES:
+            return False  # opening the graph will report it
+        graph.evaluator, self.pace = evaluator, BatchPace()
+        return True
+
+    def _drop_graph(self) -> None:
+        """Closes the graph, if there is one; says that positions in memory are lost."""
         if self.graph is not None and self.graph.store is None and self.graph.node_count:
             self._writer.info(
                 f"the {self.graph.node_count:,} positions in memory are dropped, because options changed; "
                 "in a GraphFile they stay"
             )
-        self.close()
-        wanted = settings.of_the_graph()
-        self.trouble, self.is_substitute = "", False
-        self._chosen = self._evaluator(settings)
-        self.graph = self._open(settings, self._chosen)
-        self._opened_for = wanted
-        return self.graph
+        self._close_graph()
 
     def _evaluator(self, settings: Settings) -> Evaluator:
         try:
@@ -192,12 +231,19 @@ class Memory:
 
     def close(self) -> None:
         """Saves everything, closes the file and ends the evaluator."""
+        self._close_graph()
+        self._close_evaluator()
+
+    def _close_graph(self) -> None:
         graph, self.graph, self._opened_for = self.graph, None, None
-        evaluator, self._chosen = self._chosen, None
+        self.full_at = None
         self._background.close()
         self.pace = BatchPace()
         if graph is not None:
             self._close(graph)
+
+    def _close_evaluator(self) -> None:
+        evaluator, self._chosen = self._chosen, None
         if evaluator is not None:
             evaluator.close()
 

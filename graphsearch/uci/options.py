@@ -116,8 +116,9 @@ OPTIONS = (
     Option("UCI_EngineAbout", STRING, "graphsearch, a chess search whose memory is a file"),
 )
 BY_NAME = {option.name.lower(): option for option in OPTIONS}
-OF_THE_GRAPH = (  # changing one of these reopens the graph
-    "GraphFile", "RAM", "Evaluator", "EvaluatorOptions", "Policy", "Value", "PolicyTemperature",
+OF_THE_PLACE = ("GraphFile", "RAM")  # changing one of these reopens the graph
+OF_THE_GRAPH = (  # changing another one makes the evaluator anew; the graph stays if the answers are the same
+    *OF_THE_PLACE, "Evaluator", "EvaluatorOptions", "Policy", "Value", "PolicyTemperature",
     "SyzygyPath", "Threads", "Workers", "Pool", "Gather",
 )  # fmt: skip
 
@@ -174,6 +175,11 @@ class Settings:
     def of_the_graph(self) -> tuple[str, ...]:
         """Returns the settings that an open graph depends on; a change reopens it."""
         return tuple(self._values[name] for name in OF_THE_GRAPH)
+
+    @staticmethod
+    def place_of(values: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns the file and the memory in values of `of_the_graph`."""
+        return values[: len(OF_THE_PLACE)]
 
     def ram_bytes(self) -> int | None:
         """Returns the memory for the graph, None for the default."""

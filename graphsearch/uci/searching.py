@@ -14,7 +14,7 @@ from ..base.errors import GraphSearchError, UnsavedError
 from ..base.faults import error_line
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.view import NodeView, Reader
-from ..position.board import board_of, history_keys
+from ..position.board import board_of, key_of
 from ..position.values import negate
 from ..search.claims import view_in_game
 from ..search.params import Limits
@@ -64,7 +64,8 @@ class Searcher:
 
         Opens the graph even if the clock has answered meanwhile, for the next search.
         """
-        graph = self._memory.prepare(self._settings)
+        self._memory.prepare(self._settings)
+        graph = self._memory.forget_if_full(answer.board, self._settings)
         if self._memory.is_substitute:
             self._writer.info(f"ERROR: {self._memory.trouble}")
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
@@ -77,16 +78,15 @@ class Searcher:
         listed = bool(answer.listed)
         if not answer.listed:
             self._ask_tables(graph, answer)
-        past = history_keys(answer.board)
         wanted = answer.output.multipv
-        known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
+        known = view_in_game(graph.read, answer.board, answer.past, lines=wanted, first=answer.listed)
         limits = answer.limits(known.visits if known else 0)
         if known is not None and (not listed or limits is None or any(move.n for move in known.moves[:1])):
-            answer.begin(Report(known, seconds=time.monotonic() - answer.began))
+            answer.begin(Report(answer.draws.shown(known), seconds=time.monotonic() - answer.began))
         if answer.go.mate is not None and not listed and not answer.done.is_set():
             self._prove_mate(graph, answer, answer.go.mate)
         if limits is not None and not answer.stop.is_set():
-            self._analyze(graph, answer, limits)
+            self._analyze(graph, answer, limits, known)
 
     def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
         """Answers with a mate in at most `moves` moves, or reports that there is none."""
@@ -108,11 +108,12 @@ class Searcher:
         """Restricts the answer to moves that keep the tablebases' result, then to the best of them."""
         evaluator = graph.evaluator
         if isinstance(evaluator, TablebaseEvaluator):
-            answer.prefer(evaluator.tables.safe_moves(answer.board) or ())
-            answer.prefer(evaluator.best_moves(answer.board) or answer.listed)
+            board = answer.board
+            answer.prefer(evaluator.tables.safe_moves(board) or (), wins=evaluator.tables.result(board) == 1)
+            answer.prefer(evaluator.best_moves(board) or (), wins=evaluator.tables.result(board) == 1)
 
-    def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
-        """Runs one search and ends the answer with its final report."""
+    def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits, known: NodeView | None) -> None:
+        """Runs one search and ends the answer with its final report; `known`: the position before it."""
         from ..search.loop import analyze
         from ..solvers.mate.beside import MateFinder
 
@@ -131,23 +132,25 @@ class Searcher:
             on_progress=update,
             interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
-            searchmoves=answer.listed,
+            searchmoves=answer.searched(known),
             pace=self._memory.pace if answer.is_timed else None,
             hurry=True,
             lines=answer.output.multipv,
             mates=MateFinder(seconds=answer.planned, visits=limits.visits),
         )
         if result.stop_reason == "memory":
+            self._memory.full_at = key_of(answer.board)
             self._writer.info(MEMORY_FULL)
         if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
-            answer.end(replace(_report(graph, answer, last[0]), node=result.node))
+            node = answer.draws.shown(result.node)
+            answer.end(replace(_report(graph, answer, last[0]), node=node))
 
 
 def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
     """Returns the report of a search's progress."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
-        node=progress.node(answer.output.multipv),
+        node=answer.draws.shown(progress.node(answer.output.multipv)),
         depth=progress.depth,
         seldepth=progress.seldepth,
         seconds=time.monotonic() - answer.began,

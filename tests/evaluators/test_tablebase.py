@@ -190,6 +190,18 @@ def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy, folder:
                     assert outcome.winner is None
 
 
+def test_a_position_that_is_asked_twice_is_probed_once(
+    tables: Syzygy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = chess.Board("8/8/8/3k4/8/8/8/KR6 w - - 0 1")
+    best = tables.best_moves(board)
+    monkeypatch.setattr(tables, "_probe", None)
+    assert tables.best_moves(board) == best
+    monkeypatch.undo()
+    board.halfmove_clock = 90
+    assert tables.best_moves(board) != []
+
+
 def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"the folder .*nowhere of Syzygy tables does not exist"):
         create(EvaluatorSpec(syzygy=str(tmp_path / "nowhere")))

@@ -25,7 +25,7 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "params": lambda graph, bad: analyze(graph, BOARD, Limits(visits=1), bad),
     **{
         name: lambda graph, bad, name=name: analyze(graph, BOARD, Limits(visits=1), **{name: bad})  # type: ignore[misc]
-        for name in ("on_progress", "stop", "searchmoves", "pace", "mates")
+        for name in ("on_progress", "stop", "searchmoves", "pace", "mates", "lines", "run")
     },
 }
 

@@ -23,6 +23,7 @@ from graphsearch.uci import answer
 from graphsearch.uci.answer import GoAnswer
 from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import OPTIONS, Settings
+from tests.conftest import shared_data
 from tests.support.graphs import numbers_below
 from tests.support.pools import until
 from tests.support.reference import HashEvaluator
@@ -324,6 +325,69 @@ def test_an_option_that_drops_the_positions_in_memory_says_so(tmp_path: Path) ->
             game.ask("go nodes 30", until="bestmove")
             lines = game.ask(*options, until="readyok")
             assert sum("positions in memory are dropped" in line for line in lines) == said
+
+
+CHANGES = ("Threads value 2", "Workers value 1", "Gather value classic", "SyzygyPath value FOLDER")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("filed", [False, True])
+def test_positions_stay_in_memory_if_the_evaluator_gives_the_same_answers(
+    tmp_path: Path, change: str, filed: bool
+) -> None:
+    if "FOLDER" in change:
+        change = change.replace("FOLDER", str(shared_data("syzygy")))
+    with Played({"GraphFile": str(tmp_path / "a.graph") if filed else ""}) as game:
+        game.ready().ask("go nodes 300", until="bestmove")
+        graph = game.engine._memory.graph
+        changed = game.ask(f"setoption name {change}", "isready", until="readyok")
+        assert not [line for line in changed if "ERROR" in line or "dropped" in line]
+        assert game.engine._memory.graph is graph
+        lines = game.ask("go nodes 100", until="bestmove")
+        assert field_of(lines[-2], "nodes") == 300
+        lines = game.ask("position startpos moves a2a3", "go nodes 100", until="bestmove")
+        assert field_of(lines[-2], "nodes") >= 100
+        assert game.ask("setoption name Evaluator value uniform", "isready", until="readyok")
+        assert game.engine._memory.graph is not graph
+
+
+def test_one_position_at_a_time_is_looked_up_while_the_worker_is_late(
+    tmp_path: Path, blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    resume = threading.Event()
+
+    def slow(path: str, board: chess.Board) -> None:
+        asked.append(board.fen())
+        assert resume.wait(PATIENCE)
+
+    monkeypatch.setattr("graphsearch.uci.engine.show", slow)
+    with Played({"GraphFile": str(tmp_path / "a.graph")}, make=lambda settings: blocking) as game:
+        ask_until_late(game.ready(), blocking, "go movetime 10")
+        for move in ("e2e4", "d2d4", "c2c4", "b2b4"):
+            game.ask(f"position startpos moves {move}", "go movetime 5", until="bestmove")
+        assert len(asked) <= 1  # none, if each was answered before its thread began
+        assert game.engine.handle("position startpos moves a2a4")
+        assert game.engine.handle("go infinite")
+        resume.set()
+        board = chess.Board()
+        board.push_uci("a2a4")
+        until(lambda: board.fen() in asked)  # the latest; the others were answered meanwhile
+        assert len(asked) <= 2
+        game.ask("stop", until="bestmove")
+        blocking.open.set()
+
+
+def test_a_full_memory_is_emptied_for_the_next_position() -> None:
+    with Played({"RAM": "8MB", "Evaluator": "uniform", "Threads": "1"}) as game:
+        lines = game.ready().ask("go nodes 100000000", until="bestmove")
+        assert any("memory is full" in line for line in lines)
+        again = game.ask("go nodes 100000000", until="bestmove")  # the same position: nothing is lost
+        assert field_of(again[-2], "nodes") >= field_of(lines[-2], "nodes")
+        after = game.ask("position startpos moves a2a3 a7a6 a3a4", "go nodes 5000", until="bestmove")
+        assert any("dropped, because it is full" in line for line in after)
+        assert field_of(after[-2], "nodes") == 5000
+        assert not any("is full" in line for line in game.ask("go nodes 6000", until="bestmove"))
 
 
 JUNK = [

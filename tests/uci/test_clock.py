@@ -45,6 +45,23 @@ def test_a_long_game_never_runs_out(time: int, increment: int, to_go: int | None
         left += increment + (time if moves == 1 else 0)
 
 
+@pytest.mark.parametrize(
+    ("time", "increment", "to_go", "moves"),
+    [(60_000, 0, 40, 200), (2000, 0, 5, 200), (10_000, 100, None, 60)],
+)
+def test_the_overhead_of_every_move_stays_on_the_clock(
+    time: int, increment: int, to_go: int | None, moves: int
+) -> None:
+    left = float(time)
+    for played in range(moves):
+        to_come = None if to_go is None else to_go - played % to_go
+        budget = clock_budget(int(left), increment, to_come, overhead_ms=100)
+        factor = 1.0 if to_go is None else 1.6
+        left -= 1000 * min(factor * budget.planned, budget.most) + 100
+        assert left > 0, played
+        left += increment + (time if to_come == 1 else 0)
+
+
 def test_a_time_for_the_move_is_nearly_used_up() -> None:
     assert move_budget(0).most == 0
     assert move_budget(-5).most == 0

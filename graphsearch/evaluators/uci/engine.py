@@ -25,7 +25,7 @@ import chess.engine
 from ...base.errors import EvaluatorError
 from .program import Program
 
-HANDSHAKE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 30.0  # starting a program may take 10 s on a busy machine
 READY_SECONDS = 60.0  # for the first isready: an engine may load a network here
 QUIT_SECONDS = 1.0
 KILL_SECONDS = 5.0

@@ -1,0 +1,126 @@
+"""Draws by a third occurrence in the game: the moves that end it so, and those after which the opponent can.
+
+The graph's values of these moves come from other paths, and from searches before the repetition. In this game
+the moves are worth a draw, which no visit has to find out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import chess
+import chess.polyglot
+
+from ..graph.view import UNPROVEN, MoveView, NodeView
+from ..position.chess960 import settled
+from ..position.values import WDL
+
+DRAWN = WDL(0.0, 1.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The moves of a position that lead to a third occurrence.
+
+    Attributes:
+      at_once: moves to a position that occurred twice. offered: moves with a reply to one.
+    """
+
+    at_once: frozenset[chess.Move] = frozenset()
+    offered: frozenset[chess.Move] = frozenset()
+
+    @classmethod
+    def of(cls, board: chess.Board) -> Draws:
+        """Returns the drawing moves of the last position of a game.
+
+        >>> board = chess.Board()
+        >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
+        ...     _ = board.push_san(san)
+        >>> list(map(str, Draws.of(board).at_once))
+        ['f6g8']
+        """
+        twice = _occurred_twice(board)
+        if not twice:
+            return cls()
+        keys = {chess.polyglot.zobrist_hash(past) for past in twice}
+        own = {past.occupied_co[board.turn] for past in twice}
+        at_once, offered, walk = set(), set(), board.copy(stack=False)
+        for move in board.legal_moves:
+            walk.push(move)
+            if walk.halfmove_clock:
+                if chess.polyglot.zobrist_hash(walk) in keys:
+                    at_once.add(move)
+                elif walk.occupied_co[board.turn] in own and _reaches(walk, keys):  # a reply moves no own man
+                    offered.add(move)
+            walk.pop()
+        return cls(frozenset(at_once), frozenset(offered))
+
+    def __bool__(self) -> bool:
+        return bool(self.at_once or self.offered)
+
+    def is_worth_a_draw(self, move: chess.Move, value: float | None) -> bool:
+        """Returns whether a move of some value elsewhere is worth a draw here: no opponent refuses a gain."""
+        return move in self.at_once or (move in self.offered and value is not None and value > 0)
+
+    def ranked(self, rows: Sequence[tuple[chess.Move, int, float]]) -> list[tuple[chess.Move, int, float]]:
+        """Returns rows of (move, visits, value), best first, with draws at their place and without visits."""
+        if not self:
+            return list(rows)
+        drawn = [row for row in rows if self.is_worth_a_draw(row[0], row[2] if row[1] else None)]
+        rest = [row for row in rows if row not in drawn]
+        drawn.sort(key=lambda row: row[0] not in self.at_once)
+        place = _place([row[2] if row[1] else None for row in rest])
+        return [*rest[:place], *((move, 0, 0.0) for move, _, _ in drawn), *rest[place:]]
+
+    def shown(self, node: NodeView) -> NodeView:
+        """Returns the view of the position in this game: the draws at their place, with their value."""
+        if not self:
+            return node
+        drawn = [move for move in node.moves if self.is_worth_a_draw(move.move, move.q)]
+        rest = [move for move in node.moves if move not in drawn]
+        drawn.sort(key=lambda move: move.move not in self.at_once)
+        place = _place([move.q for move in rest])
+        return replace(node, moves=(*rest[:place], *map(_drawn, drawn), *rest[place:]))
+
+    def others(self, node: NodeView | None, moves: Sequence[chess.Move]) -> tuple[chess.Move, ...]:
+        """Returns the moves of a list whose value here a search must find out; all if there are none."""
+        values = {move.move: move.q for move in node.moves} if node else {}
+        found = tuple(move for move in moves if not self.is_worth_a_draw(move, values.get(move)))
+        return found or tuple(moves)
+
+
+def _occurred_twice(board: chess.Board) -> list[chess.Board]:
+    """Returns the positions that occurred twice before the last one of a game and can occur again."""
+    game = settled(board).copy()
+    counts: Counter[int] = Counter()
+    found = []
+    while game.move_stack and game.halfmove_clock:
+        game.pop()
+        key = chess.polyglot.zobrist_hash(game)
+        counts[key] += 1
+        if counts[key] == 2:
+            found.append(game.copy(stack=False))
+    return found
+
+
+def _reaches(board: chess.Board, keys: set[int]) -> bool:
+    """Returns whether a move leads to one of some positions."""
+    for move in board.legal_moves:
+        board.push(move)
+        reached = board.halfmove_clock > 0 and chess.polyglot.zobrist_hash(board) in keys
+        board.pop()
+        if reached:
+            return True
+    return False
+
+
+def _place(values: Sequence[float | None]) -> int:
+    """Returns the place of a draw among moves, best first: before the first of less or unknown worth."""
+    return next((k for k, value in enumerate(values) if value is None or value < 0), len(values))
+
+
+def _drawn(move: MoveView) -> MoveView:
+    """Returns the view of a move that draws."""
+    return replace(move, q=0.0, wdl=DRAWN, cp=0, mate=None, bounds=UNPROVEN, pv=(move.move,))

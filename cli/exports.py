@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -109,7 +109,7 @@ def export(request: Request) -> None:
         raise typer.BadParameter(f"{form} starts from one POSITION")
     say_if_unfinished(request.store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
-    with StopSignals(), progress_shown("Positions") as show, opened_target(request.output) as target:
+    with StopSignals(), _progress(request.output) as show, opened_target(request.output) as target:
         if form in PICTURES:
             report = _draw(form, request, target, roots)
         elif form == "site":
@@ -203,6 +203,13 @@ def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
 STDOUT = "-"
 
 
+def _progress(output: str) -> AbstractContextManager[Advance | None]:
+    """Returns the progress to show; none if the data goes to a terminal, where a bar would mix with it."""
+    if output == STDOUT and sys.stdout is not None and sys.stdout.isatty():
+        return nullcontext()
+    return progress_shown("Positions")
+
+
 @contextmanager
 def opened_target(output: str) -> Iterator[Any]:
     """Yields the target of an export: a path, or stdout as a stream."""
@@ -280,7 +287,7 @@ def _draw(form: str, request: Request, target: Any, roots: Sequence[chess.Board]
 
 
 def _write_site(
-    request: Request, folder: Path, roots: Sequence[chess.Board], on_progress: Advance
+    request: Request, folder: Path, roots: Sequence[chess.Board], on_progress: Advance | None
 ) -> ExportReport:
     """Writes a folder with board, moves, graph and values of a book, or of the positions below a root."""
     from graphsearch.exchange.site.export import export_site

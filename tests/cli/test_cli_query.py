@@ -225,3 +225,11 @@ def test_data_above_a_bar_keeps_its_lines(cli: Cli, file: Path, monkeypatch: pyt
     shown = on_a_terminal(monkeypatch, [["find", file, "--lines", 0, "--json"]], columns=40)
     lines = shown.replace("\r", "\n").splitlines()
     assert [line for line in lines if line.startswith("{")] == piped
+
+
+def test_an_export_to_a_terminal_is_nothing_but_its_data(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["export", file, "-o", "-", "--format", "epd"]
+    data = cli(*words).out
+    assert on_a_terminal(monkeypatch, [words]).replace("\r", "").startswith(data + "-: ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,14 @@ from .commands import command
 from .options import Json, LineOptions, SelectionOptions, StoreOption, argument, option
 from .output import FAILED, print_json, say, say_if_unfinished
 from .progress import Advance, progress_shown
-from .render import count
+from .render import count, size
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     import chess
 
     from graphsearch.exchange.output import ExportReport
+    from graphsearch.exchange.streaming import Forecast
 
 ENDINGS = {
     ".pgn": "pgn",
@@ -34,6 +35,7 @@ ENDINGS = {
     ".dot": "dot",
 }
 PICTURES = ("svg", "dot")
+ROWS = ("jsonl", "csv")
 MOST_DRAWN = 60  # lines of a picture, by default
 FORMATS = {*ENDINGS.values(), "parquet", "site"}
 
@@ -93,8 +95,9 @@ def export(request: Request) -> None:
     side against all replies.
 
     polyglot: an opening book (.bin). epd: a line per position, ce in centipawns for the side to move. jsonl,
-    csv: positions and moves as the records hold them. parquet: a folder with nodes.parquet and edges.parquet;
-    needs pyarrow: pip install '.[parquet]'. svg, dot: the well-visited positions as a picture or for
+    csv: positions and all their moves as the records hold them; --min-visits 1 leaves out the moves without
+    visits, and the file is ten times smaller. parquet: a folder with nodes.parquet and edges.parquet; needs
+    pyarrow: pip install '.[parquet]'. svg, dot: the well-visited positions as a picture or for
     Graphviz. site: a folder to open in a browser. schema/exports.md describes all of them.
 
     JSON: `left_out` counts what was not written, by reason.
@@ -106,7 +109,7 @@ def export(request: Request) -> None:
         raise typer.BadParameter(f"{form} starts from one POSITION")
     say_if_unfinished(request.store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
-    with StopSignals(), progress_shown("Positions") as show, opened_target(request.output) as target:
+    with StopSignals(), _progress(request.output) as show, opened_target(request.output) as target:
         if form in PICTURES:
             report = _draw(form, request, target, roots)
         elif form == "site":
@@ -160,16 +163,33 @@ def _roots(request: Request) -> tuple[chess.Board, ...]:
     return tuple(request.line.board_after(text) for text in texts)
 
 
+def _foretell(form: str, request: Request, large: Forecast) -> None:
+    """Says how large an output will be, and how it becomes smaller."""
+    parts = [f"{request.output} will have {'at least' if large.least else 'about'} {size(large.size)}"]
+    if large.free is not None and large.free < large.size:
+        parts.append(f"only {size(large.free)} are free there")
+    if form in ROWS and not request.chosen.min_visits and request.chosen.max_moves is None:
+        parts.append("--min-visits 1 leaves out the moves without visits, which are most of it")
+    say("; ".join(parts) + ".")
+
+
 def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
     write: Callable[..., ExportReport]
+    foretell = partial(_foretell, form, request)
     if form == "pgn":
         from graphsearch.exchange.pgn_export import export_pgn as write
     elif form == "epd":
-        from graphsearch.exchange.epd_export import export_epd as write
+        from graphsearch.exchange.epd_export import export_epd
+
+        return partial(export_epd, on_large=foretell)
     elif form == "jsonl":
-        from graphsearch.exchange.rows_export import export_jsonl as write
+        from graphsearch.exchange.rows_export import export_jsonl
+
+        return partial(export_jsonl, on_large=foretell)
     elif form == "csv":
-        from graphsearch.exchange.rows_export import export_csv as write
+        from graphsearch.exchange.rows_export import export_csv
+
+        return partial(export_csv, on_large=foretell)
     elif form == "parquet":
         from graphsearch.exchange.parquet_export import export_parquet as write
     else:
@@ -181,6 +201,13 @@ def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
 
 
 STDOUT = "-"
+
+
+def _progress(output: str) -> AbstractContextManager[Advance | None]:
+    """Returns the progress to show; none if the data goes to a terminal, where a bar would mix with it."""
+    if output == STDOUT and sys.stdout is not None and sys.stdout.isatty():
+        return nullcontext()
+    return progress_shown("Positions")
 
 
 @contextmanager
@@ -260,7 +287,7 @@ def _draw(form: str, request: Request, target: Any, roots: Sequence[chess.Board]
 
 
 def _write_site(
-    request: Request, folder: Path, roots: Sequence[chess.Board], on_progress: Advance
+    request: Request, folder: Path, roots: Sequence[chess.Board], on_progress: Advance | None
 ) -> ExportReport:
     """Writes a folder with board, moves, graph and values of a book, or of the positions below a root."""
     from graphsearch.exchange.site.export import export_site

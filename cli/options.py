@@ -350,18 +350,22 @@ def byte_count(text: str) -> int:
 
 
 def graph_ram(text: str | None) -> int | None:
-    """Returns the bytes of `--ram` for a search, None for the default.
+    """Returns the bytes of `--ram` for a search, None for the default; says if the machine has fewer.
 
     Raises:
       typer.BadParameter: if it is not a size, or smaller than the few megabytes that a wave needs.
     """
     if text is None:
         return None
+    from graphsearch.base.machine import memory_bytes
     from graphsearch.search.params import LEAST_RAM
 
     found = byte_count(text)
     if found < LEAST_RAM:
         raise typer.BadParameter(f"--ram must be at least 8MB, not {text}")
+    if found > (memory := memory_bytes()):
+        least = f"{memory / 1e9:.1f} GB"
+        say(f"--ram {text} is more than the memory of this machine, {least}; the graph may not fit.")
     return found
 
 

@@ -55,6 +55,7 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     above = not streaming or (sys.stdout is not None and sys.stdout.isatty())
     out = console(sys.stderr)
+    out.soft_wrap = streaming  # no line break in a line of data: it is copied, and JSON would be broken
     with Progress(*columns, console=out, transient=True, redirect_stdout=above) as bar:
         task = bar.add_task(title, total=None)
 

@@ -178,8 +178,9 @@ def _found_line(row: Found, way: Way | None) -> str:
     if way and way.opening:  # its name does not fit on a terminal
         opening = f"  ({way.opening.eco if sys.stdout.isatty() else way.opening})"
     ply = "" if row.ply is None else f"  ply {row.ply}"
-    line = way_text(way, row.position)
-    fen = f"  {row.position}" if look.details and line != row.position else ""
+    root = way.start if way and not way.line else None  # with its own move number
+    line = way_text(way, root or row.position)
+    fen = f"  {row.position}" if look.details and line not in (root, row.position) else ""
     worth = score(row.cp, None, white=white)
     return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{ply}{fen}"
 

@@ -71,15 +71,20 @@ def reevaluate(request: Request) -> None:
         )
     if not request.evaluator.named:
         raise typer.BadParameter("name the new evaluator: --evaluator NAME")
-    graph_ram(request.ram)  # checked before an evaluator is loaded
+    ram_bytes = graph_ram(request.ram)  # checked before an evaluator is loaded
     evaluator, _ = request.evaluator.create()
     with closing(evaluator), StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals:
-        code = (_beside if request.second_opinion else _in_place)(request, evaluator, signals)
+        if request.second_opinion:
+            code = _beside(request, evaluator, signals)
+        else:
+            code = _in_place(request, evaluator, signals, ram_bytes)
     if code:
         raise typer.Exit(code)
 
 
-def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
+def _in_place(
+    request: Request, evaluator: EvaluatorObject, signals: StopSignals, ram_bytes: int | None
+) -> int:
     """Replaces the evaluations of the file; returns the exit code."""
     from graphsearch.graph.sweeps.reevaluate import reevaluate as reevaluate_file
 
@@ -90,7 +95,7 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
         report = reevaluate_file(
             request.store,
             evaluator,
-            ram_bytes=graph_ram(request.ram),
+            ram_bytes=ram_bytes,
             stop=signals.stop,
             on_progress=show,
             command=resume,

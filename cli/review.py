@@ -168,7 +168,9 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
         say(f"Resume with: {resume}")
         raise typer.Exit(code)
     if report.failed:
-        say(f"graphsearch: none of the {count(report.chosen, 'chosen game')} can be reviewed")
+        several = report.chosen > 1
+        chosen = f"none of the {report.chosen:,} chosen games can" if several else "the chosen game cannot"
+        say(f"graphsearch: {chosen} be reviewed")
         raise typer.Exit(FAILED)
 
 

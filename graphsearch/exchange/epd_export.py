@@ -29,7 +29,7 @@ from .mapped import Rows
 from .output import ExportReport, Target
 from .pool import Ints, RecordPool, Words
 from .selection import Selection
-from .streaming import Part, Text, export_stream
+from .streaming import OnLarge, Part, Text, export_stream
 from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT
 from .text_rows import Field, Joints, fixed, key_field, literal, names_of, records_text
 from .walk import NOTES, OnProgress
@@ -45,9 +45,12 @@ def export_epd(
     selection: Selection | None = None,
     *,
     on_progress: OnProgress | None = None,
+    on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes the positions of a graph file as EPD; arguments and errors as in `export_stream`."""
-    return export_stream(path, target, selection, "epd", _texts, rest=False, on_progress=on_progress)
+    return export_stream(
+        path, target, selection, "epd", _texts, rest=False, on_progress=on_progress, on_large=on_large
+    )
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from .columns import draws_of
 from .output import ExportReport, Target
 from .pool import RecordPool
 from .selection import Selection
-from .streaming import Part, Text, export_stream
+from .streaming import OnLarge, Part, Text, export_stream
 from .text_kernel import FEN, FLOAT, HEX, INTEGER, NAME, TEXT
 from .text_rows import Field, Joints, key_field, literal, names_of, records_text
 from .walk import TERMINALS, OnProgress
@@ -63,9 +63,12 @@ def export_jsonl(
     selection: Selection | None = None,
     *,
     on_progress: OnProgress | None = None,
+    on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes one JSON object per position; arguments and errors as in `export_stream`."""
-    return export_stream(path, target, selection, "jsonl", _json_texts, on_progress=on_progress)
+    return export_stream(
+        path, target, selection, "jsonl", _json_texts, on_progress=on_progress, on_large=on_large
+    )
 
 
 def export_csv(
@@ -74,10 +77,13 @@ def export_csv(
     selection: Selection | None = None,
     *,
     on_progress: OnProgress | None = None,
+    on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes CSV (RFC 4180): a row per move, or one per position without moves; else as `export_jsonl`."""
     head = ",".join(COLUMNS).encode() + b"\r\n"
-    return export_stream(path, target, selection, "csv", _csv_texts, head=head, on_progress=on_progress)
+    return export_stream(
+        path, target, selection, "csv", _csv_texts, head=head, on_progress=on_progress, on_large=on_large
+    )
 
 
 @contextmanager

@@ -44,7 +44,7 @@ NOTES = (
     *(f"proven: {result} for {side}" for side in ("White", "Black") for result in RESULTS),
 )
 
-OnProgress = Callable[[int, int], None]  # positions visited, positions met
+OnProgress = Callable[[int, int], None]  # positions visited, positions met or expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,10 @@ class Walk:
         self._leaves, self._on_progress = leaves, on_progress
         self._tables = tables_of(store, plan.book, weights)
         limits = plan.selection
-        free = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
-        self.pool = RecordPool(store, folder, whole=free and self._tables is None, on_read=on_progress)
+        whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
+        whole = whole and self._tables is None
+        self.pool = RecordPool(store, folder, whole=whole, on_read=on_progress)
+        self._expected = store.node_count if whole else 0
         self._rest = UNLIMITED_REST if rest and limits.min_visits == 0 else NO_REST
         self._number, self._depth, self._ply, self._meta = (
             Column(folder, kind) for kind in (np.int64, np.int32, np.int32, np.uint64)
@@ -241,7 +243,7 @@ class Walk:
             if done % RELEASE < BATCH:
                 self.pool.release()
             if self._on_progress:
-                self._on_progress(done, self.met)
+                self._on_progress(done, max(self.met, self._expected) if done < self.met else done)
 
     def _meet_roots(self) -> None:
         words = np.array([pack(board) for board in self._plan.roots], np.uint64)

@@ -156,12 +156,13 @@ def _played(
     board = _start_board(game, where)
     error = _play(game, board)
     plies = len(board.move_stack)
+    length = f"{plies} {'ply' if plies == 1 else 'plies'}"
     if error and (ply is None or ply > plies):
-        raise UnusableFileError(f"{where} breaks off after {plies} plies: {error}")
+        raise UnusableFileError(f"{where} breaks off after {length}: {error}")
     if ply is not None and ply > plies and not at_most:
-        raise InvalidPositionError(f"{where} has {plies} plies; there is no ply {ply}")
+        raise InvalidPositionError(f"{where} has {length}; there is no ply {ply}")
     if error:
-        notes.append(f"{where} breaks off after {plies} plies: {error}")
+        notes.append(f"{where} breaks off after {length}: {error}")
     if game.strays:
         more = ", ..." if len(game.strays) > 5 else ""
         notes.append(f"{where}: passed over {', '.join(game.strays[:5])}{more}")

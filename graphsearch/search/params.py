@@ -67,6 +67,10 @@ class SearchParams:
         >>> SearchParams.from_options(["CPuct=2", "minibatchsize=64"]).cpuct
         2.0
         """
+        if isinstance(options, str) or not isinstance(options, Iterable):
+            raise InvalidParameterError(
+                f"options must be a list of NAME=VALUE texts, not {shortened(repr(options))}"
+            )
         for option in options:
             name, field = _field_of(option)
             fields[name] = _text(option) if name in TEXTS else _number(field, option)
@@ -176,6 +180,8 @@ def _check(ok: bool, name: str, found: object, expected: str) -> None:
 
 
 def _field_of(option: str) -> tuple[str, str]:
+    if not isinstance(option, str):
+        raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {shortened(repr(option))}")
     name, sign, _ = option.partition("=")
     for known, field in OPTION_NAMES.items():
         if sign and known.lower() == name.strip().lower():

@@ -79,6 +79,7 @@ class Server:
     def run(self, stop: threading.Event) -> None:
         """Serves until `stop` is set; then saves a running search."""
         try:
+            self.served.queue.prepare()
             asyncio.run(self._serve(stop))
         finally:
             self._socket.close()

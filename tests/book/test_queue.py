@@ -218,7 +218,7 @@ def test_each_game_is_a_line(tmp_path: Path) -> None:
     path.write_text('1. e4 e5 2. Nf3 *\n\n[White "B"]\n\n1. d4 Ke4 *\n\n[White "C"]\n\n1. c4 *\n')
     found = list(from_games(path, ply=2))
     assert [given.item and given.item.moves for given in found] == [("e2e4", "e7e5"), None, ("c2c4",)]
-    assert "breaks off after 1 plies" in found[1].problem
+    assert "breaks off after 1 ply" in found[1].problem
     assert [given.item and given.item.origin for given in from_games(path, only=[3])] == ["g.pgn, game 3"]
     with pytest.raises(InvalidPositionError, match="has no game 4"):
         list(from_games(path, only=[4]))

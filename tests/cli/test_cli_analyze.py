@@ -167,3 +167,16 @@ def test_stockfish_is_named_for_new_files(cli: Cli, tmp_path: Path, monkeypatch:
     assert "nnue:stockfish" in cli(*search, tmp_path / "a.graph").err
     assert "nnue:stockfish" not in cli(*search, tmp_path / "a.graph").err
     assert "nnue:stockfish" not in cli(*search, tmp_path / "b.graph", "--evaluator", "builtin").err
+
+
+def test_more_memory_than_the_machine_has_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphsearch.base.machine.memory_bytes", lambda: 64 * 10**6)
+    words = ("analyze", "--evaluator", "uniform", "--visits", 2, "--ram")
+    cli(*words, "1GB").ends(0, "--ram 1GB is more than the memory of this machine, 0.1 GB")
+    assert "--ram" not in cli(*words, "64MB").ends(0).err
+
+
+def test_find_lists_a_root_with_its_move_number(cli: Cli, tmp_path: Path) -> None:
+    fen, path = "6k1/8/8/8/8/8/8/R5K1 w - - 3 42", tmp_path / "a.graph"
+    cli("analyze", fen, "--evaluator", "uniform", "--visits", 5, "--store", path).ends(0)
+    assert f"  {fen}\n" in cli("find", path, "--lines", 1).ends(0).out

@@ -218,3 +218,18 @@ def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path, monkeypatch: p
     assert wide.count("Visits") == len(questions)
     assert [line for line in wide.splitlines() if len(line) > 80] == []
     assert len(re.findall("^Move  ", small, re.MULTILINE)) == 2
+
+
+def test_data_above_a_bar_keeps_its_lines(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = cli("find", file, "--lines", 0, "--json").out.splitlines()
+    shown = on_a_terminal(monkeypatch, [["find", file, "--lines", 0, "--json"]], columns=40)
+    lines = shown.replace("\r", "\n").splitlines()
+    assert [line for line in lines if line.startswith("{")] == piped
+
+
+def test_an_export_to_a_terminal_is_nothing_but_its_data(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["export", file, "-o", "-", "--format", "epd"]
+    data = cli(*words).out
+    assert on_a_terminal(monkeypatch, [words]).replace("\r", "").startswith(data + "-: ")

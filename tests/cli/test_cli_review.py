@@ -36,7 +36,9 @@ def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_it(cli: 
     assert "2. g4??" in done.out
     assert "1 game reviewed, 1 skipped" in done.out
     assert "Qh4# 0-1" in games.with_name("games-reviewed.pgn").read_text()
-    cli("review", games, "--store", games.with_name("a.graph"), "--game", 2).ends(1, "can be reviewed")
+    cli("review", games, "--store", games.with_name("a.graph"), "--game", 2).ends(
+        1, "the chosen game cannot be reviewed"
+    )
 
 
 def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Path) -> None:

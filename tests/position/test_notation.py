@@ -224,7 +224,7 @@ def test_words_in_a_game_are_passed_over_with_a_note(pgn: Pgn) -> None:
 
 
 def test_a_ply_beyond_the_game_and_a_ply_without_a_game_are_refused(pgn: Pgn) -> None:
-    with pytest.raises(InvalidPositionError, match="has 1 plies; there is no ply 5"):
+    with pytest.raises(InvalidPositionError, match="has 1 ply; there is no ply 5"):
         read_position(pgn('[White "A"]\n\n1. e4 *\n'), ply=5)
     with pytest.raises(InvalidPositionError, match="is for a PGN file"):
         read_position("startpos", ply=1)

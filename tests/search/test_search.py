@@ -251,6 +251,12 @@ def test_parameters_and_limits_that_would_spoil_a_search_are_refused() -> None:
                 kind(**fields)
 
 
+@pytest.mark.parametrize("wrong", [None, 3, "CPuct=2", [None], [("CPuct", 2)]])
+def test_options_that_are_no_list_of_texts_are_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidParameterError, match="NAME=VALUE"):
+        SearchParams.from_options(wrong)
+
+
 def test_an_error_inside_an_evaluator_is_an_evaluator_error() -> None:
     class Fails(HashEvaluator):
         def evaluate(self, batch: PositionBatch) -> Evaluation:

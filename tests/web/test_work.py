@@ -129,6 +129,7 @@ def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
 ) -> None:
     monkeypatch.setattr("graphsearch.workers.process.get_context", multiprocessing.get_context)
     monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path / "cold"))
+    client.server.served.queue._spare.end()  # which has the other cache
     number = client.post("search", threads=1).json["number"]
     until(lambda: stage(client) == "compiling", "the compiler")
     client.post("queue", action="stop", number=number)
@@ -136,6 +137,34 @@ def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
     assert (job["state"], job["stopping"], job["facts"]["stage"]) == ("stopped", False, "compiling")
     assert visits(small_graph, chess.Board()) == 300
     assert holder(small_graph) is None
+
+
+def waiting_pid(client: Client) -> int:
+    """Returns the pid of the process that waits for a task."""
+    queue = client.server.served.queue
+    until(lambda: queue._spare._waiting, "a process in reserve")
+    waiting = queue._spare._waiting
+    assert waiting is not None
+    return int(waiting.child.pid)
+
+
+def test_a_task_begins_in_a_process_that_has_started_before(client: Client) -> None:
+    first = waiting_pid(client)
+    number = client.post("search", threads=1).json["number"]
+    child = client.server.served.queue.job(number).child
+    assert child is not None
+    assert child.pid == first
+    client.post("queue", action="stop", number=number)
+    assert done(client, number)["state"] == "stopped"
+    assert waiting_pid(client) != first
+
+
+def test_a_task_runs_though_the_process_in_reserve_was_killed(client: Client) -> None:
+    os.kill(waiting_pid(client), signal.SIGKILL)
+    spare = client.server.served.queue._spare._waiting
+    until(lambda: spare and spare._gone, "its end")
+    number = client.post("search", visits=5, threads=1).json["number"]
+    assert done(client, number)["state"] == "done"
 
 
 def test_numbers_of_what_is_looked_at_are_never_older_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

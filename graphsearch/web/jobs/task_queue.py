@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import GraphSearchError, InvalidParameterError
-from ...base.machine import cores
-from ...workers.process import Child, Handlers
+from ...workers.process import Handlers
 from .kept_queue import KeptQueue
 from .memory import Ask, MemoryAnswer, OpenQuestions
 from .queued import DONE, ENDED, FAILED, INTERRUPTED, RUNNING, STOPPED, QueuedTask, Request
+from .spare import SpareWorker
 from .tasks import (
     READING,
     FollowTask,
@@ -32,7 +32,6 @@ from .tasks import (
     TaskReport,
     Watch,
 )
-from .worker import work
 
 KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000
@@ -61,9 +60,16 @@ class TaskQueue:
         self._ended: deque[QueuedTask] = deque(maxlen=KEPT)
         self._watched: tuple[str, ...] = ()
         self._questions = OpenQuestions()
+        self._spare = SpareWorker()
         self._held = self._closed = False
 
     # ---------------------------------------------------------------- for requests
+    def prepare(self) -> None:
+        """Starts the process of the next task in advance; `close` must follow."""
+        with self._changed:
+            if not self._closed:
+                self._spare.prepare()
+
     def restore(self, jobs: Sequence[QueuedTask]) -> None:
         """Adds the jobs of an ended server; unfinished ones wait until the queue is released."""
         with self._changed:
@@ -205,6 +211,7 @@ class TaskQueue:
         """Ends the running tasks; returns when they are saved, or after `seconds`."""
         with self._changed:
             self._closed = True
+            self._spare.end()
             for job in self._running.values():
                 self._end_soon(job)
             self._changed.wait_for(lambda: not self._running, seconds)
@@ -229,12 +236,10 @@ class TaskQueue:
         job.state, job.began = RUNNING, time.monotonic()
         self._keep(job)
         try:
-            job.child = Child(
-                work,
-                Handlers([partial(self._heard, job)], partial(self._lost, job, lane), self._questions.cancel),
-                name=f"graphsearch {job.task.title}"[:80],
-                threads=cores(),
+            handlers = Handlers(
+                [partial(self._heard, job)], partial(self._lost, job, lane), self._questions.cancel
             )
+            job.child = self._spare.take(handlers)
         except GraphSearchError as error:
             job.state, job.error = FAILED, str(error)
             self._end(job, lane)
@@ -309,3 +314,4 @@ class TaskQueue:
                 job.state = STOPPED
             self._end(job, lane)
             self._deal()
+            self.prepare()

@@ -47,7 +47,10 @@ LOCK_SECONDS = 1.0  # between two attempts to lock the file
 
 def work(pipe: Pipe) -> None:
     """Runs the first task of a pipe, and receives its requests meanwhile."""
-    task = pipe.recv()
+    try:
+        task = pipe.recv()
+    except EOFError:  # the server has ended, and this process was in reserve
+        return
     requests = Requests(pipe)
     try:
         facts = _when_free(task, requests, lambda facts: pipe.send(TaskReport("running", facts)))

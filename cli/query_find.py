@@ -149,7 +149,8 @@ def _print_json(found: Iterable[Found]) -> int:
     return number
 
 
-WALKED_FIRST, WALKED_EACH = 4000, 2  # positions read for lines: at first, and for each row; 0.8 ms each
+WALKED_FIRST, WALKED_EACH = 4000, 2  # positions read for lines: at first, and for each row
+READ_AT_ONCE = 256  # of these
 
 
 def _print_found(store: Path, found: Iterable[Found]) -> int:
@@ -160,7 +161,7 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
 
     number = 0
     with opened(store) as source:
-        finder = Finder(source, budget=WALKED_FIRST)
+        finder = Finder(source, budget=WALKED_FIRST, at_once=READ_AT_ONCE)
         for number, row in enumerate(found, 1):
             if number == 1:
                 print(f"({heading()})")

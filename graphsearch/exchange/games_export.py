@@ -12,9 +12,10 @@ from ..position.board import legal_moves
 from ..query.game_list import ListedGames
 from ..query.replay import start_of
 from ..store.file import real_path
+from ..store.sharded.files import open_to_read
 from ..store.tables.players import GameRow
 from .answer_csv import csv_text
-from .kept_games import game_text
+from .kept_games import game_text, stored_text
 from .output import Target, new_output
 from .pgn_writing import header
 
@@ -34,17 +35,20 @@ def export_games(path: str | os.PathLike[str], found: ListedGames, target: Targe
         if form == "csv":
             out.write(csv_text([game.as_dict() for game in found.games]).encode())
             return 0
-        for game in found.games:
-            text, is_whole = whole_text(path, game.row.source, game.row.number, game.row)
-            bare += not is_whole
-            out.write(f"{text}\n\n".encode())
+        with open_to_read(path) as store:
+            for game in found.games:
+                text, is_whole = stored_text(store, game.row), True
+                if text is None:
+                    text, is_whole = whole_text(path, game.row)
+                bare += not is_whole
+                out.write(f"{text}\n\n".encode())
     return bare
 
 
-def whole_text(path: str | os.PathLike[str], source: int, number: int, row: GameRow) -> tuple[str, bool]:
+def whole_text(path: str | os.PathLike[str], row: GameRow) -> tuple[str, bool]:
     """Returns the text of a game, and whether it is the original text; else it has headers and moves only."""
     try:
-        return game_text(path, source, number).text, True
+        return game_text(path, row.source, row.number).text, True
     except ImportFileError:
         return plain_text(row), False
 

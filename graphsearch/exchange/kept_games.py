@@ -20,6 +20,7 @@ from ..query.players import kept_game
 from ..query.replay import start_of
 from ..query.steps import legal_codes, positions_after
 from ..store.sharded.files import open_to_read
+from ..store.store import Store
 from ..store.tables import game_list
 from ..store.tables.columns import MAX_GAME_MOVES
 from ..store.tables.game_list import IndexRow
@@ -186,10 +187,9 @@ def game_text(
     """
     with open_to_read(path) as store:
         row, name, digest = kept_game(store, source, number)
-        rows = game_list.text_rows(store, source, row.place, row.size) if file is None else []
-    text = text_of_rows(rows, row.place, row.size)
+        text = stored_text(store, row) if file is None else None
     if text is not None:
-        return GameText(row, name, _decoded(text))
+        return GameText(row, name, text)
     where = Path(file) if file is not None else Path(name)
     if not where.is_file():
         raise ImportFileError(
@@ -202,6 +202,12 @@ def game_text(
                 " name the file as it was with --file"
             )
         return GameText(row, str(where), _decoded(given.cut(row.place, row.size)))
+
+
+def stored_text(store: Store, row: GameRow) -> str | None:
+    """Returns the original text of a game from an open graph file, None if the file does not hold it."""
+    text = text_of_rows(game_list.text_rows(store, row.source, row.place, row.size), row.place, row.size)
+    return None if text is None else _decoded(text)
 
 
 def _decoded(data: bytes) -> str:

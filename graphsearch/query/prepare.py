@@ -22,7 +22,9 @@ from .line import worth_of as value_of
 from .players import named
 from .replay import Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
+from .steps import positions_after
 
+READ_AT_ONCE = 1000  # moves that leave
 OUTSIDE_PLIES = 8  # half-moves for which a game is followed after leaving: it may return
 BY_GAMES, BY_COST = "games", "cost"
 WIN, DRAW, LOSS, UNKNOWN = range(4)  # of the player
@@ -286,11 +288,15 @@ class _Walk:
 
     def departures(self, source: RecordSource, least: int) -> list[Departure]:
         """Returns the departures of at least `least` games, in any order."""
-        return [
-            self._departure(source, key, code, met)
-            for (key, code), met in self._met.items()
-            if sum(met.results) >= least
-        ]
+        met = [(*move, met) for move, met in self._met.items() if sum(met.results) >= least]
+        found: list[Departure] = []
+        for first in range(0, len(met), READ_AT_ONCE):
+            some = met[first : first + READ_AT_ONCE]
+            words = np.array([self.replay.levels[it.ply].words[it.place] for _, _, it in some])
+            behind, _ = positions_after(words, range(len(some)), [code for _, code, _ in some])
+            source.read_ahead(np.concatenate([words, behind]))
+            found += [self._departure(source, *one) for one in some]
+        return found
 
     def _departure(self, source: RecordSource, key: str, code: int, met: _Met) -> Departure:
         start, moves = self.replay.line(met.ply, met.place)

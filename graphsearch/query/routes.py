@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import count
 
 import chess
+import numpy as np
 
-from ..position.board import board_of, fen_of, key_text
+from ..position.board import board_of, fen_of, key_text, pack_checked
 from ..position.lines import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from .parents import ParentEdge, stored
@@ -56,11 +57,19 @@ def routes(path: str | os.PathLike[str], positions: Iterable[str]) -> dict[str, 
 
 @dataclass(slots=True)
 class _Met:
-    """A position on the walk, and how it was reached."""
+    """A position on the walk, and how it was reached; only a root has its board from the beginning."""
 
-    board: chess.Board
-    before: _Met | None
-    move: chess.Move | None
+    made: chess.Board | None
+    before: _Met | None = None
+    move: chess.Move | None = None
+
+    def board(self) -> chess.Board:
+        """Returns the position, without history."""
+        if self.made is None:
+            assert self.before is not None
+            assert self.move is not None
+            self.made = after(self.before.board(), self.move)
+        return self.made
 
 
 class Finder:
@@ -70,9 +79,13 @@ class Finder:
       budget: most positions to read for all lines, WALKED unless given; raise it for a long list.
     """
 
-    def __init__(self, source: RecordSource, *, budget: int | None = None) -> None:
-        """Creates a finder over an open file; reads its roots, and no records yet."""
+    def __init__(self, source: RecordSource, *, budget: int | None = None, at_once: int = 1) -> None:
+        """Creates a finder over an open file; reads its roots, and no records yet.
+
+        With `at_once` it reads that many positions ahead, in kernels: for commands that load them anyway.
+        """
         self.budget = WALKED if budget is None else budget
+        self._at_once, self._ahead = at_once, 0
         self._source = source
         self._roots = [board_of(root.position) for root in source.store.roots()]
         self._met: dict[str, _Met] = {}
@@ -81,7 +94,7 @@ class Finder:
         self._left = TAKEN_BACK_IN_ALL
         self._walked = 0
         for root in sorted(self._roots, key=lambda board: board.ply()):
-            self._add(_Met(root, None, None), key_text(root), 0)
+            self._add(_Met(root), key_text(root), 0)
 
     def way(self, board: chess.Board) -> Way | None:
         """Returns a line to a position, None if none is found."""
@@ -102,19 +115,22 @@ class Finder:
 
     def _expand(self) -> None:
         """Reads the position after the most visited unread move, and adds its children."""
+        if self._at_once > 1 and self._walked >= self._ahead:
+            self._ahead = self._walked + min(self._at_once, len(self._heap))
+            next_ones = heapq.nsmallest(self._at_once, self._heap)
+            self._source.read_ahead(np.array([pack_checked(met.board()) for _, _, met in next_ones]))
         _, _, met = heapq.heappop(self._heap)
-        if met.move is not None and met.before is not None:
-            met.board = after(met.before.board, met.move)
-        record = self._source.read(met.board)
+        board = met.board()
+        record = self._source.read(board)
         self._walked += 1
         if record is None:
             return
-        plain = plain_key(met.board)
-        for move, edge, _ in steps_of(record, met.board):
-            key = key_after(met.board, plain, move)
+        plain = plain_key(board)
+        for move, edge, _ in steps_of(record, board):
+            key = key_after(board, plain, move)
             child = self._met.get(key)
             if child is None:
-                self._add(_Met(met.board, met, move), key, edge.n)
+                self._add(_Met(None, met, move), key, edge.n)
             elif child.move is None and child is not met and not _leads_to(child, met):
                 child.before, child.move = met, move  # a root that lies below another one
 
@@ -138,7 +154,7 @@ class Finder:
             at, key = best.board, key_text(best.board)
         met = self._met[key]
         for key, move in reversed(taken):
-            met = _Met(met.board, met, move)
+            met = _Met(None, met, move)
             self._met.setdefault(key, met)
         return _way(met)
 
@@ -178,7 +194,7 @@ def _way(met: _Met) -> Way:
     while at.before is not None and at.move is not None:
         moves.append(at.move)
         at = at.before
-    walk = at.board.copy(stack=False)
+    walk = at.board().copy(stack=False)
     for move in reversed(moves):
         walk.push(move)
     return _of(walk)

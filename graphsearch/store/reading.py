@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from .codec.soundness import fault_message, unsound
 from .codec.unpacking import SLOTS, Unpacker
 from .file import data_version, open_reader, sql_errors
 from .index import filters
-from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
+from .index.catalog import Chunk, ChunkIndex, Indexes, Segment, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
 from .kernel_reader import FileArrays, KernelReader, open_kernel_reader
 from .record.node import RecordBatch
@@ -124,6 +124,10 @@ class Reader:
     def _present_index(self) -> filters.Index:
         with self._state():
             return self._index
+
+    def is_at(self, segments: Sequence[Segment]) -> bool:
+        """Returns whether the last batch was read from the state of the file that has these segments."""
+        return self._index.is_of(segments)
 
     def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, `[K]`, and the newest records of these, in order.

@@ -59,6 +59,11 @@ class Index:
     blooms: tuple[Bits, ...]
     lost: frozenset[int]
 
+    def is_of(self, segments: Sequence[Segment]) -> bool:
+        """Returns whether this is the index of these segments, newest first, without damage."""
+        chunks = (chunk for segment in segments for chunk in segment.chunks if chunk.gone < chunk.blocks)
+        return self.chunks == tuple(chunks)
+
     def owners(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the index of each block's chunk."""
         return np.searchsorted(self.blocks.starts, blocks, "right") - 1

@@ -93,8 +93,8 @@ def text_end(store: Store, source: int) -> int:
 def text_rows(store: Store, source: int, place: int, size: int) -> list[TextRow]:
     """Returns the rows that hold `size` bytes of the text of a file from `place` on, in order."""
     names = ("place", "bytes", "data")
-    rest = "WHERE source = ? AND place > ? AND place < ? ORDER BY place"
-    values = (source, place - MAX_TEXT_BYTES, place + size)
+    rest = "WHERE source = ? AND place > ? AND place < ? AND place + bytes > ? ORDER BY place"
+    values = (source, place - MAX_TEXT_BYTES, place + size, place)
     return [TextRow(*row) for row in listed(store, "game_text", rest, values, names=names)]
 
 

@@ -66,7 +66,7 @@ def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
     """Returns a game for the notation pane, and the ply at which it reaches the position, 0 if never."""
     with open_to_read(served.path) as store:
         row, *_ = kept_game(store, wanted.source, wanted.number)
-    text, is_whole = whole_text(served.path, wanted.source, wanted.number, row)
+    text, is_whole = whole_text(served.path, row)
     name = f"game {wanted.source}:{wanted.number}"
     lines = TextIOWrapper(BytesIO(text.encode()), encoding="latin-1", newline="")
     game = next(read_games(lines, name), None)

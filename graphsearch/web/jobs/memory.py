@@ -39,7 +39,7 @@ class Memory(Records):
         super().__init__(path)
         self._read = read
 
-    def _stored(self, board: chess.Board) -> NodeRecord | None:
+    def _stored(self, board: chess.Board, key: str) -> NodeRecord | None:
         return self._read(board)
 
 

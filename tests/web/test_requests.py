@@ -62,7 +62,7 @@ def test_a_number_that_is_none_is_named_with_its_field(reader: Client) -> None:
 
 
 def test_numbers_come_as_forms_write_them_and_blanks_are_nothing(reader: Client) -> None:
-    found = requests.read_body(
+    found = requests.read_request(
         requests.SearchWanted, b'{"visits": " 12 ", "seconds": "0.5", "evaluations": ""}'
     )
     assert (found.visits, found.seconds, found.evaluations) == (12, 0.5, None)

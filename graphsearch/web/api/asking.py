@@ -13,14 +13,13 @@ from starlette.routing import Route
 from ...base.deadline import time_limit
 from ...base.errors import (
     ChangedMeanwhileError,
-    GraphSearchError,
     InvalidParameterError,
     StoreLockedError,
     UnknownPositionError,
 )
 from ...exchange.answer_csv import csv_text, table_text
 from ..served_file import ServedFile
-from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
+from .requests import MOST_BODY_BYTES, Wanted, read_request
 
 CSV = "csv"  # the parameter that asks for a file
 DOWNLOADS = {"csv": "text/csv; charset=utf-8", "pgn": "application/x-chess-pgn", "toml": "application/toml"}
@@ -37,8 +36,8 @@ def served_by(request: Request) -> ServedFile:
     return found
 
 
-def error_of(error: Exception) -> Response:
-    """Returns the response to an error: one line."""
+async def error_response(request: Request, error: Exception) -> Response:
+    """Returns the response to an error of any route: one line."""
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     text = " ".join(getattr(error, "problems", [str(error)]))
     return JSONResponse({"error": text.encode("utf-8", "backslashreplace").decode()}, status)
@@ -53,11 +52,7 @@ def get(path: str, kind: type[_W], answer: Answer[_W]) -> Route:
     def endpoint(request: Request) -> Response:
         given = dict(request.query_params)
         table = given.pop(CSV, "")
-        try:
-            wanted = read_query(kind, given)
-        except GraphSearchError as error:
-            return error_of(error)
-        return _answered(answer, served_by(request), wanted, table)
+        return _answered(answer, served_by(request), read_request(kind, given), table)
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -69,13 +64,9 @@ def post(path: str, kind: type[_W], answer: Answer[_W], *, writes: bool = True) 
     """
 
     async def endpoint(request: Request) -> Response:
-        try:
-            if writes:
-                served_by(request).may_write()
-            body = await _body(request)
-            wanted = await run_in_threadpool(read_body, kind, body)
-        except GraphSearchError as error:
-            return error_of(error)
+        if writes:
+            served_by(request).may_write()
+        wanted = await run_in_threadpool(read_request, kind, await _body(request))
         table = request.query_params.get(CSV, "")
         return await run_in_threadpool(_answered, answer, served_by(request), wanted, table)
 
@@ -83,15 +74,12 @@ def post(path: str, kind: type[_W], answer: Answer[_W], *, writes: bool = True) 
 
 
 def _answered(answer: Answer[_W], served: ServedFile, wanted: _W, table: str) -> Response:
-    try:
-        with time_limit(QUESTION_SECONDS):
-            found = answer(served, wanted)
-            if isinstance(found, Response):
-                return found
-            facts = found if isinstance(found, dict) else found.as_dict()
-            return _csv(served, facts, table) if table else JSONResponse(facts)
-    except GraphSearchError as error:
-        return error_of(error)
+    with time_limit(QUESTION_SECONDS):
+        found = answer(served, wanted)
+        if isinstance(found, Response):
+            return found
+        facts = found if isinstance(found, dict) else found.as_dict()
+        return _csv(served, facts, table) if table else JSONResponse(facts)
 
 
 def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
@@ -118,11 +106,7 @@ def download(content: str | bytes, stem: str, ending: str) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """Returns the body of a request.
-
-    Raises:
-      InvalidParameterError: if it is too long.
-    """
+    """Returns the body of a request; raises InvalidParameterError if it is too long."""
     body = bytearray()
     async for piece in request.stream():
         body += piece

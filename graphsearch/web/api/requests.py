@@ -64,31 +64,21 @@ class Wanted(BaseModel):
 _Wanted = TypeVar("_Wanted", bound=Wanted)
 
 
-def read_query(kind: type[_Wanted], given: Mapping[str, str]) -> _Wanted:
-    """Returns the request from the parameters of an address.
+def read_request(kind: type[_Wanted], given: Mapping[str, object] | bytes) -> _Wanted:
+    """Returns the request from parameters, or from a body: a JSON object, without lone surrogates, not deep.
 
     Raises:
       InvalidParameterError: with the first wrong field and its problem.
     """
     try:
+        if isinstance(given, bytes):
+            return kind.model_validate_json(given or b"{}")
         return kind.model_validate(dict(given))
     except ValidationError as error:
-        raise InvalidParameterError(problem_of(error)) from None
+        raise InvalidParameterError(_problem_of(error)) from None
 
 
-def read_body(kind: type[_Wanted], body: bytes) -> _Wanted:
-    """Returns the request from a body: a JSON object, without lone surrogates, not deep.
-
-    Raises:
-      InvalidParameterError: with the first wrong field and its problem.
-    """
-    try:
-        return kind.model_validate_json(body or b"{}")
-    except ValidationError as error:
-        raise InvalidParameterError(problem_of(error)) from None
-
-
-def problem_of(error: ValidationError) -> str:
+def _problem_of(error: ValidationError) -> str:
     """Returns the first problem of a request, as one line."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     text = first["msg"].removeprefix("Value error, ")

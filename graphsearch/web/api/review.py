@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ...base.errors import GraphSearchError, InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ...book.review.games import GameChoice, read_since
 from ..jobs.tasks import ReviewTask
 from ..served_file import ServedFile
-from .asking import error_of, served_by
+from .asking import served_by
 from .kept import makes, queue
-from .requests import KeptReview, ReviewWanted, read_query
+from .requests import KeptReview, ReviewWanted, read_request
 from .work import file_name, received, settings
 
 FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
@@ -25,16 +25,13 @@ FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
 async def _review(request: Request) -> Response:
     """Stores uploaded games, and queues their review."""
     served = served_by(request)
-    try:
-        served.may_take_in()
-        wanted = read_query(ReviewWanted, request.query_params)
-        place = served.folder / uuid4().hex
-        kept = KeptReview(file=place.name, **wanted.model_dump())
-        review_task(served, kept)  # refuses a wrong request before the upload
-        await received(request, place)
-        return JSONResponse(await run_in_threadpool(queue, served, "review", kept))
-    except GraphSearchError as error:
-        return error_of(error)
+    served.may_take_in()
+    wanted = read_request(ReviewWanted, request.query_params)
+    place = served.folder / uuid4().hex
+    kept = KeptReview(file=place.name, **wanted.model_dump())
+    review_task(served, kept)  # refuses a wrong request before the upload
+    await received(request, place)
+    return JSONResponse(await run_in_threadpool(queue, served, "review", kept))
 
 
 @makes("review", KeptReview)
@@ -71,22 +68,16 @@ def _written(served: ServedFile, request: Request, ending: str) -> tuple[ReviewT
 
 def _shown(request: Request) -> Response:
     """Returns the games of a review for the page."""
-    try:
-        _, path = _written(served_by(request), request, "json")
-    except GraphSearchError as error:
-        return error_of(error)
+    _, path = _written(served_by(request), request, "json")
     return FileResponse(path, media_type="application/json")
 
 
 def _file(request: Request) -> Response:
     """Returns a file of a review: annotated PGN, or the report."""
     form = request.path_params["form"]
-    try:
-        if form not in FORMS:
-            raise InvalidParameterError(f"a review is written as {', '.join(FORMS)}")
-        task, path = _written(served_by(request), request, form)
-    except GraphSearchError as error:
-        return error_of(error)
+    if form not in FORMS:
+        raise InvalidParameterError(f"a review is written as {', '.join(FORMS)}")
+    task, path = _written(served_by(request), request, form)
     name = f"{Path(task.name).stem}-reviewed.{form}"
     return FileResponse(path, media_type=FORMS[form], filename=name)
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ...base.errors import BookConfigError, GraphSearchError, InputFileError, InvalidParameterError
+from ...base.errors import BookConfigError, InputFileError, InvalidParameterError
 from ...base.limits import UPLOAD, byte_count, check_size
 from ...book.toml import load_toml, parse_config
 from ...evaluators.factory import EvaluatorSpec, with_threads
@@ -24,7 +24,7 @@ from ...search.turns import Root
 from ..jobs.queued import DONE
 from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, FollowTask, ImportTask, SearchTask
 from ..served_file import ServedFile
-from .asking import error_of, post, served_by
+from .asking import post, served_by
 from .kept import makes, queue
 from .requests import (
     BuildWanted,
@@ -37,7 +37,7 @@ from .requests import (
     Order,
     SearchWanted,
     Settings,
-    read_query,
+    read_request,
 )
 
 WRITE_BYTES = 1 << 20  # of an upload, in one write
@@ -178,16 +178,13 @@ def _refuse_files(text: str) -> None:
 async def _import(request: Request) -> Response:
     """Stores an uploaded file, and queues its import."""
     served, form = served_by(request), request.path_params["form"]
-    try:
-        served.may_take_in()
-        if form not in IMPORTS:
-            raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
-        wanted = read_query(ImportWanted, request.query_params)
-        file = await received(request, served.folder / uuid4().hex)
-        kept = KeptImport(form=form, file=file.name, **wanted.model_dump())
-        return JSONResponse(await run_in_threadpool(queue, served, "import", kept))
-    except GraphSearchError as error:
-        return error_of(error)
+    served.may_take_in()
+    if form not in IMPORTS:
+        raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
+    wanted = read_request(ImportWanted, request.query_params)
+    file = await received(request, served.folder / uuid4().hex)
+    kept = KeptImport(form=form, file=file.name, **wanted.model_dump())
+    return JSONResponse(await run_in_threadpool(queue, served, "import", kept))
 
 
 @makes("import", KeptImport)
@@ -262,12 +259,9 @@ def _export(served: ServedFile, wanted: ExportWanted) -> ExportTask:
 def _download(request: Request) -> Response:
     """Returns the file of an export."""
     served = served_by(request)
-    try:
-        job = served.queue.job(int(request.path_params["number"]))
-        if not isinstance(job.task, ExportTask) or job.state != DONE or not job.task.file.exists():
-            raise InvalidParameterError("this export has not written a file")
-    except GraphSearchError as error:
-        return error_of(error)
+    job = served.queue.job(int(request.path_params["number"]))
+    if not isinstance(job.task, ExportTask) or job.state != DONE or not job.task.file.exists():
+        raise InvalidParameterError("this export has not written a file")
     name = f"{job.task.selection.book or served.path.stem}.{EXPORTS[job.task.form]}"
     return FileResponse(job.task.file, media_type="application/octet-stream", filename=name)
 

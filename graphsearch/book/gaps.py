@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-
-import chess
 
 from ..base.errors import BookConfigError
 from ..position.board import board_of, key_text, legal_moves
@@ -146,16 +144,14 @@ class _Searcher:
         board = board_of(position.fen)
         counts = self._games.get(position.key, {})
         left_out = position.moves.keys() | self._excluded.get(position.key, set())
+        moves, record = legal_moves(board), self._store.read(board)
+        priors: Sequence[float | None] = [None] * len(moves)
+        if record is not None and len(record.codes) == len(moves):
+            priors = record.priors
         gaps = []
-        for move, p in self._replies(board):
+        for move, p in zip(moves, priors, strict=True):
             name, games = move.uci(), counts.get(move.uci(), 0)
             if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
                 likely = reach * reply_share(counts, name, p)
                 gaps.append(Gap(number, name, board.san(move), likely, p, games))
         return gaps
-
-    def _replies(self, board: chess.Board) -> list[tuple[chess.Move, float | None]]:
-        moves, record = legal_moves(board), self._store.read(board)
-        if record is None or len(record.codes) != len(moves):
-            return [(move, None) for move in moves]
-        return list(zip(moves, record.priors, strict=True))

@@ -29,6 +29,16 @@ def nothing(*_: object) -> None:
     """Does nothing, whatever it is called with."""
 
 
+def limits_after(limits: Limits, **spent: float) -> Limits | None:
+    """Returns the limits that remain after some visits, evaluations or seconds; None if one is reached.
+
+    >>> limits_after(Limits(visits=5, seconds=9.0), visits=2), limits_after(Limits(visits=5), visits=5)
+    (Limits(visits=3, evaluations=None, seconds=9.0), None)
+    """
+    left = {name: value - spent.get(name, 0) for name, value in limits.as_dict().items()}
+    return Limits(**left) if min(left.values(), default=1) > 0 else None  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchJob:
     """The parameters of one search.

@@ -154,12 +154,11 @@ class Ledger:
         """Returns the positions that the worker must evaluate, and the known results of the others."""
         names = names_of(question.words)
         with self._changed:
-            while question.waits and not holder.is_gone and not self._any_free(names):
+            while question.waits and not holder.is_gone:
+                if any(not isinstance(self._entries.get(name), LeaseHolder) for name in names):
+                    break
                 self._changed.wait(LOOK_SECONDS)
             return self._answered(holder, question, names)
-
-    def _any_free(self, names: Sequence[bytes]) -> bool:
-        return any(not isinstance(self._entries.get(name), LeaseHolder) for name in names)
 
     def _answered(self, holder: LeaseHolder, question: LeaseRequest, names: Sequence[bytes]) -> LeaseReply:
         mine = np.zeros(len(names), bool)

@@ -338,8 +338,10 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         self._writer.lease(assignment.task.key, seat.number, seat.worker.pid)
         self._ledger.begins(self._holders[seat.number])
         if not assignment.lost:
-            assignment.begin(self._writer.read)
-        return TaskRequest(assignment.rest(), self._run), inf
+            assignment.before = assignment.visits_in_file(self._writer.read)
+        rest = assignment.rest()
+        assert rest is not None, "else the task would not be given again"
+        return TaskRequest(rest, self._run), inf
 
     def _take_back(self, seat: Seat[TaskAssignment]) -> TaskAssignment | None:
         assignment = super()._take_back(seat)
@@ -364,11 +366,12 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
                 assignment.paid += holder.paid - holder.settled
                 assignment.saved += holder.saved
                 if not self.is_over:  # otherwise the file may be closed
-                    assignment.count_saved(self._writer.read)
+                    now = assignment.visits_in_file(self._writer.read)
+                    assignment.visits = max(0, now - assignment.before)
             self._lost(seat, how)
 
     def _give_again(self, assignment: TaskAssignment, how: str) -> None:
-        if assignment.is_done():
+        if assignment.rest() is None:
             self._outcomes.append(Outcome(assignment.task, assignment.visits, assignment.paid))
         else:
             super()._give_again(assignment, how)

@@ -157,7 +157,9 @@ def write_body(
     flow = writer.activation("/body/embedding", _embedded(writer, rows, body), activation)
     if body.norm:
         flow = writer.norm("/body/norm", flow, body.norm)
-    flow = _gated(writer, flow, body)
+    for name, kind, gate in (("multiply", "Mul", body.multiply), ("add", "Add", body.add)):
+        if gate is not None:
+            flow = _by_square(writer, f"/body/{name}", kind, flow, gate)
     if body.feed:
         flow = _feed(writer, "/body/feed", flow, body.feed)
     for i, encoder in enumerate(body.encoders):
@@ -182,13 +184,6 @@ def _embedded(writer: GraphWriter, rows: str, body: AttentionBody) -> str:
     offsets = reach_map() @ placed.T + layer.bias
     flow = writer.dense(name, rows, Dense(seen, np.zeros_like(layer.bias)))
     return _by_square(writer, f"{name}/placed", "Add", flow, offsets)
-
-
-def _gated(writer: GraphWriter, flow: str, body: AttentionBody) -> str:
-    for name, kind, gate in (("multiply", "Mul", body.multiply), ("add", "Add", body.add)):
-        if gate is not None:
-            flow = _by_square(writer, f"/body/{name}", kind, flow, gate)
-    return flow
 
 
 def _by_square(writer: GraphWriter, name: str, kind: str, flow: str, values: Floats) -> str:
@@ -335,7 +330,10 @@ class _Writer(GraphWriter):
         net = self._network
         flow, width = PLANES_NAME, PLANES
         if net.stem:
-            flow, width = self._tower(net.stem), len(net.stem.bias)
+            flow = self._active("/stem", self.convolution("/stem/conv", flow, net.stem))
+            width = len(net.stem.bias)
+        for i, block in enumerate(net.blocks):
+            flow = self._block(f"/block{i}", flow, block)
         if net.attention:
             flow = write_body(self, flow, net.attention, net.activation, width)
         self._policy(flow, net.policy, width)
@@ -346,12 +344,6 @@ class _Writer(GraphWriter):
         return self.activation(name, flow, self._network.activation)
 
     # ---------------------------------------------------------- the tower
-    def _tower(self, stem: Convolution) -> str:
-        flow = self._active("/stem", self.convolution("/stem/conv", PLANES_NAME, stem))
-        for i, block in enumerate(self._network.blocks):
-            flow = self._block(f"/block{i}", flow, block)
-        return flow
-
     def _block(self, name: str, flow: str, block: Block) -> str:
         inner = self._active(f"{name}/first", self.convolution(f"{name}/conv1", flow, block.first))
         inner = self.convolution(f"{name}/conv2", inner, block.second)

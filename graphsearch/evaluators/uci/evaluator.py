@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import weakref
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -80,7 +79,11 @@ class UciEvaluator(Evaluator):
         # one position for each engine; with several, a second one, so that fast engines do not idle
         self.batch_size = self.settings.workers * (2 if self.settings.workers > 1 else 1)
         question = Question(self.settings, value=part != "policy", policy=part != "value")
-        configure = partial(_engine_options, given=dict(options or {}), label=self.program.label)
+        given, label = dict(options or {}), self.program.label
+
+        def configure(engine: UciEngine) -> chess.engine.ConfigMapping:
+            return engine_options(engine.options, given, label)
+
         self._pool = EnginePool(self.program, configure, question, self.settings.workers)
         self._finalizer = weakref.finalize(self, self._pool.leave)
         try:
@@ -174,7 +177,3 @@ class UciEvaluator(Evaluator):
                 files[name] = named_file(value, program, given=name in set_options)
         found |= {f"{name} sha256": file_digest(path)[:SHOWN_HEX] for name, path in files.items() if path}
         return found
-
-
-def _engine_options(engine: UciEngine, given: Mapping[str, str], label: str) -> chess.engine.ConfigMapping:
-    return engine_options(engine.options, given, label)

@@ -19,10 +19,9 @@ from ...store.store import Store
 from ...workers.messages import Leave, failure_of, own_place
 from ...workers.process import Pipe
 from ..job import SearchJob
-from .lone import LoneSearch
 from .memory import ShardContext
 from .mesh import Address, Mesh
-from .report import ShardProgress, ShardReport
+from .part import LoneSearch, ShardProgress, ShardReport
 from .session import ShardSearch
 
 THIS_MACHINE = "127.0.0.1"

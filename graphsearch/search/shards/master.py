@@ -30,15 +30,14 @@ from ...store.sharded.ownership import owner_of
 from ...store.sharded.saved_waves import Save, saves_of
 from ...store.store import Store
 from ...store.tables import provenance
-from ...workers.launcher import check_pool, count_machines
+from ...workers.launcher import check_pool, count_machines, launcher_for
 from ..claims import view_in_game
 from ..job import Control, SearchJob
 from ..params import Limits
 from ..results import Counts, Progress, SearchResult
 from .attempt import Attempt, ClusterSetup
-from .hosts import launcher_for
+from .part import ShardProgress, ShardReport
 from .parting import cluster_at, identity_of
-from .report import ShardProgress, ShardReport
 
 ATTEMPTS = 3  # to resume from one save, before the search ends
 MACHINES = 0  # of a new cluster: as many shards as the pool has machines
@@ -110,14 +109,14 @@ def searching(
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
         stack.callback(WriteLock(target / NAME).release)
-        launcher = launcher_for(pool, manifest.shards)
+        launcher = launcher_for(pool, manifest.shards, all_at_once=True)
         stack.callback(launcher.close)
         setup = ClusterSetup(
             folder=target,
             manifest=manifest,
             launcher=launcher,
             spec=_for_each(spec, manifest.shards, launcher.threads),
-            ram_bytes=ram_bytes or default_budget() // launcher.crowd,
+            ram_bytes=ram_bytes or default_budget() // launcher.per_machine,
         )
         yield stack.enter_context(Shards(setup))
 

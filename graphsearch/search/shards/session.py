@@ -24,8 +24,7 @@ from . import descent_kernel
 from . import messages_kernel as m
 from .memory import Gathered, ShardContext
 from .mesh import Talk, connections_between, run_together
-from .part import PROGRESS_SECONDS, ShardPart
-from .report import ShardReport
+from .part import PROGRESS_SECONDS, ShardPart, ShardReport
 from .wave import ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from ..base.errors import GraphSearchError
 from .api import comparing, games, positions, repertoire, review, studies, tables, work
-from .api.asking import error_response, served_by
+from .api.requests import error_response, served_by
 from .assets import asset, page
 from .served_file import ServedFile
 

@@ -132,11 +132,7 @@ class _Quiet(uvicorn.Server):
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens at an address.
-
-    Raises:
-      GraphSearchError: if that fails.
-    """
+    """Returns a socket that listens at an address; raises GraphSearchError if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:

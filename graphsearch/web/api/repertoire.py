@@ -22,8 +22,7 @@ from ...exchange.sources import GivenFile
 from ...store.tables.visits import Seen
 from ..lines import with_ways
 from ..served_file import ServedFile
-from .asking import download, get, post
-from .requests import GivenPosition, Wanted
+from .requests import GivenPosition, Wanted, download, get, post
 from .studies import StudyImport, closed, imported
 
 MOST_CHANGES, MOST_WAYS = 1000, 100  # changes in an answer; with a line each

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 from uuid import uuid4
 
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -12,14 +14,30 @@ from starlette.routing import Route
 
 from ...base.errors import InvalidParameterError
 from ...book.review.games import GameChoice, read_since
+from ...book.review.review import LEAST_VISITS
 from ..jobs.tasks import ReviewTask
 from ..served_file import ServedFile
-from .asking import served_by
 from .kept import makes, queue
-from .requests import KeptReview, ReviewWanted, read_request
-from .work import file_name, received, settings
+from .requests import SPELLED, Name, Upload, Words, read_request, served_by
+from .work import Settings, file_name, received, settings
 
 FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
+
+
+# ---------------------------------------------------------------- requests
+class ReviewWanted(Settings):
+    """A review of games; their file is the body."""
+
+    name: Words = ""
+    visits: Annotated[int, Field(ge=LEAST_VISITS, le=10**9), SPELLED] = 1000
+    player: Name = ""
+    since: Name | None = None
+
+
+class KeptReview(ReviewWanted):
+    """A review with its received file; `file`: as for an import."""
+
+    file: Upload
 
 
 async def _review(request: Request) -> Response:
@@ -53,11 +71,7 @@ def review_task(served: ServedFile, wanted: KeptReview) -> ReviewTask:
 
 
 def _written(served: ServedFile, request: Request, ending: str) -> tuple[ReviewTask, Path]:
-    """Returns a review and its file with this ending.
-
-    Raises:
-      InvalidParameterError: if there is none.
-    """
+    """Returns a review and its file with this ending; raises InvalidParameterError if there is none."""
     task = served.queue.job(int(request.path_params["number"])).task
     if isinstance(task, ReviewTask):
         path = task.out.with_suffix(f".{ending}")

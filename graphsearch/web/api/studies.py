@@ -36,7 +36,6 @@ from ...query.tree_values import tree_values
 from ...store.sharded.files import file_of_tables
 from ...store.tables.studies import Study, StudyMove
 from ..served_file import ServedFile
-from .asking import download, get, post, served_by
 from .requests import (
     MOST_BODY_BYTES,
     SPELLED,
@@ -46,7 +45,11 @@ from .requests import (
     Text,
     Wanted,
     Words,
+    download,
+    get,
+    post,
     read_request,
+    served_by,
 )
 from .work import file_name, received
 

@@ -14,9 +14,8 @@ from zipfile import ZipFile
 from ...base.answer import picked
 from ...base.errors import GraphSearchError, StoreLockedError
 from ...base.faults import error_line
-from .following import do_follow
 from .reporting import UPDATE_SECONDS
-from .searching import do_search
+from .searching import do_follow, do_search
 from .tasks import (
     BuildTask,
     CompareTask,

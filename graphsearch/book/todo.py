@@ -225,14 +225,14 @@ def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
 
 
 def _gaps(store: Store, snapshot: BookSnapshot, min_p: float, min_games: int, top: int) -> Todo:
-    found = find_gaps(store, snapshot, min_p=min_p, min_games=min_games, top=top)
+    found, parents = find_gaps(store, snapshot, min_p=min_p, min_games=min_games, top=top)
 
     def row(gap: Gap) -> MissingReply:
-        line = snapshot.line(gap.position, found.parents)
+        line = snapshot.line(gap.position, parents)
         target = _line_position(snapshot, gap.position, line, gap.reply, gap.san)
         return MissingReply(target=target, reach=gap.reach, p=gap.p, games=gap.games)
 
-    return Todo(snapshot.name, "gaps", tuple(row(gap) for gap in found.gaps))
+    return Todo(snapshot.name, "gaps", tuple(row(gap) for gap in found))
 
 
 def _bottlenecks(snapshot: BookSnapshot, change: float, top: int) -> Todo:

@@ -31,7 +31,7 @@ def application(served: ServedFile) -> Starlette:
         routes=[
             Route("/", _page, methods=["GET"]),
             Route("/p/{fen:path}", _page, methods=["GET"]),
-            Route("/favicon.ico", _icon, methods=["GET"]),
+            Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg", 308), methods=["GET"]),
             *comparing.ROUTES,
             *positions.ROUTES,
             *games.ROUTES,
@@ -54,10 +54,6 @@ def application(served: ServedFile) -> Starlette:
 def _page(request: Request) -> Response:
     """Returns the page, which reads its state from its address."""
     return page().response(request)
-
-
-def _icon(request: Request) -> Response:
-    return RedirectResponse("/static/icon.svg", 308)
 
 
 def _events(request: Request) -> StreamingResponse:

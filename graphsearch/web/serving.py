@@ -164,12 +164,7 @@ def read_password(path: Path) -> str:
 
 
 def _read_address(path: Path) -> KeptAddress | None:
-    """Returns the kept address; None if there is no file.
-
-    Raises:
-      InvalidParameterError: if the file holds no address, or if other users may read it.
-      InputFileError: if it cannot be read.
-    """
+    """Returns the kept address; None if there is no file."""
     try:
         mode = path.stat().st_mode
         text = read_file(path, PASSWORD)
@@ -186,11 +181,7 @@ def _read_address(path: Path) -> KeptAddress | None:
 
 
 def _write_address(path: Path, address: KeptAddress) -> None:
-    """Writes an address into a new file, for this user alone.
-
-    Raises:
-      InputFileError: if the file cannot be written.
-    """
+    """Writes an address into a new file, for this user alone."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(address.model_dump_json() + "\n")

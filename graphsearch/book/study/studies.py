@@ -119,12 +119,7 @@ def import_file(
 
 
 def import_studies(
-    path: AnyPath,
-    lines: Iterable[str],
-    source: str,
-    *,
-    name: str = "",
-    on_game: OnGame = lambda _: None,
+    path: AnyPath, lines: Iterable[str], source: str, *, name: str = "", on_game: OnGame = lambda _: None
 ) -> ImportedStudies:
     """Creates a study from each game of a PGN text.
 

@@ -105,8 +105,8 @@ class Attempt:
             host.kill()
 
     # ---------------------------------------------------------- the search
-    def prepare(self) -> Save:
-        """Brings all files to one save, once every shard is ready; returns that save.
+    def open(self) -> Save:
+        """Brings all files to one save, once every shard is ready, and opens them; returns that save.
 
         Raises:
           ShardLostError: if a process has ended.
@@ -116,11 +116,9 @@ class Attempt:
         for host, place in zip(self._hosts, self.places, strict=True):
             host.place = place
         self._ask("check", __version__)
-        return go_back(self._setup.folder, self._setup.manifest)[0]
-
-    def open(self) -> None:
-        """Opens the files of all shards."""
+        save = go_back(self._setup.folder, self._setup.manifest)[0]
         self._ask("open")
+        return save
 
     def search(
         self, job: SearchJob, since: Save, leader: int, is_told_to_stop: Callable[[], bool]
@@ -168,11 +166,7 @@ class Attempt:
         raise (lost or errors)[0]
 
     def _kept(self, since: Save) -> str:
-        """Saves the results of all shards; returns the content of the files for a message.
-
-        Raises:
-          StoreMovedError: if the file of one is gone.
-        """
+        """Saves the results of all shards; returns the content of the files for a message."""
         try:
             known: list[Save] = self._ask("known")
             visits, evaluations = (sum(one.visits for one in known), sum(one.evaluations for one in known))

@@ -75,11 +75,7 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
 
 
 def _made(served: ServedFile, kept: dict[str, object]) -> tuple[Request, Task]:
-    """Returns a request kept in the file, and its task.
-
-    Raises:
-      GraphSearchError: if there is no request, or it is refused now.
-    """
+    """Returns a request kept in the file, and its task."""
     name, wanted = kept.get("name"), kept.get("wanted")
     if not isinstance(name, str) or name not in _MAKERS or not isinstance(wanted, dict):
         raise InvalidParameterError("a task of this kind is not repeated")

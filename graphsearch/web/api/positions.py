@@ -214,15 +214,15 @@ def _pgn(served: ServedFile, wanted: PgnWanted) -> dict[str, Any]:
     """Returns the line as PGN, with the tags of its game; its result only if the line is the whole game."""
     board = wanted.board()
     game = chess.pgn.Game.from_board(board)
-    own = {name: " ".join(value.split()) for name, value in wanted.headers.items() if _is_tag(name)}
+    own = {
+        name: " ".join(value.split())
+        for name, value in wanted.headers.items()
+        if name not in _OF_BOARD and name.isascii() and name.isidentifier()
+    }
     whole = wanted.whole and own.get("Result") in _RESULTS
     own["Result"] = own["Result"] if whole else game.headers["Result"]  # else that of the board
     game.headers.update({"Event": "Analysis", "Site": "graphsearch"} | own)
     return {"pgn": str(game), "fen": fen_of(board)}
-
-
-def _is_tag(name: str) -> bool:
-    return name not in _OF_BOARD and name.isascii() and name.isidentifier()
 
 
 ROUTES = [

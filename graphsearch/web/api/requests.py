@@ -196,11 +196,7 @@ def _answered(answer: Answer[_W], served: ServedFile, wanted: _W, table: str) ->
 
 
 def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
-    """Returns some rows of an answer as a file; `table`: their path in the answer, such as "node.moves".
-
-    Raises:
-      InvalidParameterError: if the answer has no such rows.
-    """
+    """Returns some rows of an answer as a file; `table`: their path in the answer, such as "node.moves"."""
     rows: object = facts
     for name in table.split("."):
         rows = rows.get(name) if isinstance(rows, dict) else None

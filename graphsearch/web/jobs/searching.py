@@ -164,8 +164,6 @@ def _listed(task: SearchTask) -> tuple[chess.Move, ...]:
 
 
 class _Searches:
-    """The searches of one task."""
-
     def __init__(self, task: SearchTask, searched: Searched, requests: Requests, send: SendProgress) -> None:
         self._task = task
         self._searched = searched
@@ -228,8 +226,6 @@ def do_follow(task: FollowTask, requests: Requests, send: SendProgress) -> dict[
 
 
 class _Follower:
-    """The searches of one task."""
-
     def __init__(self, task: FollowTask, graph: Graph, requests: Requests, send: SendProgress) -> None:
         self._task, self._graph, self._requests, self._send = task, graph, requests, send
         self._turns = Turns(task.roots)

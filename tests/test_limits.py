@@ -43,7 +43,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/search/shards/upkeep.py": "its own copies, to bring them to the disk",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
-    "graphsearch/evaluators/builtin/evaluator.py": "the weights of the package",
+    "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
     "graphsearch/evaluators/nnue/file.py": "the policy network of the package",
     "graphsearch/store/tables/columns.py": "the SQL of the package",

@@ -25,15 +25,8 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     static_at,
     static_score,
 )
-from graphsearch.evaluators.builtin.evaluator import (
-    ARRAYS,
-    DIGEST,
-    FILE,
-    BuiltinEvaluator,
-    Networks,
-    load_networks,
-    read_networks,
-)
+from graphsearch.evaluators.builtin.evaluator import DIGEST, BuiltinEvaluator
+from graphsearch.evaluators.builtin.weights import ARRAYS, FILE, Networks, load_networks, read_networks
 from graphsearch.evaluators.inside import BatchArrays
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.protocol import checked as valid

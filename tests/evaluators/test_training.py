@@ -13,7 +13,7 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.evaluators.builtin.evaluator import read_networks
+from graphsearch.evaluators.builtin.weights import read_networks
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue.file import ARCHITECTURES
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack

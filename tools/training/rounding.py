@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin import layout
-from graphsearch.evaluators.builtin.evaluator import INT32_ROOM, Networks, read_networks
+from graphsearch.evaluators.builtin.weights import INT32_ROOM, Networks, read_networks
 from tools.training.policy_learning import PolicyArrays
 from tools.training.train import State
 from tools.training.value_learning import F32, ValueArrays

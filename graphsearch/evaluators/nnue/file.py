@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import NETWORK, PIECE, check_size, open_file, size_text
-from ..builtin.evaluator import read_networks
+from ..builtin.weights import read_networks
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
 

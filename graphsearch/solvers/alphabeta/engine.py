@@ -12,7 +12,7 @@ import chess
 import numpy as np
 
 from ...base.errors import GraphSearchError
-from ...evaluators.builtin.evaluator import load_networks
+from ...evaluators.builtin.weights import load_networks
 from ...graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
 from ...jit.types import int64
 from ...position.board import POSITION_WORDS, decode_move, history_keys

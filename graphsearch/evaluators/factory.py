@@ -257,7 +257,7 @@ def _lc0(file: str, options: Options, part: Part) -> Evaluator:
 def _uci(program: str, options: Options, part: Part) -> Evaluator:
     from .uci.evaluator import UciEvaluator
 
-    return UciEvaluator.from_options(program, options, part)
+    return UciEvaluator(program, options, part)
 
 
 _KINDS = {

@@ -70,7 +70,7 @@ class Timeouts:
 class WorkerExecutor(Supervisor[TaskAssignment]):
     """Searches tasks in several processes, and is the only writer of the file; see `executor.LocalExecutor`.
 
-    Its methods are for one thread. Use it in a `with` statement, or close it.
+    Its methods are for one thread, which closes it.
     """
 
     def __init__(
@@ -145,16 +145,6 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         """The number of tasks with an outcome that `finished` has not returned yet."""
         with self.changed:
             return len(self.waiting) + len(self._leased) + len(self._outcomes)
-
-    @property
-    def evaluations(self) -> int:
-        """The number of evaluations by all workers."""
-        return self._ledger.published
-
-    @property
-    def dropped(self) -> int:
-        """The number of records dropped in favour of the file's version of the same position."""
-        return self._writer.dropped
 
     def submit(self, task: Task) -> None:
         """Queues a task; it waits while another task searches its position.
@@ -244,12 +234,6 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
                 self._end()
             finally:
                 self._launcher.close()
-
-    def __enter__(self) -> WorkerExecutor:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _end(self) -> None:
         """Writes pending data, and closes the file."""

@@ -26,6 +26,7 @@ from ...base.errors import (
 from ...base.limits import shortened, whole_number
 from ...exchange.answer_csv import csv_text, table_text
 from ...position.notation import START_WORD, named_board, play_moves
+from ..gate import body_of
 from ..served_file import ServedFile
 
 MOST_COUNT = 10**18  # visits, evaluations
@@ -179,7 +180,12 @@ def post(path: str, kind: type[_W], answer: Answer[_W], *, writes: bool = True) 
     async def endpoint(request: Request) -> Response:
         if writes:
             served_by(request).may_write()
-        wanted = await run_in_threadpool(read_request, kind, await _body(request))
+        body = await body_of(request, MOST_BODY_BYTES)
+        if body is None:
+            raise InvalidParameterError(
+                f"a request has at most {MOST_BODY_BYTES >> 20} MiB; import a file instead"
+            )
+        wanted = await run_in_threadpool(read_request, kind, body)
         table = request.query_params.get(CSV, "")
         return await run_in_threadpool(_answered, answer, served_by(request), wanted, table)
 
@@ -212,15 +218,3 @@ def download(content: str | bytes, stem: str, ending: str) -> Response:
     name = "".join(c if c.isascii() and c.isalnum() else "-" for c in stem)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"'}
     return Response(content, media_type=DOWNLOADS.get(ending, "application/octet-stream"), headers=headers)
-
-
-async def _body(request: Request) -> bytes:
-    """Returns the body of a request; raises InvalidParameterError if it is too long."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_BODY_BYTES:
-            raise InvalidParameterError(
-                f"a request has at most {MOST_BODY_BYTES >> 20} MiB; import a file instead"
-            )
-    return bytes(body)

@@ -182,7 +182,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
     from graphsearch.graph.graph import Graph
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.job import Control
-    from graphsearch.search.loop import moves_of_tables, search
+    from graphsearch.search.loop import search
     from graphsearch.search.warm import paging_kernels_compiling
     from graphsearch.solvers.mate.beside import MateFinder
 
@@ -193,7 +193,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
         ram_bytes, limits = graph_ram(request.ram), job.limits
         with Graph.open(request.store, evaluator=evaluator, ram_bytes=ram_bytes) as graph:
             compile_search(evaluator, job.params, filed=request.store is not None, board=job.board)
-            if not job.searchmoves and moves_of_tables(graph, job.board):
+            if not job.searchmoves and graph.evaluator.best_moves(job.board):
                 say("The tablebases know this position; only their best moves are searched.")
             _say_endless(job)
             if starts_file and not request.evaluator.named and stockfish_is_installed():

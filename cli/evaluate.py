@@ -21,7 +21,7 @@ from .scores import heading, is_white, look, score, signed, wdl
 if TYPE_CHECKING:
     from graphsearch.evaluators import assess as assessing
     from graphsearch.evaluators import protocol
-    from graphsearch.evaluators.assess import Source
+    from graphsearch.evaluators.assess import Answers
     from graphsearch.position.fens import TextLines
 
 STDIN = "-"
@@ -66,7 +66,7 @@ def evaluate(
 
 def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -> bool:
     """Returns whether every file had positions, and nothing else."""
-    from graphsearch.evaluators.assess import BoardSource, LineSource
+    from graphsearch.evaluators.assess import assess_boards, assess_lines
     from graphsearch.position.notation import holds_positions
 
     bad = 0
@@ -79,12 +79,12 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -
     for many, texts in groupby(positions, lambda text: text == STDIN or holds_positions(text)):
         if not many:
             boards = [LineOptions().board_after(text) for text in texts]
-            _answer(engine, BoardSource(boards), None, json=json, names=map(game_text, boards))
+            _answer(assess_boards(engine, boards), None, json=json, names=map(game_text, boards))
             continue
         for name in texts:
             before = bad
             with _open(name) as lines, progress_bar("Positions", streaming=True) as advance:
-                done = _answer(engine, LineSource(lines, refuse), advance, json=json)
+                done = _answer(assess_lines(engine, lines, refuse), advance, json=json)
             if not done and bad == before:
                 say(f"graphsearch: {'stdin' if name == STDIN else name} has no positions")
                 bad += 1
@@ -104,8 +104,7 @@ def _open(name: str) -> Iterator[TextLines]:
 
 
 def _answer(
-    engine: protocol.Evaluator,
-    source: Source,
+    found: Iterable[Answers],
     advance: Advance | None,
     *,
     json: bool,
@@ -116,10 +115,8 @@ def _answer(
     Args:
       names: the lines to the first positions.
     """
-    from graphsearch.evaluators.assess import assess_all
-
     done, lines = 0, iter(names)
-    for answers in assess_all(engine, source):
+    for answers in found:
         if json:
             print(answers.json_lines(), end="")
         else:

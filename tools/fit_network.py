@@ -24,9 +24,8 @@ from graphsearch.evaluators.batch_kernel import LOGIT_FLOOR
 from graphsearch.evaluators.nnue import evaluation_kernel as kevaluation
 from graphsearch.evaluators.nnue import layout
 from graphsearch.evaluators.nnue import value_map_kernel as kmap
-from graphsearch.evaluators.nnue.evaluator import FITTED, prepared
+from graphsearch.evaluators.nnue.evaluator import FITTED, network_of, prepared
 from graphsearch.evaluators.nnue.layout import MAP_TERMS, SCALAR_UNIT
-from graphsearch.evaluators.nnue.program import network_of
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.tables import load_tables

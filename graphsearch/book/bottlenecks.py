@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..position.board import board_of, terminal_kind
 from ..position.values import negate
@@ -53,10 +53,9 @@ class Minimax:
       change: the largest change of a leaf's value; 2 allows any value.
     """
 
-    def __init__(self, snapshot: BookSnapshot, *, change: float = 2.0, most: int = MOST_LEAVES) -> None:
+    def __init__(self, snapshot: BookSnapshot, *, change: float = 2.0) -> None:
         self.snapshot = snapshot
         self.change = change
-        self.most = most
         count = len(snapshot.positions)
         self.values: list[float] = [0.0] * count
         self.fixed: list[bool] = [False] * count
@@ -77,7 +76,7 @@ class Minimax:
             return
         self.values[number] = max(option.value for option in options)
         self.highest[number] = best_of(self.steps(option, up=True) for option in options)
-        self.lowest[number] = all_of([self.steps(option, up=False) for option in options], self.most)
+        self.lowest[number] = all_of([self.steps(option, up=False) for option in options])
 
     def _options(self, number: int) -> Iterator[MoveOption]:
         position = self.snapshot.positions[number]
@@ -128,10 +127,10 @@ def best_of(functions: Iterable[Steps]) -> Steps:
     return tuple(found)
 
 
-def all_of(functions: Sequence[Steps], most: int) -> Steps:
+def all_of(functions: Sequence[Steps]) -> Steps:
     """Returns the smallest value of the best option per number of changed leaves in all options.
 
-    >>> all_of([((0, 0.5), (1, -1.0)), ((0, 0.3), (1, -1.0)), ((0, -0.2),)], 8)
+    >>> all_of([((0, 0.5), (1, -1.0)), ((0, 0.3), (1, -1.0)), ((0, -0.2),)])
     ((0, 0.5), (1, 0.3), (2, -0.2))
     """
     tops = [(-steps[0][1], place, 0) for place, steps in enumerate(functions)]
@@ -143,7 +142,7 @@ def all_of(functions: Sequence[Steps], most: int) -> Steps:
         if at + 1 == len(steps):
             return tuple(found)
         count += steps[at + 1][0] - steps[at][0]
-        if count > most:
+        if count > MOST_LEAVES:
             return tuple(found)
         heapq.heapreplace(tops, (-steps[at + 1][1], place, at + 1))
         if -tops[0][0] < found[-1][1]:
@@ -168,7 +167,7 @@ Cost = tuple[int, float]  # (number of leaves, sum of the changes of their value
 NOTHING: Cost = (0, 0.0)
 NEVER: Cost = (1 << 60, math.inf)
 ROUNDING = 1e-9  # of sums and differences of values
-LEAST_DUELS = 200  # duels to compute sets of leaves for, at least
+LEAST_SETS = 200  # sets of leaves to compute, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +193,23 @@ class Bottleneck:
       root: number of the position.
       best, rival: the root's best move in the book, and another book move or the best move outside the book,
         which keeps its own value. Values are minimax, for the side to move at the root.
-      changes: the leaves; at their required values the rival is as good as every move of the book.
-        Empty: it already is.
+      leaves: the least number of leaves that make the rival as good as every move of the book.
+      targets: values at which both moves can meet with that number of leaves; empty: impossible, or too many.
+      changes: the leaves, once found; at their required values the rival is as good as every move of the
+        book. Empty: it already is.
     """
 
     root: int
     best: MoveOption
     rival: MoveOption
-    changes: tuple[Change, ...]
+    leaves: int
+    targets: tuple[float, ...]
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def margin(self) -> float:
+        """The difference of the two moves' values."""
+        return self.best.value - self.rival.value
 
     @property
     def total(self) -> float:
@@ -230,52 +238,32 @@ def find_bottlenecks(snapshot: BookSnapshot, *, change: float = 2.0, top: int = 
       change: the largest change of a leaf's value; 2 allows any value.
     """
     minimax = Minimax(snapshot, change=change)
-    by_root = [duels(minimax, root) for root in snapshot.roots]
-    found = [duel for of_root in by_root for duel in of_root]
-    near = sorted((duel for duel in found if duel.targets), key=lambda duel: (duel.leaves, duel.margin))
+    by_root = [_rivals(minimax, root) for root in snapshot.roots]
+    found = [row for of_root in by_root for row in of_root]
+    near = sorted((row for row in found if row.targets), key=lambda row: (row.leaves, row.margin))
     if top:  # only a set shows its total change, so compute more sets than requested
-        near = near[: max(4 * top, LEAST_DUELS)]
-    rows = [Bottleneck(duel.root, duel.best, duel.rival, changes_of(minimax, duel)) for duel in near]
+        near = near[: max(4 * top, LEAST_SETS)]
+    rows = [replace(row, changes=_changes(minimax, row)) for row in near]
     rows.sort(key=lambda row: (len(row.changes), row.total, row.root, row.rival.move))
-    safe = sum(not duel.targets for duel in found)
+    safe = sum(not row.targets for row in found)
     return Bottlenecks(rows[: top or None], safe, sum(not of_root for of_root in by_root))
 
 
-# ---------------------------------------------------------------------- duels
-@dataclass(frozen=True, slots=True)
-class Duel:
-    """A root's best move against a rival.
-
-    Attributes:
-      leaves: the least number of leaves that make the rival as good as every move of the book.
-      targets: values at which both moves can meet with that number of leaves; empty: impossible, or too many.
-    """
-
-    root: int
-    best: MoveOption
-    rival: MoveOption
-    leaves: int
-    targets: tuple[float, ...]
-
-    @property
-    def margin(self) -> float:
-        """The difference of the two moves' values."""
-        return self.best.value - self.rival.value
-
-
-def duels(minimax: Minimax, root: int) -> list[Duel]:
-    """Returns the duels of a root: its best move in the book against every other one and the best outside."""
+def _rivals(minimax: Minimax, root: int) -> list[Bottleneck]:
+    """Returns the rivals of a root's best move in the book: every other one, and the best outside."""
     options = minimax.options[root]
     book = [option for option in options if not option.outside]
     if not book:
         return []
     best = max(book, key=lambda option: option.value)
-    return [_duel(minimax, root, best, rival, book) for rival in options if rival is not best]
+    return [_rival(minimax, root, best, rival, book) for rival in options if rival is not best]
 
 
-def _duel(minimax: Minimax, root: int, best: MoveOption, rival: MoveOption, book: list[MoveOption]) -> Duel:
+def _rival(
+    minimax: Minimax, root: int, best: MoveOption, rival: MoveOption, book: list[MoveOption]
+) -> Bottleneck:
     rises: Steps = ((0, rival.value),) if rival.outside else minimax.steps(rival, up=True)
-    falls = all_of([minimax.steps(other, up=False) for other in book if other is not rival], minimax.most)
+    falls = all_of([minimax.steps(other, up=False) for other in book if other is not rival])
     meetings = [(up + down, high, low) for up, high in rises for down, low in falls if high >= low]
     fewest = min((count for count, _, _ in meetings), default=0)
     targets = {
@@ -284,16 +272,16 @@ def _duel(minimax: Minimax, root: int, best: MoveOption, rival: MoveOption, book
         if count == fewest
         for value in (high, low)
     }
-    return Duel(root, best, rival, fewest, tuple(sorted(targets)) if fewest <= minimax.most else ())
+    return Bottleneck(root, best, rival, fewest, tuple(sorted(targets)) if fewest <= MOST_LEAVES else ())
 
 
-def changes_of(minimax: Minimax, duel: Duel) -> tuple[Change, ...]:
-    """Returns a smallest set of leaves for a duel, preferring a small total change.
+def _changes(minimax: Minimax, row: Bottleneck) -> tuple[Change, ...]:
+    """Returns a smallest set of leaves against a rival, preferring a small total change.
 
     All leaves change to the one value at which both moves meet. So a leaf that both moves share counts for
     both, and the set is correct where lines transpose, too.
     """
-    found = (_Meeting(minimax, duel, target).changes() for target in duel.targets)
+    found = (_Meeting(minimax, row, target).changes() for target in row.targets)
     return min(found, key=lambda changes: (len(changes), sum(abs(c.needed - c.value) for c in changes)))
 
 
@@ -304,18 +292,16 @@ class _Meeting:
     side to move there.
     """
 
-    def __init__(self, minimax: Minimax, duel: Duel, target: float) -> None:
-        self._minimax = minimax
-        self._duel = duel
-        self._target = target
+    def __init__(self, minimax: Minimax, row: Bottleneck, target: float) -> None:
+        self._minimax, self._row, self._target = minimax, row, target
         self._costs: dict[tuple[int, bool], Cost] = {}
 
     def changes(self) -> tuple[Change, ...]:
         """Returns the leaves, in the order of their positions."""
-        duel, goals = self._duel, []
-        for option in self._minimax.options[duel.root]:
+        row, goals = self._row, []
+        for option in self._minimax.options[row.root]:
             if option.child is not None:
-                goals.append((option.child, option is not duel.rival, negate(self._target)))
+                goals.append((option.child, option is not row.rival, negate(self._target)))
         self._fill(goals)
         return self._collected(goals)
 

@@ -14,15 +14,7 @@ from ..position.lines import numbered
 from ..store.store import Store
 from ..store.tables.games import games_by_move
 from . import queue, rows
-from .build_report import (
-    BuildProgress,
-    BuildReport,
-    Counts,
-    OnProgress,
-    leaves,
-    searches_left,
-    size,
-)
+from .build_report import BuildProgress, BuildReport, Counts, OnProgress, leaves, searches_left, size
 from .config import BookConfig, BuildLimits
 from .executor import LocalExecutor, Outcome, Task
 from .growth import Growth, Roots

@@ -128,28 +128,24 @@ class _Tests:
         """Returns the rule that admits a move, or "", and the reason."""
         if self._window is None:
             return "", "no window covers this ply"
-        rule, reason = self._own(found, loss) if self._is_own else self._reply(found, loss)
+        rule, reason = (self._own if self._is_own else self._reply)(self._window, found, loss)
         most = self._window.own_moves if self._is_own else self._window.reply_moves
         if rule and most is not None and self._admitted >= most:
             return "", f"{reason}, but {most} better {'is' if most == 1 else 'are'} enough"
         self._admitted += bool(rule)
         return rule, reason
 
-    def _own(self, found: Candidate, loss: int | None) -> tuple[str, str]:
-        assert self._window is not None
+    def _own(self, window: Window, found: Candidate, loss: int | None) -> tuple[str, str]:
         if loss is None:
             return "", "not visited"
         if not self._has_best:
             self._has_best = True
             return BEST, "the best move"
-        most = self._window.own_cp
-        if loss <= most:
-            return OWN_CP, f"loses {loss} cp, at most {most:g}"
-        return "", f"loses {loss} cp, more than {most:g}"
+        if loss <= window.own_cp:
+            return OWN_CP, f"loses {loss} cp, at most {window.own_cp:g}"
+        return "", f"loses {loss} cp, more than {window.own_cp:g}"
 
-    def _reply(self, found: Candidate, loss: int | None) -> tuple[str, str]:
-        assert self._window is not None
-        window = self._window
+    def _reply(self, window: Window, found: Candidate, loss: int | None) -> tuple[str, str]:
         if loss is not None and not self._has_best:
             self._has_best = True
             return BEST, "the best reply"

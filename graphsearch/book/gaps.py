@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-
-import chess
 
 from ..base.errors import BookConfigError
 from ..position.board import board_of, key_text, legal_moves
@@ -21,6 +19,7 @@ from .rows import BookSnapshot
 from .toml import stored_config
 
 Games = Mapping[str, Mapping[str, int]]  # key -> move -> imported games
+Parents = dict[int, tuple[int, BookMove]]  # of every position on the likeliest line to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,9 @@ class Gap:
     games: int
 
 
-def find_gaps(store: Store, snapshot: BookSnapshot, *, min_p: float, min_games: int, top: int) -> Reached:
+def find_gaps(
+    store: Store, snapshot: BookSnapshot, *, min_p: float, min_games: int, top: int
+) -> tuple[list[Gap], Parents]:
     """Returns the gaps, the likeliest first, at most `top` (0: all), and the likeliest lines.
 
     A missing reply is a gap if its P is at least `min_p`, or if at least `min_games` imported games have it.
@@ -62,19 +63,11 @@ def find_gaps(store: Store, snapshot: BookSnapshot, *, min_p: float, min_games: 
         if top and len(found) >= 2 * top:
             found = sorted(found, key=_rank)[:top]
             bar = found[-1].reach
-    return Reached(sorted(found, key=_rank)[: top or None], parents)
+    return sorted(found, key=_rank)[: top or None], parents
 
 
 def _rank(gap: Gap) -> tuple[float, int, str]:
     return (-gap.reach, gap.position, gap.reply or "")
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """Gaps, and the parent of every position on the likeliest line to it."""
-
-    gaps: list[Gap]
-    parents: dict[int, tuple[int, BookMove]]
 
 
 def imported_games(store: Store, snapshot: BookSnapshot) -> Games:
@@ -92,10 +85,10 @@ def imported_games(store: Store, snapshot: BookSnapshot) -> Games:
     return found
 
 
-def reaches(snapshot: BookSnapshot, games: Games) -> tuple[dict[int, float], dict[int, tuple[int, BookMove]]]:
+def reaches(snapshot: BookSnapshot, games: Games) -> tuple[dict[int, float], Parents]:
     """Returns the probability of each position, and its parent on the likeliest line."""
     found = dict.fromkeys(snapshot.roots, 1.0)
-    parents: dict[int, tuple[int, BookMove]] = {}
+    parents: Parents = {}
     for number, position in enumerate(snapshot.positions):  # parents come before their children
         here = found.get(number)
         if here is None:
@@ -146,16 +139,14 @@ class _Searcher:
         board = board_of(position.fen)
         counts = self._games.get(position.key, {})
         left_out = position.moves.keys() | self._excluded.get(position.key, set())
+        moves, record = legal_moves(board), self._store.read(board)
+        priors: Sequence[float | None] = [None] * len(moves)
+        if record is not None and len(record.codes) == len(moves):
+            priors = record.priors
         gaps = []
-        for move, p in self._replies(board):
+        for move, p in zip(moves, priors, strict=True):
             name, games = move.uci(), counts.get(move.uci(), 0)
             if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
                 likely = reach * reply_share(counts, name, p)
                 gaps.append(Gap(number, name, board.san(move), likely, p, games))
         return gaps
-
-    def _replies(self, board: chess.Board) -> list[tuple[chess.Move, float | None]]:
-        moves, record = legal_moves(board), self._store.read(board)
-        if record is None or len(record.codes) != len(moves):
-            return [(move, None) for move in moves]
-        return list(zip(moves, record.priors, strict=True))

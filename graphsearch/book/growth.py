@@ -159,7 +159,10 @@ class Growth:
 
     def _decide(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
         known = known_moves(board, record)
-        self._note_record(position, known)
+        for move in known:
+            taken = position.moves.get(move.move)
+            if taken:
+                taken.p, taken.n, taken.q = move.p, move.n, move.q
         for verdict in self.verdicts(position, board, known):
             name = verdict.candidate.move
             if verdict.rule and name not in position.moves:
@@ -180,12 +183,6 @@ class Growth:
             found.append(replace(move, value=value, games=games.get(move.move, 0), rule=rule))
         wanted = self.wanted.get(position.key, ())
         return decide(self._config, board, position.ply, found, wanted)
-
-    def _note_record(self, position: Position, known: Sequence[Candidate]) -> None:
-        for move in known:
-            taken = position.moves.get(move.move)
-            if taken:
-                taken.p, taken.n, taken.q = move.p, move.n, move.q
 
     def _take_in(self, position: Position, board: chess.Board, verdict: Verdict) -> None:
         found = verdict.candidate
@@ -229,7 +226,9 @@ class Growth:
             for key in sorted(near):
                 if self._has_more(tree.positions[key]):
                     self.redecide(tree.positions[key])
-        self._revive()
+        for key in tree.lowered:  # beyond the last ply before; a shorter path to it was found
+            self.fit_ply(tree.positions[key])
+        tree.lowered.clear()
 
     def _has_more(self, position: Position) -> bool:
         """Returns whether a window may admit a move outside the book now, by its value or its rank.
@@ -249,12 +248,6 @@ class Growth:
         ):
             return False
         return not has_only_forced(self._config, board_of(position.fen))
-
-    def _revive(self) -> None:
-        """Turns positions beyond the last ply into leaves if a shorter path to them was found."""
-        for key in self._tree.lowered:
-            self.fit_ply(self._tree.positions[key])
-        self._tree.lowered.clear()
 
     def fit_ply(self, position: Position) -> None:
         """Sets the state of a position that was never searched to leaf or end, by its ply."""

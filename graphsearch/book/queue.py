@@ -92,12 +92,7 @@ class Added:
 
 
 # ---------------------------------------------------------------- for people
-def add(
-    path: str | os.PathLike[str],
-    new: Iterable[NewItem],
-    *,
-    book: str | None = None,
-) -> Added:
+def add(path: str | os.PathLike[str], new: Iterable[NewItem], *, book: str | None = None) -> Added:
     """Adds items to the queue, except those already waiting for the same book.
 
     It reads items one by one, so there may be many; items added before a failure stay.

@@ -7,12 +7,13 @@ bottlenecks.py    the fewest leaves on which the choice of a root's move depends
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import chess
 
+from ..base.answer import Answer
 from ..base.errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.lines import numbered, ply_of
@@ -54,7 +55,7 @@ class LinePosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
+class _Target(Answer):
     """A row about one position or move."""
 
     target: LinePosition
@@ -64,15 +65,12 @@ class _Target:
         """The positions to search."""
         return (self.target,)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the object of `--json`."""
-        own = {name: value for name, value in asdict(self).items() if name != "target"}
-        return own | asdict(self.target) | {"moves": list(self.target.moves)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsearchedLeaf(_Target):
     """A position without a search; `priority` is the builder's, the smaller the sooner; None: none."""
+
+    json_keys = "priority *target"
 
     priority: float | None
 
@@ -80,6 +78,8 @@ class UnsearchedLeaf(_Target):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingReply(_Target):
     """A gap; `reach`, `p` and `games` are those of `gaps.Gap`."""
+
+    json_keys = "reach p games *target"
 
     reach: float
     p: float | None
@@ -90,12 +90,14 @@ class MissingReply(_Target):
 class ChangedLeaf(_Target):
     """A leaf of a bottleneck; values are seen by the side to move at its position."""
 
+    json_keys = "value needed *target"
+
     value: float
     needed: float
 
 
 @dataclass(frozen=True, slots=True)
-class Rivalry:
+class Rivalry(Answer):
     """A bottleneck: at a root, `best` is better than `rival` while these leaves keep their values.
 
     Attributes:
@@ -104,6 +106,8 @@ class Rivalry:
       best_value, rival_value: minimax, for the side to move at the root.
       change: the sum of the necessary changes of the leaves' values.
     """
+
+    json_keys = "root best best_value rival rival_value outside change leaves"
 
     root: str
     best: str
@@ -121,24 +125,20 @@ class Rivalry:
         """The positions to search."""
         return tuple(leaf.target for leaf in self.leaves)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the object of `--json`."""
-        names = ("root", "best", "best_value", "rival", "rival_value", "outside", "change")
-        found = {name: getattr(self, name) for name in names}
-        return found | {"leaves": [leaf.as_dict() for leaf in self.leaves]}
-
 
 Row = UnsearchedLeaf | MissingReply | Rivalry
 
 
 @dataclass(frozen=True, slots=True)
-class Todo:
+class Todo(Answer):
     """Candidates for the queue of a book.
 
     Attributes:
       rows: the most urgent first.
       notes: for the user.
     """
+
+    json_keys = "book kind items=rows"
 
     book: str
     kind: Kind
@@ -150,10 +150,6 @@ class Todo:
         origin = f"todo: {self.kind}"
         found = [target.item(origin) for row in self.rows for target in row.positions]
         return list(dict.fromkeys(found))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch book todo`."""
-        return {"book": self.book, "kind": self.kind, "items": [row.as_dict() for row in self.rows]}
 
 
 def book_names(path: str | os.PathLike[str]) -> list[str]:
@@ -229,14 +225,14 @@ def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
 
 
 def _gaps(store: Store, snapshot: BookSnapshot, min_p: float, min_games: int, top: int) -> Todo:
-    found = find_gaps(store, snapshot, min_p=min_p, min_games=min_games, top=top)
+    found, parents = find_gaps(store, snapshot, min_p=min_p, min_games=min_games, top=top)
 
     def row(gap: Gap) -> MissingReply:
-        line = snapshot.line(gap.position, found.parents)
+        line = snapshot.line(gap.position, parents)
         target = _line_position(snapshot, gap.position, line, gap.reply, gap.san)
         return MissingReply(target=target, reach=gap.reach, p=gap.p, games=gap.games)
 
-    return Todo(snapshot.name, "gaps", tuple(row(gap) for gap in found.gaps))
+    return Todo(snapshot.name, "gaps", tuple(row(gap) for gap in found))
 
 
 def _bottlenecks(snapshot: BookSnapshot, change: float, top: int) -> Todo:

@@ -141,7 +141,8 @@ class _BookReader:
         """Returns the explanation of a position."""
         key = key_text(board)
         position = self.tree.positions.get(key)
-        costs = self._leaf_costs()
+        reached, positions = self.tree.costs(), self.tree.positions
+        costs = {leaf: cost for leaf, cost in reached.items() if positions[leaf].reach == 0.0}
         place = sorted(costs.values()).index(costs[key]) + 1 if key in costs else None
         outside = position.outside_move if position else None
         return Why(
@@ -173,12 +174,7 @@ class _BookReader:
         if position is None or record is None:
             return ()
         found = self._growth.verdicts(position, board, known_moves(board, record))
-        return tuple(_with_san(_as_it_stands(verdict), board) for verdict in found)
-
-    def _leaf_costs(self) -> dict[str, float]:
-        """Returns the costs of all reachable leaves."""
-        costs = self.tree.costs()
-        return {key: cost for key, cost in costs.items() if self.tree.positions[key].reach == 0.0}
+        return tuple(_as_it_stands(verdict, board) for verdict in found)
 
     def _line(self, key: str) -> str:
         line = self.tree.line_to(key)
@@ -213,16 +209,13 @@ class _BookReader:
         return LeftAt(fen_of(before), before.san(move), self._line(position.key), position.state, verdict)
 
 
-def _as_it_stands(verdict: Verdict) -> Verdict:
-    """Returns a verdict with the rule in the book now: only a build changes decisions."""
+def _as_it_stands(verdict: Verdict, board: chess.Board) -> Verdict:
+    """Returns a verdict with SAN and the rule in the book now: only a build changes decisions."""
+    san = board.san(chess.Move.from_uci(verdict.candidate.move))
+    verdict = replace(verdict, candidate=replace(verdict.candidate, san=san))
     has, would = verdict.candidate.rule, verdict.rule
     if would and not has:
         return replace(verdict, rule="", reason=f"not added yet; now {verdict.reason}")
     if has and not would:
         return replace(verdict, rule=has, reason=f"added before; now {verdict.reason}")
     return verdict
-
-
-def _with_san(verdict: Verdict, board: chess.Board) -> Verdict:
-    san = board.san(chess.Move.from_uci(verdict.candidate.move))
-    return replace(verdict, candidate=replace(verdict.candidate, san=san))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import chess
 import numpy as np
@@ -44,60 +44,6 @@ class Positions:
     def lines(self) -> Lines:
         """Returns the lines that led to the positions."""
         return Lines.from_boards(self.boards) if self.boards else Lines.alone(self.words)
-
-
-class Source(Protocol):
-    """A sequence of positions."""
-
-    def read(self, most: int) -> Positions | None:
-        """Returns the next positions, from none to `most`; None at the end."""
-
-    def is_waiting(self) -> bool:
-        """Returns whether `read` may block."""
-
-
-class BoardSource(Source):
-    """Boards that passed `check`."""
-
-    def __init__(self, boards: Iterable[chess.Board]) -> None:
-        """Reads from `boards` only as needed."""
-        self._boards: Iterator[chess.Board] = iter(boards)
-
-    def read(self, most: int) -> Positions | None:
-        """Returns the positions of the next Boards; None at the end."""
-        boards = list(islice(self._boards, most))
-        words = np.array([pack_checked(board) for board in boards], np.uint64).reshape(-1, POSITION_WORDS)
-        numbers = np.array([board.fullmove_number for board in boards], np.int64)
-        return Positions(words, numbers, boards) if boards else None
-
-    def is_waiting(self) -> bool:
-        """Returns False."""
-        return False
-
-
-class LineSource(Source):
-    """The positions of lines of FEN and EPD."""
-
-    def __init__(self, lines: TextLines, on_bad: OnBadLine) -> None:
-        """Reads from `lines` only as needed.
-
-        Args:
-          on_bad: called with the number of each line that holds no legal position, and the reason.
-        """
-        self._lines, self._on_bad = lines, on_bad
-
-    def read(self, most: int) -> Positions | None:
-        """Returns the positions of at most `most` further lines; None at the end.
-
-        Raises:
-          InputFileError: if a line is too long to be text.
-        """
-        first, lines = self._lines.read(most)
-        return Positions(*read_lines(lines, first, self._on_bad)) if lines else None
-
-    def is_waiting(self) -> bool:
-        """Returns whether the text comes from a pipe without a line ready."""
-        return self._lines.is_waiting()
 
 
 FIRST_CHUNK, LEAST_CHUNK, LARGEST_CHUNK = 64, 16, 4096  # positions in one batch
@@ -146,41 +92,74 @@ def assess(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Asse
     """
     for board in boards:
         check(board)
-    for answers in assess_all(evaluator, BoardSource(boards)):
+    for answers in assess_boards(evaluator, boards):
         yield from answers.assessments()
 
 
-def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
-    """Yields the evaluations of all positions of a source, in batches.
-
-    The evaluator works on one batch while the caller gets the previous one and the source reads the next. The
-    batch size adapts to the evaluator's speed. If the source has to wait for input, finished evaluations are
-    yielded first.
+def assess_boards(evaluator: Evaluator, boards: Iterable[chess.Board]) -> Iterator[Answers]:
+    """Returns the evaluations of Boards that passed `check`, in batches; reads Boards only as needed.
 
     Raises:
       EvaluatorError: if the evaluator fails; all earlier batches have been yielded.
+    """
+    rest = iter(boards)
+
+    def read(most: int) -> Positions | None:
+        found = list(islice(rest, most))
+        words = np.array([pack_checked(board) for board in found], np.uint64).reshape(-1, POSITION_WORDS)
+        numbers = np.array([board.fullmove_number for board in found], np.int64)
+        return Positions(words, numbers, found) if found else None
+
+    return _assess(evaluator, read, lambda: False)
+
+
+def assess_lines(evaluator: Evaluator, lines: TextLines, on_bad: OnBadLine) -> Iterator[Answers]:
+    """Returns the evaluations of the positions of lines of FEN and EPD, in batches; reads only as needed.
+
+    Args:
+      on_bad: called with the number of each line that holds no legal position, and the reason.
+
+    Raises:
+      InputFileError: if a line is too long to be text.
+      EvaluatorError: if the evaluator fails; all earlier batches have been yielded.
+    """
+
+    def read(most: int) -> Positions | None:
+        first, found = lines.read(most)
+        return Positions(*read_lines(found, first, on_bad)) if found else None
+
+    return _assess(evaluator, read, lines.is_waiting)
+
+
+def _assess(
+    evaluator: Evaluator, read: Callable[[int], Positions | None], is_waiting: Callable[[], bool]
+) -> Iterator[Answers]:
+    """Yields evaluations in batches.
+
+    The evaluator works on one batch while the caller gets the previous one and the next is read. The batch
+    size adapts to the evaluator's speed. If `read` has to wait for input, finished evaluations are yielded
+    first.
+
+    Args:
+      read: returns the next positions, from none to a number; None at the end. is_waiting: whether it blocks.
     """
     size, ended = FIRST_CHUNK, False
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
         pending: Future[tuple[Answers, float]] | None = None
         while pending or not ended:
             positions = None
-            if not (ended or (pending and source.is_waiting())):
-                positions = source.read(size)
+            if not (ended or (pending and is_waiting())):
+                positions = read(size)
                 ended = positions is None
             chunk = _Chunk.of(positions, with_lines=evaluator.wants_lines) if positions else None
             answered = pending and pending.result()
             pending = thread.submit(_evaluate, evaluator, chunk) if chunk else None
             if answered:
                 yield answered[0]
-                size = _next_size(size, answered[1])
-
-
-def _next_size(size: int, seconds: float) -> int:
-    """Returns the size of the next batch, to keep its time within CHUNK_SECONDS."""
-    if seconds > CHUNK_SECONDS:
-        return max(LEAST_CHUNK, size // 2)
-    return min(LARGEST_CHUNK, 2 * size) if seconds < CHUNK_SECONDS / 2 else size
+                if answered[1] > CHUNK_SECONDS:
+                    size = max(LEAST_CHUNK, size // 2)
+                elif answered[1] < CHUNK_SECONDS / 2:
+                    size = min(LARGEST_CHUNK, 2 * size)
 
 
 @dataclass(frozen=True, slots=True)

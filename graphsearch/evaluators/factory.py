@@ -78,7 +78,9 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
       EvaluatorError: if the evaluator cannot be made: its file, its packages or its device fail.
       InvalidParameterError: if this evaluator does not have an option, or a value is out of range.
     """
-    spec = EvaluatorSpec(evaluator=which, options=_pairs(options)) if isinstance(which, str) else which
+    spec = which
+    if isinstance(spec, str):
+        spec = EvaluatorSpec(evaluator=spec, options=tuple((options or {}).items()))
     if spec.syzygy is None:
         return _made(spec)
     from .tablebase import Syzygy, TablebaseEvaluator
@@ -121,10 +123,6 @@ def _has_own_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> bool:
     from ..workers.launcher import LOCAL
 
     return BOTH in kinds and kinds[BOTH].has_workers and spec.pool == LOCAL
-
-
-def _pairs(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    return tuple((options or {}).items())
 
 
 def _made(spec: EvaluatorSpec) -> Evaluator:
@@ -259,7 +257,7 @@ def _lc0(file: str, options: Options, part: Part) -> Evaluator:
 def _uci(program: str, options: Options, part: Part) -> Evaluator:
     from .uci.evaluator import UciEvaluator
 
-    return UciEvaluator.from_options(program, options, part)
+    return UciEvaluator(program, options, part)
 
 
 _KINDS = {
@@ -289,14 +287,14 @@ def _part(name: str, options: Options, part: Part) -> Evaluator:
     kind = _kind(name)
     workers = 1 if kind.has_workers else values.workers(options) or 1
     if workers == 1:
-        return plain(name, _pairs(options), part)
+        return plain(name, tuple(options.items()), part)
     from ..workers.launcher import threads_per_worker
     from .pool import pooled
 
     del options[WORKERS]
     if "threads" in kind.options:
         options.setdefault("threads", str(threads_per_worker(workers)))
-    return pooled(partial(plain, name, _pairs(options), part), workers)
+    return pooled(partial(plain, name, tuple(options.items()), part), workers)
 
 
 # ------------------------------------------------------------------ options
@@ -309,7 +307,7 @@ def _shares(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> dict[Part, Opti
     shares: dict[Part, Options] = {role: {} for role in kinds}
     for given, value in spec.options:
         role, name = _addressed(given, kinds)
-        known = _known(name, kinds[role])
+        known = _own(name, kinds[role]) or (name if kinds[role].passes_on else None)
         if known is None:
             raise InvalidParameterError(_unknown(name, spec, kinds if name == given else {role: kinds[role]}))
         if known.lower() in {other.lower() for other in shares[role]}:
@@ -344,12 +342,8 @@ def _owners(name: str, kinds: Mapping[Part, _Kind]) -> list[Part]:
 
 
 def _own(name: str, kind: _Kind) -> str | None:
+    """Returns an option's name as a kind spells it, None if it has no such option of its own."""
     return {own.lower(): own for own in {*kind.options, WORKERS}}.get(name.lower())
-
-
-def _known(name: str, kind: _Kind) -> str | None:
-    """Returns an option's name as this kind spells it, None if the kind does not have it."""
-    return _own(name, kind) or (name if kind.passes_on else None)
 
 
 def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> str:

@@ -185,9 +185,11 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
     good &= (wdl >= 0).all(axis=1)
     good_moves = priors >= 0
     if not (good.all() and good_moves.all()):
-        raise EvaluatorError(
-            f"the evaluator's answer is not a probability: {_first_bad(batch, good, ~good_moves)}"
-        )
+        row = int(np.argmin(good))
+        if not good_moves.all():
+            row = int(np.searchsorted(batch.offsets, np.argmin(good_moves), "right")) - 1
+        fen = fen_of(unpack(batch.words[row].tolist()))
+        raise EvaluatorError(f"the evaluator's answer is not a probability: {fen}")
     wdl, priors = wdl / totals[:, None], priors / batch.by_move(sums)
     return Evaluation(wdl, priors, _checked_bounds(batch, evaluation.bounds))
 
@@ -203,13 +205,6 @@ def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> ND
         fen = fen_of(unpack(batch.words[int(np.argmax(bad))].tolist()))
         raise EvaluatorError(f"the evaluator's bounds are not an interval within -1 and 1: {fen}")
     return bounds
-
-
-def _first_bad(batch: PositionBatch, good: NDArray[np.bool_], bad_moves: NDArray[np.bool_]) -> str:
-    row = int(np.argmin(good))
-    if bad_moves.any():
-        row = int(np.searchsorted(batch.offsets, np.argmax(bad_moves), "right")) - 1
-    return fen_of(unpack(batch.words[row].tolist()))
 
 
 def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:

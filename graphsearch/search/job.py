@@ -30,22 +30,25 @@ def nothing(*_: object) -> None:
     """Does nothing, whatever it is called with."""
 
 
+def limits_after(limits: Limits, **spent: float) -> Limits | None:
+    """Returns the limits that remain after some visits, evaluations or seconds; None if one is reached.
+
+    >>> limits_after(Limits(visits=5, seconds=9.0), visits=2), limits_after(Limits(visits=5), visits=5)
+    (Limits(visits=3, evaluations=None, seconds=9.0), None)
+    """
+    left = {name: value - spent.get(name, 0) for name, value in limits.as_dict().items()}
+    return Limits(**left) if min(left.values(), default=1) > 0 else None  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchJob:
     """The parameters of one search.
 
     Attributes:
-      board: the root, with the game before it as move stack. Positions that occurred twice in the game count
-        as draws.
-      limits: when to stop; without any, only `Control.stop` ends the search. They count additions.
-      params: of PUCT, the gatherer and the batch.
+      board, limits, params, hurry, lines, run: as the arguments of `loop.analyze`; `board` is the root.
       searchmoves: moves that it may take at the root; empty: all, or in one process the best ones if
         tablebases know them.
-      run: number of the run in the file that the search adds to; None: the search is a run of its own.
       lists: whether the file lists the root, and its value after the search.
-      hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
-        call `Graph.save_soon`, `begin_saving` or `close`.
-      lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
       save_seconds: seconds between two saves of a cluster; None: as in a search of one process.
     """
 
@@ -92,13 +95,7 @@ class Control:
     """A caller's means to watch and steer a search; they stay in the caller's process.
 
     Attributes:
-      on_progress: called soon after the beginning, then about every `interval` seconds, and once at the end.
-      interval: seconds between two calls.
-      stop: set it, from any thread or a signal handler, to finish the wave, save and return.
-      pace: called before each wave, or slice of waves, with the number of leaves last evaluated and their
-        seconds (0, 0.0 at first); returns the most leaves of the next waves.
-      mates: looks for mates during the search (`solvers.mate.beside.MateFinder`); its lines go into the
-        records. None, or with `searchmoves`: the search plays the first mate that it proves.
+      on_progress, interval, stop, pace, mates: as the arguments of `loop.analyze`.
       on_slice: called after each slice of waves, about every 30 ms, and while the file is read; it may read
         the graph.
       on_ready: called when all shards of a cluster are ready and the search begins.

@@ -37,13 +37,9 @@ class LookAhead:
         visits = int(self._arena.counters[arena_kernel.VISITS])
         if is_path and not pager.kernels_read and visits >= self._scouted_at + SCOUT_EVERY:
             self._scouted_at = visits
-            self._send_scout(w)
-
-    def _send_scout(self, waiting: wave.WaveArrays) -> None:
-        """Reads the records of the next visits, level by level."""
-        if self._scout is None:
-            self._scout = wave.new_wave(SCOUT_VISITS)
-        self._walk(self._scout, SCOUT_VISITS, rounds=1, staying=wave.slots_of(waiting))
+            if self._scout is None:
+                self._scout = wave.new_wave(SCOUT_VISITS)
+            self._walk(self._scout, SCOUT_VISITS, rounds=1, staying=wave.slots_of(w))
 
     def beside(self, w: wave.WaveArrays, is_over: Callable[[], bool]) -> None:
         """Reads the records of the wave after a gathered one, until the evaluation `is_over`.

@@ -110,11 +110,6 @@ def search(graph: Graph, job: SearchJob, control: Control) -> SearchResult:
         return GraphSearch(graph, job, control).search()
 
 
-def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
-    """Returns the best moves of a position that the evaluator's tablebases know; empty if they do not."""
-    return graph.evaluator.best_moves(board) or []
-
-
 def _threads_of(graph: Graph, limits: Limits) -> int:
     """Returns the number of threads that make visits: the number requested, but one in a short search.
 
@@ -133,7 +128,7 @@ class GraphSearch(Session):
 
     def __init__(self, graph: Graph, job: SearchJob, control: Control) -> None:
         super().__init__(graph, job, batch=graph.evaluator.batch_size)
-        best = frozenset(moves_of_tables(graph, job.board))
+        best = frozenset(graph.evaluator.best_moves(job.board) or ())
         asked = frozenset(job.searchmoves)
         self._control = control
         self._listed = asked or best  # at the root; empty: all
@@ -159,7 +154,9 @@ class GraphSearch(Session):
         node: NodeView | None = None
         try:
             try:
-                self._know_root()
+                if self.graph.read(self.board) is None:  # there is always a result, whatever the limits
+                    self._runner.step(1, UNLIMITED)
+                    self._runner.finish()
                 self._restrict()
                 if self._mates and not self._is_proven():
                     self._mates.find(self._view(0))
@@ -199,12 +196,6 @@ class GraphSearch(Session):
     def _insert_run(self, store: Store) -> None:
         self._run = self.begin_run(store)
 
-    def _know_root(self) -> None:
-        """Evaluates the root if it is new, whatever the limits: there is always a result."""
-        if self.graph.read(self.board) is None:
-            self._runner.step(1, UNLIMITED)
-            self._runner.finish()
-
     def _restrict(self) -> None:
         """Marks the edges that this search may take at the root, if not all; resumes its forced visits."""
         if not self._listed:
@@ -230,8 +221,11 @@ class GraphSearch(Session):
             if pace:
                 self._runner.most_leaves = pace(*self._runner.answered)
             try:
-                self._runner.step(*self._left(), self._pause())
-                self._look_for_mates()
+                visits = self.added(arena_kernel.VISITS)
+                self._runner.step(*self._left(), self._mates.pause(visits) if self._mates else None)
+                if self._mates and self._mates.look(self.added(arena_kernel.VISITS)):
+                    self._runner.finish(resumable=False)  # with nothing in flight, the line is learned
+                    self._mates.learn()
             except CapacityError:
                 self.reason = "memory"
                 return
@@ -272,17 +266,6 @@ class GraphSearch(Session):
         if loading and loading.total - loading.done > LOADED_SOON:
             now = time.monotonic()
             self._rests_until = now + (now - began)
-
-    def _pause(self) -> int:
-        """Returns the visits after which a slice of waves ends for the mate finder."""
-        pause = self._mates.pause(self.added(arena_kernel.VISITS)) if self._mates else None
-        return UNLIMITED if pause is None else pause
-
-    def _look_for_mates(self) -> None:
-        """Continues the mate finder; its line is learned when nothing is in flight."""
-        if self._mates and self._mates.look(self.added(arena_kernel.VISITS)):
-            self._runner.finish(resumable=False)
-            self._mates.learn()
 
     def _finished(self) -> bool:
         """Returns whether the search must stop, and stores the reason."""

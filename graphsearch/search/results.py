@@ -8,6 +8,7 @@ from typing import Any
 
 import chess
 
+from ..base.answer import Answer
 from ..graph.view import NodeView
 from ..position.board import fen_of, key_text
 from ..position.openings import Opening, opening_of
@@ -105,7 +106,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
+class SearchResult(Answer):
     """The result of a search, and its additions to the graph.
 
     Attributes:
@@ -132,6 +133,11 @@ class SearchResult:
       read_back: records read from the file.
       problems: damage in the file that was skipped.
     """
+
+    json_keys = (
+        "position key store opening visits new_visits evaluations catch_ups collisions depth seldepth seconds"
+        " bestmove moves=node.moves"
+    )
 
     position: str
     key: str
@@ -175,13 +181,3 @@ class SearchResult:
             read_back=counts.read_back,
             **others,
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch analyze`."""
-        names = [f.name for f in fields(self)]
-        first = {name: getattr(self, name) for name in names[: names.index("bestmove")]}
-        return first | {
-            "opening": self.opening.as_dict() if self.opening else None,
-            "bestmove": self.bestmove.uci() if self.bestmove else None,
-            "moves": [move.as_dict() for move in self.node.moves],
-        }

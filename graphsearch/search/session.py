@@ -12,15 +12,7 @@ from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel as arena
 from ..graph.graph import Graph
 from ..graph.saving import flush_nodes
-from ..position.board import (
-    NOT_TERMINAL,
-    fen_of,
-    game_before,
-    history_keys,
-    legal_moves,
-    pack,
-    terminal_kind,
-)
+from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, legal_moves, pack, terminal_kind
 from ..store.store import Store
 from ..store.tables import history
 from .forced import ForcedVisits
@@ -91,10 +83,7 @@ class Session:
         self.started = time.monotonic()
         self._before = self.arena.counters.copy()
         self._saved_before, self._read_before = graph.saved_nodes, graph.pager.read_back
-        self._found_at = (
-            0,
-            int(self._before[arena.VISITS]),
-        )  # evaluations, and the visits at the latest one
+        self._found_at = (0, int(self._before[arena.VISITS]))  # evaluations, and the visits at the latest one
         self._is_over = terminal_kind(self.board) != NOT_TERMINAL
 
     # ---------------------------------------------------------- counts
@@ -106,10 +95,6 @@ class Session:
     def added(self, counter: int) -> int:
         """Returns the increase of an arena counter since the search began."""
         return int(self.arena.counters[counter] - self._before[counter])
-
-    def pass_over(self, visits: int) -> None:
-        """Excludes visits from the counts."""
-        self._before[arena.VISITS] += visits
 
     def counts(self) -> Counts:
         """Returns the additions so far."""
@@ -158,7 +143,9 @@ class Session:
         most = self.job.limits.evaluations
         if most is not None and self.added(arena.VISITS) > IDLE_VISITS + VISITS_PER_EVALUATION * most:
             return True
-        visits = int(self.arena.counters[arena.VISITS])  # including those of `pass_over`
+        visits = int(
+            self.arena.counters[arena.VISITS]
+        )  # including those that a shard excludes from its counts
         if evaluations != self._found_at[0]:
             self._found_at = evaluations, visits
         idle = visits - self._found_at[1]

@@ -94,7 +94,10 @@ class Walkers:
                 if time.monotonic() > until:
                     self.turns = 0
         except BaseException:
-            self._drop_visits()
+            for w in self._waves:  # its visits leave no trace
+                wave.drop_leaves(w)
+            self._guards[FIRST_ROW:] = 0
+            self.turns = 0
             raise
         finally:
             pager.under_way = ()
@@ -118,13 +121,6 @@ class Walkers:
                     merge_counters(arena.counters, thread.counters)
         asks = [(w, code) for w, code in zip(self._waves, self._codes, strict=True) if code]
         return [(w, code) for w, code in asks if self.turns or code == waves_kernel.NO_RECORDS]
-
-    def _drop_visits(self) -> None:
-        """Drops the visits under way; they leave no trace."""
-        for w in self._waves:
-            wave.drop_leaves(w)
-        self._guards[FIRST_ROW:] = 0
-        self.turns = 0
 
     def _join(self, wait: Callable[[], None]) -> None:
         """Ends the turns and waits for all threads, even after Ctrl-C: they write records."""

@@ -21,9 +21,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -137,7 +137,8 @@ class Gate:
             if _equal(token, self._keys.token):
                 return self._welcome(request.query_params.get("to", "/"))
             return self._door("This address is not, or no longer, valid." if token else "", 403)
-        given = parse_qs((await _body(request)).decode("utf-8", "replace")).get("password", [""])[0]
+        form = await body_of(request, MOST_FORM_BYTES) or b""
+        given = parse_qs(form.decode("utf-8", "replace")).get("password", [""])[0]
         if wait := self._guesses.wait(request.client.host if request.client else ""):
             answer = self._door(f"Too many guesses; try again in {wait} s.", 429)
             answer.headers["Retry-After"] = str(wait)
@@ -230,14 +231,14 @@ def _equal(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), right.encode("utf-8", "replace"))
 
 
-async def _body(request: Request) -> bytes:
-    """Returns the body of a form; empty if it is longer than `MOST_FORM_BYTES`."""
-    found = b""
+async def body_of(request: Request, most: int) -> bytes | None:
+    """Returns the body of a request; None if it is longer than `most` bytes."""
+    found = bytearray()
     async for piece in request.stream():
         found += piece
-        if len(found) > MOST_FORM_BYTES:
-            return b""
-    return found
+        if len(found) > most:
+            return None
+    return bytes(found)
 
 
 def _no(text: str) -> Response:
@@ -249,14 +250,9 @@ def _with_headers(send: Send) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers: list[Any] = list(message.get("headers", []))
-            there = {name.lower() for name, _ in headers}
-            headers += [
-                (name.lower().encode(), value.encode())
-                for name, value in HEADERS.items()
-                if name.lower().encode() not in there
-            ]
-            message = {**message, "headers": headers}
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return sending

@@ -133,11 +133,7 @@ class _Quiet(uvicorn.Server):
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens at an address.
-
-    Raises:
-      GraphSearchError: if that fails.
-    """
+    """Returns a socket that listens at an address; raises GraphSearchError if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -169,12 +165,7 @@ def read_password(path: Path) -> str:
 
 
 def _read_address(path: Path) -> KeptAddress | None:
-    """Returns the kept address; None if there is no file.
-
-    Raises:
-      InvalidParameterError: if the file holds no address, or if other users may read it.
-      InputFileError: if it cannot be read.
-    """
+    """Returns the kept address; None if there is no file."""
     try:
         mode = path.stat().st_mode
         text = read_file(path, PASSWORD)
@@ -191,11 +182,7 @@ def _read_address(path: Path) -> KeptAddress | None:
 
 
 def _write_address(path: Path, address: KeptAddress) -> None:
-    """Writes an address into a new file, for this user alone.
-
-    Raises:
-      InputFileError: if the file cannot be written.
-    """
+    """Writes an address into a new file, for this user alone."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(address.model_dump_json() + "\n")

@@ -81,16 +81,12 @@ def prepare(threads: int) -> None:
     """Prepares a worker process: it ignores `SIGNALS`, ends with its parent, and uses `threads` threads."""
     for number in SIGNALS:
         # SIGTERM by a handler: an engine that the evaluator starts would inherit SIG_IGN
-        signal.signal(number, _ignore if number == signal.SIGTERM else signal.SIG_IGN)
+        signal.signal(number, (lambda *_: None) if number == signal.SIGTERM else signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_follow_parent, name="graphsearch-parent", daemon=True).start()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, str(threads))
-
-
-def _ignore(number: int, frame: object) -> None:
-    """Does nothing."""
 
 
 def _follow_parent() -> None:

@@ -26,15 +26,7 @@ from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageE
 from ..base.machine import cores
 from ..base.version import __version__
 from .messages import Failure, own_place
-from .process import (
-    ENDING_SECONDS,
-    SIGNALS,
-    Handlers,
-    Pipe,
-    Work,
-    WorkerProcess,
-    end_with_parent,
-)
+from .process import ENDING_SECONDS, SIGNALS, Handlers, Pipe, Work, WorkerProcess, end_with_parent
 from .tcp import Endpoint, PipeListener, connect, shut_down
 
 THIS_MACHINE = "127.0.0.1"
@@ -153,13 +145,7 @@ class RayWorker(WorkerProcess):
     """An actor. A thread waits until it runs."""
 
     def __init__(
-        self,
-        ray: Any,
-        actor: Any,
-        number: int,
-        work: Work,
-        listener: PipeListener,
-        handlers: Handlers,
+        self, ray: Any, actor: Any, number: int, work: Work, listener: PipeListener, handlers: Handlers
     ) -> None:
         super().__init__(handlers)
         self._ray, self._actor = ray, actor
@@ -316,7 +302,7 @@ class RayConnection:
         module = importlib.import_module("ray._private.worker")
         self._print = getattr(module, "print_to_stdstream", None)
         if self._print is not None:
-            setattr(module, "print_to_stdstream", _say_nothing)  # noqa: B010
+            setattr(module, "print_to_stdstream", lambda *_, **__: None)  # noqa: B010
 
     def leave(self) -> None:
         """Leaves the cluster, if this process has joined it here."""
@@ -325,10 +311,6 @@ class RayConnection:
         if self._print is not None:
             setattr(importlib.import_module("ray._private.worker"), "print_to_stdstream", self._print)  # noqa: B010
             self._print = None
-
-
-def _say_nothing(*args: object, **options: object) -> None:
-    """Prints nothing."""
 
 
 def import_ray() -> Any:
@@ -365,12 +347,7 @@ def _handlers_kept() -> Iterator[None]:
 
 
 def _probed(address: str) -> str:
-    """Returns the address if something there speaks HTTP/2, as a Ray cluster does.
-
-    Raises:
-      InvalidParameterError: if it is not `HOST:PORT`.
-      EvaluatorError: if nothing answers.
-    """
+    """Returns the address if something there speaks HTTP/2, as a Ray cluster does."""
     host, _, port = address.rpartition(":")
     if not host or "/" in address or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidParameterError(f"the address of a Ray cluster is HOST:PORT or auto, not {address!r}")

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ..base.errors import EvaluatorError, GraphSearchError
 from .launcher import Launcher
@@ -305,9 +305,6 @@ class Supervisor(ABC, Generic[A]):
 def _in_a_row(count: int) -> str:
     return f"{count} workers in a row" if count > 1 else "the worker"
 
-
-if TYPE_CHECKING:
-    from .launcher import Launcher
 
 CLOSING_SECONDS = 10.0  # for the batch under way to fail
 

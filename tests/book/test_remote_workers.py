@@ -113,7 +113,9 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
     path, run = file
     launcher = PuppetLauncher()
     one, two = task("d3d4"), task("e2e4")
-    with WorkerExecutor(path, HashEvaluator, 2, book=1, run=run, launcher=launcher) as executor:
+    with contextlib.closing(
+        WorkerExecutor(path, HashEvaluator, 2, book=1, run=run, launcher=launcher)
+    ) as executor:
         executor.submit(one)
         executor.submit(two)
         until(lambda: len(leases(path)) == 2)
@@ -136,7 +138,9 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
 def test_a_task_that_costs_three_workers_their_life_ends_with_an_error(file: tuple[Path, int]) -> None:
     path, run = file
     launcher = PuppetLauncher()
-    with WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher) as executor:
+    with contextlib.closing(
+        WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher)
+    ) as executor:
         executor.submit(task("d3d4"))
         for number in range(3):
             launcher.busy(number).end("signal 9")
@@ -158,7 +162,9 @@ def test_what_a_lost_worker_had_saved_is_not_searched_again(
     with Store.open(tmp_path / "other.graph") as store:
         records = list(store.scan())
     launcher = PuppetLauncher()
-    with WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher) as executor:
+    with contextlib.closing(
+        WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher)
+    ) as executor:
         executor.submit(one)
         launcher.busy(0).save(records)
         launcher.puppets[0].end("its machine is gone")

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -84,7 +85,7 @@ def taken(executor: WorkerExecutor, seconds: float = 300.0) -> dict[str, Outcome
 
 def wait_for_evaluations(executor: WorkerExecutor, count: int) -> None:
     """Waits until more positions are evaluated."""
-    until(lambda: executor.evaluations > count)
+    until(lambda: executor._ledger.published > count)
 
 
 def check_file(path: Path, *tasks: Task) -> int:
@@ -102,12 +103,12 @@ def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice_but_for_what
     file: tuple[Path, int], log: Path
 ) -> None:
     path, _ = file
-    with started(file, Oracle(log, seconds=0.002), 2) as executor:
+    with closing(started(file, Oracle(log, seconds=0.002), 2)) as executor:
         all_ready(executor)
         found = done(executor, *TASKS[:2])
-        before, asked = executor.evaluations, evaluated(log)
+        before, asked = executor._ledger.published, evaluated(log)
         assert executor.capacity == 2
-        assert executor.dropped > 0
+        assert executor._writer.dropped > 0
         assert before < 2 * 200, "they met"
         assert len(asked) == len(set(asked)) == before
         assert len([one for one in log.iterdir() if one.name.isdigit()]) == 2, "both worked"
@@ -116,7 +117,7 @@ def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice_but_for_what
         wait_for_evaluations(executor, before + 60)
         os.kill(executor.processes[0], signal.SIGKILL)
         found |= taken(executor)
-        paid = executor.evaluations
+        paid = executor._ledger.published
         assert len(executor.processes) == 2
     assert {fen: outcome.error for fen, outcome in found.items()} == {one.fen: "" for one in TASKS}
     assert sum(outcome.evaluations for outcome in found.values()) == paid
@@ -136,7 +137,7 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
     tasks = [task(evaluations=60, params=PLAIN)]
     tasks.append(task("d3d4", evaluations=None, visits=90, params=PLAIN))
     tasks.append(task("e2e4", evaluations=60, params=PLAIN, moves=("d6c5", "d6e6")))
-    with started(file, Oracle(log), launcher=launcher) as executor:
+    with closing(started(file, Oracle(log), launcher=launcher)) as executor:
         outcomes = [done(executor, one)[one.fen] for one in tasks]
     assert [outcome.error for outcome in outcomes] == ["", "", ""]
     assert len(list(log.glob("closed-*"))) == 1
@@ -162,7 +163,7 @@ def test_an_executor_reads_notes_saves_and_lists_leases(file: tuple[Path, int], 
     def rows(table: str) -> list[tuple[object, ...]]:
         return sql(path, f"SELECT * FROM {table}")
 
-    with WorkerExecutor(path, Oracle(log, seconds=0.005), 1, book=7, run=run) as executor:
+    with closing(WorkerExecutor(path, Oracle(log, seconds=0.005), 1, book=7, run=run)) as executor:
         one = task()
         executor.submit(one)
         until(lambda: rows("book_lease") != [])
@@ -200,7 +201,7 @@ def test_a_worker_whose_evaluator_hangs_is_replaced(
             assert time.monotonic() < holder.deadline < time.monotonic() + 1000
             holder.deadline = 0.0
 
-    with started(file, oracle, timeouts=Timeouts(result=1000.0)) as executor:
+    with closing(started(file, oracle, timeouts=Timeouts(result=1000.0))) as executor:
         thread = in_the_middle(once.exists, end_its_time)
         found = done(executor, *(replace(one, evaluations=80) for one in TASKS[:2]))
         thread.join()
@@ -217,7 +218,7 @@ def test_a_worker_that_gives_no_sign_of_life_is_replaced(file: tuple[Path, int],
                 worker.last_heard = time.monotonic() - 1001
         return executor.processes not in ([process], [])
 
-    with started(file, Oracle(log, seconds=0.002), timeouts=Timeouts(heartbeat=1000.0)) as executor:
+    with closing(started(file, Oracle(log, seconds=0.002), timeouts=Timeouts(heartbeat=1000.0))) as executor:
         (before,) = executor.processes
         executor.submit(task(evaluations=120))
         wait_for_evaluations(executor, 30)
@@ -234,7 +235,7 @@ def test_an_evaluator_that_fails_ends_its_task_with_an_error_and_the_others_go_o
     path, _ = file
     board = KINGS.copy()
     board.push_uci("e2e4")
-    with started(file, Oracle(log, bad=board.epd(), how="raise")) as executor:
+    with closing(started(file, Oracle(log, bad=board.epd(), how="raise"))) as executor:
         found = done(executor, task("e2e4"), task(root=board, evaluations=5), task("d3e4", evaluations=40))
         wrong = done(executor, task(params=(("Nonsense", "1"),)), Task("0" * 16, "no position", visits=3))
         mute = done(executor, task("d3d4", evaluations=5))
@@ -276,7 +277,7 @@ def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
     path, _ = file
     endless = [task("d3d4", evaluations=None), task("d3e4", evaluations=None)]
     for stops in (False, True):
-        with started(file, Oracle(log, seconds=0.002)) as executor:
+        with closing(started(file, Oracle(log, seconds=0.002))) as executor:
             for one in endless:
                 executor.submit(one)
             wait_for_evaluations(executor, 60)

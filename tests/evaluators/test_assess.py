@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphsearch.evaluators import assess as module
-from graphsearch.evaluators.assess import Answers, BoardSource, Positions, assess, assess_all
+from graphsearch.evaluators.assess import Answers, Positions, assess, assess_boards
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
@@ -57,7 +57,7 @@ def test_positions_are_taken_as_they_are_needed() -> None:
     def endless() -> Iterator[chess.Board]:
         yield from itertools.cycle(boards())
 
-    found = list(itertools.islice(assess_all(create("uniform"), BoardSource(endless())), 5))
+    found = list(itertools.islice(assess_boards(create("uniform"), endless()), 5))
     assert len(found) == 5
 
 
@@ -101,7 +101,7 @@ def written(answers: Answers) -> str:
 
 
 def test_lines_of_json_are_those_of_the_assessments_byte_for_byte() -> None:
-    found = list(assess_all(HashEvaluator(), BoardSource(boards())))
+    found = list(assess_boards(HashEvaluator(), boards()))
     assert "".join(answers.json_lines() for answers in found) == "".join(map(written, found))
     assert sum(map(len, found)) == len(boards())
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.nnue import program
+from graphsearch.evaluators.nnue import evaluator
 from graphsearch.evaluators.nnue.file import ARCHITECTURES, decode, read_network
 from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
 from graphsearch.evaluators.protocol import PositionBatch, checked
@@ -233,7 +233,7 @@ def test_the_identity_says_which_network_and_temperature(file: Path) -> None:
 @pytest.mark.skipif(STOCKFISH is None, reason="needs stockfish")
 def test_stockfish_s_own_network_says_what_stockfish_says() -> None:
     assert STOCKFISH is not None
-    network = program.network_of(STOCKFISH)
+    network = evaluator.network_of(STOCKFISH)
     boards = [board for board in boards_of_games() if not board.is_check()]
     asked = "".join(f"position fen {board.fen()}\neval\n" for board in boards) + "quit\n"
     answer = subprocess.run([STOCKFISH], input=asked, capture_output=True, text=True, check=True).stdout
@@ -248,7 +248,7 @@ def test_stockfish_s_own_network_says_what_stockfish_says() -> None:
 # ----------------------------------------------------------------------- programs
 @pytest.fixture
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "cache_folder", lambda _: tmp_path)
+    monkeypatch.setattr(evaluator, "cache_folder", lambda _: tmp_path)
 
 
 def script(path: Path, body: str) -> str:
@@ -262,10 +262,10 @@ def test_a_program_is_asked_for_its_network_once(file: Path, tmp_path: Path) -> 
     asked = tmp_path / "asked"
     engine = script(tmp_path / "engine", f"read word name rest; echo $word >> {asked}; cp {file} $name")
     for _ in range(2):
-        assert program.network_of(engine).sha256 == read_network(file).sha256
+        assert evaluator.network_of(engine).sha256 == read_network(file).sha256
     assert asked.read_text() == "export_net\n"
     next(tmp_path.glob("*.nnue")).write_bytes(b"damaged")
-    assert program.network_of(engine).sha256 == read_network(file).sha256
+    assert evaluator.network_of(engine).sha256 == read_network(file).sha256
 
 
 @pytest.mark.usefixtures("_own_cache")
@@ -275,11 +275,11 @@ def test_an_odd_note_of_a_network_is_passed_over(
     file: Path, tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
     engine = script(tmp_path / "engine", f"read word name rest; cp {file} $name")
-    program.network_of(engine)
+    evaluator.network_of(engine)
     (note,) = tmp_path.glob("*.txt")
     note.unlink()
     make(note)
-    assert program.network_of(engine).sha256 == read_network(file).sha256
+    assert evaluator.network_of(engine).sha256 == read_network(file).sha256
 
 
 @pytest.mark.usefixtures("_own_cache")
@@ -287,11 +287,11 @@ def test_a_program_without_a_network_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(EvaluatorError, match=r"gave no network .*Stockfish 15\.1 to 17\.1 do") as caught:
-        program.network_of(script(tmp_path / "engine", "cat > /dev/null"))
+        evaluator.network_of(script(tmp_path / "engine", "cat > /dev/null"))
     assert "\n" not in str(caught.value)
-    monkeypatch.setattr(program, "EXPORT_SECONDS", 0.2)
+    monkeypatch.setattr(evaluator, "EXPORT_SECONDS", 0.2)
     with pytest.raises(EvaluatorError, match="gave no network within"):
-        program.network_of(script(tmp_path / "hung", "exec sleep 60"))
+        evaluator.network_of(script(tmp_path / "hung", "exec sleep 60"))
 
 
 # ----------------------------------------------------------------------- bad files

@@ -63,7 +63,7 @@ def made() -> Iterator[list[UciEvaluator]]:
 
 def answers(path: Path | str, **options: str) -> Evaluation:
     """Returns what an engine says about BATCH."""
-    evaluator = UciEvaluator.from_options(str(path), options)
+    evaluator = UciEvaluator(str(path), options)
     try:
         return checked(BATCH, evaluator.evaluate(BATCH))
     finally:
@@ -83,7 +83,7 @@ def test_an_engine_without_chess960_is_not_asked_about_it(tmp_path: Path, made: 
 
 
 def test_stockfish_is_told_of_chess960(made: list[UciEvaluator]) -> None:
-    evaluator = UciEvaluator(stockfish(), settings=UciSettings(nodes=50, policy_depth=1))
+    evaluator = UciEvaluator(stockfish(), {"nodes": "50", "policy_depth": "1"})
     made.append(evaluator)
     boards = [CHESS960, chess.Board(), board_of("4k3/8/8/8/8/8/8/R3KR2 w FA - 0 1")]
     found = evaluator.evaluate(PositionBatch.from_boards(boards))
@@ -276,7 +276,7 @@ def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
     path = fake_engine(tmp_path)
 
     def text(program: object = path, part: str = "both", **options: str) -> str:
-        made.append(UciEvaluator.from_options(str(program), options, part))  # type: ignore[arg-type]
+        made.append(UciEvaluator(str(program), options, part))  # type: ignore[arg-type]
         return made[-1].identity.as_json()
 
     plain = text()
@@ -510,7 +510,7 @@ def test_workers_share_a_batch_and_answers_keep_their_order(tmp_path: Path) -> N
 
 
 def test_one_evaluator_serves_one_thread_after_another(tmp_path: Path, made: list[UciEvaluator]) -> None:
-    made.append(UciEvaluator.from_options(str(fake_engine(tmp_path)), {"workers": "2"}))
+    made.append(UciEvaluator(str(fake_engine(tmp_path)), {"workers": "2"}))
     found: list[Evaluation] = []
     for _ in range(2):
         thread = threading.Thread(target=lambda: found.append(made[0].evaluate(BATCH)))
@@ -536,7 +536,7 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(
     tmp_path: Path, made: list[UciEvaluator]
 ) -> None:
     for changes in ("", DEAF):
-        made.append(UciEvaluator.from_options(str(fake_engine(tmp_path, changes)), {"workers": "2"}))
+        made.append(UciEvaluator(str(fake_engine(tmp_path, changes)), {"workers": "2"}))
         made[-1].evaluate(BATCH)
         processes = made[-1].processes()
         assert len(processes) == 2
@@ -631,7 +631,7 @@ def test_a_search_that_overlaps_with_two_engines_finds_what_one_finds(
 ) -> None:
     path, found = fake_engine(tmp_path), []
     for workers in ("1", "2"):
-        made.append(UciEvaluator.from_options(str(path), {"workers": workers}))
+        made.append(UciEvaluator(str(path), {"workers": workers}))
         with Graph.open(None, evaluator=made[-1]) as graph:
             result = analyze(graph, chess.Board(), Limits(visits=32), SearchParams(minibatch_size=16))
             found.append([(move.move, move.n, move.q) for move in result.node.moves])
@@ -674,7 +674,7 @@ def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
 
 
 def test_stockfish_knows_mates_and_good_moves(made: list[UciEvaluator]) -> None:
-    made.append(UciEvaluator.from_options(stockfish(), {"workers": "2", "reproducible": "true"}))
+    made.append(UciEvaluator(stockfish(), {"workers": "2", "reproducible": "true"}))
     boards = [
         chess.Board("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1"),
         chess.Board("6k1/8/6K1/8/8/8/8/7R b - - 0 1"),

@@ -20,7 +20,7 @@ from graphsearch.base.errors import CorruptRecordError, GraphSearchError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.job import SearchJob
 from graphsearch.search.params import Limits, SearchParams
-from graphsearch.search.shards import master
+from graphsearch.search.shards import attempt, master
 from graphsearch.search.shards.parting import split
 from graphsearch.store.sharded.manifest import FACT, NAME
 from graphsearch.store.sharded.saved_waves import FACT as SAVES
@@ -148,7 +148,8 @@ def _search_on(cluster: Path) -> None:
     params, uniform = SearchParams(overlap=0, minibatch_size=8), EvaluatorSpec(evaluator="uniform")
     with (
         suppress(GraphSearchError),
-        patch.object(master, "launcher_for", lambda pool, shards: ThreadLauncher()),
+        patch.object(master, "launcher_for", lambda *_, **__: ThreadLauncher()),
+        patch.object(attempt, "ShardProcess", lambda launcher, setting: launcher.start(setting)),
     ):
         job = SearchJob(board=chess.Board(), limits=Limits(visits=8), params=params)
         master.analyze(cluster, job, evaluator=uniform, ram_bytes=RAM)

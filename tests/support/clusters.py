@@ -14,10 +14,10 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.search.job import SearchJob
-from graphsearch.search.shards import host, master
+from graphsearch.search.shards import attempt, host, master
 from graphsearch.search.shards.attempt import Attempt
 from graphsearch.search.shards.host import Host, Setting
-from graphsearch.search.shards.report import ShardReport
+from graphsearch.search.shards.part import ShardReport
 from graphsearch.search.shards.session import search_together
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.files import files_of
@@ -76,13 +76,13 @@ def search_shards(
 
 
 class ThreadLauncher:
-    """Launches shards as threads of this process, cheaper than the processes of `search.shards.hosts`.
+    """Launches shards as threads of this process, cheaper than the processes of `search.shards.attempt`.
 
     Attributes:
       change: what becomes of a shard's setting, as on a machine that sees something else.
     """
 
-    is_remote, crowd, threads, patience, advice = False, 1, 1, 60.0, ""
+    is_remote, per_machine, threads, patience, advice = False, 1, 1, 60.0, ""
 
     def __init__(self, change: Callable[[Setting], Setting] = lambda setting: setting) -> None:
         self.change = change
@@ -97,7 +97,8 @@ class ThreadLauncher:
 def use(patch: pytest.MonkeyPatch, launcher: ThreadLauncher | None, *evaluators: Evaluator) -> None:
     """Has searches run in threads, or not at all, with these evaluators."""
     made = iter(evaluators)
-    patch.setattr(master, "launcher_for", lambda pool, shards: launcher)
+    patch.setattr(master, "launcher_for", lambda *_, **__: launcher)
+    patch.setattr(attempt, "ShardProcess", lambda launcher, setting: launcher.start(setting))
     patch.setattr(host, "create", lambda spec: next(made))
 
 

@@ -9,8 +9,8 @@ import pytest
 from starlette.routing import Route
 
 from graphsearch.query.source import KeptFile
-from graphsearch.web.api import requests
-from graphsearch.web.api.requests import ExportWanted, Wanted
+from graphsearch.web.api.requests import Wanted, read_request
+from graphsearch.web.api.work import ExportWanted, SearchWanted
 from graphsearch.web.app import application
 from graphsearch.web.jobs.tasks import EXPORTS
 from graphsearch.web.served_file import ServedFile
@@ -62,9 +62,7 @@ def test_a_number_that_is_none_is_named_with_its_field(reader: Client) -> None:
 
 
 def test_numbers_come_as_forms_write_them_and_blanks_are_nothing(reader: Client) -> None:
-    found = requests.read_body(
-        requests.SearchWanted, b'{"visits": " 12 ", "seconds": "0.5", "evaluations": ""}'
-    )
+    found = read_request(SearchWanted, b'{"visits": " 12 ", "seconds": "0.5", "evaluations": ""}')
     assert (found.visits, found.seconds, found.evaluations) == (12, 0.5, None)
     assert reader.get("lines", lines="").status == 200
 
@@ -110,7 +108,7 @@ def test_a_question_that_reads_too_many_records_ends_with_a_line(
     }
     for path, given in asked.items():
         assert client.get(path, **given).status == 200
-    monkeypatch.setattr("graphsearch.web.api.asking.QUESTION_SECONDS", -1.0)
+    monkeypatch.setattr("graphsearch.web.api.requests.QUESTION_SECONDS", -1.0)
     served = client.server.served
     for path, given in asked.items():
         served.kept = KeptFile(served.path, served.stamp)  # forgets what was read

@@ -12,16 +12,7 @@ import chess.pgn
 from ...base.errors import InvalidParameterError
 from ...base.limits import shortened
 from ...exchange.playing import BrokenGameError, start_board, start_fen
-from ...position.pgn_text import (
-    CLOSE,
-    COMMENT,
-    NAG,
-    NULL_MOVES,
-    OPEN,
-    GameReader,
-    PgnGame,
-    as_text,
-)
+from ...position.pgn_text import CLOSE, COMMENT, NAG, NULL_MOVES, OPEN, GameReader, PgnGame, as_text
 
 COLORS = {"white": chess.WHITE, "black": chess.BLACK}
 _SINCE = re.compile(r"(\d{4})(?:[.-](\d{1,2})(?:[.-](\d{1,2}))?)?", re.ASCII)

@@ -25,7 +25,6 @@ from ...position.lines import sans_of
 from ...position.values import cp_of, loss_of, negate
 from ...search.claims import view_in_game
 from ...store.record.bounds import moves_of
-from ...store.record.node import NodeRecord
 from ...store.record.ranking import node_mean
 from ...store.store import Store
 from ...store.tables import games as tables
@@ -269,7 +268,10 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
     record = read(after)
     if record is not None and record.visits >= move.n:
         q, draw = node_mean(record)
-        return Value(negate(q), draw, _mate_behind(record, after) if mate is None else mate)
+        proof = record.proof_at(after.halfmove_clock)
+        if mate is None and proof and proof.mate is not None:
+            mate = moves_of(-proof.result, proof.mate)
+        return Value(negate(q), draw, mate)
     if move.q is None or move.wdl is None:  # a proof that needed no visit
         return Value(node.q, node.wdl.draw, mate)
     return Value(move.q, move.wdl.draw, mate)
@@ -282,12 +284,6 @@ def _mate_after(mate: int | None) -> int | None:
     (2, 0, -3, None)
     """
     return mate - 1 if mate and mate > 0 else mate
-
-
-def _mate_behind(record: NodeRecord, after: chess.Board) -> int | None:
-    """Returns the moves to mate for the side that moved, from the child's record."""
-    proof = record.proof_at(after.halfmove_clock)
-    return moves_of(-proof.result, proof.mate) if proof and proof.mate is not None else None
 
 
 class Novelties:

@@ -156,8 +156,6 @@ class _StoppedError(Exception):
 
 
 class _Review:
-    """One review."""
-
     def __init__(
         self,
         path: Path,

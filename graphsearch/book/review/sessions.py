@@ -282,11 +282,7 @@ class GameSearcher:
         return result
 
     def _check(self, board: chess.Board, result: SearchResult) -> None:
-        """Marks a position if its search has finished with fewer visits than wanted.
-
-        Raises:
-          CapacityError, GraphSearchError: if the search ended for a reason that stops all searches.
-        """
+        """Marks a position if its search has finished with fewer visits than wanted."""
         if result.stop_reason == "memory":
             raise CapacityError("the memory of the graph is full; a larger --ram holds more")
         if result.stop_reason == "reader":

@@ -205,8 +205,6 @@ def search_set(
 
 
 class _Set:
-    """The searches of one set."""
-
     def __init__(
         self,
         session: Session,

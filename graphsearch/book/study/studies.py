@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -49,18 +49,12 @@ class StudyList(Answer):
 
 
 @dataclass(slots=True, kw_only=True)
-class ImportedStudies(Problems):
+class ImportedStudies(Problems, Answer):
     """The imported studies; `problems` lists each skipped part with its reason."""
 
-    studies: list[StudyEntry] = field(default_factory=list)
+    json_keys = "studies found left_out=problems"
 
-    def as_dict(self) -> dict[str, object]:
-        """Returns the JSON object of `graphsearch study import`."""
-        return {
-            "studies": [asdict(one) for one in self.studies],
-            "found": self.found,
-            "left_out": self.problems,
-        }
+    studies: list[StudyEntry] = field(default_factory=list)
 
 
 # ------------------------------------------------------------------ looking
@@ -125,12 +119,7 @@ def import_file(
 
 
 def import_studies(
-    path: AnyPath,
-    lines: Iterable[str],
-    source: str,
-    *,
-    name: str = "",
-    on_game: OnGame = lambda _: None,
+    path: AnyPath, lines: Iterable[str], source: str, *, name: str = "", on_game: OnGame = lambda _: None
 ) -> ImportedStudies:
     """Creates a study from each game of a PGN text.
 

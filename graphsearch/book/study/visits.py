@@ -8,7 +8,6 @@ reloaded page still shows the changes since the previous visit.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -167,7 +166,8 @@ def note_visit(path: AnyPath, looked_at: Sequence[str] = (), *, moment: datetime
     """
     time = moment or _now()
     with opened_to_read(path) as connection:
-        earlier = _earlier(connection)
+        last = rows.visits(connection)[:1]
+        earlier = [one.fen for visit in last for one in rows.seen_in(connection, visit.id)]
     found = snapshot(path, looked_at, earlier)
     with changing(path) as connection:
         known = rows.visits(connection)
@@ -179,10 +179,6 @@ def note_visit(path: AnyPath, looked_at: Sequence[str] = (), *, moment: datetime
         rows.end_visit(connection, number, text)
         rows.put_seen(connection, number, found)
         rows.drop_visits(connection, {number, *(one.id for one in kept)})
-
-
-def _earlier(connection: sqlite3.Connection) -> list[str]:
-    return [one.fen for visit in rows.visits(connection)[:1] for one in rows.seen_in(connection, visit.id)]
 
 
 def _now() -> datetime:

@@ -154,12 +154,11 @@ class Ledger:
         """Returns the positions that the worker must evaluate, and the known results of the others."""
         names = names_of(question.words)
         with self._changed:
-            while question.waits and not holder.is_gone and not self._any_free(names):
+            while question.waits and not holder.is_gone:
+                if any(not isinstance(self._entries.get(name), LeaseHolder) for name in names):
+                    break
                 self._changed.wait(LOOK_SECONDS)
             return self._answered(holder, question, names)
-
-    def _any_free(self, names: Sequence[bytes]) -> bool:
-        return any(not isinstance(self._entries.get(name), LeaseHolder) for name in names)
 
     def _answered(self, holder: LeaseHolder, question: LeaseRequest, names: Sequence[bytes]) -> LeaseReply:
         mine = np.zeros(len(names), bool)
@@ -173,19 +172,15 @@ class Ledger:
             elif entry is holder:
                 self._entries[name] = holder
                 mine[i] = True
-        self._lease(holder, int(mine.sum()))
+        self._set_leased(holder, int(mine.sum()))
         return _answers(mine, known, found, question.words)
 
-    def _lease(self, holder: LeaseHolder, count: int) -> None:
-        holder.leased = count
-        self._set_deadline(holder)
-
-    def _set_deadline(self, holder: LeaseHolder) -> None:
-        if not holder.leased:
-            holder.deadline = inf
-            return
-        seconds = self._timeout or self._throughput.allowance(holder.leased, first=holder.is_fresh)
-        holder.deadline = time.monotonic() + seconds
+    def _set_leased(self, holder: LeaseHolder, count: int) -> None:
+        """Sets the number of a worker's leases, and its deadline."""
+        holder.leased, holder.deadline = count, inf
+        if count:
+            seconds = self._timeout or self._throughput.allowance(count, first=holder.is_fresh)
+            holder.deadline = time.monotonic() + seconds
 
     def publish(self, holder: LeaseHolder, found: Publish) -> None:
         """Adds results of a worker."""
@@ -194,11 +189,10 @@ class Ledger:
                 self._entries[name] = _Published(found, row)
             holder.paid += len(found.batch)
             self.published += len(found.batch)
-            holder.leased = max(0, holder.leased - len(found.batch))
             if not holder.is_fresh:  # else the time includes loading and compiling
                 self._throughput.learn(len(found.batch), found.seconds, found.seconds)
             holder.is_fresh = False
-            self._set_deadline(holder)
+            self._set_leased(holder, max(0, holder.leased - len(found.batch)))
             self._changed.notify_all()
 
     def give_back(self, holder: LeaseHolder, words: Words) -> None:
@@ -207,7 +201,7 @@ class Ledger:
             for name in names_of(words):
                 if self._entries.get(name) is holder:
                     del self._entries[name]
-            self._lease(holder, 0)
+            self._set_leased(holder, 0)
             self._changed.notify_all()
 
     # ---------------------------------------------------------- commits

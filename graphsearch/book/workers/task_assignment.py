@@ -9,6 +9,7 @@ import chess
 
 from ...base.errors import InvalidPositionError
 from ...position.notation import board_from_fen
+from ...search.job import limits_after
 from ...store.record.node import NodeRecord
 from ...workers.supervisor import Assignment
 from ..executor import Task
@@ -32,32 +33,18 @@ class TaskAssignment(Assignment):
     saved: int = 0
     paid: int = 0
 
-    def begin(self, read: Read) -> None:
-        """Stores the visits of the position before a worker gets the task."""
-        self.before = self._visits(read)
-
-    def count_saved(self, read: Read) -> None:
-        """Counts the visits of the position that a lost worker saved."""
-        self.visits = max(0, self._visits(read) - self.before)
-
-    def _visits(self, read: Read) -> int:
+    def visits_in_file(self, read: Read) -> int:
+        """Returns the present visits of the position; 0 if it has no record or is illegal."""
         try:
             record = read(board_from_fen(self.task.fen))
         except InvalidPositionError:  # the worker reports it
             return 0
         return record.visits if record else 0
 
-    def rest(self) -> Task:
-        """Returns the task with the remaining limits; one below 1 means that the task is done."""
-        task = self.task
-        visits = None if task.visits is None else task.visits - self.visits
-        evaluations = None if task.evaluations is None else task.evaluations - self.saved
-        return replace(task, visits=visits, evaluations=evaluations)
-
-    def is_done(self) -> bool:
-        """Returns whether the lost workers had reached a limit."""
-        rest = self.rest()
-        return any(limit is not None and limit < 1 for limit in (rest.visits, rest.evaluations))
+    def rest(self) -> Task | None:
+        """Returns the task with the remaining limits; None if the lost workers had reached one."""
+        left = limits_after(self.task.limits, visits=self.visits, evaluations=self.saved)
+        return replace(self.task, visits=left.visits, evaluations=left.evaluations) if left else None
 
     def __str__(self) -> str:
         return self.task.fen

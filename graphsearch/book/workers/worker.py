@@ -21,9 +21,9 @@ from ...evaluators.uniform import OutsideUniform
 from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...graph.memory import default_budget
+from ...search.job import limits_after
 from ...search.loop import analyze
 from ...search.params import LEAST_RAM, Limits, SearchParams
-from ...search.results import SearchResult
 from ...solvers.mate.beside import TRIAL, MateFinder
 from ...store.sharded.manifest import is_sharded
 from ...workers.launcher import Launcher
@@ -175,8 +175,13 @@ class _Worker:
     def _opened(self) -> Graph:
         """Returns the graph, opened at the first task, when the file exists."""
         if self._graph is None:
-            with compiled_once("search"):
-                _search_a_little()
+            with (
+                compiled_once("search"),
+                Graph.open(None, evaluator=OutsideUniform(), ram_bytes=LITTLE_BYTES) as little,
+            ):
+                params = SearchParams(minibatch_size=32)
+                analyze(little, chess.Board(), Limits(visits=100), params)
+                analyze(little, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())
             ram_bytes = self._setup.ram_bytes or default_budget() // cores()
             store = self._store()
             self._graph = Graph(self._evaluator, store, ram_bytes=ram_bytes)
@@ -207,19 +212,10 @@ class _Worker:
             graph.flush()
             catch_up(graph, self._evaluator)
             found = search_task(graph, request.task, replace(left, seconds=seconds), request.run, self._stop)
-            rest = _rest(left, found)
+            rest = limits_after(left, visits=found.new_visits, evaluations=found.evaluations)
             if found.stop_reason != "time" or rest is None:
                 return "limits" if rest is None else found.stop_reason
             left = rest
-
-
-def _rest(limits: Limits, found: SearchResult) -> Limits | None:
-    """Returns the rest of the limits after a search; None if one is reached."""
-    visits = None if limits.visits is None else limits.visits - found.new_visits
-    evaluations = None if limits.evaluations is None else limits.evaluations - found.evaluations
-    if any(rest is not None and rest < 1 for rest in (visits, evaluations)):
-        return None
-    return Limits(visits=visits, evaluations=evaluations)
 
 
 def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
@@ -238,11 +234,3 @@ def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
         graph.pager.file_changed()
         if updates.batches is None or not all(graph.pager.renew(batch) for batch in updates.batches):
             graph.pager.start_over()
-
-
-def _search_a_little() -> None:
-    """Compiles or loads the kernels of a search."""
-    with Graph.open(None, evaluator=OutsideUniform(), ram_bytes=LITTLE_BYTES) as graph:
-        params = SearchParams(minibatch_size=32)
-        analyze(graph, chess.Board(), Limits(visits=100), params)
-        analyze(graph, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())

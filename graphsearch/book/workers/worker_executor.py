@@ -70,7 +70,7 @@ class Timeouts:
 class WorkerExecutor(Supervisor[TaskAssignment]):
     """Searches tasks in several processes, and is the only writer of the file; see `executor.LocalExecutor`.
 
-    Its methods are for one thread. Use it in a `with` statement, or close it.
+    Its methods are for one thread, which closes it.
     """
 
     def __init__(
@@ -145,16 +145,6 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         """The number of tasks with an outcome that `finished` has not returned yet."""
         with self.changed:
             return len(self.waiting) + len(self._leased) + len(self._outcomes)
-
-    @property
-    def evaluations(self) -> int:
-        """The number of evaluations by all workers."""
-        return self._ledger.published
-
-    @property
-    def dropped(self) -> int:
-        """The number of records dropped in favour of the file's version of the same position."""
-        return self._writer.dropped
 
     def submit(self, task: Task) -> None:
         """Queues a task; it waits while another task searches its position.
@@ -245,12 +235,6 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
             finally:
                 self._launcher.close()
 
-    def __enter__(self) -> WorkerExecutor:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def _end(self) -> None:
         """Writes pending data, and closes the file."""
         atexit.unregister(self.kill)
@@ -338,8 +322,10 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         self._writer.lease(assignment.task.key, seat.number, seat.worker.pid)
         self._ledger.begins(self._holders[seat.number])
         if not assignment.lost:
-            assignment.begin(self._writer.read)
-        return TaskRequest(assignment.rest(), self._run), inf
+            assignment.before = assignment.visits_in_file(self._writer.read)
+        rest = assignment.rest()
+        assert rest is not None, "else the task would not be given again"
+        return TaskRequest(rest, self._run), inf
 
     def _take_back(self, seat: Seat[TaskAssignment]) -> TaskAssignment | None:
         assignment = super()._take_back(seat)
@@ -364,11 +350,12 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
                 assignment.paid += holder.paid - holder.settled
                 assignment.saved += holder.saved
                 if not self.is_over:  # otherwise the file may be closed
-                    assignment.count_saved(self._writer.read)
+                    now = assignment.visits_in_file(self._writer.read)
+                    assignment.visits = max(0, now - assignment.before)
             self._lost(seat, how)
 
     def _give_again(self, assignment: TaskAssignment, how: str) -> None:
-        if assignment.is_done():
+        if assignment.rest() is None:
             self._outcomes.append(Outcome(assignment.task, assignment.visits, assignment.paid))
         else:
             super()._give_again(assignment, how)

@@ -77,7 +77,10 @@ class _Checked:
                 if attribute.HasField("g") or attribute.graphs or attribute.HasField("sparse_tensor"):
                     raise self._refuse(f"the {node.op_type} {node.name} has a graph inside")
         for tensor in self._constants():
-            self._check_constant(tensor)
+            if tensor.external_data or tensor.data_location:
+                raise self._refuse(f"the constant {tensor.name} is in another file")
+            if any(d < 0 for d in tensor.dims) or math.prod(tensor.dims) > self._bytes * 8 // LEAST_BITS:
+                raise self._refuse(f"the constant {tensor.name} has the size {list(tensor.dims)}")
 
     def _constants(self) -> Iterator[onnx.TensorProto]:
         yield from self._graph.initializer
@@ -86,12 +89,6 @@ class _Checked:
                 if attribute.HasField("t"):
                     yield attribute.t
                 yield from attribute.tensors
-
-    def _check_constant(self, tensor: onnx.TensorProto) -> None:
-        if tensor.external_data or tensor.data_location:
-            raise self._refuse(f"the constant {tensor.name} is in another file")
-        if any(d < 0 for d in tensor.dims) or math.prod(tensor.dims) > self._bytes * 8 // LEAST_BITS:
-            raise self._refuse(f"the constant {tensor.name} has the size {list(tensor.dims)}")
 
     def check_integers(self) -> None:
         """Checks that lists of sizes, from which shapes are computed, do not grow without limit."""

@@ -37,12 +37,8 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET, IR_VERSION = 17, 8  # of 2022: every onnxruntime for NumPy 2 supports them
-_PLAIN = {
-    "relu": "Relu",
-    "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
-    "selu": "Selu",
-}  # activations of one node
+# activations of one node
+_PLAIN = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "selu": "Selu"}
 
 
 class GraphWriter:
@@ -106,19 +102,16 @@ class GraphWriter:
     def convolution(self, name: str, flow: str, layer: Convolution) -> str:
         """Writes a convolution that keeps the board's size."""
         size = layer.kernel.shape[-1]
-        kernel, bias = (
-            self.constant(f"{name}/kernel", layer.kernel),
-            self.constant(f"{name}/bias", layer.bias),
-        )
+        kernel = self.constant(f"{name}/kernel", layer.kernel)
+        bias = self.constant(f"{name}/bias", layer.bias)
         return self.node("Conv", name, flow, kernel, bias, kernel_shape=[size, size], pads=[size // 2] * 4)
 
     def dense(self, name: str, flow: str, layer: Dense, *, scale: float = 1.0) -> str:
         """Writes a fully connected layer over rows `[rows, in]`; multiplies its outputs by `scale`."""
         factor = np.float32(scale)
         weights = self.constant(f"{name}/weights", layer.weights * factor)
-        return self.node(
-            "Gemm", name, flow, weights, self.constant(f"{name}/bias", layer.bias * factor), transB=1
-        )
+        bias = self.constant(f"{name}/bias", layer.bias * factor)
+        return self.node("Gemm", name, flow, weights, bias, transB=1)
 
     def norm(self, name: str, flow: str, norm: Norm) -> str:
         """Writes a layer normalisation over rows."""
@@ -140,166 +133,6 @@ class GraphWriter:
         assert which == "mish"
         gate = self.node("Tanh", f"{name}/tanh", self.node("Softplus", f"{name}/softplus", flow))
         return self.node("Mul", f"{name}/mish", flow, gate)
-
-
-def squares(writer: GraphWriter, name: str, flow: str, width: int) -> str:
-    """Writes the conversion of planes `[positions, width, 8, 8]` to rows; returns their name."""
-    turned = writer.node("Transpose", f"{name}/turned", flow, perm=[0, 2, 3, 1])
-    return writer.reshape(name, turned, -1, width)
-
-
-# ------------------------------------------------------------------ the body
-def write_body(
-    writer: GraphWriter, flow: str, body: AttentionBody, activation: Activation, width: int
-) -> str:
-    """Writes an attention body over `width` planes; returns its output's name."""
-    rows = squares(writer, "/body/squares", flow, width)
-    flow = writer.activation("/body/embedding", _embedded(writer, rows, body), activation)
-    if body.norm:
-        flow = writer.norm("/body/norm", flow, body.norm)
-    flow = _gated(writer, flow, body)
-    if body.feed:
-        flow = _feed(writer, "/body/feed", flow, body.feed)
-    for i, encoder in enumerate(body.encoders):
-        flow = write_encoder(writer, f"/encoder{i}", flow, encoder)
-    return flow
-
-
-def _embedded(writer: GraphWriter, rows: str, body: AttentionBody) -> str:
-    """Writes the embedding; the position map is constant, so it becomes an offset by square."""
-    layer, name = body.embedding, "/body/dense"
-    if body.preprocess:
-        each = len(body.preprocess.bias) // SQUARES
-        men = writer.reshape(
-            "/body/men", writer.part("/body/men/part", rows, 1, 0, MEN_PLANES), -1, SQUARES * MEN_PLANES
-        )
-        found = writer.dense("/body/preprocess", men, body.preprocess)
-        found = writer.reshape("/body/preprocessed", found, -1, each)
-        rows = writer.node("Concat", "/body/inputs", rows, found, axis=1)
-    if not body.position_map:
-        return writer.dense(name, rows, layer)
-    seen, placed = layer.weights[:, :PLANES], layer.weights[:, PLANES:]
-    offsets = reach_map() @ placed.T + layer.bias
-    flow = writer.dense(name, rows, Dense(seen, np.zeros_like(layer.bias)))
-    return _by_square(writer, f"{name}/placed", "Add", flow, offsets)
-
-
-def _gated(writer: GraphWriter, flow: str, body: AttentionBody) -> str:
-    for name, kind, gate in (("multiply", "Mul", body.multiply), ("add", "Add", body.add)):
-        if gate is not None:
-            flow = _by_square(writer, f"/body/{name}", kind, flow, gate)
-    return flow
-
-
-def _by_square(writer: GraphWriter, name: str, kind: str, flow: str, values: Floats) -> str:
-    width = values.shape[1]
-    boards = writer.reshape(f"{name}/boards", flow, -1, SQUARES, width)
-    done = writer.node(kind, f"{name}/done", boards, writer.constant(f"{name}/values", values))
-    return writer.reshape(name, done, -1, width)
-
-
-# ------------------------------------------------------------------ encoders
-def write_encoder(writer: GraphWriter, name: str, flow: str, encoder: Encoder) -> str:
-    """Writes an encoder; returns its output's name."""
-    mixed = _attention(writer, f"{name}/attention", flow, encoder)
-    out = writer.dense(f"{name}/out", mixed, encoder.out, scale=encoder.alpha)
-    flow = writer.norm(f"{name}/norm", writer.node("Add", f"{name}/sum", flow, out), encoder.norm)
-    return _feed(writer, f"{name}/feed", flow, encoder.feed)
-
-
-def _feed(writer: GraphWriter, name: str, flow: str, feed: FeedForward) -> str:
-    inner = writer.activation(
-        f"{name}/inner", writer.dense(f"{name}/dense1", flow, feed.dense1), feed.activation
-    )
-    inner = writer.dense(f"{name}/dense2", inner, feed.dense2, scale=feed.alpha)
-    return writer.norm(name, writer.node("Add", f"{name}/sum", flow, inner), feed.norm)
-
-
-def _attention(writer: GraphWriter, name: str, flow: str, encoder: Encoder) -> str:
-    """Writes multi-head attention among the squares; the output has all heads concatenated."""
-    width = len(encoder.query.bias)
-    depth = width // encoder.heads
-    query = _heads(writer, f"{name}/query", flow, encoder.query, encoder.heads, scale=depth**-0.5)
-    key = _heads(writer, f"{name}/key", flow, encoder.key, encoder.heads, turned=True)
-    value = _heads(writer, f"{name}/value", flow, encoder.value, encoder.heads)
-    scores = writer.node("MatMul", f"{name}/scores", query, key)
-    if encoder.smolgen:
-        more = _smolgen(writer, f"{name}/smolgen", flow, encoder.smolgen, encoder.heads)
-        scores = writer.node("Add", f"{name}/all", scores, more)
-    shares = writer.node("Softmax", f"{name}/shares", scores, axis=-1)
-    taken = writer.node("MatMul", f"{name}/taken", shares, value)
-    back = writer.node("Transpose", f"{name}/back", taken, perm=[0, 2, 1, 3])
-    return writer.reshape(name, back, -1, width)
-
-
-def _heads(
-    writer: GraphWriter,
-    name: str,
-    flow: str,
-    layer: Dense,
-    heads: int,
-    *,
-    scale: float = 1.0,
-    turned: bool = False,
-) -> str:
-    """Writes a layer's outputs, `[positions, heads, 64, depth]`; `turned`: with the last two axes swapped."""
-    found = writer.dense(f"{name}/dense", flow, layer, scale=scale)
-    split = writer.reshape(f"{name}/split", found, -1, SQUARES, heads, len(layer.bias) // heads)
-    return writer.node("Transpose", name, split, perm=[0, 2, 3, 1] if turned else [0, 2, 1, 3])
-
-
-def _smolgen(writer: GraphWriter, name: str, flow: str, smolgen: Smolgen, heads: int) -> str:
-    channels, inputs = len(smolgen.compress), smolgen.shared.shape[1]
-    no_bias = Dense(smolgen.compress, np.zeros(channels, np.float32))
-    flow = writer.reshape(
-        f"{name}/flat", writer.dense(f"{name}/compress", flow, no_bias), -1, SQUARES * channels
-    )
-    for i, dense, norm in ((1, smolgen.dense1, smolgen.norm1), (2, smolgen.dense2, smolgen.norm2)):
-        flow = writer.dense(f"{name}/dense{i}", flow, dense)
-        flow = writer.activation(f"{name}/inner{i}", flow, smolgen.activation)
-        flow = writer.norm(f"{name}/norm{i}", flow, norm)
-    flow = writer.reshape(f"{name}/heads", flow, -1, inputs)
-    shared = writer.constant(f"/smolgen/shared{inputs}", smolgen.shared)
-    flow = writer.node("Gemm", f"{name}/pairs", flow, shared, transB=1)
-    return writer.reshape(name, flow, -1, heads, SQUARES, SQUARES)
-
-
-# ------------------------------------------------------------------ the policy
-def write_policy(writer: GraphWriter, name: str, flow: str, policy: AttentionPolicy) -> None:
-    """Writes an attention policy over rows; `name` becomes the name of its logits `[positions, 1858]`."""
-    flow = writer.dense("/policy/embedding", flow, policy.embedding)
-    flow = writer.activation("/policy/embedded", flow, policy.activation)
-    for i, encoder in enumerate(policy.encoders):
-        flow = write_encoder(writer, f"/policy/encoder{i}", flow, encoder)
-    width = len(policy.key.bias)
-    query = writer.dense("/policy/query", flow, policy.query, scale=width**-0.5)
-    query = writer.reshape("/policy/from", query, -1, SQUARES, width)
-    key = writer.reshape("/policy/to", writer.dense("/policy/key", flow, policy.key), -1, SQUARES, width)
-    turned = writer.node("Transpose", "/policy/to/turned", key, perm=[0, 2, 1])
-    pairs = writer.node("MatMul", "/policy/pairs", query, turned)
-    parts = [
-        writer.reshape("/policy/plain", pairs, -1, SQUARES * SQUARES),
-        _promotions(writer, pairs, key, policy),
-    ]
-    both = writer.node("Concat", "/policy/all", *parts, axis=1)
-    writer.node("Gather", name, both, writer.constant("/policy/map", attention_outputs()), axis=1)
-
-
-def _promotions(writer: GraphWriter, pairs: str, key: str, policy: AttentionPolicy) -> str:
-    """Writes the logits of promotions `[positions, 8 * 8 * 3]`: from-file, to-file, and q, r or b.
-
-    Each is the logit of the pair of squares plus the to-square's terms for the piece and for any promotion.
-    """
-    kinds, any_kind = policy.promotions[:3], policy.promotions[3:]
-    weights = writer.constant("/policy/promotions/weights", (kinds + any_kind).T)
-    last = writer.part("/policy/promotions/to", key, 1, 56, 64)
-    more = writer.node("MatMul", "/policy/promotions/pieces", last, weights)
-    more = writer.reshape("/policy/promotions/more", more, -1, 1, 8, 3)
-    plain = writer.part("/policy/promotions/rank7", pairs, 1, 48, 56)
-    plain = writer.part("/policy/promotions/rank8", plain, 2, 56, 64)
-    plain = writer.reshape("/policy/promotions/plain", plain, -1, 8, 8, 1)
-    summed = writer.node("Add", "/policy/promotions/sum", plain, more)
-    return writer.reshape("/policy/promotions", summed, -1, 8 * 8 * 3)
 
 
 MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: protobuf's limit, less room for the rest of the model
@@ -335,9 +168,12 @@ class _Writer(GraphWriter):
         net = self._network
         flow, width = PLANES_NAME, PLANES
         if net.stem:
-            flow, width = self._tower(net.stem), len(net.stem.bias)
+            flow = self._active("/stem", self.convolution("/stem/conv", flow, net.stem))
+            width = len(net.stem.bias)
+        for i, block in enumerate(net.blocks):
+            flow = self._block(f"/block{i}", flow, block)
         if net.attention:
-            flow = write_body(self, flow, net.attention, net.activation, width)
+            flow = self._body(flow, net.attention, width)
         self._policy(flow, net.policy, width)
         name, size = self._value(flow, net.value)
         return self.model({PLANES_NAME: (PLANES, 8, 8)}, {POLICY_NAME: (POLICY_SIZE,), name: (size,)})
@@ -346,12 +182,6 @@ class _Writer(GraphWriter):
         return self.activation(name, flow, self._network.activation)
 
     # ---------------------------------------------------------- the tower
-    def _tower(self, stem: Convolution) -> str:
-        flow = self._active("/stem", self.convolution("/stem/conv", PLANES_NAME, stem))
-        for i, block in enumerate(self._network.blocks):
-            flow = self._block(f"/block{i}", flow, block)
-        return flow
-
     def _block(self, name: str, flow: str, block: Block) -> str:
         inner = self._active(f"{name}/first", self.convolution(f"{name}/conv1", flow, block.first))
         inner = self.convolution(f"{name}/conv2", inner, block.second)
@@ -369,11 +199,107 @@ class _Writer(GraphWriter):
         gated = self.node("Mul", f"{name}/gated", flow, self.node("Sigmoid", f"{name}/sigmoid", gate))
         return self.node("Add", name, gated, offset)
 
+    def _squares(self, name: str, flow: str, width: int) -> str:
+        """Writes the conversion of planes `[positions, width, 8, 8]` to rows; returns their name."""
+        turned = self.node("Transpose", f"{name}/turned", flow, perm=[0, 2, 3, 1])
+        return self.reshape(name, turned, -1, width)
+
+    # ---------------------------------------------------------- the body
+    def _body(self, flow: str, body: AttentionBody, width: int) -> str:
+        """Writes an attention body over `width` planes; returns its output's name."""
+        rows = self._squares("/body/squares", flow, width)
+        flow = self._active("/body/embedding", self._embedded(rows, body))
+        if body.norm:
+            flow = self.norm("/body/norm", flow, body.norm)
+        for name, kind, gate in (("multiply", "Mul", body.multiply), ("add", "Add", body.add)):
+            if gate is not None:
+                flow = self._by_square(f"/body/{name}", kind, flow, gate)
+        if body.feed:
+            flow = self._feed("/body/feed", flow, body.feed)
+        for i, encoder in enumerate(body.encoders):
+            flow = self._encoder(f"/encoder{i}", flow, encoder)
+        return flow
+
+    def _embedded(self, rows: str, body: AttentionBody) -> str:
+        """Writes the embedding; the position map is constant, so it becomes an offset by square."""
+        layer, name = body.embedding, "/body/dense"
+        if body.preprocess:
+            each = len(body.preprocess.bias) // SQUARES
+            men = self.part("/body/men/part", rows, 1, 0, MEN_PLANES)
+            men = self.reshape("/body/men", men, -1, SQUARES * MEN_PLANES)
+            found = self.dense("/body/preprocess", men, body.preprocess)
+            found = self.reshape("/body/preprocessed", found, -1, each)
+            rows = self.node("Concat", "/body/inputs", rows, found, axis=1)
+        if not body.position_map:
+            return self.dense(name, rows, layer)
+        seen, placed = layer.weights[:, :PLANES], layer.weights[:, PLANES:]
+        offsets = reach_map() @ placed.T + layer.bias
+        flow = self.dense(name, rows, Dense(seen, np.zeros_like(layer.bias)))
+        return self._by_square(f"{name}/placed", "Add", flow, offsets)
+
+    def _by_square(self, name: str, kind: str, flow: str, values: Floats) -> str:
+        width = values.shape[1]
+        boards = self.reshape(f"{name}/boards", flow, -1, SQUARES, width)
+        done = self.node(kind, f"{name}/done", boards, self.constant(f"{name}/values", values))
+        return self.reshape(name, done, -1, width)
+
+    # ---------------------------------------------------------- encoders
+    def _encoder(self, name: str, flow: str, encoder: Encoder) -> str:
+        """Writes an encoder; returns its output's name."""
+        mixed = self._attention(f"{name}/attention", flow, encoder)
+        out = self.dense(f"{name}/out", mixed, encoder.out, scale=encoder.alpha)
+        flow = self.norm(f"{name}/norm", self.node("Add", f"{name}/sum", flow, out), encoder.norm)
+        return self._feed(f"{name}/feed", flow, encoder.feed)
+
+    def _feed(self, name: str, flow: str, feed: FeedForward) -> str:
+        inner = self.dense(f"{name}/dense1", flow, feed.dense1)
+        inner = self.activation(f"{name}/inner", inner, feed.activation)
+        inner = self.dense(f"{name}/dense2", inner, feed.dense2, scale=feed.alpha)
+        return self.norm(name, self.node("Add", f"{name}/sum", flow, inner), feed.norm)
+
+    def _attention(self, name: str, flow: str, encoder: Encoder) -> str:
+        """Writes multi-head attention among the squares; the output has all heads concatenated."""
+        width = len(encoder.query.bias)
+        depth = width // encoder.heads
+        query = self._heads(f"{name}/query", flow, encoder.query, encoder.heads, scale=depth**-0.5)
+        key = self._heads(f"{name}/key", flow, encoder.key, encoder.heads, turned=True)
+        value = self._heads(f"{name}/value", flow, encoder.value, encoder.heads)
+        scores = self.node("MatMul", f"{name}/scores", query, key)
+        if encoder.smolgen:
+            more = self._smolgen(f"{name}/smolgen", flow, encoder.smolgen, encoder.heads)
+            scores = self.node("Add", f"{name}/all", scores, more)
+        shares = self.node("Softmax", f"{name}/shares", scores, axis=-1)
+        taken = self.node("MatMul", f"{name}/taken", shares, value)
+        back = self.node("Transpose", f"{name}/back", taken, perm=[0, 2, 1, 3])
+        return self.reshape(name, back, -1, width)
+
+    def _heads(
+        self, name: str, flow: str, layer: Dense, heads: int, *, scale: float = 1.0, turned: bool = False
+    ) -> str:
+        """Writes outputs `[positions, heads, 64, depth]`; `turned`: with the last two axes swapped."""
+        found = self.dense(f"{name}/dense", flow, layer, scale=scale)
+        split = self.reshape(f"{name}/split", found, -1, SQUARES, heads, len(layer.bias) // heads)
+        return self.node("Transpose", name, split, perm=[0, 2, 3, 1] if turned else [0, 2, 1, 3])
+
+    def _smolgen(self, name: str, flow: str, smolgen: Smolgen, heads: int) -> str:
+        channels, inputs = len(smolgen.compress), smolgen.shared.shape[1]
+        no_bias = Dense(smolgen.compress, np.zeros(channels, np.float32))
+        flow = self.dense(f"{name}/compress", flow, no_bias)
+        flow = self.reshape(f"{name}/flat", flow, -1, SQUARES * channels)
+        for i, dense, norm in ((1, smolgen.dense1, smolgen.norm1), (2, smolgen.dense2, smolgen.norm2)):
+            flow = self.dense(f"{name}/dense{i}", flow, dense)
+            flow = self.activation(f"{name}/inner{i}", flow, smolgen.activation)
+            flow = self.norm(f"{name}/norm{i}", flow, norm)
+        flow = self.reshape(f"{name}/heads", flow, -1, inputs)
+        shared = self.constant(f"/smolgen/shared{inputs}", smolgen.shared)
+        flow = self.node("Gemm", f"{name}/pairs", flow, shared, transB=1)
+        return self.reshape(name, flow, -1, heads, SQUARES, SQUARES)
+
     # ---------------------------------------------------------- heads
     def _policy(self, flow: str, policy: Policy, width: int) -> None:
         if isinstance(policy, AttentionPolicy):
-            rows = flow if self._network.attention else squares(self, "/policy/squares", flow, width)
-            write_policy(self, POLICY_NAME, rows, policy)
+            rows = flow if self._network.attention else self._squares("/policy/squares", flow, width)
+            self._attention_policy(rows, policy)
             return
         flow = self._active("/policy/first", self.convolution("/policy/conv1", flow, policy.first))
         if isinstance(policy, ClassicalPolicy):
@@ -383,6 +309,39 @@ class _Writer(GraphWriter):
         assert len(policy.last.bias) == CONVOLUTION_PLANES
         flat = self.node("Flatten", "/policy/flat", self.convolution("/policy/conv2", flow, policy.last))
         self.node("Gather", POLICY_NAME, flat, self.constant("/policy/map", convolution_outputs()), axis=1)
+
+    def _attention_policy(self, flow: str, policy: AttentionPolicy) -> None:
+        """Writes an attention policy over rows, with logits `[positions, 1858]`."""
+        flow = self.dense("/policy/embedding", flow, policy.embedding)
+        flow = self.activation("/policy/embedded", flow, policy.activation)
+        for i, encoder in enumerate(policy.encoders):
+            flow = self._encoder(f"/policy/encoder{i}", flow, encoder)
+        width = len(policy.key.bias)
+        query = self.dense("/policy/query", flow, policy.query, scale=width**-0.5)
+        query = self.reshape("/policy/from", query, -1, SQUARES, width)
+        key = self.reshape("/policy/to", self.dense("/policy/key", flow, policy.key), -1, SQUARES, width)
+        turned = self.node("Transpose", "/policy/to/turned", key, perm=[0, 2, 1])
+        pairs = self.node("MatMul", "/policy/pairs", query, turned)
+        plain = self.reshape("/policy/plain", pairs, -1, SQUARES * SQUARES)
+        both = self.node("Concat", "/policy/all", plain, self._promotions(pairs, key, policy), axis=1)
+        self.node("Gather", POLICY_NAME, both, self.constant("/policy/map", attention_outputs()), axis=1)
+
+    def _promotions(self, pairs: str, key: str, policy: AttentionPolicy) -> str:
+        """Writes the logits of promotions `[positions, 8 * 8 * 3]`: from-file, to-file, and q, r or b.
+
+        Each is the logit of the pair of squares plus the to-square's terms for the piece and for any
+        promotion.
+        """
+        kinds, any_kind = policy.promotions[:3], policy.promotions[3:]
+        weights = self.constant("/policy/promotions/weights", (kinds + any_kind).T)
+        last = self.part("/policy/promotions/to", key, 1, 56, 64)
+        more = self.node("MatMul", "/policy/promotions/pieces", last, weights)
+        more = self.reshape("/policy/promotions/more", more, -1, 1, 8, 3)
+        plain = self.part("/policy/promotions/rank7", pairs, 1, 48, 56)
+        plain = self.part("/policy/promotions/rank8", plain, 2, 56, 64)
+        plain = self.reshape("/policy/promotions/plain", plain, -1, 8, 8, 1)
+        summed = self.node("Add", "/policy/promotions/sum", plain, more)
+        return self.reshape("/policy/promotions", summed, -1, 8 * 8 * 3)
 
     def _value(self, flow: str, value: Value) -> tuple[str, int]:
         """Writes the value head; returns its output's name and size."""

@@ -26,6 +26,7 @@ from .network import (
 from .wire import Message
 
 EPSILON = 1e-5  # of batch normalisation
+ENCODINGS = LINEAR16, FLOAT16, BFLOAT16, FLOAT32 = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +98,19 @@ class Layers:
         """Returns the decoded numbers of a `Layer` message, none if it is missing."""
         layer = parent.message(field)
         encoding, raw = layer.number(4, 1), layer.raw(3)
-        if encoding not in _DECODERS:
+        if encoding not in ENCODINGS:
             raise EvaluatorError(
                 f"{self.name} is not supported: {what} has the encoding {encoding},"
-                f" expected 1 to {len(_DECODERS)}; {ANOTHER}"
+                f" expected 1 to {len(ENCODINGS)}; {ANOTHER}"
             )
-        width = 4 if encoding == 4 else 2
+        width = 4 if encoding == FLOAT32 else 2
         if len(raw) % width:
             raise EvaluatorError(
                 f"{self.name} is damaged: {what} has {len(raw)} bytes of weights, expected a multiple of"
                 f" {width}; download it again"
             )
         with np.errstate(invalid="ignore", over="ignore"):
-            return self._finite(_DECODERS[encoding](raw, layer.real(1), layer.real(2)), what)
+            return self._finite(_decoded(encoding, raw, layer.real(1), layer.real(2)), what)
 
     def _finite(self, values: NDArray[np.floating[Any]], what: str) -> Floats:
         """Returns numbers as float32; raises EvaluatorError if one is not finite."""
@@ -130,25 +131,14 @@ class Layers:
             )
 
 
-def _linear16(raw: memoryview, low: float, high: float) -> Floats:
-    share = np.frombuffer(raw, "<u2").astype(np.float32) / np.float32(65535)
-    return np.float32(low) * (1 - share) + np.float32(high) * share
-
-
-def _float16(raw: memoryview, _low: float, _high: float) -> Floats:
-    return np.frombuffer(raw, "<f2").astype(np.float32)
-
-
-def _bfloat16(raw: memoryview, _low: float, _high: float) -> Floats:
-    """Decodes bfloat16, the upper 16 bits of a float32."""
-    return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
-
-
-def _float32(raw: memoryview, _low: float, _high: float) -> Floats:
-    return np.frombuffer(raw, "<f4").astype(np.float32)
-
-
-_DECODERS = {1: _linear16, 2: _float16, 3: _bfloat16, 4: _float32}
+def _decoded(encoding: int, raw: memoryview, low: float, high: float) -> Floats:
+    """Returns the numbers of a layer, of which LINEAR16 is relative to its least and its largest one."""
+    if encoding == LINEAR16:
+        share = np.frombuffer(raw, "<u2").astype(np.float32) / np.float32(65535)
+        return np.float32(low) * (1 - share) + np.float32(high) * share
+    if encoding == BFLOAT16:  # the upper 16 bits of a float32
+        return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return np.frombuffer(raw, "<f2" if encoding == FLOAT16 else "<f4").astype(np.float32)
 
 
 SHARED = "the shared smolgen layer"
@@ -200,6 +190,10 @@ class AttentionReader(Layers):
         epsilon = DENSE_EPSILON if dense else MAP_EPSILON
         alpha = encoder_alpha(max(1, len(stack)))
         kind = _Kind(weights.number(28), alpha, epsilon, self.form.smolgen, self.form.ffn)
+        feed = None
+        if dense:
+            norm = self._norm(weights, (42, 43), width, "the normalisation after the embedding")
+            feed = self._feed(weights.message(41), norm, width, alpha, self.form.ffn, "the embedding")
         return AttentionBody(
             preprocess=preprocess,
             position_map=with_map,
@@ -207,8 +201,8 @@ class AttentionReader(Layers):
             norm=self._norm(weights, (39, 40), width, "the embedding's normalisation") if dense else None,
             multiply=self._gate(weights, 33, width, "the multiplying input gate"),
             add=self._gate(weights, 34, width, "the adding input gate"),
-            feed=self._embedding_feed(weights, width, alpha) if dense else None,
-            encoders=self._stack(stack, kind, width, self._shared(weights), "encoder"),
+            feed=feed,
+            encoders=self._stack(stack, kind, width, self.numbers(weights, 35, SHARED), "encoder"),
         )
 
     def _preprocess(self, weights: Message) -> Dense:
@@ -216,10 +210,6 @@ class AttentionReader(Layers):
         found = self.dense(weights, (37, 38), MEN_PLANES * SQUARES, what)
         self.expect(what, len(found.bias), max(1, len(found.bias) // SQUARES) * SQUARES)
         return found
-
-    def _embedding_feed(self, weights: Message, width: int, alpha: float) -> FeedForward:
-        norm = self._norm(weights, (42, 43), width, "the normalisation after the embedding")
-        return self._feed(weights.message(41), norm, width, alpha, self.form.ffn, "the embedding")
 
     def _norm(self, parent: Message, fields: tuple[int, int], width: int, what: str) -> Norm:
         return self.norm(parent, fields, width, EMBEDDING_EPSILON, what)
@@ -239,9 +229,6 @@ class AttentionReader(Layers):
         return tuple(
             self._encoder(encoder, kind, width, shared, f"{what} {i}") for i, encoder in enumerate(stack, 1)
         )
-
-    def _shared(self, weights: Message) -> Floats:
-        return self.numbers(weights, 35, SHARED)
 
     def _encoder(self, encoder: Message, kind: _Kind, width: int, shared: Floats, what: str) -> Encoder:
         attention = encoder.message(1)
@@ -318,7 +305,8 @@ class AttentionReader(Layers):
         activation = self.form.activation if self.form.attention else "selu"
         ffn = self.form.ffn if self.form.attention else "selu"
         kind = _Kind(head.number(9), 1.0, POLICY_EPSILON, self.form.smolgen, ffn)
-        encoders = self._stack(head.messages(8), kind, inner, self._shared(weights), "policy encoder")
+        smolgen = self.numbers(weights, 35, SHARED)
+        encoders = self._stack(head.messages(8), kind, inner, smolgen, "policy encoder")
         query = self.dense(head, (3, 4), inner, "the policy head's query")
         key = self.dense(head, (5, 6), inner, "the policy head's key", len(query.bias))
         promotions = self.matrix(head, 7, len(key.bias), "the policy head's promotions")

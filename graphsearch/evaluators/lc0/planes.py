@@ -112,7 +112,10 @@ def planes_and_transforms(
     latest = words[:, META].astype(np.int64)
     transforms = None
     if kind >= _FIRST_CANONICAL:
-        _show_en_passant(planes, latest)
+        planes[:, AUXILIARY + 4] = 0
+        square = (latest >> EN_PASSANT_SHIFT & EN_PASSANT_BITS) - 1
+        rows = np.flatnonzero(square >= 0)
+        planes[rows, AUXILIARY + 4, 7, square[rows] % 8] = 1
         history = lines.words if lines else words[:, None]
         repeated = lines.repeated if lines else np.zeros((len(words), 1), bool)
         _mask_plies(planes, history, repeated, repeats_only=kind in _REPEATS_ONLY)
@@ -122,13 +125,6 @@ def planes_and_transforms(
     if kind in _ARMAGEDDON:
         planes[:, AUXILIARY + 6] = (latest & BLACK_TO_MOVE)[:, None, None]
     return planes.astype(dtype, copy=False), transforms
-
-
-def _show_en_passant(planes: Planes, latest: NDArray[np.int64]) -> None:
-    planes[:, AUXILIARY + 4] = 0
-    square = (latest >> EN_PASSANT_SHIFT & EN_PASSANT_BITS) - 1
-    rows = np.flatnonzero(square >= 0)
-    planes[rows, AUXILIARY + 4, 7, square[rows] % 8] = 1
 
 
 def _mask_plies(

@@ -20,13 +20,7 @@ WDL_NAME, VALUE_NAME = "/output/wdl", "/output/value"  # a network has one of th
 
 INSTALL = "pip install '.[lc0]' in the folder of graphsearch"
 AUTO, CPU = "auto", "cpu"
-AUTO_DEVICES = (
-    "cuda",
-    "rocm",
-    "migraphx",
-    "dml",
-    "coreml",
-)  # `auto` prefers them to the CPU
+AUTO_DEVICES = ("cuda", "rocm", "migraphx", "dml", "coreml")  # `auto` prefers them to the CPU
 PROVIDER = "ExecutionProvider"  # suffix of onnxruntime's device names
 SPINNING = "session.intra_op.allow_spinning"  # busy waiting of threads: would double the CPU time
 # bytes; smaller models evaluate a single position in one thread, as sharing it would cost more than it saves

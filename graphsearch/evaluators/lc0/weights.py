@@ -117,7 +117,10 @@ def _network(net: Message, name: str, heads: Heads) -> Network | WrappedModel:
             raise EvaluatorError(
                 f"{name} holds an ONNX model with one policy and one value head; name no other"
             )
-        return _wrapped(net.message(11), form.input, name)
+        onnx = net.message(11)
+        if not (model := bytes(onnx.raw(1))):
+            raise EvaluatorError(f"{name} says that it holds an ONNX model, but has none; download it again")
+        return WrappedModel(model, onnx.text(3), onnx.text(6), onnx.text(5), onnx.text(4), form.input)
     return _Reader(name, form, heads).network(weights)
 
 
@@ -128,13 +131,6 @@ def _check_version(version: Message, name: str) -> None:
             f"{name} needs lc0 {'.'.join(map(str, needed))} or later; expected a format of at most lc0"
             f" {'.'.join(map(str, KNOWN_VERSION))}; use an older network, or a later graphsearch"
         )
-
-
-def _wrapped(onnx: Message, planes: int, name: str) -> WrappedModel:
-    model = bytes(onnx.raw(1))
-    if not model:
-        raise EvaluatorError(f"{name} says that it holds an ONNX model, but has none; download it again")
-    return WrappedModel(model, onnx.text(3), onnx.text(6), onnx.text(5), onnx.text(4), planes)
 
 
 @dataclass(frozen=True, slots=True)

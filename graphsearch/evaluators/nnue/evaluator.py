@@ -1,24 +1,42 @@
-"""`nnue:FILE|PROGRAM`: a Stockfish network that this program's kernels evaluate; no engine runs."""
+"""`nnue:FILE|PROGRAM`: a Stockfish network that this program's kernels evaluate; no engine runs.
+
+A program gives its network once (`export_net`); later it comes from the cache folder:
+
+    networks/HASH.nnue       a network; HASH is its SHA-256
+    networks/PROGRAM.txt     the HASH of a program's network; PROGRAM is a SHA-256 of program and arguments
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.errors import EvaluatorError
+from ...jit.cache import cache_folder, read_regular, write_whole
 from ...store.record.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import NNUE
+from ..uci.program import Program, file_digest, find_program
 from . import layout
-from .file import Network
-from .program import network_of
+from .file import Network, read_network
+from .layout import NNUE_SUFFIX
 
 REVISION = 3  # raise when the code's results change for the same network and numbers
 MAPPING = "nnue-wdl"
 FITTED = Path(__file__).with_name("fitted.json")
+EXPORT_SECONDS = 60.0
+LARGE, SMALL = f"large{NNUE_SUFFIX}", f"small{NNUE_SUFFIX}"
+# From 16.1 on Stockfish has a second, small network, and requires a file name for it. It evaluates lopsided
+# positions faster, not better; we do not use it.
+REQUEST = f"export_net {LARGE} {SMALL}\nquit\n"
 
 
 class NnueEvaluator(KernelEvaluator):
@@ -70,3 +88,74 @@ def prepared(network: Network) -> NDArray[np.int64]:
     weights[layout.EFFORT_AT : layout.EFFORT_AT + len(fitted["effort"])] = fitted["effort"]
     weights[int(weights[layout.FITTED_AT]) :][: len(fitted["numbers"])] = fitted["numbers"]
     return weights
+
+
+# ------------------------------------------------------------------ networks of programs
+def network_of(text: str) -> Network:
+    """Returns the network of a `.nnue` file, or of a program such as `stockfish`.
+
+    Raises:
+      EvaluatorError: if the file or program does not exist, or has no network of a known architecture.
+    """
+    path = Path(text).expanduser()
+    if path.suffix == NNUE_SUFFIX or (path.is_file() and "/" in text and shutil.which(path) is None):
+        return read_network(path)
+    program = find_program(text)
+    folder = cache_folder("networks")
+    if folder is None:
+        with tempfile.TemporaryDirectory() as temporary:
+            return _exported(program, Path(temporary))
+    return _cached(program, folder) or _exported(program, folder)
+
+
+def _hash_file(program: Program, folder: Path) -> Path:
+    whole = " ".join([file_digest(program.path), *program.arguments])
+    return folder / f"{hashlib.sha256(whole.encode()).hexdigest()}.txt"
+
+
+def _cached(program: Program, folder: Path) -> Network | None:
+    """Returns a program's network from the cache; None if it is missing or its hash does not match."""
+    try:
+        digest = read_regular(_hash_file(program, folder), owned=True).decode("ascii").strip()
+        network = read_network(folder / f"{digest}{NNUE_SUFFIX}")
+    except (OSError, ValueError, EvaluatorError):
+        return None
+    return network if network.sha256 == digest else None
+
+
+def _exported(program: Program, folder: Path) -> Network:
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        _export(program, Path(temporary))
+        given = Path(temporary, LARGE)
+        if not given.is_file():
+            raise EvaluatorError(
+                f"the program {program.label} gave no network when asked to (export_net): Stockfish 15.1 to"
+                f" 17.1 do; a network in a file is nnue:FILE{NNUE_SUFFIX}"
+            )
+        network = read_network(given)
+        with suppress(OSError):  # if that path is a folder, the network is not cached
+            given.replace(folder / f"{network.sha256}{NNUE_SUFFIX}")
+    write_whole(_hash_file(program, folder), f"{network.sha256}\n".encode())
+    return network
+
+
+def _export(program: Program, folder: Path) -> None:
+    nowhere = subprocess.DEVNULL
+    try:
+        subprocess.run(  # noqa: S603
+            program.command,
+            input=REQUEST.encode(),
+            stdout=nowhere,
+            stderr=nowhere,
+            cwd=folder,
+            timeout=EXPORT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise EvaluatorError(
+            f"the program {program.label} gave no network within {EXPORT_SECONDS:.0f} s"
+        ) from None
+    except OSError as error:
+        raise EvaluatorError(
+            f"the program {program.label} cannot be started: {error.strerror or error}"
+        ) from None

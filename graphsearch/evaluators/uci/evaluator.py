@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import weakref
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .program import file_digest, find_program, interpreter_of, named_file
 from .scores import WIN_CP, WIN_SCALE
-from .settings import UciSettings, engine_options, read_options
+from .settings import engine_options, read_options
 
 if TYPE_CHECKING:
     import chess.engine
@@ -50,37 +49,34 @@ class UciEvaluator(Evaluator):
       program: the engine's program.
     """
 
-    def __init__(
-        self,
-        program: str,
-        *,
-        part: Part = "both",
-        settings: UciSettings | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, program: str, options: Mapping[str, str] | None = None, part: Part = "both") -> None:
         """Starts an engine.
 
         Args:
           program: a name on PATH, a path, or a command line.
+          options: of the searches (`settings.OWN`) and of the engine, as texts; case of the names is ignored.
+            Those of an unused part are checked, but have no effect.
           part: `value`: uniform priors without a search; `policy`: V is a draw.
-          settings: default: `UciSettings()`.
-          options: those of the engine; case of the names is ignored.
 
         Raises:
           EvaluatorError: if the program is missing, cannot be started, or is no UCI engine.
-          InvalidParameterError: if the engine does not have an option, or does not allow its value.
+          InvalidParameterError: if neither has an option, or a value is invalid.
         """
         from .pool import EnginePool, Question
 
         if part not in PARTS:
             raise InvalidParameterError(f"part must be one of {', '.join(PARTS)}, not {part!r}")
-        self.settings = settings or UciSettings()
+        self.settings, given = read_options(options or {})
         self.program = find_program(program)
         self._part = part
         # one position for each engine; with several, a second one, so that fast engines do not idle
         self.batch_size = self.settings.workers * (2 if self.settings.workers > 1 else 1)
         question = Question(self.settings, value=part != "policy", policy=part != "value")
-        configure = partial(_engine_options, given=dict(options or {}), label=self.program.label)
+        label = self.program.label
+
+        def configure(engine: UciEngine) -> chess.engine.ConfigMapping:
+            return engine_options(engine.options, given, label)
+
         self._pool = EnginePool(self.program, configure, question, self.settings.workers)
         self._finalizer = weakref.finalize(self, self._pool.leave)
         try:
@@ -90,19 +86,6 @@ class UciEvaluator(Evaluator):
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def from_options(cls, program: str, options: Mapping[str, str], part: Part = "both") -> UciEvaluator:
-        """Returns an evaluator with options as texts, its own and the engine's.
-
-        It checks the options of an unused part, but they have no effect.
-
-        Raises:
-          EvaluatorError: as the constructor does.
-          InvalidParameterError: if neither has an option, or a value is invalid.
-        """
-        settings, others = read_options(options)
-        return cls(program, part=part, settings=settings, options=others)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.
@@ -174,7 +157,3 @@ class UciEvaluator(Evaluator):
                 files[name] = named_file(value, program, given=name in set_options)
         found |= {f"{name} sha256": file_digest(path)[:SHOWN_HEX] for name, path in files.items() if path}
         return found
-
-
-def _engine_options(engine: UciEngine, given: Mapping[str, str], label: str) -> chess.engine.ConfigMapping:
-    return engine_options(engine.options, given, label)

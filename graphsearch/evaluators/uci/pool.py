@@ -108,11 +108,13 @@ class Question:
     ) -> NDArray[np.float64]:
         if not self.policy or len(moves) == 1:
             return np.full(len(moves), 1 / len(moves))
-        by_lines = len(moves) <= engine.most_lines
-        scores = await (self.by_lines if by_lines else self.by_children)(engine, board, moves)
+        if len(moves) <= engine.most_lines:
+            scores = await self._by_lines(engine, board, moves)
+        else:
+            scores = [await self._after(engine, board, move, self._limit_after) for move in moves]
         return softmax(np.array([policy_q(score) for score in scores]), self.settings.policy_temperature)
 
-    async def by_lines(
+    async def _by_lines(
         self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]
     ) -> list[Score]:
         """Returns the score of every move from one search of all lines; searches missing moves alone."""
@@ -123,12 +125,6 @@ class Question:
         for move in missing:
             scores[move.uci()] = await self._after(engine, board, move, self._limit_after)
         return [scores[move.uci()] for move in moves]
-
-    async def by_children(
-        self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]
-    ) -> list[Score]:
-        """Returns the score of every move from a search of the position after it."""
-        return [await self._after(engine, board, move, self._limit_after) for move in moves]
 
     @property
     def _limit_after(self) -> chess.engine.Limit:

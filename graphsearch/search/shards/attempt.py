@@ -8,10 +8,13 @@ start   greet         go back      open           listen   search           ... 
 
 from __future__ import annotations
 
+import itertools
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, as_completed, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,16 +23,18 @@ from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec
 from ...store.sharded.manifest import Manifest
 from ...store.sharded.saved_waves import Save, go_back
-from ...workers.messages import Failure
+from ...workers.launcher import Launcher
+from ...workers.messages import Failure, Leave
+from ...workers.process import Handlers
 from ..job import SearchJob
-from .host import Setting
-from .hosts import ShardLauncher, ShardProcess
-from .report import ShardProgress, ShardReport
+from .host import Answer, Call, Setting, serve
+from .part import ShardProgress, ShardReport
 
 TOKEN_BYTES = 32
 ENDING_SECONDS = 600.0  # for a shard to finish its step
 GIVING_UP_SECONDS = 10.0  # for shards to notice that the search is given up, or for Ray that one is lost
 LOOK_SECONDS = 0.1
+KILLING_SECONDS = 10.0  # for the system to end a process, and for Ray to notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +42,13 @@ class ClusterSetup:
     """The parameters of a search over a cluster that stay the same after a loss.
 
     Attributes:
-      folder, manifest: of the cluster. launcher: where shards run.
+      folder, manifest: of the cluster. launcher: starts the shards.
       spec: the evaluator of each shard. ram_bytes: memory of each.
     """
 
     folder: Path
     manifest: Manifest
-    launcher: ShardLauncher
+    launcher: Launcher
     spec: EvaluatorSpec
     ram_bytes: int
 
@@ -63,7 +68,7 @@ class Attempt:
         token = secrets.token_bytes(TOKEN_BYTES)
         try:
             for number in range(setup.manifest.shards):
-                self._hosts.append(setup.launcher.start(self._setting(number, token)))
+                self._hosts.append(ShardProcess(setup.launcher, self._setting(number, token)))
         except BaseException:
             self.kill()
             raise
@@ -100,8 +105,8 @@ class Attempt:
             host.kill()
 
     # ---------------------------------------------------------- the search
-    def prepare(self) -> Save:
-        """Brings all files to one save, once every shard is ready; returns that save.
+    def open(self) -> Save:
+        """Brings all files to one save, once every shard is ready, and opens them; returns that save.
 
         Raises:
           ShardLostError: if a process has ended.
@@ -111,11 +116,9 @@ class Attempt:
         for host, place in zip(self._hosts, self.places, strict=True):
             host.place = place
         self._ask("check", __version__)
-        return go_back(self._setup.folder, self._setup.manifest)[0]
-
-    def open(self) -> None:
-        """Opens the files of all shards."""
+        save = go_back(self._setup.folder, self._setup.manifest)[0]
         self._ask("open")
+        return save
 
     def search(
         self, job: SearchJob, since: Save, leader: int, is_told_to_stop: Callable[[], bool]
@@ -163,11 +166,7 @@ class Attempt:
         raise (lost or errors)[0]
 
     def _kept(self, since: Save) -> str:
-        """Saves the results of all shards; returns the content of the files for a message.
-
-        Raises:
-          StoreMovedError: if the file of one is gone.
-        """
+        """Saves the results of all shards; returns the content of the files for a message."""
         try:
             known: list[Save] = self._ask("known")
             visits, evaluations = (sum(one.visits for one in known), sum(one.evaluations for one in known))
@@ -200,11 +199,7 @@ class Attempt:
 
 
 def _value(reply: Future[Any]) -> Any:
-    """Returns the answer of a host.
-
-    Raises:
-      GraphSearchError: if the host has failed or is lost.
-    """
+    """Returns the answer of a host; raises GraphSearchError if the host has failed or is lost."""
     if error := _error(reply):
         raise error
     return reply.result()
@@ -221,3 +216,65 @@ def _failure(reply: Future[Any]) -> Failure | None:
     value = reply.result() if reply.done() and not reply.exception() else None
     is_own = isinstance(value, Failure) and value.kind != ShardLostError.__name__
     return value if is_own else None
+
+
+# ------------------------------------------------------------------ one process
+class ShardProcess:
+    """The master's handle to a shard's process.
+
+    Attributes:
+      place: host name and process, once they are known; for messages.
+    """
+
+    def __init__(self, workers: Launcher, setting: Setting) -> None:
+        self.place = ""
+        self._number = setting.number
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._error: GraphSearchError | None = None
+        self._gone = threading.Event()
+        self._worker = workers.start(
+            partial(serve, setting),
+            Handlers([self._receive], self._lost),
+            name=f"graphsearch-shard-{setting.number}",
+        )
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Returns the future result of a method of `Host`; ShardLostError if the process ends before."""
+        number, future = next(self._numbers), Future[Any]()
+        self._waiting[number] = future
+        self._worker.send(Call(number, method, arguments))
+        if self._error:
+            self._fail(self._error)
+        return future
+
+    def leave(self) -> None:
+        """Ends the process; its file is closed already."""
+        self._worker.send(Leave())
+
+    def kill(self) -> None:
+        """Ends the process at once, and waits until it has ended; unsaved data is lost."""
+        self._worker.kill()
+        self._gone.wait(KILLING_SECONDS)
+
+    def _receive(self, message: Answer | Failure) -> None:
+        if isinstance(message, Failure):
+            self._fail(message.as_error(placed=True))
+        else:
+            self._waiting.pop(message.number).set_result(message.value)
+
+    def _lost(self, how: str) -> None:
+        self._fail(
+            ShardLostError(
+                f"shard {self._number} is lost: {how}" + (f" ({self.place})" if self.place else "")
+            )
+        )
+        self._gone.set()
+
+    def _fail(self, error: GraphSearchError) -> None:
+        """Fails all open and later calls; the first error counts."""
+        self._error = self._error or error
+        for number in list(self._waiting):
+            future = self._waiting.pop(number, None)
+            if future:
+                future.set_exception(self._error)

@@ -19,10 +19,9 @@ from ...store.store import Store
 from ...workers.messages import Leave, failure_of, own_place
 from ...workers.process import Pipe
 from ..job import SearchJob
-from .lone import LoneSearch
 from .memory import ShardContext
 from .mesh import Address, Mesh
-from .report import ShardProgress, ShardReport
+from .part import LoneSearch, ShardProgress, ShardReport
 from .session import ShardSearch
 
 THIS_MACHINE = "127.0.0.1"
@@ -122,7 +121,11 @@ class Host:
         setting = self._setting
         self._search = None
         self._stop.clear()
-        host = own_address() if setting.is_remote else THIS_MACHINE
+        host = THIS_MACHINE
+        if setting.is_remote:
+            import ray
+
+            host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
         self._mesh = Mesh(setting.number, self._manifest().shards, setting.token, host)
         return self._mesh.address
 
@@ -180,13 +183,6 @@ class Host:
         if self._evaluator is not None:
             self._evaluator.close()
             self._evaluator = None
-
-
-def own_address() -> str:
-    """Returns this machine's address for other machines of a Ray cluster."""
-    import ray
-
-    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
 
 
 # ------------------------------------------------------------------ as a process of this machine

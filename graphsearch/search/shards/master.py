@@ -30,15 +30,14 @@ from ...store.sharded.ownership import owner_of
 from ...store.sharded.saved_waves import Save, saves_of
 from ...store.store import Store
 from ...store.tables import provenance
-from ...workers.launcher import check_pool, count_machines
+from ...workers.launcher import check_pool, count_machines, launcher_for
 from ..claims import view_in_game
 from ..job import Control, SearchJob
 from ..params import Limits
 from ..results import Counts, Progress, SearchResult
 from .attempt import Attempt, ClusterSetup
-from .hosts import launcher_for
+from .part import ShardProgress, ShardReport
 from .parting import cluster_at, identity_of
-from .report import ShardProgress, ShardReport
 
 ATTEMPTS = 3  # to resume from one save, before the search ends
 MACHINES = 0  # of a new cluster: as many shards as the pool has machines
@@ -110,23 +109,19 @@ def searching(
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
         stack.callback(WriteLock(target / NAME).release)
-        launcher = launcher_for(pool, manifest.shards)
+        launcher = launcher_for(pool, manifest.shards, all_at_once=True)
         stack.callback(launcher.close)
+        alone = replace(spec, pool=None)
+        if manifest.shards > 1 and not any(name == "threads" for name, _ in spec.options):
+            alone = with_threads(alone, launcher.threads)  # else those of a search in one process
         setup = ClusterSetup(
             folder=target,
             manifest=manifest,
             launcher=launcher,
-            spec=_for_each(spec, manifest.shards, launcher.threads),
-            ram_bytes=ram_bytes or default_budget() // launcher.crowd,
+            spec=alone,
+            ram_bytes=ram_bytes or default_budget() // launcher.per_machine,
         )
         yield stack.enter_context(Shards(setup))
-
-
-def _for_each(spec: EvaluatorSpec, shards: int, threads: int) -> EvaluatorSpec:
-    """Returns the evaluator of each shard; a lone shard has the threads of a search in one process."""
-    alone = replace(spec, pool=None)
-    has_threads = shards == 1 or any(name == "threads" for name, _ in spec.options)
-    return alone if has_threads else with_threads(alone, threads)
 
 
 class Shards:
@@ -136,7 +131,7 @@ class Shards:
         """Starts no process yet."""
         self.setup = setup
         self._attempt: Attempt | None = None
-        self._saved = Save()
+        self.saved = Save()  # the last one of all files
 
     def search(self, job: SearchJob, control: Control | None = None) -> ClusterSearch:
         """Searches a position, saves it and returns the result.
@@ -155,17 +150,12 @@ class Shards:
         if self._attempt is None:
             attempt = Attempt(self.setup)
             try:
-                self._saved = attempt.prepare()
-                attempt.open()
+                self.saved = attempt.open()
             except BaseException:
                 attempt.kill()
                 raise
             self._attempt = attempt
-        return self._attempt, self._saved
-
-    def note(self, save: Save) -> None:
-        """Stores the last save of a search."""
-        self._saved = save
+        return self._attempt, self.saved
 
     def kill(self) -> None:
         """Kills the processes: unsaved results are lost, and the next search starts new processes."""
@@ -261,7 +251,7 @@ class _ClusterRun:
 
             node = view_in_game(read, board, history_keys(board), first=self._job.searchmoves)
             nodes = store.node_count
-            self._shards.note(saves_of(store.parts[0])[0])
+            self._shards.saved = saves_of(store.parts[0])[0]
         assert node is not None, "the first wave records the root"
         return SearchResult.of(
             board,

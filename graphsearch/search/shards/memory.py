@@ -17,7 +17,7 @@ from ..leaves import Answer
 from . import connections_kernel
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays
-from .report import Traffic
+from .part import Traffic
 
 FIRST_WORDS = 1 << 10  # of a message, at first
 GHOSTS_PER_ENTRY = 4  # untouched pages cost nothing

@@ -77,7 +77,11 @@ class Mesh:
         try:
             for number in range(self._number):
                 peer = socket.create_connection(addresses[number], seconds)
-                self._greet_or_close(peer)
+                try:
+                    self._greet(peer)
+                except BaseException:
+                    peer.close()
+                    raise
                 self._peers[number] = peer
             while len(self._peers) < self._shards - 1:
                 self._listener.settimeout(max(0.1, deadline - time.monotonic()))
@@ -105,13 +109,6 @@ class Mesh:
             self._peers[number] = peer
         except (OSError, StoreError, struct.error):
             peer.close()
-
-    def _greet_or_close(self, peer: socket.socket) -> None:
-        try:
-            self._greet(peer)
-        except BaseException:
-            peer.close()
-            raise
 
     def _greet(self, peer: socket.socket) -> int:
         """Exchanges proofs of the token; returns the number of the other shard."""
@@ -148,11 +145,7 @@ class Mesh:
             talk.close()
 
     def _wait(self) -> None:
-        """Waits until something can be sent or received.
-
-        Raises:
-          ShardLostError: if a connection has failed, or the search is given up.
-        """
+        """Waits until something can be sent or received."""
         with selectors.DefaultSelector() as selector:
             for number, peer in self._peers.items():
                 if events := _events(self.connections[number]):

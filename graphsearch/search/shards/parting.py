@@ -13,12 +13,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ...base.answer import Answer
 from ...base.errors import InvalidParameterError, MissingStoreError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...store.codec.bulk import take
@@ -57,7 +57,7 @@ FACTS = ("created", "created_by")
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class Parted(Answer):
     """Report of a split or a merge.
 
     Attributes:
@@ -68,10 +68,6 @@ class Parted:
     shards: int
     nodes: int
     bytes: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report for JSON."""
-        return asdict(self)
 
 
 class _Target:

@@ -18,14 +18,12 @@ from ...store.sharded.saved_waves import Save
 from .. import param_layout as layout
 from ..forced import ForcedVisits
 from ..job import SearchJob
-from ..loop import moves_of_tables
 from ..session import LOAD_SECONDS, SaveClock
 from . import descent_kernel
 from . import messages_kernel as m
 from .memory import Gathered, ShardContext
 from .mesh import Talk, connections_between, run_together
-from .part import PROGRESS_SECONDS, ShardPart
-from .report import ShardReport
+from .part import PROGRESS_SECONDS, ShardPart, ShardReport
 from .wave import ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed
@@ -127,7 +125,7 @@ class ShardSearch(ShardPart):
             return
         listed = frozenset(move.uci() for move in self.job.searchmoves)
         self.list_edges(listed)
-        of_tables = {move.uci() for move in moves_of_tables(self.graph, self.board)}
+        of_tables = {move.uci() for move in self.graph.evaluator.best_moves(self.board) or ()}
         if len(listed) < self.board.legal_moves.count() and listed != of_tables:
             self.forced = ForcedVisits(self.graph, self.board)
             self._catches_up = True
@@ -140,7 +138,7 @@ class ShardSearch(ShardPart):
         if self.forced and self._catches_up:
             free = self.forced.unproven - self._passed_over
             self._passed_over += free
-            self.pass_over(free)
+            self._before[arena_kernel.VISITS] += free
 
     # ---------------------------------------------------------- the leader's word
     def _word(self) -> int:

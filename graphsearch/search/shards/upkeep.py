@@ -165,11 +165,7 @@ def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) ->
 
 
 def _why_unreadable(file: Path) -> str:
-    """Returns why nothing can be read from a file, empty if something can.
-
-    Raises:
-      SchemaVersionError: if it has another format version.
-    """
+    """Returns why nothing can be read from a file, empty if something can."""
     if not file.exists():
         return f"{file} is missing"
     try:

@@ -31,7 +31,7 @@ from . import ascent_kernel, connections_kernel, descent_kernel
 from . import messages_kernel as m
 from .memory import GHOST_BYTES, Gathered, ShardContext, Tally, new_arrays, with_ghosts
 from .mesh import Talk
-from .report import Traffic
+from .part import Traffic
 
 MOST_WORDS = 1 << 27  # of a message: 1 GB
 NOTHING = Bound(0, np.zeros(2, np.int64))  # evaluates nothing

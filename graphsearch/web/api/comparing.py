@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 from uuid import uuid4
+
+from pydantic import Field
 
 from ...base.errors import InvalidParameterError
 from ...base.limits import shortened
@@ -15,9 +18,30 @@ from ...query.diff import WHATS
 from ..jobs.queued import DONE
 from ..jobs.tasks import CompareTask, MergeTask
 from ..served_file import ServedFile
-from .asking import get, post
 from .kept import makes, queue
-from .requests import DiffWanted, Nothing, OtherFile, TaskWanted
+from .requests import SPELLED, Count, Name, Nothing, Ply, Wanted, get, post
+
+
+# ---------------------------------------------------------------- requests
+class OtherFile(Wanted):
+    """A graph file beside the served one, by its name."""
+
+    other: Annotated[str, Field(max_length=1000)] = ""
+
+
+class DiffWanted(OtherFile):
+    """Differences of the two files."""
+
+    turned: bool = False
+    cp: Count = 20
+    what: Name | None = None
+    top: Annotated[int, Field(ge=1, le=500), SPELLED] = 50
+
+
+class TaskWanted(Wanted):
+    """The result of a task, by its number."""
+
+    number: Ply
 
 
 @makes("compare", DiffWanted)

@@ -19,8 +19,7 @@ from ...query.games import games
 from ...query.players import kept_game
 from ...store.sharded.files import open_to_read
 from ..served_file import ServedFile
-from .asking import download, get
-from .requests import SPELLED, GivenPosition, Name, Ply
+from .requests import SPELLED, GivenPosition, Name, Ply, download, get
 from .studies import tree_dict
 
 MOST_LISTED_GAMES = 100_000  # of a file; a page of the list has some dozens

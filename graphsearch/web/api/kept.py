@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from ...base.errors import GraphSearchError, InvalidParameterError
 from ...store.tables.tasks import TaskRow
 from ..jobs.queued import ENDED, FAILED, INTERRUPTED, RUNNING, QueuedTask, Request
 from ..jobs.task_queue import KEPT, MOST_WAITING
 from ..jobs.tasks import READING, ImportTask, ReviewTask, Task
 from ..served_file import ServedFile
-from .requests import Wanted, problem_of
+from .requests import Wanted, read_request
 
 FLUSH_SECONDS = 2.0  # time limit of saving a task before its request is answered
 
@@ -77,17 +75,9 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
 
 
 def _made(served: ServedFile, kept: dict[str, object]) -> tuple[Request, Task]:
-    """Returns a request kept in the file, and its task.
-
-    Raises:
-      GraphSearchError: if there is no request, or it is refused now.
-    """
+    """Returns a request kept in the file, and its task."""
     name, wanted = kept.get("name"), kept.get("wanted")
     if not isinstance(name, str) or name not in _MAKERS or not isinstance(wanted, dict):
         raise InvalidParameterError("a task of this kind is not repeated")
     kind, maker = _MAKERS[name]
-    try:
-        found = kind.model_validate(wanted)
-    except ValidationError as error:
-        raise InvalidParameterError(problem_of(error)) from None
-    return Request(name, wanted), maker(served, found)
+    return Request(name, wanted), maker(served, read_request(kind, wanted))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import chess
 import chess.pgn
+from pydantic import Field
 from starlette.responses import Response
 
 from ...base.errors import InvalidPositionError, StoreError
@@ -28,19 +29,52 @@ from ...query.tree import tree
 from ..jobs.memory import node
 from ..lines import MOST_PLIES
 from ..served_file import ServedFile
-from .asking import download, get, post
-from .requests import (
-    GivenPosition,
-    LinesWanted,
-    NeighbourhoodWanted,
-    PathWanted,
-    PgnWanted,
-    PositionWanted,
-    Text,
-    TreeWanted,
-)
+from .requests import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words, download, get, post
 
 MOST_GAMES = 500  # games offered from a pasted PGN
+
+
+# ---------------------------------------------------------------- requests
+class LinesWanted(GivenPosition):
+    """The lines of the best moves."""
+
+    lines: Annotated[int, Field(ge=1, le=50), SPELLED] = 5
+
+
+class PathWanted(GivenPosition):
+    """The line from a root; `limit`: most positions to read."""
+
+    limit: Annotated[int, Field(ge=1, le=2000), SPELLED] = 300
+
+
+class TreeWanted(GivenPosition):
+    """The visits below a position; a move is drawn if it has one visit in `share`."""
+
+    share: Annotated[int, Field(ge=2, le=10_000), SPELLED] = 50
+    depth: Annotated[int, Field(ge=1, le=20), SPELLED] = 6
+
+
+class NeighbourhoodWanted(GivenPosition):
+    """The graph around a position, or the part of a book there; `form` of a picture."""
+
+    depth: Annotated[int, Field(ge=0, le=40), SPELLED] = 4
+    min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 1
+    most: Annotated[int, Field(ge=1, le=1000), SPELLED] = 120
+    book: Name | None = None
+    form: Literal["svg", "dot"] = "svg"
+
+
+class PositionWanted(GivenPosition):
+    """Facts about a position; `rest`: the moves of the line after it."""
+
+    rest: Line = ""
+
+
+class PgnWanted(GivenPosition):
+    """A line as PGN, with the tags of its game; without `whole` the game continued differently."""
+
+    headers: dict[Name, Words] = Field(default_factory=dict, max_length=100)
+    whole: bool = False
 
 
 def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
@@ -180,15 +214,15 @@ def _pgn(served: ServedFile, wanted: PgnWanted) -> dict[str, Any]:
     """Returns the line as PGN, with the tags of its game; its result only if the line is the whole game."""
     board = wanted.board()
     game = chess.pgn.Game.from_board(board)
-    own = {name: " ".join(value.split()) for name, value in wanted.headers.items() if _is_tag(name)}
+    own = {
+        name: " ".join(value.split())
+        for name, value in wanted.headers.items()
+        if name not in _OF_BOARD and name.isascii() and name.isidentifier()
+    }
     whole = wanted.whole and own.get("Result") in _RESULTS
     own["Result"] = own["Result"] if whole else game.headers["Result"]  # else that of the board
     game.headers.update({"Event": "Analysis", "Site": "graphsearch"} | own)
     return {"pgn": str(game), "fen": fen_of(board)}
-
-
-def _is_tag(name: str) -> bool:
-    return name not in _OF_BOARD and name.isascii() and name.isidentifier()
 
 
 ROUTES = [

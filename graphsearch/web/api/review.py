@@ -3,38 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 from uuid import uuid4
 
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ...base.errors import GraphSearchError, InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ...book.review.games import GameChoice, read_since
+from ...book.review.review import LEAST_VISITS
 from ..jobs.tasks import ReviewTask
 from ..served_file import ServedFile
-from .asking import error_of, served_by
 from .kept import makes, queue
-from .requests import KeptReview, ReviewWanted, read_query
-from .work import file_name, received, settings
+from .requests import SPELLED, Name, Upload, Words, read_request, served_by
+from .work import Settings, file_name, received, settings
 
 FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
+
+
+# ---------------------------------------------------------------- requests
+class ReviewWanted(Settings):
+    """A review of games; their file is the body."""
+
+    name: Words = ""
+    visits: Annotated[int, Field(ge=LEAST_VISITS, le=10**9), SPELLED] = 1000
+    player: Name = ""
+    since: Name | None = None
+
+
+class KeptReview(ReviewWanted):
+    """A review with its received file; `file`: as for an import."""
+
+    file: Upload
 
 
 async def _review(request: Request) -> Response:
     """Stores uploaded games, and queues their review."""
     served = served_by(request)
-    try:
-        served.may_take_in()
-        wanted = read_query(ReviewWanted, request.query_params)
-        place = served.folder / uuid4().hex
-        kept = KeptReview(file=place.name, **wanted.model_dump())
-        review_task(served, kept)  # refuses a wrong request before the upload
-        await received(request, place)
-        return JSONResponse(await run_in_threadpool(queue, served, "review", kept))
-    except GraphSearchError as error:
-        return error_of(error)
+    served.may_take_in()
+    wanted = read_request(ReviewWanted, request.query_params)
+    place = served.folder / uuid4().hex
+    kept = KeptReview(file=place.name, **wanted.model_dump())
+    review_task(served, kept)  # refuses a wrong request before the upload
+    await received(request, place)
+    return JSONResponse(await run_in_threadpool(queue, served, "review", kept))
 
 
 @makes("review", KeptReview)
@@ -56,11 +71,7 @@ def review_task(served: ServedFile, wanted: KeptReview) -> ReviewTask:
 
 
 def _written(served: ServedFile, request: Request, ending: str) -> tuple[ReviewTask, Path]:
-    """Returns a review and its file with this ending.
-
-    Raises:
-      InvalidParameterError: if there is none.
-    """
+    """Returns a review and its file with this ending; raises InvalidParameterError if there is none."""
     task = served.queue.job(int(request.path_params["number"])).task
     if isinstance(task, ReviewTask):
         path = task.out.with_suffix(f".{ending}")
@@ -71,22 +82,16 @@ def _written(served: ServedFile, request: Request, ending: str) -> tuple[ReviewT
 
 def _shown(request: Request) -> Response:
     """Returns the games of a review for the page."""
-    try:
-        _, path = _written(served_by(request), request, "json")
-    except GraphSearchError as error:
-        return error_of(error)
+    _, path = _written(served_by(request), request, "json")
     return FileResponse(path, media_type="application/json")
 
 
 def _file(request: Request) -> Response:
     """Returns a file of a review: annotated PGN, or the report."""
     form = request.path_params["form"]
-    try:
-        if form not in FORMS:
-            raise InvalidParameterError(f"a review is written as {', '.join(FORMS)}")
-        task, path = _written(served_by(request), request, form)
-    except GraphSearchError as error:
-        return error_of(error)
+    if form not in FORMS:
+        raise InvalidParameterError(f"a review is written as {', '.join(FORMS)}")
+    task, path = _written(served_by(request), request, form)
     name = f"{Path(task.name).stem}-reviewed.{form}"
     return FileResponse(path, media_type=FORMS[form], filename=name)
 

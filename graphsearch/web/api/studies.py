@@ -11,10 +11,11 @@ from dataclasses import asdict
 from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from uuid import uuid4
 
 import chess
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -35,25 +36,105 @@ from ...query.tree_values import tree_values
 from ...store.sharded.files import file_of_tables
 from ...store.tables.studies import Study, StudyMove
 from ..served_file import ServedFile
-from .asking import download, error_of, get, post, served_by
-from .requests import GivenPosition, Nothing, read_query
-from .study_requests import (
-    NewStudy,
-    NoteWritten,
-    StudyChangeWanted,
-    StudyEdit,
-    StudyGone,
-    StudyImport,
-    StudyWanted,
-    TreeText,
-    ValuesWanted,
+from .requests import (
+    MOST_BODY_BYTES,
+    SPELLED,
+    GivenPosition,
+    Name,
+    Nothing,
+    Text,
+    Wanted,
+    Words,
+    download,
+    get,
+    post,
+    read_request,
+    served_by,
 )
 from .work import file_name, received
 
-_Upload = TypeVar("_Upload", bound=StudyImport)
-
 IMPORT_SECONDS = 60.0  # time limit of an import from the page
 MOST_SHOWN, FIRST_SHOWN = 50_000, 2000  # characters of a comment, and of the beginning of a longer one
+MOST_MOVES = 200_000  # of a change
+MOST_VALUES = 1000  # moves that are shown with their values
+Number = Annotated[int, Field(ge=0, le=10**9), SPELLED]
+Comment = Annotated[str, Field(max_length=1 << 20)]
+Nags = Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(max_length=256)]
+Uci = Annotated[str, Field(max_length=5)]
+
+
+# ------------------------------------------------------------ requests
+class StudyWanted(Wanted):
+    """A study by its number; 0 for all studies where that makes sense."""
+
+    id: Number = 0
+
+
+class GivenMove(Wanted):
+    """A move of a study, new or changed; with `keeps` its comments stay: the page shows them in part."""
+
+    id: Number
+    parent: Number = 0
+    place: Number = 0
+    move: Uci = ""
+    before: Comment = ""
+    comment: Comment = ""
+    nags: Nags = Field(default_factory=list)
+    keeps: bool = False
+
+
+class StudyChangeWanted(Wanted):
+    """A change of a study; with `says` it sets `comment`, since an empty field counts as missing."""
+
+    put: Annotated[list[GivenMove], Field(max_length=MOST_MOVES)] = Field(default_factory=list)
+    drop: Annotated[list[Number], Field(max_length=MOST_MOVES)] = Field(default_factory=list)
+    comment: Comment = ""
+    says: bool = False
+    headers: dict[Name, Words] = Field(default_factory=dict, max_length=100)
+    name: Name | None = None
+
+
+class StudyGone(Wanted):
+    """A study to delete, at the revision that was read."""
+
+    id: Number
+    revision: Number
+
+
+class StudyEdit(StudyChangeWanted, StudyGone):
+    """A change of a study at the revision that was read."""
+
+
+class NewStudy(StudyChangeWanted):
+    """A new study that begins with a position."""
+
+    root: Words = ""
+
+
+class StudyImport(Wanted):
+    """An import into studies; its file is the body."""
+
+    name: Words = ""
+
+
+class TreeText(Text):
+    """A game with variations and comments as text; `number`: which one of several."""
+
+    number: Annotated[int, Field(ge=1, le=10**9), SPELLED] = 1
+
+
+class ValuesWanted(Wanted):
+    """The values of moves, each named by its parent's number and itself, as in `query/tree_values.py`."""
+
+    root: Words = "startpos"
+    moves: Annotated[list[tuple[Number, Uci]], Field(max_length=MOST_VALUES)] = Field(default_factory=list)
+
+
+class NoteWritten(GivenPosition):
+    """The new note on a position; `revision`: that of the note that was read."""
+
+    text: Annotated[str, Field(max_length=MOST_BODY_BYTES)] = ""
+    revision: Number = 0
 
 
 # ------------------------------------------------------------ studies
@@ -139,6 +220,9 @@ async def _import(request: Request) -> Response:
     return await imported(request, StudyImport, add)
 
 
+_Upload = TypeVar("_Upload", bound=StudyImport)
+
+
 async def imported(
     request: Request, model: type[_Upload], add: Callable[[Path, _Upload, GivenFile], dict[str, object]]
 ) -> Response:
@@ -149,16 +233,13 @@ async def imported(
         with open_file(file) as stream, time_limit(IMPORT_SECONDS):
             return add(served.path, wanted, GivenFile(file_name(wanted.name), stream))
 
+    served.may_write()
+    wanted = read_request(model, request.query_params)
+    file = await received(request, served.folder / uuid4().hex)
     try:
-        served.may_write()
-        wanted = read_query(model, request.query_params)
-        file = await received(request, served.folder / uuid4().hex)
-        try:
-            return JSONResponse(await run_in_threadpool(read, file, wanted))
-        finally:
-            file.unlink(missing_ok=True)
-    except GraphSearchError as error:
-        return error_of(error)
+        return JSONResponse(await run_in_threadpool(read, file, wanted))
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def _pgn(served: ServedFile, wanted: StudyWanted) -> Response:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ...base.deadline import check_time
 from ...base.errors import GraphSearchError, InvalidParameterError, StatementLimitError
@@ -21,22 +23,110 @@ from ...store.sharded.files import open_to_read
 from ...store.tables.books import books
 from ..lines import with_ways
 from ..served_file import ONE_FILE, ServedFile
-from .asking import get, post
 from .requests import (
-    MOST_ROWS,
-    BookWanted,
-    DisagreeWanted,
-    FindWanted,
+    MOST_COUNT,
+    SPELLED,
+    Count,
+    GivenPosition,
+    Name,
     Nothing,
-    NoveltiesWanted,
-    PlayersWanted,
-    PrepareWanted,
-    SqlWanted,
-    TranspositionsWanted,
-    WhyWanted,
+    Ply,
+    Rooted,
+    Statement,
+    Wanted,
+    Words,
+    get,
+    post,
 )
 
 SQL_SECONDS = 10.0
+MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer
+_RULES = Rules()
+Rows = Annotated[int, Field(ge=1, le=MOST_ROWS), SPELLED]
+PlayedRows = Annotated[int, Field(ge=1, le=MOST_PLAYED_ROWS), SPELLED]
+Quality = Annotated[float, Field(ge=-1, le=1)]
+
+
+# ---------------------------------------------------------------- requests
+class BookWanted(Wanted):
+    """A book, or all."""
+
+    book: Name | None = None
+
+
+class WhyWanted(GivenPosition, BookWanted):
+    """A book's decisions on a position."""
+
+
+class DisagreeWanted(Wanted):
+    """Positions where a second opinion differs."""
+
+    evaluator: Name | None = None
+    top: Rows = 50
+    min_visits: Count = 1
+    by: Literal["value", "policy"] = "value"
+
+
+class TranspositionsWanted(Rooted):
+    """The positions with the most ways in; `look`: positions to examine."""
+
+    top: Rows = 50
+    look: Annotated[int, Field(ge=1, le=20_000), SPELLED] = 200
+
+
+class FindWanted(Wanted):
+    """Positions by the content of their records."""
+
+    limit: Rows = 100
+    min_n: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] | None = None
+    max_n: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] | None = None
+    min_q: Quality | None = None
+    max_q: Quality | None = None
+    bounds: Literal["win", "draw", "loss", "proven"] | None = None
+    pieces: Words | None = None
+    side: Literal["w", "b"] | None = None
+    in_games: bool = False
+    book: Name | None = None
+    min_ply: Ply | None = None
+    max_ply: Ply | None = None
+
+
+class SqlWanted(Wanted):
+    """A read-only SQL statement."""
+
+    statement: Statement = ""
+
+
+class NoveltiesWanted(GivenPosition, BookWanted):
+    """Novelties in games; `share` in per cent."""
+
+    games: Ply = _RULES.games
+    share: Annotated[int, Field(ge=0, le=100), SPELLED] = round(100 * _RULES.share)
+    cp: Ply | None = None
+    min_games: Count = _RULES.min_games
+    min_visits: Count = _RULES.min_visits
+    move_visits: Count = _RULES.move_visits
+    loss: Ply = _RULES.loss
+    top: PlayedRows = 20
+
+
+class PlayersWanted(Wanted):
+    """Players by name."""
+
+    name: Name = ""
+    top: PlayedRows = 50
+
+
+class PrepareWanted(BookWanted):
+    """Positions where an opponent leaves a book or the graph."""
+
+    player: Name = ""
+    color: Literal["white", "black"] | None = None
+    since: Name | None = None
+    min_games: Count = 1
+    min_visits: Count = 10
+    by: Literal["games", "cost"] = "games"
+    top: PlayedRows = 50
 
 
 def _file(served: ServedFile, wanted: Nothing) -> dict[str, Any]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import chess
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ...base.errors import BookConfigError, GraphSearchError, InputFileError, InvalidParameterError
+from ...base.errors import BookConfigError, InputFileError, InvalidParameterError
 from ...base.limits import UPLOAD, byte_count, check_size
 from ...book.toml import load_toml, parse_config
 from ...evaluators.factory import EvaluatorSpec, with_threads
+from ...exchange.choices import Weights
 from ...exchange.selection import Selection
 from ...position.board import fen_of
 from ...position.notation import read_moves
@@ -24,24 +26,118 @@ from ...search.turns import Root
 from ..jobs.queued import DONE
 from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, FollowTask, ImportTask, SearchTask
 from ..served_file import ServedFile
-from .asking import error_of, post, served_by
 from .kept import makes, queue
 from .requests import (
-    BuildWanted,
-    ExportWanted,
-    FollowedRoot,
-    FollowWanted,
-    GameSearchWanted,
-    ImportWanted,
-    KeptImport,
-    Order,
-    SearchWanted,
-    Settings,
-    read_query,
+    MOST_COUNT,
+    SPELLED,
+    Count,
+    GivenPosition,
+    Name,
+    Ply,
+    Rooted,
+    Statement,
+    Upload,
+    Wanted,
+    Words,
+    post,
+    read_request,
+    served_by,
 )
 
 WRITE_BYTES = 1 << 20  # of an upload, in one write
 LONGEST_NAME = 120
+MOST_FOLLOWED = 50  # roots
+MOST_SECONDS = 10**9
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
+
+
+# ---------------------------------------------------------------- requests
+class Settings(Wanted):
+    """Settings of a search: `params` as names with values, `ram` with its unit."""
+
+    evaluator: Name | None = None
+    threads: Annotated[int, Field(ge=1, le=100_000), SPELLED] | None = None
+    params: Words = ""
+    ram: Name | None = None
+
+
+class Limited(Wanted):
+    """Limits of a search."""
+
+    visits: Count | None = None
+    evaluations: Count | None = None
+    seconds: Seconds | None = None
+
+
+class SearchWanted(GivenPosition, Settings, Limited):
+    """A search of a position; with `queue` it waits for its turn."""
+
+    searchmoves: Words = ""
+    queue: bool = False
+
+
+class GameSearchWanted(SearchWanted):
+    """A search of every position of a line to `until` visits; the limits are ignored."""
+
+    until: Count = 10_000
+
+
+class FollowedRoot(GivenPosition):
+    """A position to search in turn with others, and the moves to search there."""
+
+    share: Annotated[float, Field(ge=0.01, le=1000)] = 1.0
+    searchmoves: Words = ""
+
+
+class FollowWanted(Settings):
+    """The positions to search in turn from now on."""
+
+    roots: Annotated[list[FollowedRoot], Field(min_length=1, max_length=MOST_FOLLOWED)]
+
+
+class BuildWanted(Wanted):
+    """A build of a book from the text of a BOOK.toml."""
+
+    text: Statement = ""
+    seconds: Seconds | None = None
+    evaluations: Count | None = None
+    threads: Annotated[int, Field(ge=1, le=100_000), SPELLED] | None = None
+    ram: Name | None = None
+
+
+class ExportWanted(Rooted):
+    """An export; `weights` of a Polyglot book."""
+
+    form: Literal["pgn", "polyglot", "epd", "jsonl", "csv", "parquet"]
+    book: Name | None = None
+    side: Literal["white", "black", "both"] | None = None
+    depth: Ply | None = None
+    min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 0
+    max_moves: Count | None = None
+    weights: Weights = "n"
+
+
+class ImportWanted(Wanted):
+    """An import; its file is the body."""
+
+    name: Words = ""
+    again: bool = False
+    players: bool = False
+
+
+class KeptImport(ImportWanted):
+    """An import with its received file; `file`: its name in the folder of the queue."""
+
+    form: Literal["pgn", "polyglot", "epd"]
+    file: Upload
+
+
+class Order(Wanted):
+    """A change of the queue; `number`: the task to stop, `hold`: the queue waits until it is released."""
+
+    action: Literal["stop", "hold", "go", "clear", "forget"]
+    number: Ply = 0
+    hold: bool = False
 
 
 # ---------------------------------------------------------------- searches
@@ -178,16 +274,13 @@ def _refuse_files(text: str) -> None:
 async def _import(request: Request) -> Response:
     """Stores an uploaded file, and queues its import."""
     served, form = served_by(request), request.path_params["form"]
-    try:
-        served.may_take_in()
-        if form not in IMPORTS:
-            raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
-        wanted = read_query(ImportWanted, request.query_params)
-        file = await received(request, served.folder / uuid4().hex)
-        kept = KeptImport(form=form, file=file.name, **wanted.model_dump())
-        return JSONResponse(await run_in_threadpool(queue, served, "import", kept))
-    except GraphSearchError as error:
-        return error_of(error)
+    served.may_take_in()
+    if form not in IMPORTS:
+        raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
+    wanted = read_request(ImportWanted, request.query_params)
+    file = await received(request, served.folder / uuid4().hex)
+    kept = KeptImport(form=form, file=file.name, **wanted.model_dump())
+    return JSONResponse(await run_in_threadpool(queue, served, "import", kept))
 
 
 @makes("import", KeptImport)
@@ -262,12 +355,9 @@ def _export(served: ServedFile, wanted: ExportWanted) -> ExportTask:
 def _download(request: Request) -> Response:
     """Returns the file of an export."""
     served = served_by(request)
-    try:
-        job = served.queue.job(int(request.path_params["number"]))
-        if not isinstance(job.task, ExportTask) or job.state != DONE or not job.task.file.exists():
-            raise InvalidParameterError("this export has not written a file")
-    except GraphSearchError as error:
-        return error_of(error)
+    job = served.queue.job(int(request.path_params["number"]))
+    if not isinstance(job.task, ExportTask) or job.state != DONE or not job.task.file.exists():
+        raise InvalidParameterError("this export has not written a file")
     name = f"{job.task.selection.book or served.path.stem}.{EXPORTS[job.task.form]}"
     return FileResponse(job.task.file, media_type="application/octet-stream", filename=name)
 

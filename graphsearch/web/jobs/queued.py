@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...base.answer import picked
 from ...store.tables.provenance import now
 from ...store.tables.tasks import TaskRow
 from ...workers.process import Child
@@ -72,16 +73,12 @@ class QueuedTask:
 
     def as_dict(self) -> dict[str, object]:
         """Returns the JSON object for the page."""
-        return {
-            "number": self.number,
-            "kind": self.kind,
-            "title": self.facts.get("title", self.task.title),
-            "state": self.state,
-            "stopping": self.stopping,
-            "seconds": self.seconds,
-            "facts": self.facts,
-            "error": self.error,
-        }
+        title = self.facts.get("title", self.task.title)
+        return (
+            picked(self, "number kind")
+            | {"title": title}
+            | picked(self, "state stopping seconds facts error")
+        )
 
     def brief(self) -> dict[str, object]:
         """Returns the JSON object without the moves of its last position."""

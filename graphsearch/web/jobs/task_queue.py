@@ -22,16 +22,7 @@ from .kept_queue import KeptQueue
 from .memory import Ask, MemoryAnswer, OpenQuestions
 from .queued import DONE, ENDED, FAILED, INTERRUPTED, RUNNING, STOPPED, QueuedTask, Request
 from .spare import SpareWorker
-from .tasks import (
-    READING,
-    FollowTask,
-    Roots,
-    Searching,
-    Stop,
-    Task,
-    TaskReport,
-    Watch,
-)
+from .tasks import READING, FollowTask, Roots, Searching, Stop, Task, TaskReport, Watch
 
 KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000

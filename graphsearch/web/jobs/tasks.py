@@ -15,6 +15,7 @@ import chess
 from ...book.review.games import GameChoice
 from ...evaluators.factory import EvaluatorSpec, create
 from ...exchange.selection import Selection
+from ...search.job import limits_after
 from ...search.params import Limits, SearchParams
 from ...search.turns import Root
 from .memory import Question, answer_of
@@ -76,8 +77,7 @@ class Reached:
 
     def left(self, limits: Limits) -> Limits | None:
         """Returns the remaining limits of the next position; None if one of them is reached."""
-        left = {name: value - getattr(self, name) for name, value in limits.as_dict().items()}
-        return Limits(**left) if min(left.values(), default=1) > 0 else None
+        return limits_after(limits, visits=self.visits, evaluations=self.evaluations, seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,9 +14,8 @@ from zipfile import ZipFile
 from ...base.answer import picked
 from ...base.errors import GraphSearchError, StoreLockedError
 from ...base.faults import error_line
-from .following import do_follow
 from .reporting import UPDATE_SECONDS
-from .searching import do_search
+from .searching import do_follow, do_search
 from .tasks import (
     BuildTask,
     CompareTask,
@@ -65,32 +63,13 @@ def _when_free(task: Task, requests: Requests, send: SendProgress) -> dict[str, 
     """Runs a task; with `waits`, it first waits until no other program writes the file."""
     while True:
         try:
-            return _do(task, requests, send)
+            return _WORK[type(task)](task, requests, send)
         except StoreLockedError as error:
             if not task.waits:
                 raise
             send({"stage": "waiting", "for": str(error)})
             if requests.stop.wait(LOCK_SECONDS):
                 return {"stage": "done", "reason": "stop"}
-
-
-def _do(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
-    if isinstance(task, SearchTask):
-        return do_search(task, requests, send)
-    if isinstance(task, FollowTask):
-        return do_follow(task, requests, send)
-    if isinstance(task, BuildTask):
-        return _build(task, requests, send)
-    if isinstance(task, ImportTask):
-        return _import(task, requests, send)
-    if isinstance(task, MergeTask):
-        return _merge(task, requests, send)
-    if isinstance(task, ReviewTask):
-        return _review(task, requests.stop, send)
-    if isinstance(task, CompareTask):
-        return _compare(task, _Pace(send).show)
-    assert isinstance(task, ExportTask)
-    return _export(task, send)
 
 
 # ---------------------------------------------------------------- books, imports, exports
@@ -161,7 +140,7 @@ def _merge(task: MergeTask, requests: Requests, send: SendProgress) -> dict[str,
     return {"stage": "done", **facts, "problems": report.problems[:MOST_PROBLEMS]}
 
 
-def _export(task: ExportTask, send: SendProgress) -> dict[str, Any]:
+def _export(task: ExportTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     if task.form == "parquet":
         return _export_tables(task, send)
     from ...exchange.epd_export import export_epd
@@ -197,7 +176,7 @@ def _export_tables(task: ExportTask, send: SendProgress) -> dict[str, Any]:
     return {"stage": "done", **report.as_dict(), "path": task.file.name}
 
 
-def _compare(task: CompareTask, show: Callable[[int, int], None]) -> dict[str, object]:
+def _compare(task: CompareTask, requests: Requests, send: SendProgress) -> dict[str, object]:
     """Writes the differences of two files; returns the final report for the page."""
     from ...book.changes import changes
     from ...query.diff import WHATS, diff
@@ -205,7 +184,7 @@ def _compare(task: CompareTask, show: Callable[[int, int], None]) -> dict[str, o
 
     pair = (task.path, task.other) if task.turned else (task.other, task.path)
     what = (task.what,) if task.what else WHATS
-    found = diff(*pair, cp=task.cp, what=what, top=task.top, on_progress=show).as_dict()
+    found = diff(*pair, cp=task.cp, what=what, top=task.top, on_progress=_Pace(send).show).as_dict()
     for name, path in (("changes", pair[1]), ("come", pair[1]), ("gone", pair[0])):
         found[name] = with_ways(path, found[name])
     found |= {"old": pair[0].name, "new": pair[1].name}
@@ -228,7 +207,7 @@ class _Pace:
             self._send({"stage": stage, "done": done, "total": total})
 
 
-def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict[str, Any]:
+def _review(task: ReviewTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     """Writes a review's files; returns its report."""
     from ...base.limits import open_file
     from ...book.review.review import ReviewSettings, review
@@ -255,7 +234,7 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
             settings,
             evaluator=evaluator,
             ram_bytes=task.ram_bytes,
-            stop=stop,
+            stop=requests.stop,
             on_progress=_counted(send),
             on_game=keep,
         )
@@ -266,3 +245,15 @@ def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict
     for name in ("problems", "players", "notes"):
         found[name] = found[name][:MOST_LISTED]
     return {"stage": "done", **found, "outputs": [], "reason": "stop" if report.stopped else "visits"}
+
+
+_WORK: dict[type[Task], Callable[[Any, Requests, SendProgress], dict[str, Any]]] = {
+    SearchTask: do_search,
+    FollowTask: do_follow,
+    BuildTask: _build,
+    ImportTask: _import,
+    MergeTask: _merge,
+    ReviewTask: _review,
+    CompareTask: _compare,
+    ExportTask: _export,
+}

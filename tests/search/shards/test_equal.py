@@ -12,7 +12,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import pack
 from graphsearch.search.shards import parting
-from graphsearch.search.shards.report import ShardReport
+from graphsearch.search.shards.part import ShardReport
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.upkeep.verify import verify

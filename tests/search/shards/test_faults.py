@@ -259,8 +259,8 @@ def test_what_cannot_be_begun_leaves_no_new_cluster_behind(
         with pytest.raises(kind, match=line):
             master.analyze(tmp_path / "new", job_of(9), **wrong)
         assert list(tmp_path.iterdir()) == []
+    use(monkeypatch, ThreadLauncher())
     monkeypatch.setattr(host, "create", lambda spec: 1 / 0)
-    monkeypatch.setattr(master, "launcher_for", lambda pool, shards: ThreadLauncher())
     with pytest.raises(EvaluatorError, match="division by zero"):
         master.analyze(tmp_path / "new", job_of(9), shards=2)
     assert list(tmp_path.iterdir()) == []

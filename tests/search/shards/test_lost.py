@@ -17,7 +17,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.search.job import Control, SearchJob
-from graphsearch.search.shards import hosts, master, parting
+from graphsearch.search.shards import attempt, master, parting
 from graphsearch.search.shards.host import Setting
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.sharded.manifest import read_manifest
@@ -26,6 +26,7 @@ from graphsearch.store.sharded.saved_waves import go_back, saves_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.launcher import Launcher, launcher_for
 from graphsearch.workers.ray_workers import ENVIRONMENT, RayLauncher
 
 from ...support.clusters import endless_until_lost, records_of, search_shards
@@ -155,10 +156,10 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
 ) -> None:
     where = request.getfixturevalue("ray_pool") if pool == "ray" else None
     folder, params = tmp_path / "a.cluster", SearchParams(overlap=0, minibatch_size=128)
-    started, killed = list[hosts.ShardProcess](), list[int]()
-    start = hosts.ShardLauncher.start
+    started, killed = list[attempt.ShardProcess](), list[int]()
+    start = attempt.ShardProcess
 
-    def noted(launcher: hosts.ShardLauncher, setting: Setting) -> hosts.ShardProcess:
+    def noted(launcher: Launcher, setting: Setting) -> attempt.ShardProcess:
         started.append(start(launcher, setting))
         return started[-1]
 
@@ -167,7 +168,7 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
             killed.append(int(started[-1].place.rpartition(" ")[2]))
             os.kill(killed[0], signal.SIGKILL)
 
-    monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
+    monkeypatch.setattr(attempt, "ShardProcess", noted)
     endless_until_lost(monkeypatch)
     lines: list[str] = []
     found = master.analyze(
@@ -188,7 +189,7 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
     assert found.result.evaluations == alone.evaluations
     if where:
         with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 processes need one each"):
-            hosts.launcher_for(where, 3)
+            launcher_for(where, 3, all_at_once=True)
 
 
 def saved_visits(file: Path) -> int:

@@ -269,7 +269,10 @@ def answer(path: AnyPath, side: str, board: chess.Board, text: str, *, today: da
       StoreError: if the file cannot be written.
     """
     checked_side(side)
-    given = _legal(board, text)
+    try:
+        given = read_legal_uci(board, text)
+    except ValueError:
+        raise InvalidPositionError(f"{text!r} is not a legal move in {fen_of(board)}") from None
     day = today or date.today()
     with changing(path) as connection:
         repertoire = load_from(connection, side)
@@ -289,10 +292,3 @@ def answer(path: AnyPath, side: str, board: chess.Board, text: str, *, today: da
             next_due=card.due,
             due=sum(is_due(one, day) for one in repertoire.cards()),
         )
-
-
-def _legal(board: chess.Board, text: str) -> chess.Move:
-    try:
-        return read_legal_uci(board, text)
-    except ValueError:
-        raise InvalidPositionError(f"{text!r} is not a legal move in {fen_of(board)}") from None

@@ -43,18 +43,15 @@ class RepertoireChange(Answer):
 
 
 @dataclass(slots=True, kw_only=True)
-class ImportedRepertoire(Problems):
+class ImportedRepertoire(Problems, Answer):
     """The result of an import into a repertoire; `problems` lists each skipped part with its reason."""
+
+    json_keys = "side games added moves left_out=problems found"
 
     side: str
     games: int = 0
     added: int = 0
     moves: int = 0
-
-    def as_dict(self) -> dict[str, object]:
-        """Returns the JSON object of `graphsearch repertoire import`."""
-        facts = {name: getattr(self, name) for name in ("side", "games", "added", "moves")}
-        return facts | {"left_out": self.problems, "found": self.found}
 
 
 @dataclass(slots=True)
@@ -244,11 +241,7 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
 
 
 def _games_of(lines: Iterable[str], name: str) -> list[ReadGame]:
-    """Returns the games of a text.
-
-    Raises:
-      InvalidParameterError: if they have more moves than the limit.
-    """
+    """Returns the games of a text; raises InvalidParameterError if they have more moves than the limit."""
     games, moves = [], 0
     for game in read_games(lines, name):
         check_time()

@@ -14,7 +14,7 @@ from ....base.answer import Answer
 from ....base.deadline import check_time
 from ....exchange.pgn_writing import JUDGED_VISITS, mistake_of
 from ....position.board import board_of, key_text, legal_moves
-from ....position.openings import Opening, opening_at
+from ....position.openings import opening_at
 from ....position.values import cp_of
 from ....query.games import reply_share
 from ....query.line import worth_of
@@ -241,7 +241,13 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
         found = [_PositionSurvey(surveyor, key, main_line) for key, main_line in surveyor.main_lines()]
         positions = tuple(one.position() for one in found)
         gaps = [gap for one in found for gap in one.gaps()]
-    weak = [_weak(one, move) for one in positions if one.own for move in one.replies if _is_weak(move)]
+    weak = [
+        WeakSpot(one.position, one.root, one.line, one.moves, move, one.reach)
+        for one in positions
+        if one.own
+        for move in one.replies
+        if move.nag is not None or move.q is None
+    ]
     return Survey(
         side=side,
         own=sum(len(one.replies) for one in positions if one.own),
@@ -250,14 +256,6 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.reach, len(gap.line)))),
         weak=tuple(sorted(weak, key=lambda spot: (-spot.reach, len(spot.line)))),
     )
-
-
-def _is_weak(move: SurveyedMove) -> bool:
-    return move.nag is not None or move.q is None
-
-
-def _weak(one: SurveyedPosition, move: SurveyedMove) -> WeakSpot:
-    return WeakSpot(one.position, one.root, one.line, one.moves, move, one.reach)
 
 
 @dataclass(slots=True)
@@ -288,7 +286,7 @@ class _PositionSurvey:
             root=self.main_line.root,
             line=self.main_line.line,
             moves=self.main_line.moves,
-            opening=_text(opening),
+            opening=str(opening) if opening else None,
             box=row.box,
             due=row.due,
             replies=tuple(sorted(filter(None, moves), key=lambda move: -move.share)),
@@ -366,7 +364,3 @@ class _PositionSurvey:
             n=step.edge.n if step else 0,
             games=self.surveyor.games(self.key).get(text, 0),
         )
-
-
-def _text(opening: Opening | None) -> str | None:
-    return str(opening) if opening else None

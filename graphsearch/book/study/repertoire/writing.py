@@ -23,11 +23,7 @@ MainLines = dict[str, MainLine]
 
 
 def _main_lines(path: AnyPath, side: str) -> tuple[Repertoire, MainLines, dict[str, list[str]]]:
-    """Returns a repertoire, its positions on their main lines, and the ordered moves of each.
-
-    Raises:
-      InvalidParameterError: if it is empty.
-    """
+    """Returns a repertoire, its positions on their main lines, and the ordered moves of each."""
     found = load(path, side)
     if not found.size:
         raise InvalidParameterError(

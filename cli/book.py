@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import book_queue, book_todo
+from . import book_queue
 from .commands import command, group
 from .options import (
     Json,
@@ -348,6 +348,6 @@ app = group(
     build,
     status,
     why,
-    book_todo.todo,
+    book_queue.todo,
     book_queue.queue_items,
 )

@@ -113,7 +113,7 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
-    from .bench.speed import NODES, measure
+    from .bench import NODES, measure
 
     figures = interruptible(lambda: measure(say, nodes=nodes or NODES))
     if json:
@@ -123,7 +123,7 @@ def bench(
 
 
 def _print_table(figures: Mapping[str, float | int]) -> None:
-    from .bench.speed import machine
+    from .bench import machine
 
     print(machine())
     for name, value in figures.items():

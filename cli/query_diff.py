@@ -347,7 +347,7 @@ def history(
     if not points:
         say("note: no search of this position was saved")
     elif plot:
-        from graphsearch.query.history_plot import draw_history
+        from graphsearch.query.history import draw_history
 
         draw_history(found, plot)
         say(f"wrote {plot}")

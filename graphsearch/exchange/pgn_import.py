@@ -15,7 +15,6 @@ from ..store.tables import players as player_tables
 from ..store.tables.game_list import IndexRow
 from ..store.tables.players import GameRow
 from .block_playing import BlockPlayer, PlayedBlock
-from .game_index import index_of_block
 from .importing import (
     SAY_SECONDS,
     FileReport,
@@ -26,8 +25,7 @@ from .importing import (
     import_files,
     open_for_import,
 )
-from .kept_games import PlayedGame, game_row, kept_games, played_game
-from .kept_text import TextKeeper
+from .kept_games import PlayedGame, TextKeeper, game_row, index_of_block, kept_games, played_game
 from .pgn_blocks import RESULT_TEXTS, BlockReader, GameBlock
 from .playing import BrokenGameError, Player, VariantError
 from .sources import GivenFile, Input

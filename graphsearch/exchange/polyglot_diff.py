@@ -19,8 +19,7 @@ from ..position.lines import sans_of
 from ..position.words import KEY, KINGS
 from ..query.steps import legal_codes, positions_after
 from .columns import Floats
-from .polyglot import CASTLING, legal_move, written_move
-from .polyglot_files import BookFile, Entries
+from .polyglot import CASTLING, BookFile, Entries, legal_move, written_move
 from .pool import Ints, Words
 
 AT_ONCE = 1 << 12  # positions expanded per batch

@@ -12,7 +12,7 @@ from typing import Any
 import chess.pgn
 import pytest
 
-from graphsearch.exchange.answer_csv import csv_text
+from graphsearch.exchange.games_export import csv_text
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.query.filters import Filters

@@ -18,7 +18,7 @@ from ...base.errors import (
     StoreLockedError,
     UnknownPositionError,
 )
-from ...exchange.answer_csv import csv_text, table_text
+from ...exchange.games_export import csv_text, table_text
 from ..served_file import ServedFile
 from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 

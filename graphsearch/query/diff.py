@@ -165,14 +165,11 @@ class _Records:
         return _Records(self.batch.part(0, end), self.keys[:end]), rest
 
 
-def _stream(store: Store) -> Iterator[_Records]:
-    for batch in all_records(store):
-        yield _Records(batch, sort_keys(batch.words))
-
-
 def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
     """Yields the records of two files in step: records of the same position come together."""
-    streams = (_stream(one), _stream(other))
+    streams = [
+        (_Records(batch, sort_keys(batch.words)) for batch in all_records(store)) for store in (one, other)
+    ]
     held = [next(stream, None) for stream in streams]
     nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))
     while there := [records for records in held if records is not None]:

@@ -131,7 +131,10 @@ class Filters:
         for piece in self.pieces:
             found &= piece.mask(batch.words)
         if self.bounds:
-            found &= _proven(batch, self.bounds)
+            lower, upper = bounds_of(batch).T
+            found &= lower == upper
+            if self.bounds != PROVEN:
+                found &= lower == _RESULTS[self.bounds]
         if self.min_n is not None or self.max_n is not None:
             found &= _between(visits_of(batch), self.min_n, self.max_n)
         if self.min_q is not None or self.max_q is not None:
@@ -152,12 +155,6 @@ def bounds_of(batch: RecordBatch) -> NDArray[np.int8]:
     """Returns the proven lower and upper result of each record, `[R, 2]`, in -1, 0, 1."""
     flags = batch.flags.astype(np.int8)
     return np.stack([(flags >> LOWER_SHIFT & 3) - 1, (flags >> UPPER_SHIFT & 3) - 1], axis=1)
-
-
-def _proven(batch: RecordBatch, what: str) -> Mask:
-    bounds = bounds_of(batch)
-    exact: Mask = bounds[:, 0] == bounds[:, 1]
-    return exact if what == PROVEN else exact & (bounds[:, 0] == _RESULTS[what])
 
 
 def values_of(batch: RecordBatch) -> NDArray[np.float64]:

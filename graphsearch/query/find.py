@@ -20,7 +20,7 @@ from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import in_file_order, portion_streams
-from ..store.record.node import NodeRecord, RecordBatch
+from ..store.record.node import RecordBatch
 from ..store.record.ranking import best_move, node_mean, visits_of
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
@@ -137,23 +137,20 @@ def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
     if len(hits):
         facts = zip(fens(hits.words), key_texts(hits.words), plies, strict=True)
         for i, (fen, key, ply) in enumerate(facts):
-            yield _found(hits.record(i), fen, key, ply)
-
-
-def _found(record: NodeRecord, fen: str, key: str, ply: int | None) -> Found:
-    board = unpack(record.words)
-    best = best_move(record, board)
-    q, draw = node_mean(record)
-    return Found(
-        position=fen,
-        key=key,
-        n=record.visits,
-        q=q,
-        cp=cp_of(q, draw),
-        bounds=record.bounds,
-        best_move=board.san(best) if best else None,
-        ply=ply,
-    )
+            record = hits.record(i)
+            board = unpack(record.words)
+            best = best_move(record, board)
+            q, draw = node_mean(record)
+            yield Found(
+                position=fen,
+                key=key,
+                n=record.visits,
+                q=q,
+                cp=cp_of(q, draw),
+                bounds=record.bounds,
+                best_move=board.san(best) if best else None,
+                ply=ply,
+            )
 
 
 class _Tables:

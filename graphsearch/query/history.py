@@ -133,7 +133,6 @@ def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPo
 
 
 def _marked(points: Iterable[HistoryPoint]) -> list[HistoryPoint]:
-    """Returns the points with `changed` set."""
     last: dict[str | None, str | None] = {}
     marked = []
     for point in points:
@@ -233,14 +232,6 @@ def _caption(found: History) -> str:
 
 
 # ------------------------------------------------------------------ series
-def _series(points: Sequence[HistoryPoint]) -> dict[str | None, list[tuple[int, HistoryPoint]]]:
-    """Returns the places and points of the search (None) and of each book."""
-    series: dict[str | None, list[tuple[int, HistoryPoint]]] = {}
-    for place, point in enumerate(points):
-        series.setdefault(point.book, []).append((place, point))
-    return series
-
-
 def _runs(points: Sequence[HistoryPoint]) -> Spans:
     groups = [list(group) for _, group in groupby(enumerate(points), key=lambda item: item[1].run)]
     return [(group[0][0], group[-1][0], group[0][1]) for group in groups]
@@ -248,7 +239,9 @@ def _runs(points: Sequence[HistoryPoint]) -> Spans:
 
 # ------------------------------------------------------------------ panels
 def _draw_values(axes: Axes, found: History) -> None:
-    series = _series(found.points)
+    series: dict[str | None, list[tuple[int, HistoryPoint]]] = {}  # of the search (None) and of each book
+    for place, point in enumerate(found.points):
+        series.setdefault(point.book, []).append((place, point))
     colours = dict(zip([book for book in series if book is not None], BOOKS * len(series), strict=False))
     named = sum(point.changed for point in found.points) <= MOST_NAMES
     for book, items in series.items():
@@ -258,20 +251,15 @@ def _draw_values(axes: Axes, found: History) -> None:
         axes.plot(places, values, color=colour, linewidth=1.4, marker=".", markersize=3.5, label=label)
         for place, point in items:
             if point.changed:
-                _draw_change(axes, place, point, colour, named=named)
+                axes.plot([place], [point.q], "o", markersize=8, markerfacecolor="none", color=colour)
+            if point.changed and named and point.best_san:
+                at, above = (place, point.q), (0, 8)
+                axes.annotate(point.best_san, at, above, textcoords="offset points", ha="center", fontsize=8)
     axes.axhline(0, color=NOTE, linewidth=0.8)
     axes.margins(y=0.18)
     axes.set_ylabel("Q, side to move", fontsize=9)
     if len(series) > 1 or None not in series:
         axes.legend(fontsize=8, frameon=False, loc="best")
-
-
-def _draw_change(axes: Axes, place: int, point: HistoryPoint, colour: str, *, named: bool) -> None:
-    axes.plot([place], [point.q], "o", markersize=8, markerfacecolor="none", color=colour)
-    if named and point.best_san:
-        axes.annotate(
-            point.best_san, (place, point.q), (0, 8), textcoords="offset points", ha="center", fontsize=8
-        )
 
 
 def _draw_visits(axes: Axes, points: Sequence[HistoryPoint]) -> None:

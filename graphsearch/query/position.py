@@ -104,13 +104,18 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
     check(board)
     with opened(path) as source:
         found = moves_in(source, board, lines=lines) if source.read(board) else None
+        origin = None
+        if found:
+            node, store = found.node, source.store
+            run = None if node.run is None else store.run(node.run)
+            origin = Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
         with source.store.reading() as connection:
             repertoire = moves_at(connection, key_text(board))
         return Position(
             position=fen_of(board),
             key=key_text(board),
             moves=found,
-            origin=_origin(source, found) if found else None,
+            origin=origin,
             games=counts_at(source, board),
             books=tuple(_books(source, board)),
             opinions=tuple(_opinions(source, board)),
@@ -123,12 +128,6 @@ def unknown(board: chess.Board) -> Position:
     return Position(fen_of(board), key_text(board), None, None, {}, (), (), {})
 
 
-def _origin(source: RecordSource, found: Moves) -> Origin:
-    node, store = found.node, source.store
-    run = None if node.run is None else store.run(node.run)
-    return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
-
-
 def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
     key, ask = key_text(board), source.store.connection.execute
     columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
@@ -136,18 +135,13 @@ def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
         "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
         " WHERE p.key = ? ORDER BY b.name"
     )
+    names = [f"book_move.{name}" for name in ("move", "rule", "value?", "loss?")]
+    of_moves = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
     with sql_errors(source.path, "read it"):
         rows = list(checked(ask(query, (key,)), *columns))
         for book, name, state, ply, value in rows:
-            yield InBook(name, state, ply, value, tuple(_book_moves(source, book, key)))
-
-
-def _book_moves(source: RecordSource, book: int, key: str) -> Iterator[BookMove]:
-    names = ("move", "rule", "value?", "loss?")
-    query = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
-    rows = source.store.connection.execute(query, (book, key))
-    for row in checked(rows, *(f"book_move.{name}" for name in names)):
-        yield BookMove(*row)
+            moves = checked(ask(of_moves, (book, key)), *names)
+            yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))
 
 
 def _opinions(source: RecordSource, board: chess.Board) -> Iterator[SecondOpinion]:

@@ -273,16 +273,13 @@ class _Walk:
             if met is None:
                 met = self._met[key, int(codes[game])] = _Met(ply, place, [0, 0, 0, 0], game)
             met.results[self._results[game]] += 1
-            met.last = max(met.last, game, key=self._when)
+            met.last = max(met.last, game, key=lambda one: (self._games[one].date or "", one))
 
     def _is_new(self, game: int, key: str, code: int) -> bool:
         """Returns whether a game is counted at this position for the first time: it may repeat positions."""
         count = len(self._counted)
         self._counted.add((game, key, code))
         return len(self._counted) > count
-
-    def _when(self, game: int) -> tuple[str, int]:
-        return (self._games[game].date or "", game)
 
     def departures(self, source: RecordSource, least: int) -> list[Departure]:
         """Returns the departures of at least `least` games, in any order."""

@@ -121,7 +121,6 @@ def _is_proven(batch: RecordBatch) -> NDArray[np.bool_]:
 
 
 def _first_run(runs: list[RunInfo], moment: str) -> int:
-    """Returns the number of the first run that counts."""
     if moment == LAST:
         first = max((run.id for run in runs), default=None)
     elif moment.isascii() and moment.isdecimal() and len(moment) < 10:
@@ -151,7 +150,6 @@ def _time_of(text: str) -> datetime | None:
 
 
 def _roots(store: Store, first: int) -> Iterator[RootChange]:
-    """Yields the changes of the roots saved since."""
     fens = {root.key: root.position for root in store.roots()}
     names = ("key", "run", "n", "q", "draw", "best_move")
     with sql_errors(store.path, "read it"):

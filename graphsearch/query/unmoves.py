@@ -72,20 +72,15 @@ def predecessors(board: chess.Board) -> Iterator[Predecessor]:
 def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
     """Returns whether a candidate's position and move are legal and lead to the position."""
     before, move = candidate.board, candidate.move
-    if not _may_stand(before) or not before.is_legal(move):
+    try:
+        check_rules(before)  # seven queens with seven pawns, for example, are illegal
+    except InvalidPositionError:
+        return False
+    if not before.is_legal(move):
         return False
     child = before.copy(stack=False)
     child.push(move)
     return child.board_fen() == board.board_fen() and plain_key(child) == plain_key(board)
-
-
-def _may_stand(board: chess.Board) -> bool:
-    """Returns whether a file may hold a position; seven queens with seven pawns, for example, are illegal."""
-    try:
-        check_rules(board)
-    except InvalidPositionError:
-        return False
-    return True
 
 
 def candidates(board: chess.Board) -> Iterator[Predecessor]:
@@ -142,11 +137,9 @@ def _without_state(board: chess.Board) -> Iterator[Unmade]:
 def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
     """Returns the men before a move: `piece` back on its square, the captured man back on the board."""
     before = chess.Board(None)
-    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings"):
+    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied"):
         setattr(before, name, getattr(board, name))
-    before.occupied_co[chess.WHITE] = board.occupied_co[chess.WHITE]
-    before.occupied_co[chess.BLACK] = board.occupied_co[chess.BLACK]
-    before.occupied = board.occupied
+    before.occupied_co = board.occupied_co.copy()
     mover = not board.turn
     before.remove_piece_at(move.to_square)
     before.set_piece_at(move.from_square, chess.Piece(piece, mover))

@@ -103,7 +103,6 @@ class BlockPlayer:
         return whole.part(np.flatnonzero(fitting).tolist()), others
 
     def _counts(self, moves: Sequence[int], plies: Sequence[int]) -> NDArray[np.int64]:
-        """Returns the number of moves to replay in each game."""
         counts = np.array(moves, np.int64)
         if self._max_ply is not None:
             counts = np.minimum(counts, np.maximum(0, self._max_ply - np.array(plies, np.int64)))

@@ -208,10 +208,11 @@ class Tables:
         entries = [there.get(key, BookEntry({}, ())) for key in keys]
         nothing = Weight(times=0) if self._weigh else Weight()
         rows = [
-            (i, code, move.p, _value_from_child(move), move.value, *weights[i].get(code, nothing))
+            (i, code, move.p, from_child, move.value, *weights[i].get(code, nothing))
             for i, entry in enumerate(entries)
             for move in entry.moves
             for code in [code_of(move.move)]
+            for from_child in [None if move.child_value is None else negate(move.child_value)]
         ]
         values = np.array([entry.position.get("value") for entry in entries], np.float64)
         held = np.array([bool(entry.position) for entry in entries], bool)
@@ -220,11 +221,6 @@ class Tables:
 
 def _table(rows: list[tuple[Any, ...]]) -> Floats:
     return np.array(rows, np.float64).reshape(-1, 8)  # None becomes NaN
-
-
-def _value_from_child(move: BookMove) -> float | None:
-    """Returns the value of a move from the value of its child position."""
-    return None if move.child_value is None else negate(move.child_value)
 
 
 def tables_of(store: Store, book: int | None, weights: Weights = "n") -> Tables | None:

@@ -252,20 +252,14 @@ def _ranks(
     for i in np.flatnonzero(special & (np.diff(batch.code_offsets) > 0)).tolist():
         here = slice(int(batch.code_offsets[i]), int(batch.code_offsets[i + 1]))
         resets = np.empty(here.stop - here.start, bool)
-        resets[place[here]] = _resets(batch.words[i], code[here])
+        squares, words = code[here].astype(np.uint64), batch.words[i]
+        moved = words[PAWNS] >> (squares & np.uint64(63))
+        taken = (words[WHITE] | words[BLACK]) >> (squares >> np.uint64(6) & np.uint64(63))
+        resets[place[here]] = (moved | taken) & np.uint64(1) != 0  # pawn moves and captures
         by_place = np.empty(len(resets), np.int64)
         by_place[ranking(batch.record(i), resets=resets.tolist())] = np.arange(1, len(resets) + 1)
         rank[here] = by_place[place[here]]
     return rank
-
-
-def _resets(words: Words, code: NDArray[np.uint16]) -> Mask:
-    """Returns a mask of the moves that reset the clock: pawn moves and captures."""
-    squares = code.astype(np.uint64)
-    moved = words[PAWNS] >> (squares & np.uint64(63))
-    taken = (words[WHITE] | words[BLACK]) >> (squares >> np.uint64(6) & np.uint64(63))
-    found: Mask = (moved | taken) & np.uint64(1) != 0
-    return found
 
 
 # ------------------------------------------------------------------ nodes

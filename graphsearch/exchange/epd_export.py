@@ -10,7 +10,7 @@ c0    Q and the chances to win, draw and lose; c1  the proven result
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -52,11 +52,8 @@ def export_epd(
 
 @contextmanager
 def _texts(_: Store, pool: RecordPool, folder: Path) -> Iterator[Callable[[Part], Text]]:
-    lines = Lines(pool, folder)
-    try:
+    with closing(Lines(pool, folder)) as lines:
         yield lambda part: _lines(part, lines)
-    finally:
-        lines.close()
 
 
 def _lines(part: Part, lines: Lines) -> Text:

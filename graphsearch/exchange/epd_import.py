@@ -17,7 +17,7 @@ from ..position.board import fen_of, key_text
 from ..position.notation import clocks_and_operations, named_board, play_moves, read_moves
 from ..position.pgn_text import as_text
 from ..store.tables import games as tables
-from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files, open_for_import
+from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
 from .sources import GivenFile, Input
 
 KIND = "epd"
@@ -63,13 +63,11 @@ def import_epd(
     Raises:
       StoreError: if the graph file cannot be written; earlier transactions stay.
     """
-    with open_for_import(path) as store:
-        job = ImportKind(kind=KIND, read=_read_lines, options={}, again=again)
-        return import_files(store, files, job, stop=stop, on_progress=on_progress)
+    job = ImportKind(kind=KIND, read=_read_lines, options={}, again=again)
+    return import_files(path, files, job, stop=stop, on_progress=on_progress)
 
 
 def _read_lines(importing: Importing, given: Input) -> None:
-    """Imports the lines of a file that are not imported yet."""
     report, rows, passed = importing.report, list[tables.EpdRow](), 0
     finished = False
     try:

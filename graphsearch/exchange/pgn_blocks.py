@@ -11,31 +11,8 @@ from numpy.typing import NDArray
 
 from ..base import limits
 from ..position.pgn_text import DEEPEST, GameReader, PgnGame
+from . import movetext_layout as layout
 from .movetext_kernel import read_games
-from .movetext_layout import (
-    AT,
-    BEGIN,
-    CURSOR,
-    END,
-    ENDED,
-    FIRST,
-    FIRST_LINE,
-    GAME_FIELDS,
-    GAMES,
-    HEADERS,
-    LIMITS,
-    LINE,
-    MORE,
-    MOVES,
-    NAMES,
-    PLACE,
-    RESULT,
-    SIZE,
-    STATUS,
-    WORD_FIELDS,
-    WORD_LINE,
-    WORDS,
-)
 from .sources import Input
 
 WINDOW = 1 << 18  # bytes of text per read
@@ -64,18 +41,22 @@ class GameBlock:
     def game(self, row: Sequence[int]) -> PgnGame:
         """Returns a game without its moves, from its row of `games`; it has only the headers of NAMES."""
         headers = {
-            name: self.text[begin : begin + row[HEADERS + 2 * i + 1]].decode("latin-1")
-            for i, name in enumerate(NAMES)
-            if (begin := row[HEADERS + 2 * i]) >= 0
+            name: self.text[begin : begin + row[layout.HEADERS + 2 * i + 1]].decode("latin-1")
+            for i, name in enumerate(layout.NAMES)
+            if (begin := row[layout.HEADERS + 2 * i]) >= 0
         }
-        place, size = self.base + row[PLACE], row[END] - row[PLACE]
-        return PgnGame(row[FIRST_LINE], headers, marker=RESULT_TEXTS[row[RESULT]], place=place, size=size)
+        place, size = self.base + row[layout.PLACE], row[layout.END] - row[layout.PLACE]
+        return PgnGame(
+            row[layout.FIRST_LINE], headers, marker=RESULT_TEXTS[row[layout.RESULT]], place=place, size=size
+        )
 
     def add_moves(self, game: PgnGame, row: Sequence[int]) -> PgnGame:
         """Returns the game with its moves."""
-        for word in self.words[row[FIRST] : row[FIRST] + row[MOVES]].tolist():
-            game.moves.append(self.text[word[BEGIN] : word[BEGIN] + word[SIZE]].decode("latin-1"))
-            game.lines.append(word[WORD_LINE])
+        for word in self.words[row[layout.FIRST] : row[layout.FIRST] + row[layout.MOVES]].tolist():
+            game.moves.append(
+                self.text[word[layout.BEGIN] : word[layout.BEGIN] + word[layout.SIZE]].decode("latin-1")
+            )
+            game.lines.append(word[layout.WORD_LINE])
         return game
 
 
@@ -99,7 +80,7 @@ class BlockReader:
         self._line = 1  # line number there
         self._ended = False
         self._most = min(most, GAMES_AT_ONCE)
-        self._limits = np.zeros(LIMITS, np.int64)
+        self._limits = np.zeros(layout.LIMITS, np.int64)
         self._limits[:] = (
             *(limits.GAME.most, limits.HEADERS.most, limits.GAME_MOVES.most, limits.LINE.most),
             DEEPEST,
@@ -115,23 +96,25 @@ class BlockReader:
             self._given.pass_to(self._base + self._at)
             if len(block.games):
                 yield block
-            if status == MORE and not self._ended and len(self._text) - self._at < LARGEST:
+            if status == layout.MORE and not self._ended and len(self._text) - self._at < LARGEST:
                 self._fill()
-            elif status != ENDED:
+            elif status != layout.ENDED:
                 yield from self._read_odd()
                 if self._ended and self._at == len(self._text):
                     return
 
     def _read_block(self) -> tuple[GameBlock, int]:
         size = len(self._text)
-        games = np.empty((self._most, GAME_FIELDS), np.int64)
-        words = np.empty((size // 3 + 1, WORD_FIELDS), np.int64)
-        cursor = np.zeros(CURSOR, np.int64)
-        cursor[AT], cursor[LINE] = self._at, self._line
+        games = np.empty((self._most, layout.GAME_FIELDS), np.int64)
+        words = np.empty((size // 3 + 1, layout.WORD_FIELDS), np.int64)
+        cursor = np.zeros(layout.CURSOR, np.int64)
+        cursor[layout.AT], cursor[layout.LINE] = self._at, self._line
         read_games(self._bytes, size, self._limits, games.reshape(-1), words.reshape(-1), cursor)
-        self._at, self._line = int(cursor[AT]), int(cursor[LINE])
-        block = GameBlock(self._text, self._base, games[: cursor[GAMES]], words[: cursor[WORDS]])
-        return block, int(cursor[STATUS])
+        self._at, self._line = int(cursor[layout.AT]), int(cursor[layout.LINE])
+        block = GameBlock(
+            self._text, self._base, games[: cursor[layout.GAMES]], words[: cursor[layout.WORDS]]
+        )
+        return block, int(cursor[layout.STATUS])
 
     def _fill(self) -> None:
         """Appends the next piece of the file to the unparsed text."""

@@ -179,19 +179,13 @@ class _Writer:
         self._out.write(b"\n")
         before = self._chosen.games.get(without_clocks(fen_of(root)))
         if before is not None:
-            for word in _line_to(before):
+            for word in numbered(sans_of(before.root(), before.move_stack), before.root().ply()).split():
                 self._text.word(word)
         n, q, note = (int(positions[column][i]) for column in ("n", "q", "note"))
-        visits = [] if n == kernel.UNKNOWN else [f"N {n}"]
         value = f"Q {'-' if q & 1 else '+'}{q // 2000}.{q // 2 % 1000:03}"
-        self._text.comment(
-            [
-                *visits,
-                value,
-                f"for {'Black' if root.ply() & 1 else 'White'}",
-                *([NOTES[note]] if note else []),
-            ]
-        )
+        words = [] if n == kernel.UNKNOWN else [f"N {n}"]
+        words += [value, f"for {'Black' if root.ply() & 1 else 'White'}"]
+        self._text.comment([*words, NOTES[note]] if note else words)
         self._write_tree(i + 1, game)
         self._text.word("*")
         self._text.end()
@@ -245,7 +239,3 @@ class _Writer:
         self._report.positions += int(state[kernel.POSITIONS])
         self._report.moves += int(state[kernel.MOVES])
         self._report.transpositions += int(state[kernel.TRANSPOSITIONS])
-
-
-def _line_to(board: chess.Board) -> Iterator[str]:
-    yield from numbered(sans_of(board.root(), board.move_stack), board.root().ply()).split()

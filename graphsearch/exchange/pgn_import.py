@@ -23,7 +23,6 @@ from .importing import (
     OnProgress,
     Problem,
     import_files,
-    open_for_import,
 )
 from .kept_games import PlayedGame, TextKeeper, game_row, index_of_block, kept_games, played_game
 from .pgn_blocks import RESULT_TEXTS, BlockReader, GameBlock
@@ -81,8 +80,7 @@ def import_pgn(
     job = ImportKind(
         kind=KIND, read=read, options=options, again=again, players=players, say_seconds=say_seconds
     )
-    with open_for_import(path) as store:
-        return import_files(store, files, job, stop=stop, on_progress=on_progress)
+    return import_files(path, files, job, stop=stop, on_progress=on_progress)
 
 
 class _PgnImport:
@@ -172,8 +170,13 @@ class _PgnImport:
         try:
             played = self._player.play(game)
         except (BrokenGameError, VariantError) as error:
-            if counts:
-                self._skip(error)
+            if not counts:
+                return
+            self._report.skipped += 1
+            if isinstance(error, BrokenGameError):
+                self._report.problems.append(Problem(error.line, error.reason))
+            else:
+                self._report.variants[str(error)] += 1
             return
         result, at_odds = result_of(game)
         if counts:
@@ -186,13 +189,6 @@ class _PgnImport:
         if self._importing.players and number > self._kept_before:
             self._kept.append(played_game(game, number, played, RESULT_TEXTS[result]))
             self._report.players += 1
-
-    def _skip(self, error: BrokenGameError | VariantError) -> None:
-        self._report.skipped += 1
-        if isinstance(error, BrokenGameError):
-            self._report.problems.append(Problem(error.line, error.reason))
-        else:
-            self._report.variants[str(error)] += 1
 
     def _save(self, *, finished: bool = False) -> None:
         passed = max(self._passed, self._kept_before) if self._importing.players else None

@@ -188,6 +188,10 @@ def merge_books(
 ) -> BookMerge:
     """Merges books into a new one; returns a report.
 
+    It has every move of every book, sorted by key, then by descending weight. The weights of the same move in
+    the same position are added. If the largest weight of a position then exceeds 16 bits, all weights of the
+    position are scaled down; a weight above 0 stays at least 1. The learn field is the first nonzero one.
+
     Args:
       dry_run: write nothing. force: replace an existing file.
 
@@ -206,7 +210,6 @@ def merge_books(
 
 
 def _merged(rows: Entries, report: BookMerge) -> Entries:
-    """Returns the entries of a merged book."""
     if not len(rows):
         return rows
     keys, moves = rows["key"].astype(np.uint64), rows["move"].astype(np.int64)

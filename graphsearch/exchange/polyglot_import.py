@@ -24,7 +24,7 @@ from ..position.words import KEY
 from ..query.steps import legal_codes, positions_after
 from ..store.store import Store
 from ..store.tables import games as tables
-from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files, open_for_import
+from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
 from .polyglot import ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
 from .sources import GivenFile, Input
 
@@ -62,9 +62,8 @@ def import_polyglot(
     def read(importing: Importing, given: Input) -> None:
         _PolyglotImport(importing, given, entries_at_once).read()
 
-    with open_for_import(path) as store:
-        job = ImportKind(kind=KIND, read=read, options={}, again=again)
-        return import_files(store, files, job, stop=stop, on_progress=on_progress)
+    job = ImportKind(kind=KIND, read=read, options={}, again=again)
+    return import_files(path, files, job, stop=stop, on_progress=on_progress)
 
 
 class _PolyglotImport:
@@ -90,8 +89,13 @@ class _PolyglotImport:
         """Imports the remaining entries; returns False if stopped before the end."""
         place, rest = 0, b""
         for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
-            if not place:
-                self._refuse_text(piece)
+            begin = piece[:4096]
+            if (
+                not place
+                and begin.isascii()
+                and begin.decode("ascii").replace("\n", "").replace("\r", "").isprintable()
+            ):
+                raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
             check_size(place * ENTRY_BYTES, BOOK, self._given.name)
             whole = len(piece) // ENTRY_BYTES * ENTRY_BYTES
             entries, rest = list(unpack(piece[:whole])), piece[whole:]
@@ -105,13 +109,6 @@ class _PolyglotImport:
             self._report.problems.append(Problem(place, reason))
             self._report.skipped = 1
         return True
-
-    def _refuse_text(self, piece: bytes) -> None:
-        if (
-            piece[:4096].isascii()
-            and piece[:4096].decode("ascii").replace("\n", "").replace("\r", "").isprintable()
-        ):
-            raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
 
     def _save_entries(self, place: int, entries: list[PolyglotEntry]) -> None:
         self._keys.add(entry.key for entry in entries)

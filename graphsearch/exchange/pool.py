@@ -6,7 +6,7 @@ over a large part reads the whole file in file order, which takes a tenth of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -98,12 +98,16 @@ class RecordPool:
 
     def numbers_of(self, words: Words) -> Ints:
         """Returns the numbers of positions, `[R, 10]`; reads the records of new ones."""
-        numbers = np.empty(len(words), np.int64)
-        flat = owned(words, np.uint64).reshape(-1)
-        find(board_tables(), self._table.values, flat, numbers)
+        numbers = self._known(words)
         if (numbers < 0).any():
             self._load(np.ascontiguousarray(words[numbers < 0]))
-            find(board_tables(), self._table.values, flat, numbers)
+            numbers = self._known(words)
+        return numbers
+
+    def _known(self, words: Words) -> Ints:
+        """Returns the numbers of positions, -1 for those without one."""
+        numbers = np.empty(len(words), np.int64)
+        find(board_tables(), self._table.values, owned(words, np.uint64).reshape(-1), numbers)
         return numbers
 
     def children_of(self, words: Words, of: Ints, codes: NDArray[np.uint16]) -> tuple[Ints, Words]:
@@ -128,13 +132,14 @@ class RecordPool:
         """Reads the records of positions without a number; positions that are not in the file get one too."""
         if not self._has_all and self._wants_all:
             self._read_all()
-        new = self._unnumbered(_distinct(words))
+        new = _distinct(words)
+        new = np.ascontiguousarray(new[self._known(new) < 0])
         if not len(new):
             return
         if not self._has_all:
             assert self._reader is not None
             found, records = self._reader.find(new)
-            self.problems += [line for line in self._reader.problems if line not in self.problems]
+            self._add_problems(self._reader.problems)
             self._add(records)
             self._read += len(new) + READING
             self._wants_all = self._read > max(LEAST_READ, self._store.node_count // READ_SHARE)
@@ -145,24 +150,15 @@ class RecordPool:
         """Reads the whole file in file order, from one snapshot."""
         self._has_all = True
         done = 0
-        for batch in self._store.scan(on_corrupt=lambda error: self._add_problem(str(error))):
-            numbers = np.empty(len(batch), np.int64)
-            flat = owned(batch.words, np.uint64).reshape(-1)
-            find(board_tables(), self._table.values, flat, numbers)
-            self._add(take(batch, np.flatnonzero(numbers < 0)))
+        for batch in self._store.scan(on_corrupt=lambda error: self._add_problems([str(error)])):
+            self._add(take(batch, np.flatnonzero(self._known(batch.words) < 0)))
             done += len(batch)
             if self._on_read:
                 self._on_read(done, max(done, self._store.node_count))
             self.release()
 
-    def _add_problem(self, line: str) -> None:
-        if line not in self.problems:
-            self.problems.append(line)
-
-    def _unnumbered(self, words: Words) -> Words:
-        numbers = np.empty(len(words), np.int64)
-        find(board_tables(), self._table.values, owned(words, np.uint64).reshape(-1), numbers)
-        return np.ascontiguousarray(words[numbers < 0])
+    def _add_problems(self, lines: Sequence[str]) -> None:
+        self.problems += [line for line in lines if line not in self.problems]
 
     def _add(self, batch: RecordBatch) -> None:
         if not len(batch):
@@ -172,19 +168,12 @@ class RecordPool:
             values = getattr(batch, name)
             column.add(values[1:] + column.values[-1] if name in _OFFSETS else values)
         if len(self) > LOAD * len(self._table) / PLACE_WORDS:
-            self._rebuild()
-        else:
-            self._enter(first)
-
-    def _enter(self, first: int) -> None:
+            places = len(self._table) // PLACE_WORDS
+            self._table.close()
+            self._table = self._empty_table(max(2 * places, int(1.2 * len(self) / LOAD)))
+            first = 0
         words = self._columns["words"].values[first:]
         enter(board_tables(), self._table.values, words.reshape(-1), first)
-
-    def _rebuild(self) -> None:
-        places = len(self._table) // PLACE_WORDS
-        self._table.close()
-        self._table = self._empty_table(max(2 * places, int(1.2 * len(self) / LOAD)))
-        self._enter(0)
 
     def _empty_table(self, places: int) -> Column:
         table = Column(self._folder, np.uint64)

@@ -87,17 +87,6 @@ class Input:
         """The number of file bytes consumed so far, read-ahead not included."""
         return self._raw.tell() * self._handed_out // max(1, self._watched.count)
 
-    def check_packing(self) -> None:
-        """Reads compressed data once to the end, so that a truncated file fails before anything is imported.
-
-        Raises:
-          ImportFileError: if they are damaged or cut short.
-        """
-        if _is_packed(self._raw):
-            for _ in self.pieces(PIECE):
-                pass
-            self.rewind()
-
     def rewind(self) -> None:
         """Restarts reading at the first byte."""
         self._plain = self._begun()
@@ -259,7 +248,10 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
         size = kept.tell()
     _refuse_other_packing(kept, given.name)
     found = Input(given.name, kept, digest, size, on_read)
-    found.check_packing()
+    if _is_packed(kept):  # a truncated file fails before anything is imported
+        for _ in found.pieces(PIECE):
+            pass
+        found.rewind()
     return found
 
 

@@ -76,14 +76,8 @@ class Names(NamedTuple):
 
 def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
     """Returns the names of legal moves; the moves of one position must be adjacent."""
-    size = len(of)
-    found = Names(
-        np.empty(size, np.uint64),
-        np.empty(size, np.uint64),
-        np.empty(size, np.uint64),
-        np.empty(size, np.uint8),
-        _metas_after(words, of, codes),
-    )
+    san, uci, key = np.empty((3, len(of)), np.uint64)
+    found = Names(san, uci, key, np.empty(len(of), np.uint8), _metas_after(words, of, codes))
     name_moves(
         board_tables(),
         owned(words, np.uint64).reshape(-1),

@@ -229,7 +229,11 @@ class Walk:
           StoreError: if the file cannot be read.
           OSError: if the temporary files cannot be written.
         """
-        self._meet_roots()
+        words = np.array([pack(board) for board in self._plan.roots], np.uint64)
+        numbers = self.pool.numbers_of(words)
+        new = self._meet(numbers, np.ones(len(numbers), np.uint8))
+        plies = np.array([board.ply() for board in self._plan.roots], np.int32)
+        self._append(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
         done = 0
         while done < self.met:
             last = min(done + BATCH, self.met)
@@ -242,13 +246,6 @@ class Walk:
                 self.pool.release()
             if self._on_progress:
                 self._on_progress(done, self.met)
-
-    def _meet_roots(self) -> None:
-        words = np.array([pack(board) for board in self._plan.roots], np.uint64)
-        numbers = self.pool.numbers_of(words)
-        new = self._meet(numbers, np.ones(len(numbers), np.uint8))
-        plies = np.array([board.ply() for board in self._plan.roots], np.int32)
-        self._append(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
 
     def _meet(self, numbers: Ints, follow: NDArray[np.uint8]) -> Ints:
         """Assigns ids to positions met for the first time; returns their indices."""
@@ -338,12 +335,8 @@ class Walk:
         limits = self._limits
         most = -1 if limits.max_moves is None else min(limits.max_moves, MAX_MOVES)
         room = len(batch.codes)
-        listed = Listed(
-            np.empty(room, np.int64),
-            np.empty(room, np.int64),
-            np.empty(room, np.int16),
-            np.empty(room, np.uint16),
-        )
+        of, edges = np.empty((2, room), np.int64)
+        listed = Listed(of, edges, np.empty(room, np.int16), np.empty(room, np.uint16))
         counts = np.zeros(2, np.int64)
         wanted = np.where(own, most, -1)
         rules = np.array([max(limits.min_visits, 1), self._rest], np.int64)

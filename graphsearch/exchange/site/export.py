@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from html import escape
@@ -76,12 +76,6 @@ def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     True
     """
     return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
-
-
-def part_text(number: int, rows: Sequence[list[Any]]) -> str:
-    """Returns the script of a part, in ASCII."""
-    texts = (json.dumps(row, separators=(",", ":"), allow_nan=False) for row in rows)
-    return f"graphsearchPart({number},[\n" + ",\n".join(texts) + "\n]);\n"
 
 
 def site_text(site: Site) -> str:
@@ -211,15 +205,6 @@ _IMPORT = re.compile(r"^import\b[^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
 
 
-def page_files(site: Site) -> dict[str, str]:
-    """Returns the files of the page, by name, without the data."""
-    return {
-        "index.html": _page(site),
-        "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
-        "site.js": script(),
-    }
-
-
 @cache
 def script() -> str:
     """Returns the script of all sites: the explorer's board modules, then the site's own scripts."""
@@ -250,19 +235,15 @@ def _own(name: str) -> str:
 
 def _page(site: Site) -> str:
     """Returns the page; text from the file is escaped."""
+    what, noun = "graph" if site.book is None else "book", "position" if site.positions == 1 else "positions"
     values = {
         "title": escape(site.title),
-        "about": escape(_about(site)),
+        "about": f"{what}, {site.positions:,} {noun}",
         "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in site.roots),
         "pieces": sprite(),
         "program": escape(f"graphsearch {__version__}"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _own("index.html"))
-
-
-def _about(site: Site) -> str:
-    what = "book" if site.book is not None else "graph"
-    return f"{what}, {site.positions:,} positions" if site.positions > 1 else f"{what}, 1 position"
 
 
 MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
@@ -324,9 +305,12 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
     data.mkdir()
     for number, part in enumerate(pages.parts(PART)):
         report.moves += sum(len(row[MOVES]) for row in part)
-        (data / f"{number}.js").write_text(part_text(number, part), encoding="ascii")
+        rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in part)
+        text = f"graphsearchPart({number},[\n{rows}\n]);\n"
+        (data / f"{number}.js").write_text(text, encoding="ascii")
+    is_start = chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN
     site = Site(
-        title=_title(chosen),
+        title=chosen.selection.book or ("Start position" if is_start else "Position"),
         book=chosen.selection.book,
         black=chosen.side == "black",
         part_size=PART,
@@ -334,14 +318,13 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
         roots=tuple(pages.roots()),
     )
     (data / "site.js").write_text(site_text(site), encoding="ascii")
-    for name, text in page_files(site).items():
+    page = {
+        "index.html": _page(site),
+        "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
+        "site.js": script(),
+    }
+    for name, text in page.items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _title(chosen: ExportPlan) -> str:
-    if chosen.selection.book is not None:
-        return chosen.selection.book
-    return "Start position" if chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN else "Position"
 
 
 def _is_site(folder: Path) -> bool:

@@ -120,7 +120,7 @@ def _analyze_games(request: Request) -> None:
         evaluations=request.evaluations,
         time=request.time,
         output=request.output,
-        choice=review.ChoiceOptions(game=None if position.game is None else [position.game]),
+        game=None if position.game is None else [position.game],
         ram=request.ram,
         evaluator=request.evaluator,
         param=request.param,
@@ -244,7 +244,6 @@ def _cells(row: SetRow) -> dict[str, str]:
 
 
 def _report_lines(request: Request, report: SetReport, *, skipped: int, output: Path | None) -> Iterator[str]:
-    """Yields the closing lines."""
     yield from (f"note: {note}" for note in report.notes)
     if report.judged:
         points = f"; {report.points:,} of {report.most_points:,} points" if report.most_points else ""

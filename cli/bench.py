@@ -86,7 +86,6 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
 
 
 def _named(how: str, rates: Sequence[float]) -> dict[str, float | int]:
-    """Returns visits and evaluations per second under their names."""
     return {f"{what}_per_s_{how}": round(rate) for what, rate in zip(RATES, rates, strict=True)}
 
 
@@ -111,7 +110,6 @@ def _moves(depth: int) -> dict[str, float | int]:
 
 
 def _median(work: Callable[[], object]) -> float:
-    """Returns the median CPU-seconds of some runs."""
     seconds = []
     for _ in range(REPEATS):
         begin = time.process_time()
@@ -240,7 +238,6 @@ def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:
 
 
 def _load(path: Path) -> int:
-    """Loads all of a file into an arena; returns the number of nodes."""
     arena = Arena(logged=False)
     with Store.open(path, read_only=True) as store:
         for batch in store.scan():
@@ -321,7 +318,6 @@ def _builtin_graph(path: Path) -> Graph:
 
 
 def _per_visit(graph: Graph, nodes: int) -> float:
-    """Returns the CPU-seconds of a visit of the next turn."""
     visits, seconds = _visits_and_seconds(graph, nodes // PART // TURNS)
     return seconds / visits
 
@@ -368,7 +364,6 @@ def session_figures(evaluations: int = SESSION_EVALUATIONS) -> dict[str, float]:
 
 
 def _session(path: Path, evaluations: int) -> float:
-    """Returns the CPU-seconds of one session on a file."""
     limits = ("--threads", "1", "--evaluations", str(evaluations))
     return process_seconds(("analyze", "startpos", "--store", str(path), *limits), os.environ)
 

@@ -20,7 +20,7 @@ from .tables import LEFT, WHOLE, table
 
 if TYPE_CHECKING:
     from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
-    from graphsearch.book.todo import MissingReply, Rivalry, Todo, UnsearchedLeaf
+    from graphsearch.book.todo import MissingReply, Rivalry, UnsearchedLeaf
 
     Row = UnsearchedLeaf | MissingReply | Rivalry
 
@@ -87,98 +87,79 @@ def queue_items(request: Request) -> None:
 # ------------------------------------------------------------------------ add
 def _add(request: Request, positions: list[str]) -> None:
     from graphsearch.book import queue
+    from graphsearch.book.todo import book_names
 
     if request.line.moves is not None and len(positions) > 1:
         raise typer.BadParameter("--moves needs exactly one position")
-    reading = _Reading(request.line, positions)
-    added = queue.add(request.store, reading.items(), book=request.book)
-    _note_new_book(request.store, request.book)
+    problems: list[str] = []
+    added = queue.add(request.store, _items(request.line, positions, problems), book=request.book)
+    names = None if request.book is None else book_names(request.store)
+    if names is not None and request.book not in names:  # it may be misspelt
+        known = f"it has {', '.join(names)}" if names else "it has none"
+        say(f"note: {request.store} has no book {request.book!r} yet; {known}")
     if request.json:
-        print_json(_as_dict(added, reading.problems))
+        duplicates = [
+            {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
+            for item, number in added.duplicates
+        ]
+        print_json({"added": list(added.ids), "duplicates": duplicates, "problems": problems})
     else:
         _print_added(added)
-    if reading.problems:
+    if problems:
         raise typer.Exit(FAILED)
 
 
-class _Reading:
-    """Reads the items to add, prints notes about them, and collects the problems of unreadable ones."""
-
-    def __init__(self, line: LineOptions, positions: list[str]) -> None:
-        self.problems: list[str] = []
-        self._line = line
-        self._positions = positions
-
-    def items(self) -> Iterator[NewItem]:
-        """Yields the items of all positions in order."""
-        for text in self._positions:
-            for given in self._given(text):
-                for note in given.notes:
-                    say(f"note: {note}")
-                if given.item:
-                    yield given.item
-                else:
-                    self.problems.append(given.problem)
-                    say(f"graphsearch: {given.problem}")
-
-    def _given(self, text: str) -> Iterable[GivenItem]:
-        from graphsearch.base.limits import text_lines
-        from graphsearch.book import queue
-        from graphsearch.position.notation import holds_positions
-
-        if text == STDIN:
-            if self._line.given:
-                raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
-            lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
-            return queue.from_lines(lines, "stdin")
-        path = Path(text)
-        if not path.exists():
-            if (self._line.game, self._line.ply) != (None, None):
-                raise typer.BadParameter("--game and --ply need a PGN file")
-            return [queue.from_text(text, moves=self._line.moves)]
-        if self._line.moves is not None:
-            raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
-        if holds_positions(text):
-            return self._numbered(path)
-        only = None if self._line.game is None else [self._line.game]
-        return queue.from_games(path, ply=self._line.ply, only=only)
-
-    def _numbered(self, path: Path) -> Iterator[GivenItem]:
-        """Yields the items of a file with a position on each line, or the one that --game names."""
-        from graphsearch.base.limits import open_file, text_lines
-        from graphsearch.book import queue
-
-        if self._line.ply is not None:
-            raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
-        with open_file(path, piped=True) as file:
-            found = queue.from_lines(text_lines(file, str(path)), str(path))
-            if self._line.game is None:
-                yield from found
-                return
-            wanted = next(islice(found, self._line.game - 1, None), None)
-            if wanted is None:
-                raise typer.BadParameter(f"{path} has no position {self._line.game}")
-            yield wanted
+def _items(line: LineOptions, positions: list[str], problems: list[str]) -> Iterator[NewItem]:
+    """Yields the items to add, prints notes about them, and adds to `problems` those of unreadable ones."""
+    for text in positions:
+        for given in _given(line, text):
+            for note in given.notes:
+                say(f"note: {note}")
+            if given.item:
+                yield given.item
+            else:
+                problems.append(given.problem)
+                say(f"graphsearch: {given.problem}")
 
 
-def _note_new_book(store: Path, book: str | None) -> None:
-    """Prints a note if there is no book of this name yet: it may be misspelt."""
-    if book is None:
-        return
-    from graphsearch.book.todo import book_names
+def _given(line: LineOptions, text: str) -> Iterable[GivenItem]:
+    from graphsearch.base.limits import text_lines
+    from graphsearch.book import queue
+    from graphsearch.position.notation import holds_positions
 
-    names = book_names(store)
-    if book not in names:
-        known = f"it has {', '.join(names)}" if names else "it has none"
-        say(f"note: {store} has no book {book!r} yet; {known}")
+    if text == STDIN:
+        if line.given:
+            raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
+        lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
+        return queue.from_lines(lines, "stdin")
+    path = Path(text)
+    if not path.exists():
+        if (line.game, line.ply) != (None, None):
+            raise typer.BadParameter("--game and --ply need a PGN file")
+        return [queue.from_text(text, moves=line.moves)]
+    if line.moves is not None:
+        raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
+    if holds_positions(text):
+        return _numbered(line, path)
+    return queue.from_games(path, ply=line.ply, only=None if line.game is None else [line.game])
 
 
-def _as_dict(added: Added, problems: list[str]) -> dict[str, object]:
-    duplicates = [
-        {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
-        for item, number in added.duplicates
-    ]
-    return {"added": list(added.ids), "duplicates": duplicates, "problems": problems}
+def _numbered(line: LineOptions, path: Path) -> Iterator[GivenItem]:
+    """Yields the items of a file with a position on each line, or the one that --game names."""
+    from graphsearch.base.limits import open_file, text_lines
+    from graphsearch.book import queue
+
+    if line.ply is not None:
+        raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
+    with open_file(path, piped=True) as file:
+        found = queue.from_lines(text_lines(file, str(path)), str(path))
+        if line.game is None:
+            yield from found
+            return
+        wanted = next(islice(found, line.game - 1, None), None)
+        if wanted is None:
+            raise typer.BadParameter(f"{path} has no position {line.game}")
+        yield wanted
 
 
 def _print_added(added: Added) -> None:
@@ -304,6 +285,7 @@ def todo(request: TodoRequest) -> None:
 
     JSON: `items`; values are seen by the side to move at their position.
     """
+    from graphsearch.book.queue import add
     from graphsearch.book.todo import KINDS
     from graphsearch.book.todo import todo as find
 
@@ -325,15 +307,9 @@ def todo(request: TodoRequest) -> None:
     else:
         say(EMPTY[found.kind])
     if request.queue:
-        _queue(request.store, found)
-
-
-def _queue(store: Path, found: Todo) -> None:
-    from graphsearch.book import queue
-
-    added = queue.add(store, found.items(), book=found.book)
-    there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
-    say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
+        added = add(request.store, found.items(), book=found.book)
+        there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
+        say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
 
 def _todo_cells(row: Row) -> Iterator[dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .commands import command
-from .options import Json, LineOptions, SelectionOptions, StoreOption, argument, option
+from .options import Depth, Json, LineOptions, OfBook, Side, StoreOption, argument, option, side_of
 from .output import FAILED, print_json, say, say_if_unfinished
-from .progress import Advance, progress_shown
+from .progress import progress_shown
 from .render import count
 from .signals import StopSignals
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import chess
 
     from graphsearch.exchange.output import ExportReport
+    from graphsearch.exchange.selection import Selection
 
 ENDINGS = {
     ".pgn": "pgn",
@@ -60,7 +61,20 @@ class Request:
             "says it.",
         ),
     ] = None
-    chosen: SelectionOptions
+    book: OfBook = None
+    side: Side = None
+    depth: Depth = None
+    min_visits: Annotated[
+        int | None, option("--min-visits N", "Only positions and moves with N or more visits.", min=0)
+    ] = None
+    max_moves: Annotated[
+        int | None,
+        option(
+            "--max-moves K",
+            "At most the K best moves of the side in a position; the other side's replies are not limited.",
+            min=1,
+        ),
+    ] = None
     weights: Annotated[
         str | None,
         option(
@@ -101,19 +115,30 @@ def export(request: Request) -> None:
     """
     form = _format(request)
     _check(request, form)
-    roots, chosen = _roots(request), request.chosen
+    roots = _roots(request)
     if form in (*PICTURES, "site") and len(roots) > 1:
         raise typer.BadParameter(f"{form} starts from one POSITION")
+    root = roots[0] if roots else None
+    limits: dict[str, Any] = {
+        "book": request.book,
+        "depth": request.depth,
+        "min_visits": request.min_visits,
+    }
     say_if_unfinished(request.store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
     with StopSignals(), progress_shown("Positions") as show, opened_target(request.output) as target:
         if form in PICTURES:
-            report = _draw(form, request, target, roots)
+            from graphsearch.exchange.picture import export_picture
+
+            most = request.lines or MOST_DRAWN
+            report = export_picture(request.store, target, form, root, most=most, **limits)
         elif form == "site":
-            report = _write_site(request, target, roots, show)
+            from graphsearch.exchange.site.export import export_site
+
+            report = export_site(request.store, target, root, on_progress=show, **limits)
         else:
-            write = _writer(form, request)
-            report = write(request.store, target, chosen.selection(roots), on_progress=show)
+            write, selection = _writer(form, request), _selection(request, roots)
+            report = write(request.store, target, selection, on_progress=show)
     _finish(report, request)
 
 
@@ -144,8 +169,8 @@ def _check(request: Request, form: str) -> None:
     given = {
         "--weights": request.weights is not None and form != "polyglot",
         "--lines": request.lines is not None and form not in PICTURES,
-        "--side": request.chosen.side is not None and form in (*PICTURES, "site"),
-        "--max-moves": request.chosen.max_moves is not None and form in (*PICTURES, "site"),
+        "--side": request.side is not None and form in (*PICTURES, "site"),
+        "--max-moves": request.max_moves is not None and form in (*PICTURES, "site"),
     }
     for name, wrong in given.items():
         if wrong:
@@ -158,6 +183,19 @@ def _roots(request: Request) -> tuple[chess.Board, ...]:
     if request.line.given and len(texts) > 1:
         raise typer.BadParameter("--moves, --game and --ply need exactly one POSITION")
     return tuple(request.line.board_after(text) for text in texts)
+
+
+def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
+    from graphsearch.exchange.selection import Selection
+
+    return Selection(
+        roots=roots,
+        book=request.book,
+        side=None if request.side is None else side_of(request.side) or "both",
+        depth=request.depth,
+        min_visits=request.min_visits or 0,
+        max_moves=request.max_moves,
+    )
 
 
 def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
@@ -211,7 +249,6 @@ def write_text(text: str, output: str, store: Path) -> None:
 
 
 def _summary(report: ExportReport) -> list[str]:
-    """Returns the summary of an export, line by line."""
     games = f"{count(report.games, 'game tree')}, " if report.games else ""
     lines = [
         f"{report.path}: {games}{count(report.positions, 'position')}, {count(report.moves, 'move')},"
@@ -240,38 +277,3 @@ def _finish(report: ExportReport, request: Request) -> None:
     if report.problems:
         say(f"graphsearch: {request.store} is damaged; only its readable part was exported")
         raise typer.Exit(FAILED)
-
-
-def _draw(form: str, request: Request, target: Any, roots: Sequence[chess.Board]) -> ExportReport:
-    """Writes the well-visited positions below a root, or of a book, as SVG or for Graphviz."""
-    from graphsearch.exchange.picture import export_picture
-
-    chosen = request.chosen
-    return export_picture(
-        request.store,
-        target,
-        form,
-        roots[0] if roots else None,
-        depth=chosen.depth,
-        min_visits=chosen.min_visits,
-        most=request.lines or MOST_DRAWN,
-        book=chosen.book,
-    )
-
-
-def _write_site(
-    request: Request, folder: Path, roots: Sequence[chess.Board], on_progress: Advance
-) -> ExportReport:
-    """Writes a folder with board, moves, graph and values of a book, or of the positions below a root."""
-    from graphsearch.exchange.site.export import export_site
-
-    chosen = request.chosen
-    return export_site(
-        request.store,
-        folder,
-        roots[0] if roots else None,
-        book=chosen.book,
-        depth=chosen.depth,
-        min_visits=chosen.min_visits,
-        on_progress=on_progress,
-    )

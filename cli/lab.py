@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from . import (
@@ -113,18 +112,12 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
-    from .bench import NODES, measure
+    from .bench import NODES, machine, measure
 
     figures = interruptible(lambda: measure(say, nodes=nodes or NODES))
     if json:
         print_json(figures)
-    else:
-        _print_table(figures)
-
-
-def _print_table(figures: Mapping[str, float | int]) -> None:
-    from .bench import machine
-
+        return
     print(machine())
     for name, value in figures.items():
         counted = name == "nodes" or name.endswith(("_per_s", "_single", "_wave", "_saving"))

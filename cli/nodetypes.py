@@ -25,29 +25,6 @@ if TYPE_CHECKING:
     from graphsearch.solvers.alphabeta.nodetypes.theory import Agreement, Rules
 
 
-SomePosition = Annotated[
-    str | None,
-    argument(
-        "POSITION",
-        "Where to start: startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
-    ),
-]
-SomeStore = Annotated[
-    Path | None, option("--store FILE", "The graph file with the transposition entries of a search.")
-]
-RulesOption = Annotated[
-    str, option("--rules RULES", "Whose expected types the table shows: garms or kannan.")
-]
-MaxNodes = Annotated[
-    int | None,
-    option("--nodes N", "With POSITION: read at most N stored positions; 5,000,000 by default.", min=1),
-]
-Plot = Annotated[
-    Path | None,
-    option("--plot FILE.png|svg", "Plot the counts by ply and type against the formulas; needs matplotlib."),
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOptions:
     """A uniform tree to search; options not given are None."""
@@ -87,13 +64,31 @@ class TreeOptions:
 )
 def nodetypes(
     *,
-    position: SomePosition = None,
-    store: SomeStore = None,
+    position: Annotated[
+        str | None,
+        argument(
+            "POSITION",
+            "Where to start: startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None, option("--store FILE", "The graph file with the transposition entries of a search.")
+    ] = None,
     line: LineOptions,
     tree: TreeOptions,
-    rules: RulesOption = "garms",
-    nodes: MaxNodes = None,
-    plot: Plot = None,
+    rules: Annotated[
+        str, option("--rules RULES", "Whose expected types the table shows: garms or kannan.")
+    ] = "garms",
+    nodes: Annotated[
+        int | None,
+        option("--nodes N", "With POSITION: read at most N stored positions; 5,000,000 by default.", min=1),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        option(
+            "--plot FILE.png|svg", "Plot the counts by ply and type against the formulas; needs matplotlib."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Count the PV, Cut and All nodes of stored searches or of a uniform tree; compare them with the minimal
@@ -357,7 +352,6 @@ def _summary(done: Searched) -> str:
 
 
 def _verdict(found: Synthetic) -> str:
-    """Returns the conclusion from the counts."""
     from graphsearch.solvers.alphabeta.nodetypes.theory import random_branching
 
     tree = found.tree

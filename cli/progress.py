@@ -67,21 +67,16 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
 @contextmanager
 def progress_shown(title: str) -> Iterator[Advance]:
     """Yields a function that shows progress on stderr: a bar on a terminal, elsewhere a line now and then."""
-    with progress_bar(title) as bar:
-        yield bar or _lines(title)
+    shown, said = title, time.monotonic()
 
-
-def _lines(shown: str) -> Advance:
-    """Returns a function that prints the progress, at most once in LINE_SECONDS."""
-    said = time.monotonic()
-
-    def advance(done: int, total: int | None, title: str | None = None) -> None:
+    def say_sometimes(done: int, total: int | None, title: str | None = None) -> None:
         nonlocal said
         if time.monotonic() - said >= LINE_SECONDS:
             said = time.monotonic()
             say(f"{title or shown}: {done:,}" + (f" of {total:,}" if total is not None else ""))
 
-    return advance
+    with progress_bar(title) as bar:
+        yield bar or say_sometimes
 
 
 @contextmanager
@@ -186,7 +181,7 @@ def live_screen(signals: StopSignals) -> Iterator[Screen | None]:
 def progress_display(
     signals: StopSignals,
     line: Callable[[_Timed], str],
-    view: Callable[[_Timed, Screen], RenderableType],
+    view: Callable[[_Timed, Screen], RenderableType] | None = None,
     *,
     least_gap_s: float = 0.0,
 ) -> Iterator[Callable[[_Timed], None]]:
@@ -195,19 +190,21 @@ def progress_display(
     Args:
       signals: they clear the view before they write.
       line: progress in one line, for logs.
-      view: progress to draw on a terminal.
+      view: progress to draw on a terminal; the line unless given.
       least_gap_s: least number of seconds between two drawings.
     """
     with live_screen(signals) as screen:
         if screen is None:
             yield RareLines(line).show
             return
+        from rich.text import Text
+
         drawn = [-least_gap_s]
 
         def show(now: _Timed) -> None:
             if now.seconds - drawn[0] >= least_gap_s:
                 drawn[0] = now.seconds
-                screen.draw(lambda: view(now, screen))
+                screen.draw(lambda: view(now, screen) if view else Text(line(now)))
 
         yield show
 

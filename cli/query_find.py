@@ -228,21 +228,6 @@ def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]
     print("]}")
 
 
-Second = Annotated[
-    str | None,
-    option("--evaluator NAME", "Whose second opinion, by name or number, if the file has several."),
-]
-LeastVisits = Annotated[int, option("--min-visits N", "Only positions with N or more visits.", min=1)]
-By = Annotated[
-    str,
-    option(
-        "--by WHAT",
-        "value: visits times the difference of V; policy: visits times the difference of the priors, half "
-        "the sum of |P - P'|.",
-    ),
-]
-
-
 def _disagreements(found: Disagreements, store: Path) -> Iterator[Part]:
     yield f"1: {found.first.describe()}"
     yield f"2: {found.second.describe()}, {count(found.opinions, 'opinion')}"
@@ -284,10 +269,20 @@ def _cells(row: Disagreement, *, by_policy: bool) -> dict[str, str]:
 )
 def disagree(
     store: StoreOption,
-    evaluator: Second = None,
+    evaluator: Annotated[
+        str | None,
+        option("--evaluator NAME", "Whose second opinion, by name or number, if the file has several."),
+    ] = None,
     lines: Lines = 20,
-    min_visits: LeastVisits = 1,
-    by: By = "value",
+    min_visits: Annotated[int, option("--min-visits N", "Only positions with N or more visits.", min=1)] = 1,
+    by: Annotated[
+        str,
+        option(
+            "--by WHAT",
+            "value: visits times the difference of V; policy: visits times the difference of the priors, "
+            "half the sum of |P - P'|.",
+        ),
+    ] = "value",
 ) -> Disagreements:
     """List the positions where a second opinion differs most from the file's evaluator, weighted by visits.
 

@@ -127,7 +127,6 @@ def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -
 
 
 def _listed(found: ListedGames) -> Iterator[Part]:
-    """Yields the list for a person."""
     yield f"{count(found.total, 'game')} of {found.all_games:,}"
     yield table(map(_listed_cells, found.games), LIST_TEXTS, spare=LIST_SPARE)
     if found.total > len(found.games):

@@ -154,7 +154,7 @@ def _import(source: GameSource) -> dict[str, str]:
 
 
 def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
-    from .alphabeta_view import value_text
+    from .alphabeta import value_text
 
     return {
         **way_cells(ways.get(run.fen), run.fen),

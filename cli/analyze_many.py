@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
-    from graphsearch.exchange.epd_sets import SetLine
+    from graphsearch.exchange.epd_import import SetLine
     from graphsearch.search.params import SearchParams
 KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
 SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")

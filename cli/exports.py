@@ -113,7 +113,11 @@ def export(request: Request) -> None:
 
     JSON: `left_out` counts what was not written, by reason.
     """
-    form = _format(request)
+    form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
+    if form not in FORMATS:
+        known = ", ".join(sorted(FORMATS))
+        found = repr(request.format) if request.format else f"the ending of {request.output}"
+        raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
     _check(request, form)
     roots = _roots(request)
     if form in (*PICTURES, "site") and len(roots) > 1:
@@ -140,20 +144,6 @@ def export(request: Request) -> None:
             write, selection = _writer(form, request), _selection(request, roots)
             report = write(request.store, target, selection, on_progress=show)
     _finish(report, request)
-
-
-def _format(request: Request) -> str:
-    """Returns the format of an export.
-
-    Raises:
-      typer.BadParameter: if neither --format nor the name of the file gives it.
-    """
-    form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
-    if form not in FORMATS:
-        known = ", ".join(sorted(FORMATS))
-        found = repr(request.format) if request.format else f"the ending of {request.output}"
-        raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
-    return form
 
 
 def _check(request: Request, form: str) -> None:

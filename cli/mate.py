@@ -145,8 +145,7 @@ class _Results:
 
         Operations that cannot be read are reported and stay in the written line.
         """
-        from graphsearch.exchange.epd_import import read_epd
-        from graphsearch.exchange.epd_sets import annotated, is_solved
+        from graphsearch.exchange.epd_import import annotated, is_solved, read_epd
         from graphsearch.position.lines import sans_of
 
         if not text:  # not of a file

@@ -88,6 +88,7 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
     Args:
       kernels: number of kernels to compile.
     """
+    from graphsearch.jit.compiler import count_compiled
     from graphsearch.jit.places import announced
 
     with progress_bar(f"Compiling the {purpose} kernels, once") as advance:
@@ -95,23 +96,19 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
             yield False
             return
         announced()
-        ended = Event()
-        counter = Thread(target=_count_kernels, args=(advance, kernels, ended), daemon=True)
+        ended, before = Event(), count_compiled()
+
+        def count_kernels() -> None:  # here and in other processes
+            while not ended.wait(GLANCE_SECONDS):
+                advance(min(count_compiled() - before, kernels), kernels)
+
+        counter = Thread(target=count_kernels, daemon=True)
         counter.start()
         try:
             yield True
         finally:
             ended.set()
             counter.join()
-
-
-def _count_kernels(advance: Advance, kernels: int, ended: Event) -> None:
-    """Moves a bar by the kernels compiled here and in other processes, until `ended` is set."""
-    from graphsearch.jit.compiler import count_compiled
-
-    before = count_compiled()
-    while not ended.wait(GLANCE_SECONDS):
-        advance(min(count_compiled() - before, kernels), kernels)
 
 
 @contextmanager

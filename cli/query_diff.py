@@ -133,7 +133,7 @@ def diff(
     if output and not found.changes:
         say(f"note: there is no line to write; {output} was not changed")
     elif output:
-        from graphsearch.exchange.query_pgn import export_diff
+        from graphsearch.exchange.games_export import export_diff
 
         say(f"{output}: {count(export_diff(found, output), 'game')}")
     for path in (store, other):

@@ -24,8 +24,7 @@ from .tables import WHOLE, Part, streamed, table
 
 if TYPE_CHECKING:
     from graphsearch.query.disagree import Disagreement, Disagreements
-    from graphsearch.query.filters import Filters
-    from graphsearch.query.find import Found
+    from graphsearch.query.find import Filters, Found
     from graphsearch.query.routes import Way
 
 _Number = TypeVar("_Number", int, float)
@@ -72,7 +71,7 @@ class FilterOptions:
         Raises:
           InvalidParameterError: for pieces, bounds or a side that cannot be read.
         """
-        from graphsearch.query.filters import Filters, read_pieces
+        from graphsearch.query.find import Filters, read_pieces
 
         least_q, most_q = range_of("--q", self.q, float)
         least_ply, most_ply = range_of("--plies", self.plies, int)

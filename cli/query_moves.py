@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames
     from graphsearch.query.games import Games, PlayedMove
-    from graphsearch.query.moves import Moves, StoredMove
+    from graphsearch.query.position import Moves, StoredMove
 
 
 LIST_TEXTS = {
@@ -182,7 +182,7 @@ def moves_of(store: StoreOption, position: PositionOptions) -> Moves:
     JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q minus q),
     `transposition` and `games`.
     """
-    from graphsearch.query.moves import moves
+    from graphsearch.query.position import moves
 
     return moves(store, position.board())
 

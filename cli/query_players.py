@@ -173,7 +173,7 @@ def _preparation(found: Preparation) -> Iterator[Part]:
 
 
 def _write(store: Path, found: Preparation, pgn: Path) -> None:
-    from graphsearch.exchange.query_pgn import write_lines
+    from graphsearch.exchange.games_export import write_lines
 
     if not found.moves:
         say(f"note: there is no line to write; {pgn} was not changed")

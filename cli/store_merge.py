@@ -84,7 +84,11 @@ def merge(request: Request) -> None:
     from graphsearch.graph.sweeps.merge import merge as merge_files
 
     if any(map(is_book, request.files)):
-        _merge_books(request)
+        if not all(map(is_book, request.files)):
+            raise typer.BadParameter("books (.bin) and graph files cannot be merged; `import` reads books")
+        if request.output is None or request.into or request.keep:
+            raise typer.BadParameter("books are merged into a new one: -o NEW.bin")
+        merge_books(request.files, request.output, request.dry_run, request.force, json=request.json)
         return
     if len(request.files) == 1 and request.output and request.files[0].is_dir():
         from graphsearch.search.shards import parting
@@ -110,19 +114,6 @@ def merge(request: Request) -> None:
     if not report.complete:
         say(f"graphsearch: the merge is not complete: {count(report.found, 'problem')}, listed in the output")
         raise typer.Exit(FAILED)
-
-
-def _merge_books(request: Request) -> None:
-    """Merges Polyglot books.
-
-    Raises:
-      typer.BadParameter: if a file is not a book, or no new one is named.
-    """
-    if not all(map(is_book, request.files)):
-        raise typer.BadParameter("books (.bin) and graph files cannot be merged; `import` reads books")
-    if request.output is None or request.into or request.keep:
-        raise typer.BadParameter("books are merged into a new one: -o NEW.bin")
-    merge_books(request.files, request.output, request.dry_run, request.force, json=request.json)
 
 
 def _title(now: MergeProgress) -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from graphsearch.uci.engine import Engine
     from graphsearch.uci.writer import Writer
 
-COLLECTED = 2_000, 10, 10  # thresholds of collections that take a few milliseconds
+# thresholds of collections that take milliseconds; a rare one takes a third of a second of a player's clock
+COLLECTED = 2_000, 10, 10
 
 
 @command(
@@ -109,15 +110,10 @@ def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
                 line = _next_line(signals, most)
         elif not line or not engine.handle(line.decode("utf-8", "replace")):
             return
-        elif line.strip() == b"isready":
-            _collect_often()
-
-
-def _collect_often() -> None:
-    """Makes garbage collections short: a rare one takes a third of a second of a player's clock."""
-    if gc.get_threshold() != COLLECTED:  # the end of a compilation may have restored the old ones
-        gc.freeze()  # the objects of the start stay; no collection scans them again
-        gc.set_threshold(*COLLECTED)
+        elif line.strip() == b"isready" and gc.get_threshold() != COLLECTED:
+            # at first, or after a compilation that restored the old ones
+            gc.freeze()  # the objects of the start stay; no collection scans them again
+            gc.set_threshold(*COLLECTED)
 
 
 def _next_line(signals: StopSignals, most: int) -> bytes:

@@ -182,7 +182,12 @@ class _Watch:
     def run(self) -> None:
         """Searches until a limit, a signal, or until no root needs more."""
         with progress_display(self._signals, self._line, self._view) as show:
-            while not self._signals.stop.is_set() and not self._is_over():
+            time, most = self._request.time, self._request.evaluations
+            while not self._signals.stop.is_set():
+                if time is not None and self._seconds >= time:
+                    break
+                if most is not None and self._evaluations >= most:
+                    break
                 root = self._turns.next()
                 if root is None:
                     break
@@ -190,12 +195,6 @@ class _Watch:
                 if self._request.json:
                     self._print(root)
         self._graph.flush()  # with all roots in the file's list, also those of the last seconds
-
-    def _is_over(self) -> bool:
-        time, evaluations = self._request.time, self._request.evaluations
-        return (time is not None and self._seconds >= time) or (
-            evaluations is not None and self._evaluations >= evaluations
-        )
 
     def _search(self, root: Root, show: Any) -> None:
         """Searches a root for one turn."""

@@ -23,11 +23,9 @@ from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.codec.bulk import board_tables, columns_of
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.store import Store
-from .centipawns import cps_of
-from .columns import edges_by_move
-from .mapped import Rows
+from .columns import cps_of, edges_by_move
 from .output import ExportReport, Target
-from .pool import Ints, RecordPool, Words
+from .pool import Ints, RecordPool, Rows, Words
 from .selection import Selection
 from .streaming import Part, Text, export_stream
 from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT

@@ -29,7 +29,7 @@ from ..store.tables import game_list
 from ..store.tables.columns import MAX_GAME_MOVES
 from ..store.tables.game_list import IndexRow, TextRow
 from ..store.tables.players import GameRow
-from .block_playing import PlayedBlock
+from .pgn_blocks import PlayedBlock
 from .playing import Played
 from .sources import GivenFile, opened
 

@@ -24,7 +24,7 @@ from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
 from ..position.values import shown_score_type
 from . import pgn_kernel as kernel
-from .centipawns import cps_from_q
+from .columns import cps_from_q
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks

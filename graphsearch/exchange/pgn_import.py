@@ -14,7 +14,6 @@ from ..store.tables import game_list
 from ..store.tables import players as player_tables
 from ..store.tables.game_list import IndexRow
 from ..store.tables.players import GameRow
-from .block_playing import BlockPlayer, PlayedBlock
 from .importing import (
     SAY_SECONDS,
     FileReport,
@@ -25,7 +24,7 @@ from .importing import (
     import_files,
 )
 from .kept_games import PlayedGame, TextKeeper, game_row, index_of_block, kept_games, played_game
-from .pgn_blocks import RESULT_TEXTS, BlockReader, GameBlock
+from .pgn_blocks import RESULT_TEXTS, BlockPlayer, BlockReader, GameBlock, PlayedBlock
 from .playing import BrokenGameError, Player, VariantError
 from .sources import GivenFile, Input
 from .tally import BLACK, DRAWS, GAMES_AT_ONCE, UNKNOWN, WHITE, Tally

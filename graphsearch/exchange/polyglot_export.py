@@ -18,6 +18,7 @@ but never the best one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -31,9 +32,8 @@ from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP
 from ..store.store import Store
 from ..store.tables.players import game_starts
-from .centipawns import cps_from_q
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
-from .columns import Floats
+from .columns import Floats, cps_from_q
 from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted
 from .pool import Ints, Words
@@ -83,20 +83,18 @@ def export_polyglot(
     with open_export(path, partial(new_output, target), report) as (store, out):
         if weights in _IMPORTED and not has_rows(store, _IMPORTED[weights][0]):
             raise ExportError(f"{store.path} has {_IMPORTED[weights][1]}")
-        if weights == "imported" and _is_unlimited(chosen):
-            _write_imported(store, chosen, out, report)
+        if weights == "imported" and replace(chosen, side=None) == Selection():  # entries need no walk
+            # in the order of a single book, so that its bytes stay the same
+            for key, rows in groupby(all_entries(store), key=lambda entry: entry.key):
+                kept = [row for row in rows if _is_wanted(row, chosen, report)]
+                if kept:
+                    _write_entries(out, int(key, 16), kept, report)
         else:
             _write_walked(store, chosen, weights, scratch_folder(target), out, report, on_progress)
         if not report.moves:
             why = ", ".join(report.left_out_lines())
             raise ExportError(f"{store.path}: nothing to export{why and f'; {why}'}")
     return report
-
-
-def _is_unlimited(selection: Selection) -> bool:
-    """Returns whether nothing but a side is selected, so that entries need no walk."""
-    free = (selection.depth, selection.max_moves) == (None, None) and selection.min_visits == 0
-    return free and not selection.roots and selection.book is None
 
 
 # ------------------------------------------------------------------ of the walk
@@ -282,14 +280,6 @@ def weight_of_loss(cp: int) -> float:
 
 
 # ------------------------------------------------------------------ of imported entries
-def _write_imported(store: Store, selection: Selection, out: BinaryIO, report: ExportReport) -> None:
-    """Writes all imported entries of a side; keeps the order of a single book, so its bytes stay the same."""
-    for key, rows in groupby(all_entries(store), key=lambda entry: entry.key):
-        kept = [row for row in rows if _is_wanted(row, selection, report)]
-        if kept:
-            _write_entries(out, int(key, 16), kept, report)
-
-
 def _is_wanted(row: PolyglotRow, selection: Selection, report: ExportReport) -> bool:
     if selection.side in (None, "both"):
         return True

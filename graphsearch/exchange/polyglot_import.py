@@ -113,11 +113,11 @@ class _PolyglotImport:
     def _save_entries(self, place: int, entries: list[PolyglotEntry]) -> None:
         self._keys.add(entry.key for entry in entries)
         self._zero += sum(not entry.weight for entry in entries)
-        rows = [
-            _row(entry, self._importing.source.id, place + k)
-            for k, entry in enumerate(entries)
-            if place + k >= self._report.taken
-        ]
+        source, known = self._importing.source.id, max(0, self._report.taken - place)
+        rows: list[tables.EntryRow] = []
+        for at, entry in enumerate(entries[known:], place + known):
+            names = f"{entry.key:016x}", _as_written(entry.raw_move)
+            rows.append((*names, source, at, entry.raw_move, entry.weight, entry.learn))
         if rows:
             self._report.taken += len(rows)
             self._importing.save(lambda store: tables.add_entries(store, rows))
@@ -168,11 +168,6 @@ class _PolyglotImport:
             )
         if not total:
             notes.append("it has no entries")
-
-
-def _row(entry: PolyglotEntry, source: int, place: int) -> tables.EntryRow:
-    key, move = f"{entry.key:016x}", _as_written(entry.raw_move)
-    return (key, move, source, place, entry.raw_move, entry.weight, entry.learn)
 
 
 def _as_written(raw: int) -> str:

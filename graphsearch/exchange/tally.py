@@ -12,7 +12,7 @@ from ..position.fens import key_texts
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import MoveRow, PositionRow
-from .block_playing import PlayedBlock
+from .pgn_blocks import PlayedBlock
 from .playing import Played
 from .text_kernel import FEN
 from .text_rows import Field, Joints, letters_of, names_of, records_text

@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .mapped import Rows
-from .pool import Ints
+from .pool import Ints, Rows
 from .walk import Visits
 
 

@@ -21,13 +21,11 @@ from ..store.codec.bulk import board_tables, columns_of, take
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
-from .centipawns import cps_of
 from .choices import BookEntry, Floats, Ints, Mask, Moves, TableRows, Weights, Words, tables_of, with_moves
-from .columns import EdgeWorth, Worth, lost_edges, worth_of, worth_of_edges
-from .mapped import Column
+from .columns import EdgeWorth, Worth, cps_of, lost_edges, worth_of, worth_of_edges
 from .output import ExportReport
 from .pgn_kernel import UNKNOWN
-from .pool import RecordPool
+from .pool import Column, RecordPool
 from .pool_kernel import meet
 from .selection import ExportPlan
 from .worth_kernel import Listed, list_choices
@@ -295,7 +293,9 @@ class Walk:
     def _visited(
         self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, n: Ints, table_rows: TableRows | None
     ) -> Visits:
-        own = self._own(batch.words)
+        black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
+        side = self._plan.side
+        own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
         if table_rows is None:
             moves = self._listed(batch, clocks, own)
         else:
@@ -324,11 +324,6 @@ class Walk:
             values=table_rows.values if table_rows else None,
             entries=table_rows.entries if table_rows else (),
         )
-
-    def _own(self, words: Words) -> Mask:
-        black = (words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
-        side = self._plan.side
-        return np.ones(len(words), bool) if side == "both" else black == (side == "black")
 
     def _listed(self, batch: RecordBatch, clocks: Ints, own: Mask) -> Moves:
         """Returns the moves visited by a search."""

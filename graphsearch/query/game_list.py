@@ -172,13 +172,12 @@ def _listed(store: Store, filters: GameFilters, order: Order) -> ListedGames:
     found = GameList(store, _conditions(store, filters, files, met))
     rows = found.page(by=order.by, down=order.down, first=order.first, most=order.most)
     openings = tables.openings_of(store, [(row.source, row.number) for row in rows])
-    games = tuple(_game(row, openings, files, met or {}) for row in rows)
-    return ListedGames(everything, len(found), order.first, games, files)
-
-
-def _game(row: GameRow, openings: dict[tuple[int, int], str], files: dict[int, str], met: Ply) -> ListedGame:
-    place = (row.source, row.number)
-    return ListedGame(row, openings.get(place), Path(files.get(row.source, "")).name, met.get(place))
+    plies = met or {}
+    games = []
+    for row in rows:
+        place, file = (row.source, row.number), Path(files.get(row.source, "")).name
+        games.append(ListedGame(row, openings.get(place), file, plies.get(place)))
+    return ListedGames(everything, len(found), order.first, tuple(games), files)
 
 
 def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: Ply | None) -> Conditions:

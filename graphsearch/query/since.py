@@ -17,7 +17,6 @@ from typing import Any
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError
@@ -27,7 +26,7 @@ from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import all_records
-from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.node import TERMINAL_MASK
 from ..store.record.provenance import RunInfo
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -102,7 +101,9 @@ def since(
         for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)
-            proven = take(come, np.flatnonzero(_is_proven(come)))
+            lower, upper = bounds_in(values_of(come).bounds)
+            is_open = (lower != upper) | (come.flags & TERMINAL_MASK != 0)
+            proven = take(come, np.flatnonzero(~is_open))
             found.proven += len(proven)
             most.keep(come)
             proofs.keep(proven)
@@ -110,13 +111,6 @@ def since(
             if on_progress:
                 on_progress(done, max(done, store.node_count))
         found.come, found.proofs = most.alone(), proofs.alone()
-    return found
-
-
-def _is_proven(batch: RecordBatch) -> NDArray[np.bool_]:
-    """Returns a mask of the positions with a proven result that are not terminal."""
-    lower, upper = bounds_in(values_of(batch).bounds)
-    found: NDArray[np.bool_] = (lower == upper) & (batch.flags & TERMINAL_MASK == 0)
     return found
 
 

@@ -93,7 +93,9 @@ class _Counting:
         for part in self._store.parts:
             for start, size, found in portions(part, solve):
                 self._portions.append((part, start))
-                _number(found.records, len(self._portions))
+                second = found.records[1::ENTRY_WORDS]  # the number of the portion replaces the visits
+                portion = np.uint64(len(self._portions))
+                found.records[1::ENTRY_WORDS] = second & np.uint64(0xFFFFFFFF << 32) | portion
                 self._graph.add(found)
                 self._listed += size
                 self._say(self._listed)
@@ -158,9 +160,3 @@ class _Counting:
                 root=None,
                 line=None,
             )
-
-
-def _number(entries: U64s, portion: int) -> None:
-    """Writes the number of the portion into the visits field of records."""
-    second = entries[1::ENTRY_WORDS]
-    entries[1::ENTRY_WORDS] = second & np.uint64(0xFFFFFFFF << 32) | np.uint64(portion)

@@ -124,6 +124,9 @@ def _import(
     again: bool,
     json: bool,
 ) -> None:
+    from graphsearch.store.sharded.files import open_to_read
+    from graphsearch.store.tables.games import imported
+
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
@@ -133,7 +136,10 @@ def _import(
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left = files[len(reports) :]
     if json:
-        _print_json(store, reports, left)
+        with open_to_read(store) as opened:
+            found = imported(opened).as_dict()
+        del found["sources"]
+        print_json({"store": str(store), "files": [r.as_dict() for r in reports], "not_read": left, **found})
     for report in reports:
         _say_problems(report, noun)
         if not json and not report.error:
@@ -167,16 +173,6 @@ def given_file(name: str) -> GivenFile:
         check_file(name)
         return GivenFile(name)
     return GivenFile(name, cast("BinaryIO", sys.stdin.buffer))
-
-
-def _print_json(store: Path, reports: list[FileReport], left: list[str]) -> None:
-    from graphsearch.store.sharded.files import open_to_read
-    from graphsearch.store.tables.games import imported
-
-    with open_to_read(store) as opened:
-        found = imported(opened).as_dict()
-    totals = {name: number for name, number in found.items() if name != "sources"}
-    print_json({"store": str(store), "files": [r.as_dict() for r in reports], "not_read": left, **totals})
 
 
 def _say_problems(report: FileReport, noun: str) -> None:

@@ -78,13 +78,18 @@ def mate(
     proven. `pv` is the whole line, with best attack and longest defence; `shortest` tells whether no shorter
     mate exists; `excluded` is the number of moves within which neither side can force mate.
     """
+    from graphsearch.exchange.output import check_target
+    from graphsearch.position.notation import holds_positions
     from graphsearch.solvers.mate.sides import DEFAULT_SECONDS, MateLimits
 
     if time is None and visits is None:
         time = DEFAULT_SECONDS
     limits = MateLimits(visits=visits, seconds=time, moves=within)
+    if output is not None:
+        if not holds_positions(position.position):
+            raise typer.BadParameter("-o writes the lines of a file of positions; name one")
+        check_target(output, store=store, source=Path(position.position))
     tried, found, bad, results = 0, 0, 0, _Results(output, store)
-    results.check(position)
     with StopSignals("Stopping: finding the proven line...\n") as signals:
         for line, text, board in _problems(position):
             if signals.stop.is_set():
@@ -122,23 +127,6 @@ class _Results:
         self._output, self._store = output, store
         self._solved: list[bool] = []
         self._lines: list[str] = []
-
-    def check(self, position: PositionOptions) -> None:
-        """Checks before the work that the lines can be written.
-
-        Raises:
-          typer.BadParameter: if the position is not a file of positions.
-          ExportError: if the target cannot be written.
-        """
-        from graphsearch.exchange.output import check_target
-        from graphsearch.position.notation import holds_positions
-
-        if self._output is None:
-            return
-        if not holds_positions(position.position):
-            raise typer.BadParameter("-o writes the lines of a file of positions; name one")
-        source = Path(position.position)
-        check_target(self._output, store=self._store, source=source)
 
     def add(self, number: int, text: str, result: MateResult) -> bool | None:
         """Adds the result of a line; returns whether it solves it, None if the line names no result.

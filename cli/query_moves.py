@@ -207,10 +207,9 @@ def _move_cells(move: StoredMove, *, white: bool) -> dict[str, str]:
 def _games(found: Games | ListedGames) -> Iterator[Part]:
     from graphsearch.query.game_list import ListedGames
 
-    yield from _listed(found) if isinstance(found, ListedGames) else _moves_of_games(found)
-
-
-def _moves_of_games(found: Games) -> Iterator[Part]:
+    if isinstance(found, ListedGames):
+        yield from _listed(found)
+        return
     yield from opening_line(opening_at(found.position))
     yield _summary(found)
     if not found.results.games:

@@ -182,11 +182,7 @@ class Tables:
 
     def __init__(self, store: Store, book: int | None, weigh: Weigh | None) -> None:
         self._store, self._book, self._weigh = store, book, weigh
-
-    @property
-    def are_lines(self) -> bool:
-        """Whether the tables hold games or imported entries; their lines end at positions without rows."""
-        return self._book is None
+        self.are_lines = book is None  # games or imported entries: lines that end at positions without rows
 
     def look_up(self, words: Words) -> TableRows:
         """Returns the table rows of positions, `[R, 10]`.

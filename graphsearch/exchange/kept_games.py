@@ -43,13 +43,9 @@ def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> I
     for i, number in numbers:
         first = int(played.firsts[i])
         end = first + int(played.counts[i]) + 1
-        opening = _last_name(places[first : min(end, first + DEEPEST + 1)])
+        named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
+        opening = opening_names()[places[first + named[-1]]] if len(named) else None
         yield IndexRow(number, opening, parts[first:end].tobytes())
-
-
-def _last_name(places: NDArray[np.int64]) -> str | None:
-    named = np.flatnonzero(places >= 0)
-    return opening_names()[places[named[-1]]] if len(named) else None
 
 
 class GameIndex:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,6 @@ from ..position.pgn_text import DEEPEST, GameReader, PgnGame
 from ..store.codec.bulk import board_tables
 from . import movetext_layout as layout
 from .movetext_kernel import read_games
-from .movetext_layout import FIRST, MOVES
 from .playing import MAX_STARTS, BrokenGameError, VariantError, start_board, start_fen
 from .san_kernel import play_games
 from .sources import Input
@@ -24,9 +24,8 @@ WINDOW = 1 << 18  # bytes of text per read
 LARGEST = 1 << 22  # the kernel parses no game of more bytes
 GAMES_AT_ONCE = 500
 RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by result, and by the first columns of a count
-_LINE = re.compile(
-    rb"[^\r\n]*(?:\r\n|\n|\r(?=.))", re.DOTALL
-)  # a carriage return at the end of the window may precede a newline, so it ends no line yet
+# a carriage return at the end of the window may precede a newline, so it ends no line yet
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r(?=.))", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,10 @@ class BlockPlayer:
         found = [(least + i, game, start) for i, game in enumerate(games) if (start := self._start_of(game))]
         places = [place for place, _, _ in found]
         others = sorted(set(range(least, len(rows))) - set(places))
-        counts = self._counts([rows[place][MOVES] for place in places], [start[1] for _, _, start in found])
+        counts = np.array([rows[place][layout.MOVES] for place in places], np.int64)
+        plies = np.array([start[1] for _, _, start in found], np.int64)
+        if self._max_ply is not None:
+            counts = np.minimum(counts, np.maximum(0, self._max_ply - plies))
         firsts = np.cumsum(counts + 1) - counts - 1
         size = int(np.sum(counts + 1))
         positions = np.zeros((size, POSITION_WORDS), np.uint64)
@@ -240,21 +242,14 @@ class BlockPlayer:
             positions[firsts] = np.array([start[0] for _, _, start in found], np.uint64)
         keys, codes, numbers = np.zeros(size, np.uint64), np.zeros(size, np.uint16), np.zeros(size, np.uint8)
         played = np.zeros(len(found), np.int64)
-        words = np.array([rows[place][FIRST] for place in places], np.int64)
+        words = np.array([rows[place][layout.FIRST] for place in places], np.int64)
         flat = (block.words.reshape(-1), words, counts, positions.reshape(-1))
         play_games(board_tables(), *flat, keys, codes, numbers, played)
         fitting = played == counts
         others = sorted([*others, *(place for place, fits in zip(places, fitting, strict=True) if not fits)])
-        plies = np.array([start[1] for _, _, start in found], np.int64)
         headers = [game for _, game, _ in found]
         whole = PlayedBlock(places, headers, firsts, counts, plies, positions, keys, codes, numbers)
         return whole.part(np.flatnonzero(fitting).tolist()), others
-
-    def _counts(self, moves: Sequence[int], plies: Sequence[int]) -> NDArray[np.int64]:
-        counts = np.array(moves, np.int64)
-        if self._max_ply is not None:
-            counts = np.minimum(counts, np.maximum(0, self._max_ply - np.array(plies, np.int64)))
-        return counts
 
     def _start_of(self, game: PgnGame) -> tuple[Words, int] | None:
         """Returns the first position of a game and its ply; None if `Player` must replay the game."""
@@ -265,13 +260,8 @@ class BlockPlayer:
         if fen not in self._starts:
             if len(self._starts) >= MAX_STARTS:
                 self._starts.clear()
-            self._starts[fen] = _packed_start(game, fen)
+            self._starts[fen] = None
+            with suppress(BrokenGameError):
+                board = start_board(game, fen)
+                self._starts[fen] = None if board.chess960 else (pack_checked(board), board.ply())
         return self._starts[fen]
-
-
-def _packed_start(game: PgnGame, fen: str) -> tuple[Words, int] | None:
-    try:
-        board = start_board(game, fen)
-    except BrokenGameError:
-        return None
-    return None if board.chess960 else (pack_checked(board), board.ply())

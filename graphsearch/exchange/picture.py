@@ -204,6 +204,9 @@ def _svg_legend(y: float) -> Iterator[str]:
 def dot_of(picture: Neighbourhood) -> str:
     """Returns a picture as a digraph: a node for each position, an edge for each move, levels as ranks."""
     most = most_visits(picture)
+    levels = defaultdict(list)
+    for node in picture.nodes:
+        levels[node.level].append(f'"{node.key}"')
     lines = [
         "digraph graphsearch {",
         f"  label={_quoted(title_of(picture))};",
@@ -212,7 +215,8 @@ def dot_of(picture: Neighbourhood) -> str:
         '  edge [fontname="Helvetica", fontsize=10, arrowsize=0.6];',
         *(f"  {_dot_node(node)}" for node in picture.nodes),
         *(f"  {_dot_edge(edge, picture, most)}" for edge in picture.edges),
-        *(f"  {rank}" for rank in _ranks(picture)),
+        # one group for each level keeps it in one column
+        *(f"  {{ rank=same; {'; '.join(keys)} }}" for keys in levels.values()),
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -246,15 +250,6 @@ def _dot_edge(edge: DrawnEdge, picture: Neighbourhood, most: int) -> str:
         label=edge.san, penwidth=f"{width(edge.n, most):g}", color=paint, tooltip=_about(edge), **more
     )
     return f'"{parent.key}" -> "{child.key}" {attributes};'
-
-
-def _ranks(picture: Neighbourhood) -> Iterator[str]:
-    """Yields one `rank=same` group per level, which keeps the level in one column."""
-    levels = defaultdict(list)
-    for node in picture.nodes:
-        levels[node.level].append(f'"{node.key}"')
-    for keys in levels.values():
-        yield f"{{ rank=same; {'; '.join(keys)} }}"
 
 
 POSITIONS = 60  # fit on a page

@@ -152,16 +152,14 @@ class Input:
         """
         with self.readable():
             self._refuse_other_files(self._plain.peek(4096)[:4096])
-            yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=""))
-
-    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
-        number, most = 0, limits.LINE.most
-        while line := text.readline(most + 1):
-            number += 1
-            if len(line) > most:
-                raise limits.long_line(self.name, number)
-            self._handed_out += len(line)
-            yield line
+            text = io.TextIOWrapper(self._plain, encoding="latin-1", newline="")
+            number, most = 0, limits.LINE.most
+            while line := text.readline(most + 1):
+                number += 1
+                if len(line) > most:
+                    raise limits.long_line(self.name, number)
+                self._handed_out += len(line)
+                yield line
 
     def _refuse_other_files(self, head: bytes) -> None:
         if head.startswith(SQLITE):
@@ -272,14 +270,6 @@ def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes,
     return found.hexdigest()
 
 
-def _unpacked(raw: BinaryIO) -> BinaryIO:
-    """Returns a reader of a file's unpacked bytes; detects the compression from the first bytes."""
-    head = _head(raw)
-    if head.startswith(_GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
-    return cast(BinaryIO, _ZstdFrames(raw)) if _is_packed(raw) else raw
-
-
 def _is_packed(raw: BinaryIO) -> bool:
     head = _head(raw)
     skippable = head[1:] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
@@ -319,7 +309,11 @@ class _Watched(io.RawIOBase):
         self._raw = raw
         self._name = name
         self._on_read, self._on_text = on_read, on_text
-        self._plain = _unpacked(raw)
+        self._plain = raw
+        if _head(raw).startswith(_GZIP):
+            self._plain = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
+        elif _is_packed(raw):
+            self._plain = cast(BinaryIO, _ZstdFrames(raw))
         self._size = os.fstat(raw.fileno()).st_size
         self.count = 0  # unpacked bytes read
 

@@ -335,11 +335,10 @@ class _Tables:
             return hits, [None] * len(hits)
         games, books = self._known(keys := key_texts(hits.words))
         plies = [min((of[key] for of in (games, books) if key in of), default=None) for key in keys]
+        fits = _between(np.array(plies, np.float64), asked.min_ply, asked.max_ply)  # of NaN, for None, no one
         passes = [
-            (key in games or not asked.in_games)
-            and (key in books or asked.in_book is None)
-            and _is_between(ply, asked.min_ply, asked.max_ply)
-            for key, ply in zip(keys, plies, strict=True)
+            fit and (key in games or not asked.in_games) and (key in books or asked.in_book is None)
+            for key, fit in zip(keys, fits.tolist(), strict=True)
         ]
         return take(hits, np.flatnonzero(passes)), list(compress(plies, passes))
 
@@ -360,9 +359,3 @@ class _Tables:
             "book_position.ply",
         )
         return games, books
-
-
-def _is_between(ply: int | None, low: int | None, high: int | None) -> bool:
-    if low is None and high is None:
-        return True
-    return ply is not None and (low is None or ply >= low) and (high is None or ply <= high)

@@ -83,11 +83,6 @@ class Order:
     first: int = 0
     most: int = 100
 
-    def check(self) -> None:
-        """Raises InvalidParameterError for an unknown order."""
-        if self.by not in SORTS:
-            raise InvalidParameterError(f"games are sorted by one of {', '.join(SORTS)}, not {self.by!r}")
-
 
 @dataclass(frozen=True, slots=True)
 class ListedGame(Answer):
@@ -155,7 +150,8 @@ def list_games(
     """
     filters, order = filters or GameFilters(), order or Order()
     filters.check()
-    order.check()
+    if order.by not in SORTS:
+        raise InvalidParameterError(f"games are sorted by one of {', '.join(SORTS)}, not {order.by!r}")
     with opened(path) as source:
         return _listed(source.store, filters, order)
 

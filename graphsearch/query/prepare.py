@@ -20,7 +20,7 @@ from ..store.tables.players import GameRow, games_of
 from ..store.tables.rows import column
 from .line import worth_of as value_of
 from .players import named
-from .replay import Known, Replay, book_positions, graph_positions
+from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
 
 OUTSIDE_PLIES = 8  # half-moves for which a game is followed after leaving: it may return
@@ -250,7 +250,7 @@ class _Walk:
         inside[followed] = known[self.replay.at[followed]]
         self.entered |= inside
         self._outside = np.where(inside, 0, self._outside + 1)
-        self.replay.drop(self.entered & (self._outside > OUTSIDE_PLIES))
+        self.replay.at[self.entered & (self._outside > OUTSIDE_PLIES)] = NO_MOVE
 
     def _note(
         self,

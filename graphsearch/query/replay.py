@@ -114,10 +114,6 @@ class Replay:
         self.at[followed[~wrong]] = (np.cumsum(sound) - 1)[which[~wrong]]
         return codes
 
-    def drop(self, games: NDArray[np.bool_]) -> None:
-        """Stops following some games, `[G]`."""
-        self.at[games] = NO_MOVE
-
     def line(self, ply: int, place: int) -> tuple[chess.Board, list[chess.Move]]:
         """Returns the first position of the first game that reached a position, and its moves up to there."""
         moves: list[chess.Move] = []

@@ -96,7 +96,7 @@ def since(
         first = _first_run(store.runs(), moment)
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
-        found.roots = sorted(_roots(store, first), key=lambda root: (_is_same(root), -root.new.n))
+        found.roots = sorted(_roots(store, first), key=_rank)
         most, proofs, done = MostVisited(top), MostVisited(top), 0
         for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
@@ -166,5 +166,6 @@ def _then(board: chess.Board, row: tuple[Any, ...]) -> RootThen:
     return RootThen(run, n, q, cp_of(q, draw), sans[0] if sans else None)
 
 
-def _is_same(change: RootChange) -> bool:
-    return change.old is not None and change.old.best_san == change.new.best_san
+def _rank(change: RootChange) -> tuple[bool, int]:
+    is_same = change.old is not None and change.old.best_san == change.new.best_san
+    return is_same, -change.new.n

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
 from html import escape
 from importlib import resources
@@ -57,18 +56,6 @@ _MOVES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The data of a whole site. `roots`: (number, FEN) pairs; `black`: show the board from Black's side."""
-
-    title: str
-    book: str | None
-    black: bool
-    part_size: int
-    positions: int
-    roots: tuple[tuple[int, str], ...]
-
-
 def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns values in units of 1e-4, UNKNOWN for NaN.
 
@@ -76,19 +63,6 @@ def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     True
     """
     return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
-
-
-def site_text(site: Site) -> str:
-    """Returns the script with the data of the whole site, in ASCII."""
-    data = {
-        "title": site.title,
-        "book": site.book,
-        "black": site.black,
-        "partSize": site.part_size,
-        "positions": site.positions,
-        "roots": [number for number, _ in site.roots],
-    }
-    return f"const SITE = {json.dumps(data)};\n"
 
 
 class Pages(Tree):
@@ -233,13 +207,13 @@ def _own(name: str) -> str:
     return resources.files(__package__).joinpath("static", name).read_text("utf-8")
 
 
-def _page(site: Site) -> str:
-    """Returns the page; text from the file is escaped."""
-    what, noun = "graph" if site.book is None else "book", "position" if site.positions == 1 else "positions"
+def _page(site: Mapping[str, Any], roots: Iterable[tuple[int, str]]) -> str:
+    """Returns the page; text from the file is escaped. `roots`: number and FEN of each."""
+    what, noun = "graph" if site["book"] is None else "book", "position" + "s" * (site["positions"] != 1)
     values = {
-        "title": escape(site.title),
-        "about": f"{what}, {site.positions:,} {noun}",
-        "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in site.roots),
+        "title": escape(site["title"]),
+        "about": f"{what}, {site['positions']:,} {noun}",
+        "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in roots),
         "pieces": sprite(),
         "program": escape(f"graphsearch {__version__}"),
     }
@@ -309,17 +283,18 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
         text = f"graphsearchPart({number},[\n{rows}\n]);\n"
         (data / f"{number}.js").write_text(text, encoding="ascii")
     is_start = chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN
-    site = Site(
-        title=chosen.selection.book or ("Start position" if is_start else "Position"),
-        book=chosen.selection.book,
-        black=chosen.side == "black",
-        part_size=PART,
-        positions=report.positions,
-        roots=tuple(pages.roots()),
-    )
-    (data / "site.js").write_text(site_text(site), encoding="ascii")
+    roots = list(pages.roots())
+    site = {
+        "title": chosen.selection.book or ("Start position" if is_start else "Position"),
+        "book": chosen.selection.book,
+        "black": chosen.side == "black",  # shows the board from Black's side
+        "partSize": PART,
+        "positions": report.positions,
+        "roots": [number for number, _ in roots],
+    }
+    (data / "site.js").write_text(f"const SITE = {json.dumps(site)};\n", encoding="ascii")
     page = {
-        "index.html": _page(site),
+        "index.html": _page(site, roots),
         "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
         "site.js": script(),
     }

@@ -18,7 +18,7 @@ from ..position.board import is_chess960
 from ..position.fens import key_texts
 from ..position.values import negate
 from ..position.words import BLACK_TO_MOVE, KEY, KINGS, META, ROOKS, WHITE
-from ..query.steps import code_of, legal_codes
+from ..query.steps import Floats, Ints, Mask, Words, code_of, legal_codes
 from ..store.file import sql_errors
 from ..store.record.node import RecordBatch
 from ..store.store import Store
@@ -29,10 +29,6 @@ from .output import ExportReport
 from .selection import Selection
 
 Weights = Literal["n", "q", "minimax", "games", "imported"]
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 KEYS_AT_ONCE = 500  # of one statement

@@ -37,7 +37,7 @@ from ..position.values import (
     shown_score_type,
 )
 from ..position.words import BLACK, META, PAWNS, WHITE
-from ..query.steps import legal_codes, positions_after
+from ..query.steps import Floats, Ints, Mask, Words, legal_codes, positions_after
 from ..store.codec import bulk
 from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
@@ -45,11 +45,6 @@ from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import ranking, visits_of
 from ..store.segments import keys_of
 from .worth_kernel import describe, value_edges
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Words = NDArray[np.uint64]
 
 _CODES = rules.MOST_CODE + 1
 _SIGNS = (-1.0, 0.0, 1.0)  # of q: certain losses, all open values, certain wins

@@ -20,12 +20,13 @@ from ..position.board import CHECKMATE, FREE_CLOCK
 from ..position.fens import clocks_of
 from ..position.values import MATE_CE, shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
+from ..query.steps import Ints, Words
 from ..store.codec.bulk import board_tables, columns_of
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.store import Store
 from .columns import cps_of, edges_by_move
 from .output import ExportReport, Target
-from .pool import Ints, RecordPool, Rows, Words
+from .pool import RecordPool, Rows
 from .selection import Selection
 from .streaming import Part, Text, export_stream
 from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT

@@ -13,7 +13,6 @@ from typing import Any
 import chess
 import numpy as np
 import zstandard
-from numpy.typing import NDArray
 
 from ..base.errors import ImportFileError
 from ..position.board import POSITION_WORDS, encode_move, fen_of, key_of_words, pack
@@ -23,7 +22,7 @@ from ..position.words import KEY
 from ..query.game_list import key_parts
 from ..query.players import kept_game
 from ..query.replay import start_of
-from ..query.steps import legal_codes, positions_after
+from ..query.steps import Words, legal_codes, positions_after
 from ..store.sharded.files import open_to_read
 from ..store.tables import game_list
 from ..store.tables.columns import MAX_GAME_MOVES
@@ -32,8 +31,6 @@ from ..store.tables.players import GameRow
 from .pgn_blocks import PlayedBlock
 from .playing import Played
 from .sources import GivenFile, opened
-
-Words = NDArray[np.uint64]
 
 
 def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> Iterator[IndexRow]:

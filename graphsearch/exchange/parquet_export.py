@@ -24,7 +24,7 @@ from ..base.version import __version__
 from ..position.board import MOVE_CODES
 from ..position.fens import fens, key_texts
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
-from ..query.steps import uci_of
+from ..query.steps import Mask, uci_of
 from ..store.codec.bulk import take
 from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK, RecordBatch
 from ..store.store import Store
@@ -37,8 +37,6 @@ from .walk import TERMINALS, OnProgress, Visits, Walk
 NODES, EDGES = "nodes.parquet", "edges.parquet"
 AT_ONCE = 4096  # positions per batch: 11 MB of child positions
 NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB while buffered
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ..base.answer import Answer
 from ..base.errors import ExportTargetError, InputFileError
 from ..base.limits import BOOK, check_size, open_file
+from ..query.steps import Ints
 from .output import new_output
-from .pool import Ints
 
 ENTRY = struct.Struct(">QHHI")  # key, raw move, weight, learn
 ENTRY_BYTES = 8 + 2 + 2 + 4

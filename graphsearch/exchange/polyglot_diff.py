@@ -17,10 +17,8 @@ from ..base.answer import Answer
 from ..position.board import decode_move, pack
 from ..position.lines import sans_of
 from ..position.words import KEY, KINGS
-from ..query.steps import legal_codes, positions_after
-from .columns import Floats
+from ..query.steps import Floats, Ints, Words, legal_codes, positions_after
 from .polyglot import CASTLING, BookFile, Entries, legal_move, written_move
-from .pool import Ints, Words
 
 AT_ONCE = 1 << 12  # positions expanded per batch
 

@@ -29,14 +29,13 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, InvalidParameterError
 from ..position.words import CHESS960, KEY, KINGS, META
-from ..query.steps import CASTLING_STEP
+from ..query.steps import CASTLING_STEP, Floats, Ints, Words
 from ..store.store import Store
 from ..store.tables.players import game_starts
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
-from .columns import Floats, cps_from_q
+from .columns import cps_from_q
 from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted
-from .pool import Ints, Words
 from .selection import Selection, plan
 from .tree import Tree
 from .walk import OnProgress, Visits, Walk

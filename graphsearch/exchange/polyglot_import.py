@@ -13,7 +13,6 @@ from itertools import chain
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import ImportFileError
 from ..base.limits import BOOK, check_size
@@ -21,7 +20,7 @@ from ..position.board import board_of, encode_move, pack
 from ..position.board import unpack as board_of_words
 from ..position.fens import fens as fens_of
 from ..position.words import KEY
-from ..query.steps import legal_codes, positions_after
+from ..query.steps import Words, legal_codes, positions_after
 from ..store.store import Store
 from ..store.tables import games as tables
 from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
@@ -177,7 +176,6 @@ def _as_written(raw: int) -> str:
 
 
 # ------------------------------------------------------------------ positions of a book
-Words = NDArray[np.uint64]
 Place = tuple[Words, int]  # a position and its ply
 
 

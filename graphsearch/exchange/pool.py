@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..graph.sweeps.parts import LOAD
 from ..graph.sweeps.sweep_kernel import PLACE_WORDS
 from ..position.board import POSITION_WORDS
+from ..query.steps import Ints, Words
 from ..store.codec.bulk import board_tables, owned, take
 from ..store.order import identities
 from ..store.reading import Reader
@@ -145,8 +146,6 @@ READ_SHARE = 16  # 1/16 of the file is read on demand; beyond that, the whole fi
 LEAST_READ = 2_000
 READING = 200  # fixed cost of one read, in records
 
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 OnRead = Callable[[int, int], None]  # records read, records of the file
 
 _OFFSETS = ("code_offsets", "edge_offsets")

@@ -13,16 +13,12 @@ from ..jit.pointers import ptr
 from ..position.board import text_of_key
 from ..position.tables import load_powers
 from ..position.words import CHESS960, META
-from ..query.steps import positions_after
+from ..query.steps import Ints, Mask, Words, positions_after
 from ..store.codec.bulk import board_tables, owned
 from .text_kernel import FIELD_WORDS, FIXED, FLOAT, HEX, INTEGER, NAME, TEXT, Form, name_moves, write_records
 
 LONGEST = {INTEGER: 20, FLOAT: 25, NAME: 8, HEX: 16, FIXED: 24}  # bytes of a value
 LONGEST_FEN = 110  # python-chess's longest has 92, and a move number more digits
-
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from ..position.board import MAX_MOVES, pack
 from ..position.fens import clocks_of
 from ..position.words import BLACK_TO_MOVE, META
+from ..query.steps import Floats, Ints, Mask, Words
 from ..store.codec.bulk import board_tables, columns_of, take
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
-from .choices import BookEntry, Floats, Ints, Mask, Moves, TableRows, Weights, Words, tables_of, with_moves
+from .choices import BookEntry, Moves, TableRows, Weights, tables_of, with_moves
 from .columns import EdgeWorth, Worth, cps_of, lost_edges, worth_of, worth_of_edges
 from .output import ExportReport
 from .pgn_kernel import UNKNOWN

@@ -1,7 +1,7 @@
 """The command line: data goes to stdout, messages and progress to stderr. No other package prints or exits.
 
-app.py lists the commands. A module holds one command or a group of commands; `_view` modules render their
-output. All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
+app.py lists the commands. A module holds one command or a group of commands, and the views of their output.
+All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
 errors, exit codes), signals.py, progress.py (progress on a terminal), tables.py and render.py.
 """
 

@@ -113,7 +113,13 @@ def nodetypes(
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
     if tree.synthetic is not None:
         _refuse({"--store": store, **named_values(line), "--nodes": nodes}, "a POSITION")
-        _show_synthetic(_search(*tree.synthetic, tree), chosen, plot, json=json)
+        searched = _search(*tree.synthetic, tree)
+        if plot is not None:
+            from graphsearch.solvers.alphabeta.nodetypes.plot import draw_synthetic
+
+            draw_synthetic(searched, chosen, plot)
+            say(f"Plotted: {plot}")
+        print_answer(searched, _synthetic_lines(searched, chosen), json=json)
         return
     _refuse(named_values(tree), "--synthetic")
     if store is None:
@@ -167,15 +173,6 @@ def _order(text: str) -> float | None:
         raise typer.BadParameter(
             f"must be perfect, random or a number from 0 to 1, not {text}", param_hint="--order"
         ) from None
-
-
-def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: bool) -> None:
-    if plot is not None:
-        from graphsearch.solvers.alphabeta.nodetypes.plot import draw_synthetic
-
-        draw_synthetic(found, rules, plot)
-        say(f"Plotted: {plot}")
-    print_answer(found, _synthetic_lines(found, rules), json=json)
 
 
 # ------------------------------------------------------------------ stored positions

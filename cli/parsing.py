@@ -55,8 +55,11 @@ class ProgramCommand(TyperCommand):
         store = _store_option(self)
         if store is not None:
             has_default = store.name in ctx.default_map
-            args = _with_store(self, store, args, has_default=has_default)
-            if store.required and not _is_given(store, args) and not has_default:
+            places = [] if _is_given(store, args) else list(_places(self, args))
+            if places and _is_store(self, args[places[0]], len(places), has_default):
+                first = places[0]
+                args = ["--store", args[first], *args[:first], *args[first + 1 :]]
+            elif store.required and not _is_given(store, args) and not has_default:
                 raise typer.BadParameter(NO_STORE, ctx=ctx)
         return super().parse_args(ctx, args)
 
@@ -190,19 +193,6 @@ def _store_option(command: TyperCommand) -> TyperOption | None:
 
 def _is_given(store: TyperOption, args: list[str]) -> bool:
     return any(arg.partition("=")[0] in store.opts for arg in args)
-
-
-def _with_store(
-    command: TyperCommand, store: TyperOption, args: list[str], *, has_default: bool
-) -> list[str]:
-    """Returns the arguments; if the first one is a graph file, with `--store` before it."""
-    if _is_given(store, args):
-        return args
-    places = list(_places(command, args))
-    if not places or not _is_store(command, args[places[0]], len(places), has_default):
-        return args
-    first = places[0]
-    return ["--store", args[first], *args[:first], *args[first + 1 :]]
 
 
 def _places(command: TyperCommand, args: list[str]) -> Iterator[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -82,10 +81,17 @@ def reevaluate(request: Request) -> None:
 def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Replaces the evaluations of the file; returns the exit code."""
     from graphsearch.graph.sweeps.reevaluate import reevaluate as reevaluate_file
+    from graphsearch.store.store import Store
 
     resume = command_line("reevaluate", request)
     with titled_bar("Evaluating", _title) as show:
-        _say_direction(request.store, evaluator)
+        with Store.open(request.store, read_only=True) as store:
+            mark = store.unfinished
+            if mark and store.identity.as_json() != evaluator.identity.as_json():
+                say(
+                    f"note: {request.store} {mark.describe(store.identity)}; these are evaluated again with"
+                    f" {evaluator.identity.describe()} unless they already come from it"
+                )
         signals.arm()
         report = reevaluate_file(
             request.store,
@@ -103,19 +109,6 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
         refresh = command_text("lab", "refresh", str(request.store))
         say(f"The values have not settled; continue with: {refresh}")
     return 0
-
-
-def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
-    """Prints a note if the file is being re-evaluated with another evaluator than this one."""
-    from graphsearch.store.store import Store
-
-    with Store.open(file, read_only=True) as store:
-        mark = store.unfinished
-        if mark and store.identity.as_json() != evaluator.identity.as_json():
-            say(
-                f"note: {file} {mark.describe(store.identity)}; these are evaluated again with"
-                f" {evaluator.identity.describe()} unless they already come from it"
-            )
 
 
 def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:

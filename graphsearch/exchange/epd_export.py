@@ -22,7 +22,7 @@ from ..position.values import MATE_CE, shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..query.steps import Ints, Words
 from ..store.codec.bulk import board_tables, columns_of
-from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from .columns import cps_of, edges_by_move
 from .output import ExportReport, Target
@@ -147,7 +147,13 @@ class Lines:
         first, where = np.unique(part.of[chosen], return_index=True)
         codes[first], has[first] = part.moves.code[chosen][where], True
         batch = part.visits.batch
-        better, moves = (column[part.rows] for column in _unvisited_best(batch))
+        best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
+        best_moves(board_tables(), columns_of(batch), best, moves)
+        known = np.flatnonzero(best >= 0)
+        edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
+        unvisited = np.zeros(len(batch), bool)  # a best move without visits mates, or all visited ones lose
+        unvisited[known] = np.append(batch.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
+        better, moves = unvisited[part.rows], moves[part.rows]
         if part.moves.in_tables is not None:  # they know better than the record
             better &= ~has & (np.diff(batch.edge_offsets)[part.rows] == 0)
         codes[better], has[better] = moves[better], True
@@ -190,17 +196,3 @@ class Lines:
                 words, np.arange(len(late)), self._links["code"][numbers[late]]
             )[0]
         return children, metas
-
-
-def _unvisited_best(batch: RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.uint16]]:
-    """Returns a mask of the records whose best move has no visits, `[R]`, and the best moves.
-
-    Such a move mates, or all visited moves are proven to lose.
-    """
-    best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
-    best_moves(board_tables(), columns_of(batch), best, moves)
-    known = np.flatnonzero(best >= 0)
-    edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
-    found = np.zeros(len(batch), bool)
-    found[known] = np.append(batch.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
-    return found, moves

@@ -90,6 +90,7 @@ def form_of(target: Path) -> str:
     return "csv" if target.suffix.lower() == ".csv" else "pgn"
 
 
+# ------------------------------------------------------------------ rows as CSV
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads text with these prefixes as a formula
 
 

@@ -248,6 +248,7 @@ def _decoded(data: bytes) -> str:
     return as_text(data.decode("latin-1")).strip()
 
 
+# ------------------------------------------------------------------ texts in compressed pieces
 PIECE = 1 << 18  # bytes of text per row: decompresses in a millisecond
 LEVEL = 3  # 300 MB a second; PGN with clocks shrinks to a fourth
 

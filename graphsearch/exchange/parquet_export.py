@@ -34,6 +34,7 @@ from .selection import Selection, plan
 from .text_rows import letters_of, names_of
 from .walk import TERMINALS, OnProgress, Visits, Walk
 
+INSTALL = "pip install '.[parquet]' in the folder of graphsearch"
 NODES, EDGES = "nodes.parquet", "edges.parquet"
 AT_ONCE = 4096  # positions per batch: 11 MB of child positions
 NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB while buffered
@@ -78,7 +79,11 @@ def export_parquet(
       ExportError: if there is nothing to write, the folder cannot be written, or pyarrow is not installed.
       StoreError: if the graph file cannot be read.
     """
-    arrow = needed_arrow()
+    try:
+        importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingPackageError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
+    arrow = importlib.import_module("pyarrow")
     chosen = selection or Selection()
     report = ExportReport("parquet", str(target))
     with open_export(path, partial(new_folder, target, is_own=_is_export), report) as (store, folder):
@@ -249,22 +254,6 @@ def _moves_in_uci() -> list[str]:
 
 
 # ------------------------------------------------------------------ files
-INSTALL = "pip install '.[parquet]' in the folder of graphsearch"
-
-
-def needed_arrow() -> Any:
-    """Returns the module pyarrow, with its Parquet part imported.
-
-    Raises:
-      MissingPackageError: if it is not installed.
-    """
-    try:
-        importlib.import_module("pyarrow.parquet")
-        return importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise MissingPackageError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
-
-
 @dataclass(frozen=True, slots=True)
 class _Values:
     """Rows of a column, null where not `valid`; of the type `text`, the values are indices of `texts`."""

@@ -101,6 +101,9 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
     counts = np.bincount(moves.of, minlength=len(visits))
     best = np.zeros(len(visits))
     best[counts > 0] = value[(np.cumsum(counts) - counts)[counts > 0]]
+    loss, nags = best[moves.of] - value, np.zeros(len(n), np.uint8)
+    for least, nag in reversed(MISTAKES):  # as `pgn_writing.mistake_of`
+        nags[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
     positions: dict[str, NDArray[Any]] = {
         "ply": visits.ply,
         "mate": worth.mates,
@@ -114,7 +117,7 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
         "p": _fixed(100 * visits.any_priors(moves), 1),
         "q": _fixed(value, 3),
         "cp": cp,
-        "nag": _nags(best[moves.of] - value, n),
+        "nag": nags,
     }
     tree.add(visits, positions, columns, adopted=adopted)
 
@@ -122,14 +125,6 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
 def _fixed(values: NDArray[np.float64], decimals: int) -> NDArray[np.int64]:
     """Returns values in a FIXED field's encoding, UNKNOWN for NaN."""
     return np.where(np.isnan(values), kernel.UNKNOWN, fixed(np.nan_to_num(values), decimals))
-
-
-def _nags(loss: NDArray[np.float64], n: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Returns the NAGs of moves by their loss, as `pgn_writing.mistake_of` does; 0 for none."""
-    found = np.zeros(len(loss), np.uint8)
-    for least, nag in reversed(MISTAKES):
-        found[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
-    return found
 
 
 def claim_main_lines(tree: Tree, roots: int) -> None:

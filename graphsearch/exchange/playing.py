@@ -151,7 +151,9 @@ class Player:
         self._pushed = -1
 
     def _step(self, node: Node, word: str, line: int) -> PlayedStep:
-        step = node.steps.get(word) if self._is_free() else None
+        # below FREE_CLOCK the clock cannot affect the next position's key
+        is_free = self._start.halfmove_clock + len(self._moves) < FREE_CLOCK
+        step = node.steps.get(word) if is_free else None
         if step is not None and self._ply() + 1 >= step.child.ply:
             self._moves.append(step.move)
             return step
@@ -172,10 +174,6 @@ class Player:
 
     def _ply(self) -> int:
         return self._start.ply() + len(self._moves)
-
-    def _is_free(self) -> bool:
-        """Whether the clock is too low to affect the next position's key."""
-        return self._start.halfmove_clock + len(self._moves) < FREE_CLOCK
 
     def _catch_up(self) -> None:
         """Pushes the pending moves, so that the board shows the current position."""

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import chess
 import numpy as np
@@ -38,28 +39,22 @@ CASTLING = {  # source and target in the book -> target square of the king
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PolyglotEntry:
-    """One entry of a book file: a move in a position."""
+class PolyglotEntry(NamedTuple):
+    """One entry of a book file, in the order of `ENTRY`: a move in a position.
+
+    >>> ENTRY.pack(*PolyglotEntry(0x463B96181691FC9C, 0x31C, 7)).hex()
+    '463b96181691fc9c031c000700000000'
+    """
 
     key: int
     raw_move: int
     weight: int
     learn: int = 0
 
-    def pack(self) -> bytes:
-        """Returns the 16 bytes of the entry.
-
-        >>> PolyglotEntry(0x463B96181691FC9C, 0x31C, 7).pack().hex()
-        '463b96181691fc9c031c000700000000'
-        """
-        return ENTRY.pack(self.key, self.raw_move, self.weight, self.learn)
-
 
 def unpack(data: bytes) -> Iterator[PolyglotEntry]:
     """Yields the entries of `data`; its length must be a multiple of 16."""
-    for row in ENTRY.iter_unpack(data):
-        yield PolyglotEntry(*row)
+    return map(PolyglotEntry._make, ENTRY.iter_unpack(data))
 
 
 def fitted(

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from ..base.errors import ExportError, InvalidParameterError
 from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP, Floats, Ints, Words
-from ..store.store import Store
 from ..store.tables.players import game_starts
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
 from .columns import cps_from_q
@@ -89,7 +88,15 @@ def export_polyglot(
                 if kept:
                     _write_entries(out, int(key, 16), kept, report)
         else:
-            _write_walked(store, chosen, weights, scratch_folder(target), out, report, on_progress)
+            folder = scratch_folder(target)
+            wanted = plan(store, chosen, game_starts(store) if weights == "games" else ())
+            walk = Walk(store, wanted, folder, report, leaves=False, weights=weights, on_progress=on_progress)
+            with walk, GraphBook(folder) as book:
+                for visits in walk.visits():
+                    book.visit(visits)
+                if weights == "minimax" and wanted.book is None:
+                    book.spread_minimax(walk.depths)
+                book.write(out, weights, report)
         if not report.moves:
             why = ", ".join(report.left_out_lines())
             raise ExportError(f"{store.path}: nothing to export{why and f'; {why}'}")
@@ -97,28 +104,6 @@ def export_polyglot(
 
 
 # ------------------------------------------------------------------ of the walk
-def _write_walked(
-    store: Store,
-    selection: Selection,
-    weights: Weights,
-    folder: Path,
-    out: BinaryIO,
-    report: ExportReport,
-    on_progress: OnProgress | None,
-) -> None:
-    """Writes the positions of a walk; `folder`: for temporary files."""
-    chosen = plan(store, selection, game_starts(store) if weights == "games" else ())
-    with (
-        Walk(store, chosen, folder, report, leaves=False, weights=weights, on_progress=on_progress) as walk,
-        GraphBook(folder) as book,
-    ):
-        for visits in walk.visits():
-            book.visit(visits)
-        if weights == "minimax" and chosen.book is None:
-            book.spread_minimax(walk.depths)
-        book.write(out, weights, report)
-
-
 class GraphBook(Tree):
     """The positions and moves of a walk, to be written as a book.
 

@@ -28,6 +28,8 @@ from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
 from ..store.store import Store
 from .pool_kernel import enter, find, find_children
 
+# ------------------------------------------------------------------ columns
+# in memory-mapped temporary files; the operating system keeps the used pages in memory
 LEAST_STEP, MOST_STEP = 1 << 16, 1 << 26  # limits of a file's growth step, which is half its size, in bytes
 ZEROS = bytes(1 << 20)
 MOST_MAPPED = 64 << 20  # bytes of files; larger ones are released from memory between batches
@@ -141,6 +143,7 @@ class Rows:
             column.close()
 
 
+# ------------------------------------------------------------------ records
 LEAST_TABLE = 1 << 12  # places
 READ_SHARE = 16  # 1/16 of the file is read on demand; beyond that, the whole file is read
 LEAST_READ = 2_000

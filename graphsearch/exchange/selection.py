@@ -76,14 +76,6 @@ class ExportPlan:
     book: int | None
     games: Mapping[str, chess.Board] = field(default_factory=dict)
 
-    def is_own(self, turn: chess.Color) -> bool:
-        """Returns whether moves of this colour are own moves, not replies.
-
-        >>> ExportPlan(Selection(), (), False, "both", None).is_own(chess.BLACK)
-        True
-        """
-        return self.side == "both" or (self.side == "white") == turn
-
 
 def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> ExportPlan:
     """Returns a selection resolved against a file.

@@ -244,7 +244,13 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
         kept = cast(BinaryIO, files.enter_context(nameless))
         digest = _digest(stream, kept, 0, on_bytes, given.name)
         size = kept.tell()
-    _refuse_other_packing(kept, given.name)
+    head = _head(kept, 10)  # any bytes would be entries of a Polyglot book
+    for first, program in _OTHER_PACKING.items():
+        # the digits of pi follow in every bzip2 file; three bytes may begin a key of a Polyglot book
+        if head.startswith(first) and (program != "bzip2" or head[4:] == b"1AY&SY"):
+            raise ImportFileError(
+                f"{given.name} is packed by {program}; unpack it first, or pack it by gzip or zstd"
+            )
     found = Input(given.name, kept, digest, size, on_read)
     if _is_packed(kept):  # a truncated file fails before anything is imported
         for _ in found.pieces(PIECE):
@@ -274,21 +280,6 @@ def _is_packed(raw: BinaryIO) -> bool:
     head = _head(raw)
     skippable = head[1:] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
     return head.startswith(_GZIP) or head == _ZSTD or skippable
-
-
-def _refuse_other_packing(raw: BinaryIO, name: str) -> None:
-    """Refuses packed files that are not read, above all as a Polyglot book, where any bytes are entries.
-
-    Raises:
-      ImportFileError: if the file begins as those of another program do.
-    """
-    head = _head(raw, 10)
-    for first, program in _OTHER_PACKING.items():
-        # the digits of pi follow in every bzip2 file; three bytes may begin a key of a Polyglot book
-        if head.startswith(first) and (program != "bzip2" or head[4:] == b"1AY&SY"):
-            raise ImportFileError(
-                f"{name} is packed by {program}; unpack it first, or pack it by gzip or zstd"
-            )
 
 
 def _head(raw: BinaryIO, size: int = 4) -> bytes:

@@ -73,7 +73,11 @@ class Names(NamedTuple):
 def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
     """Returns the names of legal moves; the moves of one position must be adjacent."""
     san, uci, key = np.empty((3, len(of)), np.uint64)
-    found = Names(san, uci, key, np.empty(len(of), np.uint8), _metas_after(words, of, codes))
+    metas = np.zeros(len(of), np.uint64)
+    others = np.flatnonzero(words[of, META] & np.uint64(CHESS960))
+    if len(others):
+        metas[others] = positions_after(words, of[others], codes[others])[0][:, META]
+    found = Names(san, uci, key, np.empty(len(of), np.uint8), metas)
     name_moves(
         board_tables(),
         owned(words, np.uint64).reshape(-1),
@@ -88,15 +92,6 @@ def letters_of(names: Words) -> list[bytes]:
     """Returns packed names of moves as bytes."""
     found: list[bytes] = np.ascontiguousarray(names, "<u8").view("S8").tolist()
     return found
-
-
-def _metas_after(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Words:
-    """Returns the META of each move's child position if the parent is Chess960, else 0."""
-    metas = np.zeros(len(of), np.uint64)
-    others = np.flatnonzero(words[of, META] & np.uint64(CHESS960))
-    if len(others):
-        metas[others] = positions_after(words, of[others], codes[others])[0][:, META]
-    return metas
 
 
 def key_field(before: str, keys: Words, metas: Words, after: str = "") -> Field:

@@ -30,6 +30,7 @@ from ..store.store import Store
 from ..store.tables.rows import checked
 from .diff import OnProgress
 
+# ------------------------------------------------------------------ conditions on records
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
 MEN = "men"
 
@@ -182,7 +183,7 @@ def values_of(batch: RecordBatch) -> NDArray[np.float64]:
     return found
 
 
-# ------------------------------------------------------------------ conditions on records
+# ------------------------------------------------------------------ the scan
 @dataclass(frozen=True, slots=True)
 class Found(Answer):
     """A position that satisfies the conditions.

@@ -92,11 +92,6 @@ class History(Answer):
         """The last point of each run, of search and books."""
         return tuple({(point.run, point.book): point for point in self.points}.values())
 
-    @property
-    def changes(self) -> tuple[HistoryPoint, ...]:
-        """The points at which the best move changed, the first of all included."""
-        return tuple(point for point in self.points if point.changed)
-
 
 def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> History:
     """Returns the values of a root at every save, in searches and in books.

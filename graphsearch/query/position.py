@@ -109,6 +109,7 @@ def _stored(source: Records, board: chess.Board, move: MoveView, games: int) -> 
     )
 
 
+# ------------------------------------------------------------------ everything about a position
 LINES = 5  # number of best moves with a line; default
 
 

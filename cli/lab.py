@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from . import (
-    nodetypes,
-    query_find,
-    query_moves,
-    query_players,
-    query_ways,
-    reevaluate,
-    store_upkeep,
-)
+from . import nodetypes, query_find, query_moves, query_players, query_ways, reevaluate, store_upkeep
 from .commands import command, group
 from .options import Json, LineOptions, Position, argument, option
 from .output import print_json, say

@@ -15,12 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import (
-    CHECKMATE,
-    CLOCK_DRAW,
-    MAX_MOVES,
-    clock_of_words,
-)
+from ..position.board import CHECKMATE, CLOCK_DRAW, MAX_MOVES, clock_of_words
 from ..position.fens import clocks_of
 from ..position.rules_kernel import MATE
 from ..position.values import (

@@ -14,15 +14,7 @@ from ..store.tables import game_list
 from ..store.tables import players as player_tables
 from ..store.tables.game_list import IndexRow
 from ..store.tables.players import GameRow
-from .importing import (
-    SAY_SECONDS,
-    FileReport,
-    Importing,
-    ImportKind,
-    OnProgress,
-    Problem,
-    import_files,
-)
+from .importing import SAY_SECONDS, FileReport, Importing, ImportKind, OnProgress, Problem, import_files
 from .kept_games import PlayedGame, TextKeeper, game_row, index_of_block, kept_games, played_game
 from .pgn_blocks import RESULT_TEXTS, BlockPlayer, BlockReader, GameBlock, PlayedBlock
 from .playing import BrokenGameError, Player, VariantError

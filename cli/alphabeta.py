@@ -221,6 +221,10 @@ def _print_result(result: AlphaBetaResult, *, json: bool) -> None:
 
 def _epilogue(store: Path | None, result: AlphaBetaResult) -> list[str]:
     """Returns the closing lines: the saved results, and problems of the file."""
+    from graphsearch.store.side_files import file_bytes
+    from graphsearch.store.store import Store
+    from graphsearch.store.transpositions.saved import facts
+
     report = result.report
     lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MOST_DAMAGED]]
     if report.ignored:
@@ -232,21 +236,15 @@ def _epilogue(store: Path | None, result: AlphaBetaResult) -> list[str]:
         )
     if result.stop_reason == "reader":
         lines.append(ENDED_BY_READER)
-    return [*lines, NOT_SAVED if store is None else _saved(store)]
+    if store is None:
+        return [*lines, NOT_SAVED]
+    with Store.open(store, read_only=True) as opened:
+        held = facts(opened)
+    return [*lines, f"Saved: {store} holds {_entries(held.entries)} ({size(file_bytes(store))})."]
 
 
 def _entries(number: int) -> str:
     return count(number, "entry", "entries")
-
-
-def _saved(path: Path) -> str:
-    from graphsearch.store.side_files import file_bytes
-    from graphsearch.store.store import Store
-    from graphsearch.store.transpositions.saved import facts
-
-    with Store.open(path, read_only=True) as store:
-        held = facts(store)
-    return f"Saved: {path} holds {_entries(held.entries)} ({size(file_bytes(path))})."
 
 
 # ------------------------------------------------------------------ output

@@ -1,7 +1,7 @@
 """The command line: data goes to stdout, messages and progress to stderr. No other package prints or exits.
 
-app.py lists the commands. A module holds one command or a group of commands; `_view` modules render their
-output. All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
+app.py lists the commands. A module holds one command or a group of commands, and the views of their output.
+All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
 errors, exit codes), signals.py, progress.py (progress on a terminal), tables.py and render.py.
 """
 
@@ -16,9 +16,8 @@ from io import TextIOWrapper
 
 from .program import PROGRAM, program_name
 
-YOUNG_OBJECTS = (
-    200_000  # until a garbage collection: a start makes 100,000 that stay; collecting them took 50 ms
-)
+# until a garbage collection: a start makes 100,000 that stay; collecting them took 50 ms
+YOUNG_OBJECTS = 200_000
 LEAST_ADDRESSES = 400 << 20  # Python, NumPy and the compiler's library
 
 
@@ -38,7 +37,8 @@ def main(args: Sequence[str] | None = None) -> int:
                 _fill_streams()
                 if not _has_room():
                     return 1
-                _answer_interrupts()
+                if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's `&`
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
                 gc.set_threshold(YOUNG_OBJECTS, 20, 50)
             from .app import app
             from .output import close_quietly
@@ -51,8 +51,10 @@ def main(args: Sequence[str] | None = None) -> int:
         code = code or (DEFECT if watched.failed else 0)
     except KeyboardInterrupt:
         code = 130
-    if args is None:
-        _die_of_interrupts()
+    if args is None:  # with the handlers of now, Python would print an exception during shutdown as ignored
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
     return code
 
 
@@ -96,19 +98,6 @@ def _has_room() -> bool:
         " raise the limit (see `ulimit -v`)"
     )
     return False
-
-
-def _answer_interrupts() -> None:
-    """Lets SIGINT end this process where a shell's `&` started it with the signal ignored."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _die_of_interrupts() -> None:
-    """Restores the default signal handlers: Python would print an exception during shutdown as ignored."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 def _execute(app: object, args: Sequence[str] | None) -> int:

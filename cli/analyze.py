@@ -150,7 +150,6 @@ def _search_shards(request: Request, signals: StopSignals) -> ClusterSearch:
 
 
 def _shard_count(text: str) -> int:
-    """Returns the number of shards that `--shards` names."""
     from graphsearch.search.shards.master import MACHINES
 
     if len(text) < 10 and text.isascii() and text.isdecimal() and int(text) > 0:
@@ -214,20 +213,12 @@ def _print_result(request: Request, result: SearchResult, whole: dict[str, Any])
     else:
         print_parts(opening_line(result.opening))
         print_view(lambda width: node_view(result.node, request.lines, width))
-        print(_totals(result))
+        best = [] if result.bestmove is None else [f"bestmove {result.bestmove.uci()}"]
+        print(*best, f"depth {result.depth}/{result.seldepth}", f"{result.seconds:.1f} s", sep="   ")
+        more = detail(f"   catch-ups {result.catch_ups:,}   collisions {result.collisions:,}")
+        print(f"new visits {result.new_visits:,}   evaluations {result.evaluations:,}{more}")
     if sys.stdout is not None:
         sys.stdout.flush()
-
-
-def _totals(result: SearchResult) -> str:
-    best = [] if result.bestmove is None else [f"bestmove {result.bestmove.uci()}"]
-    first = (*best, f"depth {result.depth}/{result.seldepth}", f"{result.seconds:.1f} s")
-    second = (
-        f"new visits {result.new_visits:,}",
-        f"evaluations {result.evaluations:,}",
-        detail(f"catch-ups {result.catch_ups:,}   collisions {result.collisions:,}"),
-    )
-    return "\n".join("   ".join(filter(None, parts)) for parts in (first, second))
 
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
@@ -242,9 +233,8 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
             f"{unkept} ended in a draw by repetition of this game's positions; the graph does not keep them."
         )
     lines += [REASONS[result.stop_reason]] if result.stop_reason in REASONS else []
-    lines += [
-        f"Damaged record, evaluated again if needed: {problem}" for problem in result.problems[:MOST_DAMAGED]
-    ]
+    damaged = result.problems[:MOST_DAMAGED]
+    lines += [f"Damaged record, evaluated again if needed: {problem}" for problem in damaged]
     if request.store is None:
         lines.append(NOT_SAVED)
     else:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
-    from graphsearch.exchange.epd_sets import SetLine
+    from graphsearch.exchange.epd_import import SetLine
     from graphsearch.search.params import SearchParams
 KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
 SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
@@ -120,7 +120,7 @@ def _analyze_games(request: Request) -> None:
         evaluations=request.evaluations,
         time=request.time,
         output=request.output,
-        choice=review.ChoiceOptions(game=None if position.game is None else [position.game]),
+        game=None if position.game is None else [position.game],
         ram=request.ram,
         evaluator=request.evaluator,
         param=request.param,
@@ -244,7 +244,6 @@ def _cells(row: SetRow) -> dict[str, str]:
 
 
 def _report_lines(request: Request, report: SetReport, *, skipped: int, output: Path | None) -> Iterator[str]:
-    """Yields the closing lines."""
     yield from (f"note: {note}" for note in report.notes)
     if report.judged:
         points = f"; {report.points:,} of {report.most_points:,} points" if report.most_points else ""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import book_queue, book_todo
+from . import book_queue
 from .commands import command, group
 from .options import (
     Json,
@@ -54,7 +53,6 @@ STATES = {
     "apart": "no root leads here any more",
 }
 
-Config = Annotated[Path, argument("BOOK.toml", "The book's settings (docs/books.md).")]
 BookName = Annotated[str | None, option("--book NAME", "Which book, if the file has several.")]
 
 
@@ -62,7 +60,7 @@ BookName = Annotated[str | None, option("--book NAME", "Which book, if the file 
 class BuildRequest:
     """The options of `book build`."""
 
-    config: Config
+    config: Annotated[Path, argument("BOOK.toml", "The book's settings (docs/books.md).")]
     store: StoreToMake
     time: Time = None
     evaluations: Annotated[
@@ -117,24 +115,23 @@ def build(request: BuildRequest) -> None:
         workers=request.workers, pool=request.pool, shards=request.shards, ram_bytes=graph_ram(request.ram)
     )
     limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
-    with StopSignals() as signals, build_display(signals) as show:
+    with (
+        StopSignals() as signals,
+        progress_display(signals, lambda now: "   ".join(_progress_lines(now)), _drawn) as show,
+    ):
         signals.arm()
         report = build_book(
             request.store, config, limits=limits, resources=resources, stop=signals.stop, on_progress=show
         )
-    _print_report(report, request.store, json=request.json)
+    for fen, error in report.failed:
+        say(f"graphsearch: could not search {fen}: {error}")
+    print_answer(report, _report_lines(report), json=request.json)
+    if not request.json:
+        say(f"See its progress: {command_text('book', 'status', '--store', str(request.store))}")
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
     if report.failed:
         raise typer.Exit(FAILED)
-
-
-def _print_report(report: BuildReport, store: Path, *, json: bool) -> None:
-    for fen, error in report.failed:
-        say(f"graphsearch: could not search {fen}: {error}")
-    print_answer(report, report_lines(report), json=json)
-    if not json:
-        say(f"See its progress: {command_text('book', 'status', '--store', str(store))}")
 
 
 @command(
@@ -158,7 +155,8 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
     for i, item in enumerate(found):
         if i:
             print()
-        print_parts([*status_lines(item), "", runs_table(item)])
+        runs = table(map(_run_cells, item.runs), {"Started (UTC)": LEFT, "Ended": LEFT})
+        print_parts([*_status_lines(item), "", runs])
 
 
 @command(
@@ -176,20 +174,14 @@ def why(store: StoreOption, position: PositionOptions, book: BookName = None, js
 
     board = position.board()
     found = ask(store, board, book)
-    print_answer(found, _explained(found), json=json)
+    verdicts: list[Part] = ["", _verdicts_table(found)] if found.verdicts else []
+    print_answer(found, [*_position_lines(found), *verdicts], json=json)
     if not found.found:
         raise typer.Exit(FAILED)
 
 
-def _explained(found: Why) -> Iterator[Part]:
-    yield from position_lines(found)
-    if found.verdicts:
-        yield from ("", verdicts_table(found))
-
-
 # ------------------------------------------------------------------ lines and tables
-def report_lines(report: BuildReport) -> list[str]:
-    """Returns the report of a build, line by line."""
+def _report_lines(report: BuildReport) -> list[str]:
     lines = [
         f"Book {report.book}: {count(report.positions, 'position')},"
         f" {count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}",
@@ -212,8 +204,7 @@ def _root_lines(roots: Sequence[RootValue]) -> list[str]:
     return lines
 
 
-def status_lines(found: Status) -> list[str]:
-    """Returns the progress of a book, line by line."""
+def _status_lines(found: Status) -> list[str]:
     total = found.open + found.leaf + found.end
     lines = [
         f"Book {found.name} ({found.side}): {count(total, 'position')}, {count(found.moves, 'move')};"
@@ -242,11 +233,6 @@ def _plies(found: Status) -> list[str]:
     return lines
 
 
-def runs_table(found: Status) -> Cells:
-    """Returns the runs of a book as a table."""
-    return table(map(_run_cells, found.runs), {"Started (UTC)": LEFT, "Ended": LEFT})
-
-
 def _run_cells(run: RunRow) -> dict[str, str]:
     return {
         "Run": str(run.number),
@@ -260,8 +246,7 @@ def _run_cells(run: RunRow) -> dict[str, str]:
     }
 
 
-def position_lines(found: Why) -> list[str]:
-    """Returns a book's data on a position, line by line."""
+def _position_lines(found: Why) -> list[str]:
     lines = [f"{found.position}   key {found.key}" if look.details else found.position]
     lines += opening_line(opening_at(found.position))
     if not found.found:
@@ -292,7 +277,7 @@ def position_lines(found: Why) -> list[str]:
     return lines
 
 
-def verdicts_table(found: Why) -> Cells:
+def _verdicts_table(found: Why) -> Cells:
     """Returns every legal move with its decision, best value first."""
     has_games = any(verdict.candidate.games for verdict in found.verdicts)
     white = is_white(found.position)
@@ -317,19 +302,13 @@ def verdicts_table(found: Why) -> Cells:
 
 
 # ------------------------------------------------------------------ the progress of a build
-def build_display(signals: StopSignals) -> AbstractContextManager[Callable[[BuildProgress], None]]:
-    """Returns a context that yields a progress callback for a build."""
+def _drawn(now: BuildProgress, _: Screen) -> RenderableType:
+    from rich.text import Text
 
-    def view(now: BuildProgress, screen: Screen) -> RenderableType:
-        from rich.text import Text
-
-        return Text("\n".join(progress_lines(now)), overflow="ellipsis", no_wrap=True)
-
-    return progress_display(signals, lambda now: "   ".join(progress_lines(now)), view)
+    return Text("\n".join(_progress_lines(now)), overflow="ellipsis", no_wrap=True)
 
 
-def progress_lines(now: BuildProgress) -> list[str]:
-    """Returns the progress of a build, line by line."""
+def _progress_lines(now: BuildProgress) -> list[str]:
     if now.stage != "building":
         return [f"{now.stage.capitalize()} the book, {duration(now.seconds)}"]
     rate = now.evaluations / now.seconds if now.seconds else 0.0
@@ -348,6 +327,6 @@ app = group(
     build,
     status,
     why,
-    book_todo.todo,
+    book_queue.todo,
     book_queue.queue_items,
 )

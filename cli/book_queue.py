@@ -1,4 +1,4 @@
-"""`graphsearch book queue`: positions that a book searches first; it may be changed during a build."""
+"""`graphsearch book queue` and `todo`: what a book searches first, and candidates for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from .commands import command
-from .options import Json, LineOptions, OfBook, StoreOption, argument, option
-from .output import FAILED, print_json, print_parts, say
-from .render import count, moment
+from .options import Json, LineOptions, Lines, OfBook, StoreOption, argument, option
+from .output import FAILED, print_json, print_parts, say, say_if_unfinished
+from .render import count, moment, opening_at, opening_cells
+from .scores import detailed, heading, value_score
 from .tables import LEFT, WHOLE, table
 
 if TYPE_CHECKING:
     from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
+    from graphsearch.book.todo import MissingReply, Rivalry, UnsearchedLeaf
+
+    Row = UnsearchedLeaf | MissingReply | Rivalry
+
 
 STDIN = "-"
 MAX_DUPLICATES = 5  # duplicates listed one by one
@@ -82,98 +87,79 @@ def queue_items(request: Request) -> None:
 # ------------------------------------------------------------------------ add
 def _add(request: Request, positions: list[str]) -> None:
     from graphsearch.book import queue
+    from graphsearch.book.todo import book_names
 
     if request.line.moves is not None and len(positions) > 1:
         raise typer.BadParameter("--moves needs exactly one position")
-    reading = _Reading(request.line, positions)
-    added = queue.add(request.store, reading.items(), book=request.book)
-    _note_new_book(request.store, request.book)
+    problems: list[str] = []
+    added = queue.add(request.store, _items(request.line, positions, problems), book=request.book)
+    names = None if request.book is None else book_names(request.store)
+    if names is not None and request.book not in names:  # it may be misspelt
+        known = f"it has {', '.join(names)}" if names else "it has none"
+        say(f"note: {request.store} has no book {request.book!r} yet; {known}")
     if request.json:
-        print_json(_as_dict(added, reading.problems))
+        duplicates = [
+            {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
+            for item, number in added.duplicates
+        ]
+        print_json({"added": list(added.ids), "duplicates": duplicates, "problems": problems})
     else:
         _print_added(added)
-    if reading.problems:
+    if problems:
         raise typer.Exit(FAILED)
 
 
-class _Reading:
-    """Reads the items to add, prints notes about them, and collects the problems of unreadable ones."""
-
-    def __init__(self, line: LineOptions, positions: list[str]) -> None:
-        self.problems: list[str] = []
-        self._line = line
-        self._positions = positions
-
-    def items(self) -> Iterator[NewItem]:
-        """Yields the items of all positions in order."""
-        for text in self._positions:
-            for given in self._given(text):
-                for note in given.notes:
-                    say(f"note: {note}")
-                if given.item:
-                    yield given.item
-                else:
-                    self.problems.append(given.problem)
-                    say(f"graphsearch: {given.problem}")
-
-    def _given(self, text: str) -> Iterable[GivenItem]:
-        from graphsearch.base.limits import text_lines
-        from graphsearch.book import queue
-        from graphsearch.position.notation import holds_positions
-
-        if text == STDIN:
-            if self._line.given:
-                raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
-            lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
-            return queue.from_lines(lines, "stdin")
-        path = Path(text)
-        if not path.exists():
-            if (self._line.game, self._line.ply) != (None, None):
-                raise typer.BadParameter("--game and --ply need a PGN file")
-            return [queue.from_text(text, moves=self._line.moves)]
-        if self._line.moves is not None:
-            raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
-        if holds_positions(text):
-            return self._numbered(path)
-        only = None if self._line.game is None else [self._line.game]
-        return queue.from_games(path, ply=self._line.ply, only=only)
-
-    def _numbered(self, path: Path) -> Iterator[GivenItem]:
-        """Yields the items of a file with a position on each line, or the one that --game names."""
-        from graphsearch.base.limits import open_file, text_lines
-        from graphsearch.book import queue
-
-        if self._line.ply is not None:
-            raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
-        with open_file(path, piped=True) as file:
-            found = queue.from_lines(text_lines(file, str(path)), str(path))
-            if self._line.game is None:
-                yield from found
-                return
-            wanted = next(islice(found, self._line.game - 1, None), None)
-            if wanted is None:
-                raise typer.BadParameter(f"{path} has no position {self._line.game}")
-            yield wanted
+def _items(line: LineOptions, positions: list[str], problems: list[str]) -> Iterator[NewItem]:
+    """Yields the items to add, prints notes about them, and adds to `problems` those of unreadable ones."""
+    for text in positions:
+        for given in _given(line, text):
+            for note in given.notes:
+                say(f"note: {note}")
+            if given.item:
+                yield given.item
+            else:
+                problems.append(given.problem)
+                say(f"graphsearch: {given.problem}")
 
 
-def _note_new_book(store: Path, book: str | None) -> None:
-    """Prints a note if there is no book of this name yet: it may be misspelt."""
-    if book is None:
-        return
-    from graphsearch.book.todo import book_names
+def _given(line: LineOptions, text: str) -> Iterable[GivenItem]:
+    from graphsearch.base.limits import text_lines
+    from graphsearch.book import queue
+    from graphsearch.position.notation import holds_positions
 
-    names = book_names(store)
-    if book not in names:
-        known = f"it has {', '.join(names)}" if names else "it has none"
-        say(f"note: {store} has no book {book!r} yet; {known}")
+    if text == STDIN:
+        if line.given:
+            raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
+        lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
+        return queue.from_lines(lines, "stdin")
+    path = Path(text)
+    if not path.exists():
+        if (line.game, line.ply) != (None, None):
+            raise typer.BadParameter("--game and --ply need a PGN file")
+        return [queue.from_text(text, moves=line.moves)]
+    if line.moves is not None:
+        raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
+    if holds_positions(text):
+        return _numbered(line, path)
+    return queue.from_games(path, ply=line.ply, only=None if line.game is None else [line.game])
 
 
-def _as_dict(added: Added, problems: list[str]) -> dict[str, object]:
-    duplicates = [
-        {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
-        for item, number in added.duplicates
-    ]
-    return {"added": list(added.ids), "duplicates": duplicates, "problems": problems}
+def _numbered(line: LineOptions, path: Path) -> Iterator[GivenItem]:
+    """Yields the items of a file with a position on each line, or the one that --game names."""
+    from graphsearch.base.limits import open_file, text_lines
+    from graphsearch.book import queue
+
+    if line.ply is not None:
+        raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
+    with open_file(path, piped=True) as file:
+        found = queue.from_lines(text_lines(file, str(path)), str(path))
+        if line.game is None:
+            yield from found
+            return
+        wanted = next(islice(found, line.game - 1, None), None)
+        if wanted is None:
+            raise typer.BadParameter(f"{path} has no position {line.game}")
+        yield wanted
 
 
 def _print_added(added: Added) -> None:
@@ -248,3 +234,126 @@ def _drop(request: Request, texts: list[str]) -> None:
     for item in left:
         say(f"note: item {item.id} is already {item.state} and stays as it is")
     print(f"Dropped {count(dropped, 'item')}")
+
+
+EMPTY = {
+    "leaves": "Every position of the book has been searched.",
+    "gaps": "Every likely or popular reply has an answer.",
+    "bottlenecks": "No change of a few leaves can overturn the best move of a root.",
+}
+TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position", "Leaf", "Best", "Rival"), LEFT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodoRequest:
+    """The options of `book todo`."""
+
+    name: Annotated[str, argument("NAME", "The book's name.")]
+    store: StoreOption
+    kind: Annotated[
+        str,
+        option(
+            "--kind KIND",
+            "leaves: positions not searched yet; gaps: likely or popular replies without an answer; "
+            "bottlenecks: the fewest leaves on which the best move of a root depends.",
+        ),
+    ] = "leaves"
+    lines: Lines = 20
+    min_games: Annotated[
+        int, option("--min-games N", "Gaps: or replies with at least N imported games.", min=1)
+    ] = 20
+    queue: Annotated[bool, option("--queue", "Also add them to the book's queue.")] = False
+    json: Json = False
+
+
+@command(
+    "List what a book needs next.",
+    "graphsearch book todo white --store white.graph",
+    "graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph",
+    "graphsearch book todo white --kind bottlenecks --json --store white.graph",
+    views=True,
+)
+def todo(request: TodoRequest) -> None:
+    """List what a book needs next, the most urgent first; works while the book is built.
+
+    Leaves come in the builder's order. Gaps are ranked by how likely the book reaches them: the product of
+    the replies' shares of the imported games along the line (of P where fewer than 20 games are known), own
+    moves counting 1; own positions without a move are gaps too. A bottleneck is the smallest set of leaves
+    that, with other values, would make another move of a root as good as its best one; best moves outside the
+    book count as leaves of their positions. Among sets of equal size, the one whose values have to change
+    least comes first.
+
+    JSON: `items`; values are seen by the side to move at their position.
+    """
+    from graphsearch.book.queue import add
+    from graphsearch.book.todo import KINDS
+    from graphsearch.book.todo import todo as find
+
+    chosen = next((known for known in KINDS if known == request.kind), None)
+    if chosen is None:
+        raise typer.BadParameter(
+            f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
+        )
+    found = find(request.store, request.name, chosen, top=request.lines, min_games=request.min_games)
+    say_if_unfinished(request.store)
+    for note in found.notes:
+        say(f"note: {note}")
+    if request.json:
+        print_json(found.as_dict())
+    elif found.rows:
+        rows = [cells for row in found.rows for cells in _todo_cells(row)]
+        scored = [f"({heading()})"] if request.kind == "bottlenecks" else []
+        print_parts([*scored, table(rows, TEXTS, spare=("Opening", "ECO"))])
+    else:
+        say(EMPTY[found.kind])
+    if request.queue:
+        added = add(request.store, found.items(), book=found.book)
+        there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
+        say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
+
+
+def _todo_cells(row: Row) -> Iterator[dict[str, str]]:
+    """Yields the table rows of an item: one per leaf of a bottleneck, one for any other item."""
+    from graphsearch.book.todo import MissingReply, UnsearchedLeaf
+
+    if isinstance(row, UnsearchedLeaf):
+        yield {
+            **_lead(row.target.line or "start", row.target.position),
+            "Priority": "" if row.priority is None else f"{row.priority:.3f}",
+            "Ply": str(row.target.ply),
+        }
+    elif isinstance(row, MissingReply):
+        yield {
+            **_lead(
+                row.target.line if row.target.move else f"{row.target.line}, no move yet", row.target.position
+            ),
+            "Reach": f"{100 * row.reach:.2f}%",
+            "P": "" if row.p is None else f"{100 * row.p:.1f}%",
+            "Games": f"{row.games:,}" if row.games else "",
+        }
+    else:
+        yield from _bottleneck(row)
+
+
+def _lead(line: str, position: str) -> dict[str, str]:
+    """Returns the first columns of a row: the line, its opening, and with `--details` the position."""
+    return {"Line": line, **opening_cells(opening_at(position)), **detailed({"Position": position})}
+
+
+def _bottleneck(row: Rivalry) -> Iterator[dict[str, str]]:
+    head = {
+        "Best": row.best_san,
+        "Score": value_score(row.best_value, row.root),
+        "Rival": f"{row.rival_san} (outside)" if row.outside else row.rival_san,
+        "Its score": value_score(row.rival_value, row.root),
+        "Leaves": str(len(row.leaves)),
+        "Change": f"{row.change:.3f}",
+    }
+    if not row.leaves:
+        yield {"Leaf": "none: already as good"} | head
+    for leaf in row.leaves:
+        text = f"{leaf.target.line} (outside)" if leaf.target.move else leaf.target.line
+        here = leaf.target.position
+        values = {"Score here": value_score(leaf.value, here), "Score needed": value_score(leaf.needed, here)}
+        yield {"Leaf": text} | values | head
+        head = dict.fromkeys(head, "")

@@ -46,27 +46,21 @@ def compile_part(part: str) -> None:
     Raises:
       SystemExit: if a command fails, after its message.
     """
+    import chess
+
+    from graphsearch import Graph, Limits, SearchParams, analyze
+    from graphsearch.evaluators.uniform import OutsideUniform
     from graphsearch.search.warm import compile_paging_kernels
 
-    if part == "rest":
-        _search_outside()
+    if part == "rest":  # an evaluator outside the kernels, one wave at a time and with overlap
+        with Graph.open(None, evaluator=OutsideUniform()) as graph:
+            analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
     with Path(os.devnull).open("w") as nothing, redirect_stdout(nothing):
         for command in COMMANDS[part].strip().splitlines():
             if code := main(shlex.split(command)):
                 raise SystemExit(code)
     if part == "waves":
         compile_paging_kernels()
-
-
-def _search_outside() -> None:
-    """Searches with an evaluator outside the kernels, one wave at a time and with overlap."""
-    import chess
-
-    from graphsearch import Graph, Limits, SearchParams, analyze
-    from graphsearch.evaluators.uniform import OutsideUniform
-
-    with Graph.open(None, evaluator=OutsideUniform()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
 
 
 if __name__ == "__main__":

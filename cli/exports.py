@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .commands import command
-from .options import Json, LineOptions, SelectionOptions, StoreOption, argument, option
+from .options import Depth, Json, LineOptions, OfBook, Side, StoreOption, argument, option, side_of
 from .output import FAILED, print_json, say, say_if_unfinished
 from .progress import Advance, progress_shown
 from .render import count, size
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import chess
 
     from graphsearch.exchange.output import ExportReport
+    from graphsearch.exchange.selection import Selection
     from graphsearch.exchange.streaming import Forecast
 
 ENDINGS = {
@@ -62,7 +63,20 @@ class Request:
             "says it.",
         ),
     ] = None
-    chosen: SelectionOptions
+    book: OfBook = None
+    side: Side = None
+    depth: Depth = None
+    min_visits: Annotated[
+        int | None, option("--min-visits N", "Only positions and moves with N or more visits.", min=0)
+    ] = None
+    max_moves: Annotated[
+        int | None,
+        option(
+            "--max-moves K",
+            "At most the K best moves of the side in a position; the other side's replies are not limited.",
+            min=1,
+        ),
+    ] = None
     weights: Annotated[
         str | None,
         option(
@@ -102,36 +116,37 @@ def export(request: Request) -> None:
 
     JSON: `left_out` counts what was not written, by reason.
     """
-    form = _format(request)
-    _check(request, form)
-    roots, chosen = _roots(request), request.chosen
-    if form in (*PICTURES, "site") and len(roots) > 1:
-        raise typer.BadParameter(f"{form} starts from one POSITION")
-    say_if_unfinished(request.store)
-    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
-    with StopSignals(), _progress(request.output) as show, opened_target(request.output) as target:
-        if form in PICTURES:
-            report = _draw(form, request, target, roots)
-        elif form == "site":
-            report = _write_site(request, target, roots, show)
-        else:
-            write = _writer(form, request)
-            report = write(request.store, target, chosen.selection(roots), on_progress=show)
-    _finish(report, request)
-
-
-def _format(request: Request) -> str:
-    """Returns the format of an export.
-
-    Raises:
-      typer.BadParameter: if neither --format nor the name of the file gives it.
-    """
     form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
     if form not in FORMATS:
         known = ", ".join(sorted(FORMATS))
         found = repr(request.format) if request.format else f"the ending of {request.output}"
         raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
-    return form
+    _check(request, form)
+    roots = _roots(request)
+    if form in (*PICTURES, "site") and len(roots) > 1:
+        raise typer.BadParameter(f"{form} starts from one POSITION")
+    root = roots[0] if roots else None
+    limits: dict[str, Any] = {
+        "book": request.book,
+        "depth": request.depth,
+        "min_visits": request.min_visits,
+    }
+    say_if_unfinished(request.store)
+    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
+    with StopSignals(), _progress(request.output) as show, opened_target(request.output) as target:
+        if form in PICTURES:
+            from graphsearch.exchange.picture import export_picture
+
+            most = request.lines or MOST_DRAWN
+            report = export_picture(request.store, target, form, root, most=most, **limits)
+        elif form == "site":
+            from graphsearch.exchange.site.export import export_site
+
+            report = export_site(request.store, target, root, on_progress=show, **limits)
+        else:
+            write, selection = _writer(form, request), _selection(request, roots)
+            report = write(request.store, target, selection, on_progress=show)
+    _finish(report, request)
 
 
 def _check(request: Request, form: str) -> None:
@@ -147,8 +162,8 @@ def _check(request: Request, form: str) -> None:
     given = {
         "--weights": request.weights is not None and form != "polyglot",
         "--lines": request.lines is not None and form not in PICTURES,
-        "--side": request.chosen.side is not None and form in (*PICTURES, "site"),
-        "--max-moves": request.chosen.max_moves is not None and form in (*PICTURES, "site"),
+        "--side": request.side is not None and form in (*PICTURES, "site"),
+        "--max-moves": request.max_moves is not None and form in (*PICTURES, "site"),
     }
     for name, wrong in given.items():
         if wrong:
@@ -163,12 +178,25 @@ def _roots(request: Request) -> tuple[chess.Board, ...]:
     return tuple(request.line.board_after(text) for text in texts)
 
 
+def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
+    from graphsearch.exchange.selection import Selection
+
+    return Selection(
+        roots=roots,
+        book=request.book,
+        side=None if request.side is None else side_of(request.side) or "both",
+        depth=request.depth,
+        min_visits=request.min_visits or 0,
+        max_moves=request.max_moves,
+    )
+
+
 def _foretell(form: str, request: Request, large: Forecast) -> None:
     """Says how large an output will be, and how it becomes smaller."""
     parts = [f"{request.output} will have {'at least' if large.least else 'about'} {size(large.size)}"]
     if large.free is not None and large.free < large.size:
         parts.append(f"only {size(large.free)} are free there")
-    if form in ROWS and not request.chosen.min_visits and request.chosen.max_moves is None:
+    if form in ROWS and not request.min_visits and request.max_moves is None:
         parts.append("--min-visits 1 leaves out the moves without visits, which are most of it")
     say("; ".join(parts) + ".")
 
@@ -238,7 +266,6 @@ def write_text(text: str, output: str, store: Path) -> None:
 
 
 def _summary(report: ExportReport) -> list[str]:
-    """Returns the summary of an export, line by line."""
     games = f"{count(report.games, 'game tree')}, " if report.games else ""
     lines = [
         f"{report.path}: {games}{count(report.positions, 'position')}, {count(report.moves, 'move')},"
@@ -267,38 +294,3 @@ def _finish(report: ExportReport, request: Request) -> None:
     if report.problems:
         say(f"graphsearch: {request.store} is damaged; only its readable part was exported")
         raise typer.Exit(FAILED)
-
-
-def _draw(form: str, request: Request, target: Any, roots: Sequence[chess.Board]) -> ExportReport:
-    """Writes the well-visited positions below a root, or of a book, as SVG or for Graphviz."""
-    from graphsearch.exchange.picture import export_picture
-
-    chosen = request.chosen
-    return export_picture(
-        request.store,
-        target,
-        form,
-        roots[0] if roots else None,
-        depth=chosen.depth,
-        min_visits=chosen.min_visits,
-        most=request.lines or MOST_DRAWN,
-        book=chosen.book,
-    )
-
-
-def _write_site(
-    request: Request, folder: Path, roots: Sequence[chess.Board], on_progress: Advance | None
-) -> ExportReport:
-    """Writes a folder with board, moves, graph and values of a book, or of the positions below a root."""
-    from graphsearch.exchange.site.export import export_site
-
-    chosen = request.chosen
-    return export_site(
-        request.store,
-        folder,
-        roots[0] if roots else None,
-        book=chosen.book,
-        depth=chosen.depth,
-        min_visits=chosen.min_visits,
-        on_progress=on_progress,
-    )

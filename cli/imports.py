@@ -23,31 +23,13 @@ if TYPE_CHECKING:
 
     from graphsearch.exchange.importing import FileReport
     from graphsearch.exchange.sources import FileProgress, GivenFile
-    from graphsearch.store.tables.games import Imported
 
 ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
 NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
 
-Files = Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")]
-Format = Annotated[
-    str | None,
-    option("--format FORMAT", "pgn, polyglot (.bin) or epd; by default the ending of each file says it."),
-]
-Again = Annotated[bool, option("--again", "Import files again that were imported before.")]
-Variations = Annotated[
-    bool, option("--variations", "Of PGN: also count the moves of variations, in a separate column.")
-]
 Depth = Annotated[
     int | None,
     option("--depth N", "Of PGN: count only the first N half-moves of a game, by its move numbers.", min=1),
-]
-Players = Annotated[
-    bool,
-    option(
-        "--players",
-        "Of PGN: also keep the games: names, Elo, date, event, result, moves, comments and variations; also "
-        "of files that were imported before without them.",
-    ),
 ]
 
 
@@ -60,13 +42,25 @@ Players = Annotated[
     name="import",
 )
 def import_files(
-    files: Files,
+    files: Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")],
     store: StoreToMake,
-    form: Format = None,
-    variations: Variations = False,
+    form: Annotated[
+        str | None,
+        option("--format FORMAT", "pgn, polyglot (.bin) or epd; by default the ending of each file says it."),
+    ] = None,
+    variations: Annotated[
+        bool, option("--variations", "Of PGN: also count the moves of variations, in a separate column.")
+    ] = False,
     depth: Depth = None,
-    players: Players = False,
-    again: Again = False,
+    players: Annotated[
+        bool,
+        option(
+            "--players",
+            "Of PGN: also keep the games: names, Elo, date, event, result, moves, comments and variations; "
+            "also of files that were imported before without them.",
+        ),
+    ] = False,
+    again: Annotated[bool, option("--again", "Import files again that were imported before.")] = False,
     json: Json = False,
 ) -> None:
     """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
@@ -130,7 +124,9 @@ def _import(
     again: bool,
     json: bool,
 ) -> None:
-    """Imports, prints a summary, and ends with its exit code."""
+    from graphsearch.store.sharded.files import open_to_read
+    from graphsearch.store.tables.games import imported
+
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
@@ -140,7 +136,10 @@ def _import(
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left = files[len(reports) :]
     if json:
-        _print_json(store, reports, left)
+        with open_to_read(store) as opened:
+            found = imported(opened).as_dict()
+        del found["sources"]
+        print_json({"store": str(store), "files": [r.as_dict() for r in reports], "not_read": left, **found})
     for report in reports:
         _say_problems(report, noun)
         if not json and not report.error:
@@ -176,22 +175,7 @@ def given_file(name: str) -> GivenFile:
     return GivenFile(name, cast("BinaryIO", sys.stdin.buffer))
 
 
-def _print_json(store: Path, reports: list[FileReport], left: list[str]) -> None:
-    found = _imported(store).as_dict()
-    totals = {name: number for name, number in found.items() if name != "sources"}
-    print_json({"store": str(store), "files": [r.as_dict() for r in reports], "not_read": left, **totals})
-
-
-def _imported(store: Path) -> Imported:
-    from graphsearch.store.sharded.files import open_to_read
-    from graphsearch.store.tables.games import imported
-
-    with open_to_read(store) as opened:
-        return imported(opened)
-
-
 def _say_problems(report: FileReport, noun: str) -> None:
-    """Prints skipped and odd parts of a file on stderr."""
     place = "entry" if report.kind == "polyglot" else "line"
     problems = [f"{report.name}, {place} {one.place}: {one.reason}" for one in report.problems]
     for line in problem_lines(problems, len(problems)):
@@ -207,7 +191,6 @@ def _say_problems(report: FileReport, noun: str) -> None:
 
 
 def _summary(report: FileReport, noun: str) -> str:
-    """Returns the result for one file, in one line."""
     taken = number_of(report.taken, noun)
     if report.state == "known":
         return f"{report.name}: imported before ({taken}); --again imports it again"

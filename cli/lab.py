@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from . import (
-    nodetypes,
-    query_find,
-    query_moves,
-    query_players,
-    query_ways,
-    reevaluate,
-    store_upkeep,
-)
+from . import nodetypes, query_find, query_moves, query_players, query_ways, reevaluate, store_upkeep
 from .commands import command, group
 from .options import Json, LineOptions, Position, argument, option
 from .output import print_json, say
@@ -113,18 +104,12 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
-    from .bench.speed import NODES, measure
+    from .bench import NODES, machine, measure
 
     figures = interruptible(lambda: measure(say, nodes=nodes or NODES))
     if json:
         print_json(figures)
-    else:
-        _print_table(figures)
-
-
-def _print_table(figures: Mapping[str, float | int]) -> None:
-    from .bench.speed import machine
-
+        return
     print(machine())
     for name, value in figures.items():
         counted = name == "nodes" or name.endswith(("_per_s", "_single", "_wave", "_saving"))

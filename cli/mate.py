@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,13 +14,12 @@ from graphsearch.base.errors import InvalidPositionError, UnusableFileError
 from .commands import command
 from .options import Json, PositionOptions, StoreToSave, Time, option
 from .output import FAILED, print_json, say
-from .progress import Screen, clock, progress_display
+from .progress import clock, progress_display
 from .render import count, rate
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     import chess
-    from rich.console import RenderableType
 
     from graphsearch.solvers.mate.check import MateCheck
     from graphsearch.solvers.mate.session import MateProgress, MateResult
@@ -38,7 +37,6 @@ WHY = {
     "claimable": "the side to move may claim a draw (50-move rule)",
 }
 
-Visits = Annotated[int | None, option("--visits N", "Stop after expanding N nodes.", min=1)]
 Within = Annotated[int | None, option("--within M", "Look only for mates in up to M moves.", min=1)]
 Check = Annotated[
     bool, option("--check", "Play the mate out against every defence, using only the rules of python-chess.")
@@ -60,7 +58,7 @@ Output = Annotated[
 def mate(
     position: PositionOptions,
     within: Within = None,
-    visits: Visits = None,
+    visits: Annotated[int | None, option("--visits N", "Stop after expanding N nodes.", min=1)] = None,
     time: Time = None,
     store: StoreToSave = None,
     check: Check = False,
@@ -80,13 +78,18 @@ def mate(
     proven. `pv` is the whole line, with best attack and longest defence; `shortest` tells whether no shorter
     mate exists; `excluded` is the number of moves within which neither side can force mate.
     """
+    from graphsearch.exchange.output import check_target
+    from graphsearch.position.notation import holds_positions
     from graphsearch.solvers.mate.sides import DEFAULT_SECONDS, MateLimits
 
     if time is None and visits is None:
         time = DEFAULT_SECONDS
     limits = MateLimits(visits=visits, seconds=time, moves=within)
+    if output is not None:
+        if not holds_positions(position.position):
+            raise typer.BadParameter("-o writes the lines of a file of positions; name one")
+        check_target(output, store=store, source=Path(position.position))
     tried, found, bad, results = 0, 0, 0, _Results(output, store)
-    results.check(position)
     with StopSignals("Stopping: finding the proven line...\n") as signals:
         for line, text, board in _problems(position):
             if signals.stop.is_set():
@@ -125,30 +128,12 @@ class _Results:
         self._solved: list[bool] = []
         self._lines: list[str] = []
 
-    def check(self, position: PositionOptions) -> None:
-        """Checks before the work that the lines can be written.
-
-        Raises:
-          typer.BadParameter: if the position is not a file of positions.
-          ExportError: if the target cannot be written.
-        """
-        from graphsearch.exchange.output import check_target
-        from graphsearch.position.notation import holds_positions
-
-        if self._output is None:
-            return
-        if not holds_positions(position.position):
-            raise typer.BadParameter("-o writes the lines of a file of positions; name one")
-        source = Path(position.position)
-        check_target(self._output, store=self._store, source=source)
-
     def add(self, number: int, text: str, result: MateResult) -> bool | None:
         """Adds the result of a line; returns whether it solves it, None if the line names no result.
 
         Operations that cannot be read are reported and stay in the written line.
         """
-        from graphsearch.exchange.epd_import import read_epd
-        from graphsearch.exchange.epd_sets import annotated, is_solved
+        from graphsearch.exchange.epd_import import annotated, is_solved, read_epd
         from graphsearch.position.lines import sans_of
 
         if not text:  # not of a file
@@ -215,7 +200,7 @@ def _search(
     search = MateSearch(board, limits, entries=entries)
     search.warm_up()
     signals.arm()
-    with _display(signals) as show:
+    with progress_display(signals, status_line, least_gap_s=0.2) as show:
         result = search.run(signals.stop, show)
     if not check or result.mate is None:
         return result, None
@@ -224,7 +209,6 @@ def _search(
 
 # ---------------------------------------------------------------- output
 def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -> list[str]:
-    """Returns the lines of the result."""
     lines = [_verdict(board, result)]
     if result.pv:
         lines.append(board.variation_san(result.pv))
@@ -245,7 +229,6 @@ def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -
 
 
 def _verdict(board: chess.Board, result: MateResult) -> str:
-    """Returns the result in one line."""
     from graphsearch.solvers.mate.sides import MOST_MOVES
 
     if result.mate is None:
@@ -264,17 +247,6 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
     why = WHY.get(result.stop_reason, result.stop_reason)
     shorter = f"none in up to {result.excluded}" if result.excluded else "a shorter one is possible"
     return f"{text} or less; {shorter}: {why}"
-
-
-def _display(signals: StopSignals) -> AbstractContextManager[Callable[[MateProgress], None]]:
-    """Returns a context that yields a progress callback for a search."""
-
-    def view(now: MateProgress, screen: Screen) -> RenderableType:
-        from rich.text import Text
-
-        return Text(status_line(now))
-
-    return progress_display(signals, status_line, view, least_gap_s=0.2)
 
 
 def status_line(progress: MateProgress) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from graphsearch.evaluators import protocol
     from graphsearch.evaluators.factory import EvaluatorSpec
-    from graphsearch.exchange.selection import Selection
 
 
 def option(names: str, help_text: str, **more: Any) -> Any:
@@ -195,46 +194,6 @@ class AnyPositionOptions(LineOptions):
         if not self.given:
             return None
         return self.board_after(self.position or "startpos")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionOptions:
-    """The positions and moves to export."""
-
-    book: OfBook = None
-    side: Side = None
-    depth: Depth = None
-    min_visits: Annotated[
-        int | None, option("--min-visits N", "Only positions and moves with N or more visits.", min=0)
-    ] = None
-    max_moves: Annotated[
-        int | None,
-        option(
-            "--max-moves K",
-            "At most the K best moves of the side in a position; the other side's replies are not limited.",
-            min=1,
-        ),
-    ] = None
-
-    def selection(self, roots: tuple[chess.Board, ...]) -> Selection:
-        """Returns the selection for an export.
-
-        Raises:
-          InvalidParameterError: if a number is out of range.
-        """
-        from graphsearch.exchange.selection import Selection
-
-        wanted: Literal["white", "black", "both"] | None = None
-        if self.side is not None:
-            wanted = side_of(self.side) or "both"
-        return Selection(
-            roots=roots,
-            book=self.book,
-            side=wanted,
-            depth=self.depth,
-            min_visits=self.min_visits or 0,
-            max_moves=self.max_moves,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,14 +115,14 @@ def print_json(data: Mapping[str, Any]) -> None:
     A file name need not be UTF-8: its other bytes appear as `\\udcXX`, as everywhere in Python.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-    print(text if _takes(text) else json.dumps(data, allow_nan=False))
+    print(text if _takes(text, "utf-8") else json.dumps(data, allow_nan=False))
 
 
-def _takes(text: str) -> bool:
-    """Returns whether stdout can encode a text."""
+def _takes(text: str, encoding: str) -> bool:
+    """Returns whether stdout can encode a text; `encoding`: where stdout has none."""
     try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
+        text.encode(getattr(sys.stdout, "encoding", None) or encoding)
+    except (UnicodeEncodeError, LookupError):
         return False
     return True
 
@@ -169,11 +169,7 @@ def print_answer(found: Report, parts: Iterable[Part], *, json: bool) -> None:
 
 def speaks_unicode() -> bool:
     """Returns whether stdout can encode lines and dots beyond ASCII."""
-    try:
-        "\u28ff\u2500\u2192".encode(getattr(sys.stdout, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+    return _takes("\u28ff\u2500\u2192", "ascii")
 
 
 def _drop(stream: TextIO) -> None:

@@ -47,21 +47,21 @@ class ProgramCommand(TyperCommand):
         Raises:
           typer.BadParameter: if a graph file is needed and none is named.
         """
-        ctx.meta[SHORT] = _asks_short(args)
-        if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):
-            args = self._with_defaults(ctx, args)
-        return super().parse_args(ctx, args)
-
-    def _with_defaults(self, ctx: Any, args: list[str]) -> list[str]:
-        """Returns the arguments with the graph file as an option; puts the settings into the context."""
+        before = args[: args.index("--")] if "--" in args else args
+        ctx.meta[SHORT] = "-h" in before and "--help" not in before
+        if ctx.resilient_parsing or {"-h", "--help"} & set(args):
+            return super().parse_args(ctx, args)
         ctx.default_map = _settings_of(self, args)
         store = _store_option(self)
-        if store is None:
-            return args
-        args = _with_store(self, store, args, has_default=store.name in ctx.default_map)
-        if store.required and not _is_given(store, args) and store.name not in ctx.default_map:
-            raise typer.BadParameter(NO_STORE, ctx=ctx)
-        return args
+        if store is not None:
+            has_default = store.name in ctx.default_map
+            places = [] if _is_given(store, args) else list(_places(self, args))
+            if places and _is_store(self, args[places[0]], len(places), has_default):
+                first = places[0]
+                args = ["--store", args[first], *args[:first], *args[first + 1 :]]
+            elif store.required and not _is_given(store, args) and not has_default:
+                raise typer.BadParameter(NO_STORE, ctx=ctx)
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Returns the parts of the usage line, the graph file among them."""
@@ -141,7 +141,9 @@ def refuse(error: Any) -> int:
         error.show()
     else:
         text = one_line(error.format_message()).removeprefix("Invalid value: ")
-        hint = "; put moves and a FEN in quotes" if _has_unquoted_position(text, ctx) else ""
+        params = {param.name for param in ctx.command.params} if ctx is not None else set()
+        unquoted = params & {"position", "positions"} and "unexpected extra argument" in text
+        hint = "; put moves and a FEN in quotes" if unquoted else ""
         say(f"{PROGRAM}: {text}{hint}")
         if ctx is not None:
             say(f"Try '{ctx.command_path} --help'.")
@@ -156,17 +158,6 @@ def say_where_help_is(error: Exception, command: str) -> None:
         say(f"Try '{PROGRAM} help positions'.")
     elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):
         say(f"Try '{command} --help'.")
-
-
-def _has_unquoted_position(text: str, ctx: Any) -> bool:
-    """Returns whether a message is about too many words for a command that takes a position."""
-    takes = ctx is not None and any(param.name in ("position", "positions") for param in ctx.command.params)
-    return takes and "unexpected extra argument" in text
-
-
-def _asks_short(args: list[str]) -> bool:
-    before = args[: args.index("--")] if "--" in args else args
-    return "-h" in before and "--help" not in before
 
 
 def _first_words(text: str, width: int) -> str:
@@ -202,19 +193,6 @@ def _store_option(command: TyperCommand) -> TyperOption | None:
 
 def _is_given(store: TyperOption, args: list[str]) -> bool:
     return any(arg.partition("=")[0] in store.opts for arg in args)
-
-
-def _with_store(
-    command: TyperCommand, store: TyperOption, args: list[str], *, has_default: bool
-) -> list[str]:
-    """Returns the arguments; if the first one is a graph file, with `--store` before it."""
-    if _is_given(store, args):
-        return args
-    places = list(_places(command, args))
-    if not places or not _is_store(command, args[places[0]], len(places), has_default):
-        return args
-    first = places[0]
-    return ["--store", args[first], *args[:first], *args[first + 1 :]]
 
 
 def _places(command: TyperCommand, args: list[str]) -> Iterator[int]:

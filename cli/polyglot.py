@@ -11,8 +11,8 @@ from .render import count, line_cells
 from .tables import FILL, LEFT, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
+    from graphsearch.exchange.polyglot import BookMerge
     from graphsearch.exchange.polyglot_diff import BookDiff, BookDifference, BookMoveShare
-    from graphsearch.exchange.polyglot_files import BookMerge
 
 KINDS = {"Line": FILL, "ECO": WHOLE, "Before": LEFT, "Now": LEFT, "Moves": LEFT}
 MOST_MOVES = 4  # of a position, in a table
@@ -26,7 +26,7 @@ def is_book(path: Path) -> bool:
 
 def merge_books(files: Sequence[Path], output: Path, dry_run: bool, force: bool, *, json: bool) -> None:
     """Merges books, and prints the report."""
-    from graphsearch.exchange.polyglot_files import merge_books
+    from graphsearch.exchange.polyglot import merge_books
 
     report = merge_books(files, output, dry_run=dry_run, force=force)
     _say_notes(*(book.notes for book in report.inputs))
@@ -37,8 +37,8 @@ def merge_books(files: Sequence[Path], output: Path, dry_run: bool, force: bool,
 
 def diff_of_books(old: Path, new: Path, *, top: int, json: bool) -> None:
     """Compares two books, and prints the differences."""
+    from graphsearch.exchange.polyglot import read_book
     from graphsearch.exchange.polyglot_diff import diff_books
-    from graphsearch.exchange.polyglot_files import read_book
 
     books = read_book(old), read_book(new)
     _say_notes(*(book.notes for book in books))

@@ -68,21 +68,16 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
 @contextmanager
 def progress_shown(title: str) -> Iterator[Advance]:
     """Yields a function that shows progress on stderr: a bar on a terminal, elsewhere a line now and then."""
-    with progress_bar(title) as bar:
-        yield bar or _lines(title)
+    shown, said = title, time.monotonic()
 
-
-def _lines(shown: str) -> Advance:
-    """Returns a function that prints the progress, at most once in LINE_SECONDS."""
-    said = time.monotonic()
-
-    def advance(done: int, total: int | None, title: str | None = None) -> None:
+    def say_sometimes(done: int, total: int | None, title: str | None = None) -> None:
         nonlocal said
         if time.monotonic() - said >= LINE_SECONDS:
             said = time.monotonic()
             say(f"{title or shown}: {done:,}" + (f" of {total:,}" if total is not None else ""))
 
-    return advance
+    with progress_bar(title) as bar:
+        yield bar or say_sometimes
 
 
 @contextmanager
@@ -94,6 +89,7 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
     Args:
       kernels: number of kernels to compile.
     """
+    from graphsearch.jit.compiler import count_compiled
     from graphsearch.jit.places import announced
 
     with progress_bar(f"Compiling the {purpose} kernels, once") as advance:
@@ -101,23 +97,19 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
             yield False
             return
         announced()
-        ended = Event()
-        counter = Thread(target=_count_kernels, args=(advance, kernels, ended), daemon=True)
+        ended, before = Event(), count_compiled()
+
+        def count_kernels() -> None:  # here and in other processes
+            while not ended.wait(GLANCE_SECONDS):
+                advance(min(count_compiled() - before, kernels), kernels)
+
+        counter = Thread(target=count_kernels, daemon=True)
         counter.start()
         try:
             yield True
         finally:
             ended.set()
             counter.join()
-
-
-def _count_kernels(advance: Advance, kernels: int, ended: Event) -> None:
-    """Moves a bar by the kernels compiled here and in other processes, until `ended` is set."""
-    from graphsearch.jit.compiler import count_compiled
-
-    before = count_compiled()
-    while not ended.wait(GLANCE_SECONDS):
-        advance(min(count_compiled() - before, kernels), kernels)
 
 
 @contextmanager
@@ -187,7 +179,7 @@ def live_screen(signals: StopSignals) -> Iterator[Screen | None]:
 def progress_display(
     signals: StopSignals,
     line: Callable[[_Timed], str],
-    view: Callable[[_Timed, Screen], RenderableType],
+    view: Callable[[_Timed, Screen], RenderableType] | None = None,
     *,
     least_gap_s: float = 0.0,
 ) -> Iterator[Callable[[_Timed], None]]:
@@ -196,19 +188,21 @@ def progress_display(
     Args:
       signals: they clear the view before they write.
       line: progress in one line, for logs.
-      view: progress to draw on a terminal.
+      view: progress to draw on a terminal; the line unless given.
       least_gap_s: least number of seconds between two drawings.
     """
     with live_screen(signals) as screen:
         if screen is None:
             yield RareLines(line).show
             return
+        from rich.text import Text
+
         drawn = [-least_gap_s]
 
         def show(now: _Timed) -> None:
             if now.seconds - drawn[0] >= least_gap_s:
                 drawn[0] = now.seconds
-                screen.draw(lambda: view(now, screen))
+                screen.draw(lambda: view(now, screen) if view else Text(line(now)))
 
         yield show
 

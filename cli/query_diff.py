@@ -43,29 +43,13 @@ if TYPE_CHECKING:
     from graphsearch.query.diff import Alone, Change, Difference, Worth
     from graphsearch.query.history import History, HistoryPoint
     from graphsearch.query.routes import Way
-    from graphsearch.query.since import RootThen, Since
+    from graphsearch.query.since import RootThen
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 VISIT = "visit"
 SPARE = ("Position", "Opening", "Proven", "Visits before")
 
-Other = Annotated[Path | None, argument("NEWER", "The newer graph file.")]
 Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]
-Kind = Annotated[
-    list[str] | None,
-    option(
-        "--kind CHANGE",
-        "List positions whose best, q, bounds or n changed. May be repeated; by default all but n.",
-    ),
-]
-When = Annotated[
-    str | None,
-    option(
-        "--since MOMENT",
-        "Instead of a second file: a run's number, last, a time such as 2026-01-31T12:00 (UTC), or "
-        "visit: your last look, on the page or by this.",
-    ),
-]
 
 
 @command(
@@ -79,10 +63,23 @@ When = Annotated[
 )
 def diff(
     store: StoreOption,
-    other: Other = None,
-    since: When = None,
+    other: Annotated[Path | None, argument("NEWER", "The newer graph file.")] = None,
+    since: Annotated[
+        str | None,
+        option(
+            "--since MOMENT",
+            "Instead of a second file: a run's number, last, a time such as 2026-01-31T12:00 (UTC), or "
+            "visit: your last look, on the page or by this.",
+        ),
+    ] = None,
     cp: Cp = 20,
-    kind: Kind = None,
+    kind: Annotated[
+        list[str] | None,
+        option(
+            "--kind CHANGE",
+            "List positions whose best, q, bounds or n changed. May be repeated; by default all but n.",
+        ),
+    ] = None,
     lines: Lines = 20,
     output: LinesOutput = None,
     json: Json = False,
@@ -136,7 +133,7 @@ def diff(
     if output and not found.changes:
         say(f"note: there is no line to write; {output} was not changed")
     elif output:
-        from graphsearch.exchange.query_pgn import export_diff
+        from graphsearch.exchange.games_export import export_diff
 
         say(f"{output}: {count(export_diff(found, output), 'game')}")
     for path in (store, other):
@@ -186,7 +183,12 @@ def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
     print(f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}")
     alone = [row.position for row in (*found.come, *found.proofs)]
     ways = routes(file, [row.position for row in found.roots] + alone)
-    print_parts([f"({heading()})", _roots(found, ways), _alone("New positions", found.come, ways)])
+    rows = [
+        way_cells(ways.get(row.position), row.position) | _before_and_now(row.old, row.new, row.position)
+        for row in found.roots
+    ]
+    roots = table(rows, TEXTS, spare=SPARE, title="Roots")
+    print_parts([f"({heading()})", roots, _alone("New positions", found.come, ways)])
     if found.proofs:
         print_parts([_alone("New proofs", found.proofs, ways, proven=True)])
     print_parts(_books(file, books))
@@ -212,13 +214,11 @@ def _difference(found: Difference) -> Iterator[Part]:
 
 
 def _counted(counts: Mapping[str, int], cp: int) -> str:
-    """Returns the number of changed positions by kind."""
     names = {"best": "best move", "q": f"{cp / 100:.2f} or more", "bounds": "proven", "n": "visits"}
     return ", ".join(f"{names[name]} {number:,}" for name, number in counts.items())
 
 
 def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Cells:
-    """Returns the table of positions that changed."""
     rows = [
         {
             **way_cells(ways.get(row.position), row.position),
@@ -265,14 +265,6 @@ def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way], *, proven
         for row in rows
     ]
     return table(cells, TEXTS, spare=SPARE, title=title)
-
-
-def _roots(found: Since, ways: Mapping[str, Way]) -> Cells:
-    rows = [
-        way_cells(ways.get(row.position), row.position) | _before_and_now(row.old, row.new, row.position)
-        for row in found.roots
-    ]
-    return table(rows, TEXTS, spare=SPARE, title="Roots")
 
 
 def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
@@ -347,7 +339,7 @@ def history(
     if not points:
         say("note: no search of this position was saved")
     elif plot:
-        from graphsearch.query.history_plot import draw_history
+        from graphsearch.query.history import draw_history
 
         draw_history(found, plot)
         say(f"wrote {plot}")

@@ -24,8 +24,7 @@ from .tables import WHOLE, Part, streamed, table
 
 if TYPE_CHECKING:
     from graphsearch.query.disagree import Disagreement, Disagreements
-    from graphsearch.query.filters import Filters
-    from graphsearch.query.find import Found
+    from graphsearch.query.find import Filters, Found
     from graphsearch.query.routes import Way
 
 _Number = TypeVar("_Number", int, float)
@@ -72,7 +71,7 @@ class FilterOptions:
         Raises:
           InvalidParameterError: for pieces, bounds or a side that cannot be read.
         """
-        from graphsearch.query.filters import Filters, read_pieces
+        from graphsearch.query.find import Filters, read_pieces
 
         least_q, most_q = range_of("--q", self.q, float)
         least_ply, most_ply = range_of("--plies", self.plies, int)
@@ -230,21 +229,6 @@ def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]
     print("]}")
 
 
-Second = Annotated[
-    str | None,
-    option("--evaluator NAME", "Whose second opinion, by name or number, if the file has several."),
-]
-LeastVisits = Annotated[int, option("--min-visits N", "Only positions with N or more visits.", min=1)]
-By = Annotated[
-    str,
-    option(
-        "--by WHAT",
-        "value: visits times the difference of V; policy: visits times the difference of the priors, half "
-        "the sum of |P - P'|.",
-    ),
-]
-
-
 def _disagreements(found: Disagreements, store: Path) -> Iterator[Part]:
     yield f"1: {found.first.describe()}"
     yield f"2: {found.second.describe()}, {count(found.opinions, 'opinion')}"
@@ -286,10 +270,20 @@ def _cells(row: Disagreement, *, by_policy: bool) -> dict[str, str]:
 )
 def disagree(
     store: StoreOption,
-    evaluator: Second = None,
+    evaluator: Annotated[
+        str | None,
+        option("--evaluator NAME", "Whose second opinion, by name or number, if the file has several."),
+    ] = None,
     lines: Lines = 20,
-    min_visits: LeastVisits = 1,
-    by: By = "value",
+    min_visits: Annotated[int, option("--min-visits N", "Only positions with N or more visits.", min=1)] = 1,
+    by: Annotated[
+        str,
+        option(
+            "--by WHAT",
+            "value: visits times the difference of V; policy: visits times the difference of the priors, "
+            "half the sum of |P - P'|.",
+        ),
+    ] = "value",
 ) -> Disagreements:
     """List the positions where a second opinion differs most from the file's evaluator, weighted by visits.
 

@@ -45,14 +45,6 @@ By = Annotated[
         "--by WHAT", "visits: follow the most visited move at every ply; value: the move with the highest Q."
     ),
 ]
-MinVisits = Annotated[
-    int | None,
-    option(
-        "--min-visits N",
-        "Follow moves with N or more visits; a fiftieth of the position's visits by default.",
-        min=1,
-    ),
-]
 MaxMoves = Annotated[int | None, option("--max-moves K", "Follow at most K moves per position.", min=1)]
 
 
@@ -125,7 +117,14 @@ def tree(
     store: StoreOption,
     position: PositionOptions,
     depth: Depth = 3,
-    min_visits: MinVisits = None,
+    min_visits: Annotated[
+        int | None,
+        option(
+            "--min-visits N",
+            "Follow moves with N or more visits; a fiftieth of the position's visits by default.",
+            min=1,
+        ),
+    ] = None,
     max_moves: MaxMoves = None,
 ) -> Tree:
     """Draw the well-visited moves below a position as a tree in which every position is expanded once.
@@ -150,10 +149,8 @@ def _drawing(found: Tree) -> Drawing:
 
     root = found.root
     name = _opening(root.position)
-    head = "  ".join(
-        [_worth(root, white=is_white(root.position)), *([name] if name else []), f"({heading()})"]
-    )
-    drawing = Drawing(Text(head))
+    worth = _worth(root, white=is_white(root.position))
+    drawing = Drawing(Text("  ".join(filter(None, (worth, name, f"({heading()})")))))
     stack = [(drawing, root, 0)]
     while stack:
         above, branch, level = stack.pop()
@@ -188,9 +185,9 @@ def _label(branch: Branch, before: Branch, root: str, level: int) -> str:
 
 
 def _values(found: LineValues) -> Iterator[Part]:
-
     numbers = [(point.number, point.turn == "w") for point in found.points]
-    yield from curve([point.q for point in found.points], numbers, _width(), unicode=speaks_unicode())
+    width = 80 if sys.stdout is None or not sys.stdout.isatty() else console(sys.stdout).width
+    yield from curve([point.q for point in found.points], numbers, width, unicode=speaks_unicode())
     yield "\nQ on the left, pawns on the right, White's view"
     if found.unknown:
         say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
@@ -219,10 +216,6 @@ def curve_of(store: StoreOption, position: PositionOptions) -> LineValues:
     from graphsearch.query.line import values
 
     return values(store, position.board())
-
-
-def _width() -> int:
-    return 80 if sys.stdout is None or not sys.stdout.isatty() else console(sys.stdout).width
 
 
 def _point_cells(point: LinePoint) -> dict[str, str]:
@@ -275,18 +268,14 @@ def curve(
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     top = next(scale for scale in _SCALES if scale >= min(1.0, largest))
     canvas = _Canvas(cells, HEIGHT, ink)
-    places = [
-        (round(ply * (cells * ink.across - 1) / steps), canvas.row(value / top))
+    points = [
+        None if value is None else (round(ply * (cells * ink.across - 1) / steps), canvas.row(value / top))
         for ply, value in enumerate(values)
-        if value is not None
     ]
-    known = [value is not None for value in values]
-    at = iter(places)
-    points = [next(at) if there else None for there in known]
     for before, after in pairwise(points):
         if before and after:
             canvas.line(before, after)
-    for point in places:
+    for point in filter(None, points):
         canvas.dot(*point, mark=True)
     rows = [_labelled(row, text, top) for row, text in enumerate(canvas.rows())]
     return [*rows, _axis(numbers, cells, steps)]

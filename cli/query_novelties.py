@@ -18,15 +18,6 @@ from .tables import FILL, WHOLE, Part, table
 if TYPE_CHECKING:
     from graphsearch.query.novelties import NotableMove, Novelties
 
-Games = Annotated[int, option("--games N", "A move is new if N games or fewer have it.", min=0)]
-Cp = Annotated[
-    int | None,
-    option(
-        "--cp CP",
-        "Also moves that are at most CP centipawns worse than the best one, however few their visits.",
-        min=0,
-    ),
-]
 MinGames = Annotated[int, option("--min-games N", "Only positions that N games or more passed.", min=1)]
 MinVisits = Annotated[int, option("--min-visits N", "Only positions with N visits or more.", min=1)]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": WHOLE}
@@ -60,8 +51,15 @@ def novelties(
     store: StoreOption,
     position: AnyPositionOptions,
     book: OfBook = None,
-    games: Games = 0,
-    cp: Cp = None,
+    games: Annotated[int, option("--games N", "A move is new if N games or fewer have it.", min=0)] = 0,
+    cp: Annotated[
+        int | None,
+        option(
+            "--cp CP",
+            "Also moves that are at most CP centipawns worse than the best one, however few their visits.",
+            min=0,
+        ),
+    ] = None,
     min_games: MinGames = 5,
     min_visits: MinVisits = 100,
     lines: Lines = 20,

@@ -25,17 +25,7 @@ if TYPE_CHECKING:
 SomeName = Annotated[str, argument("NAME", "Part of a name; all players by default.")]
 GameNumber = Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")]
 PgnFile = Annotated[Path | None, option("--file FILE.pgn", "Where its PGN file is now.")]
-Names = Annotated[
-    list[str], option("--player NAME", "The opponent: his name, or the beginning of a word in it.")
-]
-Book = Annotated[str | None, option("--book NAME", "Your book; else the stored graph.")]
-MinVisits = Annotated[
-    int, option("--min-visits N", "Without --book: a position is known with N visits or more.", min=1)
-]
 MinGames = Annotated[int, option("--min-games N", "Only moves that he played N times or more.", min=1)]
-By = Annotated[
-    str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
-]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
 SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
@@ -115,14 +105,20 @@ def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None) -> GameT
 )
 def prepare(
     store: StoreOption,
-    player: Names,
+    player: Annotated[
+        list[str], option("--player NAME", "The opponent: his name, or the beginning of a word in it.")
+    ],
     side: Side = None,
     since: Since = None,
-    book: Book = None,
-    min_visits: MinVisits = 10,
+    book: Annotated[str | None, option("--book NAME", "Your book; else the stored graph.")] = None,
+    min_visits: Annotated[
+        int, option("--min-visits N", "Without --book: a position is known with N visits or more.", min=1)
+    ] = 10,
     min_games: MinGames = 1,
     lines: Lines = 30,
-    by: By = "games",
+    by: Annotated[
+        str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
+    ] = "games",
     output: LinesOutput = None,
     json: Json = False,
 ) -> None:
@@ -177,7 +173,7 @@ def _preparation(found: Preparation) -> Iterator[Part]:
 
 
 def _write(store: Path, found: Preparation, pgn: Path) -> None:
-    from graphsearch.exchange.query_pgn import write_lines
+    from graphsearch.exchange.games_export import write_lines
 
     if not found.moves:
         say(f"note: there is no line to write; {pgn} was not changed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,9 +41,6 @@ From = Annotated[
     ),
 ]
 Nodes = Annotated[int, option("--nodes N", "Read at most N positions.", min=1)]
-All = Annotated[
-    bool, option("--all", "Count the edges of the whole file; takes 20 bytes of memory per position.")
-]
 
 
 @command(
@@ -103,19 +99,17 @@ def _parents(found: Parents, store: File) -> Iterator[Part]:
     ways = f"{count(len(found.parents), 'parent')} stored, {count(found.ways, 'visited way')} in"
     yield f"{known}   {ways}   ({heading()})"
     lines = routes(store, [parent.position for parent in found.parents])
-    rows = [
-        way_cells(lines.get(parent.position), parent.position)
-        | {
+    rows = []
+    for parent in found.parents:
+        white = is_white(parent.position)
+        cells = {
             "Move": parent.san,
-            "Score": score(parent.cp, None, white=is_white(parent.position)),
+            "Score": score(parent.cp, None, white=white),
             "Visits": f"{parent.n:,}",
-            **detailed(
-                {"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=is_white(parent.position))}
-            ),
+            **detailed({"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=white)}),
             "Of": f"{parent.visits:,}",
         }
-        for parent in found.parents
-    ]
+        rows.append(way_cells(lines.get(parent.position), parent.position) | cells)
     yield table(rows, WAY | {"Move": WHOLE}, spare=WAY_SPARE)
 
 
@@ -140,7 +134,6 @@ def parents(store: StoreOption, position: PositionOptions) -> Parents:
 
 
 def _way(row: Transposition) -> dict[str, str]:
-    """Returns the first columns of a row."""
     import chess
 
     from graphsearch.position.openings import opening_after
@@ -183,7 +176,9 @@ def transpositions(
     position: AnyPositionOptions,
     lines: Lines = 20,
     nodes: Nodes = 200,
-    everything: All = False,
+    everything: Annotated[
+        bool, option("--all", "Count the edges of the whole file; takes 20 bytes of memory per position.")
+    ] = False,
     ram: Ram = None,
 ) -> Transpositions:
     """List the positions that are reached in most ways: by visited moves from different positions.
@@ -208,18 +203,6 @@ def transpositions(
         with progress_bar("Counting edges") as advance:
             return count_all(store, top=lines or ALL_LINES, ram_bytes=limit, on_progress=advance)
     return transpositions(store, position.board(), top=lines or ALL_LINES, look=nodes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AroundOptions:
-    """Options that select the positions around one."""
-
-    book: OfBook = None
-    depth: Depth = None
-    min_visits: Annotated[
-        int | None, option("--min-visits N", "Follow only moves with N or more visits.", min=0)
-    ] = None
-    lines: Lines = 60
 
 
 def _neighbourhood(found: Neighbourhood) -> Iterator[Part]:
@@ -256,7 +239,16 @@ def _neighbourhood(found: Neighbourhood) -> Iterator[Part]:
     noted="store",
     views=True,
 )
-def neighbourhood(store: StoreOption, position: AnyPositionOptions, around: AroundOptions) -> Neighbourhood:
+def neighbourhood(
+    store: StoreOption,
+    position: AnyPositionOptions,
+    book: OfBook = None,
+    depth: Depth = None,
+    min_visits: Annotated[
+        int | None, option("--min-visits N", "Follow only moves with N or more visits.", min=0)
+    ] = None,
+    lines: Lines = 60,
+) -> Neighbourhood:
     """List the well-visited positions below a position, or of a book, each once with all its ways in.
 
     Without POSITION: from the roots of the book, or the root that was searched last. Positions are taken by
@@ -268,11 +260,5 @@ def neighbourhood(store: StoreOption, position: AnyPositionOptions, around: Arou
     """
     from graphsearch.query.neighbourhood import neighbourhood
 
-    return neighbourhood(
-        store,
-        position.board(),
-        depth=around.depth,
-        min_visits=around.min_visits,
-        most=around.lines or ALL_LINES,
-        book=around.book,
-    )
+    board, most = position.board(), lines or ALL_LINES
+    return neighbourhood(store, board, depth=depth, min_visits=min_visits, most=most, book=book)

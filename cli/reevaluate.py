@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -87,10 +86,17 @@ def _in_place(
 ) -> int:
     """Replaces the evaluations of the file; returns the exit code."""
     from graphsearch.graph.sweeps.reevaluate import reevaluate as reevaluate_file
+    from graphsearch.store.store import Store
 
     resume = command_line("reevaluate", request)
-    with titled_bar("Evaluating", title) as show:
-        _say_direction(request.store, evaluator)
+    with titled_bar("Evaluating", _title) as show:
+        with Store.open(request.store, read_only=True) as store:
+            mark = store.unfinished
+            if mark and store.identity.as_json() != evaluator.identity.as_json():
+                say(
+                    f"note: {request.store} {mark.describe(store.identity)}; these are evaluated again with"
+                    f" {evaluator.identity.describe()} unless they already come from it"
+                )
         signals.arm()
         report = reevaluate_file(
             request.store,
@@ -100,7 +106,7 @@ def _in_place(
             on_progress=show,
             command=resume,
         )
-    print_answer(report, summary(report, evaluator.identity.describe()), json=request.json)
+    print_answer(report, _summary(report, evaluator.identity.describe()), json=request.json)
     if not report.finished:
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
@@ -110,29 +116,16 @@ def _in_place(
     return 0
 
 
-def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
-    """Prints a note if the file is being re-evaluated with another evaluator than this one."""
-    from graphsearch.store.store import Store
-
-    with Store.open(file, read_only=True) as store:
-        mark = store.unfinished
-        if mark and store.identity.as_json() != evaluator.identity.as_json():
-            say(
-                f"note: {file} {mark.describe(store.identity)}; these are evaluated again with"
-                f" {evaluator.identity.describe()} unless they already come from it"
-            )
-
-
 def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Writes second opinions beside the records; returns the exit code."""
     from graphsearch.graph.sweeps.opinions import second_opinion
 
-    with titled_bar("Counting", opinion_title) as show:
+    with titled_bar("Counting", _opinion_title) as show:
         signals.arm()
         report = second_opinion(
             request.store, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
         )
-    print_answer(report, opinion_summary(report), json=request.json)
+    print_answer(report, _opinion_summary(report), json=request.json)
     if not report.finished:
         resume = command_line("reevaluate", request)
         say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Resume with: {resume}")
@@ -142,8 +135,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
     return 0
 
 
-def summary(report: ReevaluateReport, name: str) -> list[str]:
-    """Returns the report of a re-evaluation, line by line."""
+def _summary(report: ReevaluateReport, name: str) -> list[str]:
     nothing = not report.evaluated and not report.reused
     if report.finished and nothing and report.done == report.records and not report.roots:
         return [f"The file already holds the values of {name}; nothing was evaluated."]
@@ -181,8 +173,7 @@ def _q(q: float, position: str) -> str:
     return f"Q {signed(q, white=is_white(position))}"
 
 
-def opinion_summary(report: OpinionReport) -> list[str]:
-    """Returns the report of a second opinion, line by line."""
+def _opinion_summary(report: OpinionReport) -> list[str]:
     return [
         f"{report.done:,} of {count(report.positions, 'position')} have the second opinion:"
         f" {report.evaluated:,} evaluated, {report.updated:,} brought up to date, {report.seconds:.1f} s",
@@ -190,15 +181,13 @@ def opinion_summary(report: OpinionReport) -> list[str]:
     ]
 
 
-def title(now: EvaluatingProgress) -> str:
-    """Returns the current step of a re-evaluation."""
+def _title(now: EvaluatingProgress) -> str:
     if now.stage == "evaluating":
         return f"Evaluating, {now.rate:,.0f}/s"
     return now.stage.capitalize()
 
 
-def opinion_title(now: OpinionProgress) -> str:
-    """Returns the current step of a second opinion."""
+def _opinion_title(now: OpinionProgress) -> str:
     if now.stage == "counting":
         return "Counting"
     return f"Evaluating, {now.least:,} visits and more, {now.rate:,.0f}/s"
@@ -247,12 +236,11 @@ def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None) -
 
     limit = None if ram is None else byte_count(ram)
     work = upkeep.refresh if is_sharded(store) else refresh_file
-    with titled_bar("Reading", refresh_title) as show:
+    with titled_bar("Reading", _refresh_title) as show:
         return work(store, tolerance, ram_bytes=limit, on_progress=show)
 
 
-def refresh_title(now: RefreshProgress) -> str:
-    """Returns the current step of a refresh."""
+def _refresh_title(now: RefreshProgress) -> str:
     if now.stage != "sweeping":
         return now.stage.capitalize()
     change = "" if now.largest is None else f", largest change {now.largest:.5f}"

@@ -59,13 +59,14 @@ def move_number(number: int, *, white: bool) -> str:
 
 def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
     white = board.turn
+    pv: Sequence[chess.Move] = move.pv if move.pv and move.pv[0] == move.move else (move.move, *move.pv)
     return {
         "Move": move.san,
         "Score": score(move.cp, move.mate, white=white),
         "W D L": wdl(move.wdl, white=white),
         "Visits": f"{move.n:,}",
         **detailed({"P": f"{100 * move.p:.1f}%", "Q": signed(move.q, white=white)}),
-        "Line": line_of(board, move),
+        "Line": line_text(board, pv),
     }
 
 
@@ -156,12 +157,6 @@ def line_cells(start: str | None, sans: Sequence[str]) -> dict[str, str]:
 def opening_line(opening: Opening | None) -> list[str]:
     """Returns the line that names an opening; no line without an opening."""
     return [f"Opening: {opening}"] if opening else []
-
-
-def line_of(board: chess.Board, move: MoveView) -> str:
-    """Returns the move's line in SAN: `1. e4 e5 2. Nf3`."""
-    pv: Sequence[chess.Move] = move.pv if move.pv and move.pv[0] == move.move else (move.move, *move.pv)
-    return line_text(board, pv)
 
 
 def line_text(board: chess.Board, pv: Sequence[chess.Move]) -> str:

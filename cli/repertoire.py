@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import chess
     from rich.tree import Tree as Drawing
 
-    from graphsearch.book.study.repertoire.drill import Question
     from graphsearch.book.study.repertoire.moves import RepertoireChange
     from graphsearch.book.study.repertoire.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 
@@ -290,15 +289,20 @@ def drill(store: StoreOption, side: Side = None, json: Json = False) -> None:
 def _drilled(store: Path, side: str) -> bool:
     """Asks until nothing is due; returns False if the user ends the drill before."""
     from graphsearch.book.study.repertoire.drill import answer, next_question
+    from graphsearch.position.board import board_of
+    from graphsearch.position.lines import sans_of
 
     asked = right = 0
     board = None
     while question := next_question(store, side, board):
-        board = _board_of(question)
+        root = board_of(question.root)
+        board = root.copy()
+        for uci in question.moves:
+            board.push_uci(uci)
         rows = str(board).splitlines()  # as letters, from the side's view
-        print(
-            "", *(rows if side == "white" else (row[::-1] for row in reversed(rows))), _line(board), sep="\n"
-        )
+        line = numbered(root.fen(), sans_of(root, board.move_stack)) if board.move_stack else "start"
+        shown = rows if side == "white" else [row[::-1] for row in reversed(rows)]
+        print("", *shown, f"{line}  Your move?", sep="\n")
         move = _read_answer(board)
         if move is None:
             break
@@ -309,23 +313,6 @@ def _drilled(store: Path, side: str) -> bool:
         board.push_uci(move.uci() if verdict.right else verdict.moves[0])
     print(f"\n{asked:,} asked, {right:,} right.")
     return question is None
-
-
-def _board_of(question: Question) -> chess.Board:
-    from graphsearch.position.board import board_of
-
-    board = board_of(question.root)
-    for move in question.moves:
-        board.push_uci(move)
-    return board
-
-
-def _line(board: chess.Board) -> str:
-    from graphsearch.position.lines import sans_of
-
-    root = board.root()
-    line = numbered(root.fen(), sans_of(root, board.move_stack)) if board.move_stack else "start"
-    return f"{line}  Your move?"
 
 
 def _read_answer(board: chess.Board) -> chess.Move | None:

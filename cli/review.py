@@ -35,7 +35,6 @@ from .signals import StopSignals
 from .tables import FILL, NAME, WHOLE, Part, table
 
 if TYPE_CHECKING:
-    from graphsearch.book.review.games import GameChoice
     from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewReport
     from graphsearch.book.review.review import ReviewSettings
     from graphsearch.evaluators.factory import EvaluatorSpec
@@ -46,39 +45,6 @@ MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
 PLAYER_SPARE = ("Opening", "Middlegame", "Endgame", "!", "Loss", "Games", "Moves", "Loss %")
 GameParts = Callable[["GameReview"], Iterable[Part]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceOptions:
-    """The choice of games."""
-
-    game: Annotated[
-        list[int] | None, option("--game K", "Only this game of the file. May be repeated.", min=1)
-    ] = None
-    player: Annotated[
-        str | None,
-        option(
-            "--player NAME",
-            "Only games of this player: every word of NAME is a part of the name, in any case.",
-        ),
-    ] = None
-    side: Side = None
-    since: Since = None
-
-    def choice(self) -> GameChoice:
-        """Returns the choice for a review.
-
-        Raises:
-          InvalidParameterError: for a wrong side or date.
-        """
-        from graphsearch.book.review.games import GameChoice, read_since
-
-        return GameChoice(
-            player=self.player or "",
-            color=side_of(self.side) or "",
-            since=None if self.since is None else read_since(self.since),
-            games=frozenset(self.game or ()),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +65,21 @@ class Request:
         option(
             "-o --output OUT",
             "The annotated games, - for stdout; by default NAME-reviewed.pgn beside NAME.pgn; a name "
-            "that ends "
-            "in .html gets a report. May be repeated.",
+            "that ends in .html gets a report. May be repeated.",
         ),
     ] = None
-    choice: ChoiceOptions
+    game: Annotated[
+        list[int] | None, option("--game K", "Only this game of the file. May be repeated.", min=1)
+    ] = None
+    player: Annotated[
+        str | None,
+        option(
+            "--player NAME",
+            "Only games of this player: every word of NAME is a part of the name, in any case.",
+        ),
+    ] = None
+    side: Side = None
+    since: Since = None
     strip: Annotated[
         bool, option("--strip", "Leave out the comments, variations and glyphs of the source.")
     ] = False
@@ -144,12 +120,18 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
       resume: the command line that resumes.
       every: makes the output of a game, which replaces the figures; then only named files are written.
     """
+    from graphsearch.book.review.games import GameChoice, read_since
     from graphsearch.book.review.review import ReviewSettings
 
     output, html = _outputs(request, default=every is None)
     if request.json and output == STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
-    choice = request.choice.choice()
+    choice = GameChoice(
+        player=request.player or "",
+        color=side_of(request.side) or "",
+        since=None if request.since is None else read_since(request.since),
+        games=frozenset(request.game or ()),
+    )
     with ExitStack() as files:
         evaluator, params = compiled(request.evaluator, request.param, request.store, files)
         settings = ReviewSettings(
@@ -251,8 +233,11 @@ def _print(
     every: GameParts | None,
 ) -> None:
     """Prints the report: data on stdout, messages on stderr."""
-    for line in _problem_lines(report):
-        say(line)
+    problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]
+    notes = [f"note: {report.name}: {note}" for note in report.notes]
+    for lines in (problems, notes):
+        for line in problem_lines(lines, len(lines)):
+            say(line)
     if request.json:
         found: dict[str, Any] = report.as_dict()
         print_json(found | {"games": [game.as_dict() for game in games]})
@@ -327,13 +312,6 @@ def value_text(cp: int, mate: int | None, *, white: bool) -> str:
         return "mate"
     shown = None if mate is None else round(mate if white else -mate)
     return score(cp if white else -cp, shown, white=white)
-
-
-def _problem_lines(report: ReviewReport) -> Iterator[str]:
-    """Yields skipped games and notes about the file."""
-    problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]
-    yield from problem_lines(problems, len(problems))
-    yield from problem_lines([f"note: {report.name}: {note}" for note in report.notes], len(report.notes))
 
 
 def _report_lines(report: ReviewReport) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -47,7 +47,11 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
     say_if_unfinished(store)
     if json:
         opening = opening_of(board)
-        print_json(_as_dict(found) | {"opening": opening.as_dict() if opening else None})
+        facts = found.as_dict()  # beside the search, and in place of `node` its own
+        del facts["node"]
+        if found.moves and found.origin:
+            facts |= found.moves.node.as_dict() | found.origin.as_dict()
+        print_json(facts | {"opening": opening.as_dict() if opening else None})
         return
     print(board_text(found.position))
     print(f"\n{found.position}" + (f"   key {found.key}" if look.details else ""))
@@ -57,15 +61,6 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
         print(f"{origin_line(found.origin)}\n" if look.details else "")
         print_view(lambda width: node_view(node, lines, width))
     print_parts(_notes(found))
-
-
-def _as_dict(found: Position) -> dict[str, Any]:
-    """Returns the JSON object: the node's if there is one, and the facts beside the search."""
-    beside = found.as_dict()
-    del beside["node"]
-    if not (found.moves and found.origin):
-        return beside
-    return beside | found.moves.node.as_dict() | found.origin.as_dict()
 
 
 def _notes(found: Position) -> Iterator[str]:

@@ -105,18 +105,12 @@ class StopSignals:
         if self.before_message is not None and self._count == 1:
             with suppress(RuntimeError):  # the main thread is just writing to stderr
                 self.before_message()
-        _write((self._first, _SECOND, _THIRD)[min(self._count, 3) - 1])
+        text = (self._first, _SECOND, _THIRD)[min(self._count, 3) - 1]
+        with suppress(OSError):  # the terminal is gone
+            os.write(2, text.encode())  # past Python's buffers, which a handler must not enter twice
         if self._count > 2:
             # ends like a kill, which the file survives; an exception might save a half-finished wave
             os._exit(self.exit_code)
-
-
-def _write(text: str) -> None:
-    """Writes to stderr past Python's buffers, which a handler must not enter twice."""
-    try:
-        os.write(2, text.encode())
-    except OSError:
-        return  # the terminal is gone
 
 
 def interruptible(work: Callable[[], _T]) -> _T:

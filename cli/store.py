@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from graphsearch.store.record.provenance import RootInfo, RunInfo
     from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
-    from graphsearch.store.upkeep.verify import VerifyReport
 
 _T = TypeVar("_T")
 # columns of text; the others hold numbers
@@ -154,7 +153,7 @@ def _import(source: GameSource) -> dict[str, str]:
 
 
 def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
-    from .alphabeta_view import value_text
+    from .alphabeta import value_text
 
     return {
         **way_cells(ways.get(run.fen), run.fen),
@@ -220,17 +219,13 @@ def verify(store: StoreOption, json: Json = False) -> None:
     elif not report.opened:
         say(f"graphsearch: {'; '.join(report.problems)}")
     else:
-        print_parts(_verdict(str(store), report))
+        print_parts(problem_lines(report.problems, report.found))
+        verdict = "sound" if report.ok else f"NOT sound: {count(report.found, 'problem')}"
+        held = f", {count(report.entries, 'entry', 'entries')}" if report.entries else ""
+        print(f"{store}: {count(report.records, 'record')}{held}, {verdict}")
     if not report.ok:
         raise typer.Exit(FAILED)
     say_if_unfinished(store)
-
-
-def _verdict(name: str, report: VerifyReport) -> Iterator[Part]:
-    yield from problem_lines(report.problems, report.found)
-    verdict = "sound" if report.ok else f"NOT sound: {count(report.found, 'problem')}"
-    held = f", {count(report.entries, 'entry', 'entries')}" if report.entries else ""
-    yield f"{name}: {count(report.records, 'record')}{held}, {verdict}"
 
 
 app = group(

@@ -84,10 +84,18 @@ def merge(request: Request) -> None:
     from graphsearch.graph.sweeps.merge import merge as merge_files
 
     if any(map(is_book, request.files)):
-        _merge_books(request)
+        if not all(map(is_book, request.files)):
+            raise typer.BadParameter("books (.bin) and graph files cannot be merged; `import` reads books")
+        if request.output is None or request.into or request.keep:
+            raise typer.BadParameter("books are merged into a new one: -o NEW.bin")
+        merge_books(request.files, request.output, request.dry_run, request.force, json=request.json)
         return
     if len(request.files) == 1 and request.output and request.files[0].is_dir():
-        _join_shards(request.files[0], request.output, request)
+        from graphsearch.search.shards import parting
+
+        with StopSignals(), progress_bar("Merging") as advance:
+            joined = parting.merge(request.files[0], request.output, force=request.force, progress=advance)
+        print_answer(joined, parted(joined), json=request.json)
         return
     wanted = Wanted(
         keep=request.keep,
@@ -96,7 +104,7 @@ def merge(request: Request) -> None:
         force=request.force,
         ram_bytes=None if request.ram is None else byte_count(request.ram),
     )
-    with StopSignals(), titled_bar("Reading", title) as show:
+    with StopSignals(), titled_bar("Reading", _title) as show:
         report = merge_files(
             request.files, new=request.output, into=request.into, wanted=wanted, on_progress=show
         )
@@ -108,30 +116,7 @@ def merge(request: Request) -> None:
         raise typer.Exit(FAILED)
 
 
-def _merge_books(request: Request) -> None:
-    """Merges Polyglot books.
-
-    Raises:
-      typer.BadParameter: if a file is not a book, or no new one is named.
-    """
-    if not all(map(is_book, request.files)):
-        raise typer.BadParameter("books (.bin) and graph files cannot be merged; `import` reads books")
-    if request.output is None or request.into or request.keep:
-        raise typer.BadParameter("books are merged into a new one: -o NEW.bin")
-    merge_books(request.files, request.output, request.dry_run, request.force, json=request.json)
-
-
-def _join_shards(folder: Path, output: Path, request: Request) -> None:
-    """Merges a cluster into one file."""
-    from graphsearch.search.shards import parting
-
-    with StopSignals(), progress_bar("Merging") as advance:
-        report = parting.merge(folder, output, force=request.force, progress=advance)
-    print_answer(report, parted(report), json=request.json)
-
-
-def title(now: MergeProgress) -> str:
-    """Returns the current step of a merge."""
+def _title(now: MergeProgress) -> str:
     name = Path(now.name).name
     if now.stage == "records":
         return f"Merging {name}"

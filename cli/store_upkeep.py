@@ -19,7 +19,6 @@ from .tables import Part, table
 
 if TYPE_CHECKING:
     from graphsearch.search.shards.parting import Parted
-    from graphsearch.store.record.provenance import EvaluatorIdentity
     from graphsearch.store.upkeep.backup import BackupReport
     from graphsearch.store.upkeep.compact import CompactReport
     from graphsearch.store.upkeep.forecast import Forecast, Prediction
@@ -134,17 +133,15 @@ def salvage(store: StoreOption, new: New, evaluator: Evaluator = None, force: Fo
     folder = is_sharded(store)
     if folder and (force or evaluator):
         raise typer.BadParameter("--force and --evaluator do not apply to a cluster; name a new folder")
-    identity = _identity(evaluator) if evaluator else None
+    identity = None
+    if evaluator:
+        made, _ = EvaluatorOptions(evaluator=evaluator).create()
+        with closing(made):
+            identity = made.identity
     with _working("Reading blocks") as advance:
         if folder:
             return upkeep.salvage(store, new, progress=advance)
         return salvage.salvage(store, new, identity=identity, force=force, progress=advance)
-
-
-def _identity(name: str) -> EvaluatorIdentity:
-    made, _ = EvaluatorOptions(evaluator=name).create()
-    with closing(made):
-        return made.identity
 
 
 # ------------------------------------------------------------------ clusters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +16,12 @@ from .options import EvaluatorOptions, Ram, StoreToSave, option
 from .output import FAILED
 from .signals import StopSignals
 
-COLLECTED = 2_000, 10, 10  # thresholds of collections that take a few milliseconds
+if TYPE_CHECKING:
+    from graphsearch.uci.engine import Engine
+    from graphsearch.uci.writer import Writer
 
-Set = Annotated[
-    list[str] | None,
-    option("--param NAME=VALUE", "Any other engine option, such as MultiPV=3; may be repeated."),
-]
+# thresholds of collections that take milliseconds; a rare one takes a third of a second of a player's clock
+COLLECTED = 2_000, 10, 10
 
 
 @command(
@@ -34,7 +34,10 @@ def uci(
     store: StoreToSave = None,
     evaluator: EvaluatorOptions,
     ram: Ram = None,
-    param: Set = None,
+    param: Annotated[
+        list[str] | None,
+        option("--param NAME=VALUE", "Any other engine option, such as MultiPV=3; may be repeated."),
+    ] = None,
 ) -> None:
     """Speak UCI on stdin and stdout. Chess programs may set every option; those given here are the defaults.
 
@@ -91,17 +94,13 @@ def uci(
         raise typer.Exit(code)
 
 
-def _read(engine: object, writer: object, signals: StopSignals) -> None:
+def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
     """Passes every line of stdin to the engine, until `quit`, the end of stdin, or the reader is gone.
 
     A signal ends it only while it waits for a line: an exception in the engine might leave a lock held.
     """
     from graphsearch.base.limits import UCI_LINE, size_text
-    from graphsearch.uci.engine import Engine
-    from graphsearch.uci.writer import Writer
 
-    assert isinstance(engine, Engine)
-    assert isinstance(writer, Writer)
     most = UCI_LINE.most
     while not signals.stop.is_set() and not writer.gone.is_set():
         line = _next_line(signals, most + 1)
@@ -111,15 +110,10 @@ def _read(engine: object, writer: object, signals: StopSignals) -> None:
                 line = _next_line(signals, most)
         elif not line or not engine.handle(line.decode("utf-8", "replace")):
             return
-        elif line.strip() == b"isready":
-            _collect_often()
-
-
-def _collect_often() -> None:
-    """Makes garbage collections short: a rare one takes a third of a second of a player's clock."""
-    if gc.get_threshold() != COLLECTED:  # the end of a compilation may have restored the old ones
-        gc.freeze()  # the objects of the start stay; no collection scans them again
-        gc.set_threshold(*COLLECTED)
+        elif line.strip() == b"isready" and gc.get_threshold() != COLLECTED:
+            # at first, or after a compilation that restored the old ones
+            gc.freeze()  # the objects of the start stay; no collection scans them again
+            gc.set_threshold(*COLLECTED)
 
 
 def _next_line(signals: StopSignals, most: int) -> bytes:

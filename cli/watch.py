@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +119,7 @@ def _roots(request: Request) -> list[Root]:
     Raises:
       typer.BadParameter: for wrong shares, or if there is no root.
     """
+    from graphsearch.query.routes import routes
     from graphsearch.search.turns import Root
 
     boards = [LineOptions().board_after(text) for text in request.positions or ()] or _stored(request.store)
@@ -128,7 +129,12 @@ def _roots(request: Request) -> list[Root]:
     if any(not 0 < share <= 1000 for share in shares):
         raise typer.BadParameter("--share must be above 0, at most 1,000")
     shares = shares + [1.0] * (len(boards) - len(shares))
-    names = _names(request.store, boards)
+    bare = [board.fen() for board in boards if not board.move_stack]
+    ways = routes(request.store, bare) if request.store.exists() else {}
+    names = [  # as given, else a line of the file
+        game_text(board) if board.move_stack else way_text(ways.get(board.fen()), game_text(board))
+        for board in boards
+    ]
     return [Root(*one) for one in zip(boards, names, shares, strict=True)]
 
 
@@ -144,18 +150,6 @@ def _stored(store: Path) -> list[Any]:
     if not found:
         raise typer.BadParameter(f"name positions; {store} has no roots")
     return found
-
-
-def _names(store: Path, boards: Sequence[Any]) -> list[str]:
-    """Returns the line to each position: as given, else one of the file."""
-    from graphsearch.query.routes import routes
-
-    bare = [board.fen() for board in boards if not board.move_stack]
-    ways = routes(store, bare) if store.exists() else {}
-    return [
-        game_text(board) if board.move_stack else way_text(ways.get(board.fen()), game_text(board))
-        for board in boards
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +182,12 @@ class _Watch:
     def run(self) -> None:
         """Searches until a limit, a signal, or until no root needs more."""
         with progress_display(self._signals, self._line, self._view) as show:
-            while not self._signals.stop.is_set() and not self._is_over():
+            time, most = self._request.time, self._request.evaluations
+            while not self._signals.stop.is_set():
+                if time is not None and self._seconds >= time:
+                    break
+                if most is not None and self._evaluations >= most:
+                    break
                 root = self._turns.next()
                 if root is None:
                     break
@@ -196,12 +195,6 @@ class _Watch:
                 if self._request.json:
                     self._print(root)
         self._graph.flush()  # with all roots in the file's list, also those of the last seconds
-
-    def _is_over(self) -> bool:
-        time, evaluations = self._request.time, self._request.evaluations
-        return (time is not None and self._seconds >= time) or (
-            evaluations is not None and self._evaluations >= evaluations
-        )
 
     def _search(self, root: Root, show: Any) -> None:
         """Searches a root for one turn."""

@@ -150,4 +150,4 @@ def test_every_reference_of_a_docstring_resolves() -> None:
     ["query.ranking", "graph/bounds_kernel.py", "Store.fly", "functools.nothing", "kernels.locate"],
 )
 def test_a_reference_that_points_nowhere_is_found(reference: str) -> None:
-    assert not resolves(PACKAGE / "query" / "moves.py", reference, frozenset())
+    assert not resolves(PACKAGE / "query" / "position.py", reference, frozenset())

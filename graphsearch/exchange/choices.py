@@ -18,7 +18,7 @@ from ..position.board import is_chess960
 from ..position.fens import key_texts
 from ..position.values import negate
 from ..position.words import BLACK_TO_MOVE, KEY, KINGS, META, ROOKS, WHITE
-from ..query.steps import code_of, legal_codes
+from ..query.steps import Floats, Ints, Mask, Words, code_of, legal_codes
 from ..store.file import sql_errors
 from ..store.record.node import RecordBatch
 from ..store.store import Store
@@ -29,10 +29,6 @@ from .output import ExportReport
 from .selection import Selection
 
 Weights = Literal["n", "q", "minimax", "games", "imported"]
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 KEYS_AT_ONCE = 500  # of one statement
@@ -182,11 +178,7 @@ class Tables:
 
     def __init__(self, store: Store, book: int | None, weigh: Weigh | None) -> None:
         self._store, self._book, self._weigh = store, book, weigh
-
-    @property
-    def are_lines(self) -> bool:
-        """Whether the tables hold games or imported entries; their lines end at positions without rows."""
-        return self._book is None
+        self.are_lines = book is None  # games or imported entries: lines that end at positions without rows
 
     def look_up(self, words: Words) -> TableRows:
         """Returns the table rows of positions, `[R, 10]`.
@@ -208,10 +200,11 @@ class Tables:
         entries = [there.get(key, BookEntry({}, ())) for key in keys]
         nothing = Weight(times=0) if self._weigh else Weight()
         rows = [
-            (i, code, move.p, _value_from_child(move), move.value, *weights[i].get(code, nothing))
+            (i, code, move.p, from_child, move.value, *weights[i].get(code, nothing))
             for i, entry in enumerate(entries)
             for move in entry.moves
             for code in [code_of(move.move)]
+            for from_child in [None if move.child_value is None else negate(move.child_value)]
         ]
         values = np.array([entry.position.get("value") for entry in entries], np.float64)
         held = np.array([bool(entry.position) for entry in entries], bool)
@@ -220,11 +213,6 @@ class Tables:
 
 def _table(rows: list[tuple[Any, ...]]) -> Floats:
     return np.array(rows, np.float64).reshape(-1, 8)  # None becomes NaN
-
-
-def _value_from_child(move: BookMove) -> float | None:
-    """Returns the value of a move from the value of its child position."""
-    return None if move.child_value is None else negate(move.child_value)
 
 
 def tables_of(store: Store, book: int | None, weights: Weights = "n") -> Tables | None:

@@ -6,6 +6,8 @@ Values come from `worth_kernel.py`. Records with proofs are rare, so `store.reco
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,17 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import (
-    CHECKMATE,
-    CLOCK_DRAW,
-    MAX_MOVES,
-    clock_of_words,
-)
+from ..position.board import CHECKMATE, CLOCK_DRAW, MAX_MOVES, clock_of_words
 from ..position.fens import clocks_of
 from ..position.rules_kernel import MATE
-from ..position.values import D_SCALE
+from ..position.values import (
+    CP_FACTOR,
+    CP_SLOPE,
+    D_SCALE,
+    FALLBACK_FACTOR,
+    FALLBACK_SLOPE,
+    LEAST_CHANCE,
+    MOST_CERTAIN,
+    WDL_MU,
+    cp_from_q,
+    cp_of,
+    shown_score_type,
+)
 from ..position.words import BLACK, META, PAWNS, WHITE
-from ..query.steps import legal_codes, positions_after
+from ..query.steps import Floats, Ints, Mask, Words, legal_codes, positions_after
 from ..store.codec import bulk
 from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
@@ -31,11 +40,6 @@ from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import ranking, visits_of
 from ..store.segments import keys_of
 from .worth_kernel import describe, value_edges
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Words = NDArray[np.uint64]
 
 _CODES = rules.MOST_CODE + 1
 _SIGNS = (-1.0, 0.0, 1.0)  # of q: certain losses, all open values, certain wins
@@ -252,20 +256,14 @@ def _ranks(
     for i in np.flatnonzero(special & (np.diff(batch.code_offsets) > 0)).tolist():
         here = slice(int(batch.code_offsets[i]), int(batch.code_offsets[i + 1]))
         resets = np.empty(here.stop - here.start, bool)
-        resets[place[here]] = _resets(batch.words[i], code[here])
+        squares, words = code[here].astype(np.uint64), batch.words[i]
+        moved = words[PAWNS] >> (squares & np.uint64(63))
+        taken = (words[WHITE] | words[BLACK]) >> (squares >> np.uint64(6) & np.uint64(63))
+        resets[place[here]] = (moved | taken) & np.uint64(1) != 0  # pawn moves and captures
         by_place = np.empty(len(resets), np.int64)
         by_place[ranking(batch.record(i), resets=resets.tolist())] = np.arange(1, len(resets) + 1)
         rank[here] = by_place[place[here]]
     return rank
-
-
-def _resets(words: Words, code: NDArray[np.uint16]) -> Mask:
-    """Returns a mask of the moves that reset the clock: pawn moves and captures."""
-    squares = code.astype(np.uint64)
-    moved = words[PAWNS] >> (squares & np.uint64(63))
-    taken = (words[WHITE] | words[BLACK]) >> (squares >> np.uint64(6) & np.uint64(63))
-    found: Mask = (moved | taken) & np.uint64(1) != 0
-    return found
 
 
 # ------------------------------------------------------------------ nodes
@@ -306,3 +304,54 @@ def _mates(
         if proof and proof.moves is not None:
             mate[i], mated[i] = proof.moves, True
     return mate, mated
+
+
+# ------------------------------------------------------------------ centipawns
+NEAR = 1e-6  # distance from a tie; NumPy's tan and log differ from `math` by less than 1e-10 centipawns
+
+
+def cps_from_q(q: Floats) -> Ints:
+    """Returns `cp_from_q` of every value.
+
+    >>> cps_from_q(np.array([0.0, 0.5, -0.5, 1.0])).tolist()
+    [0, 89, -89, 12780]
+    """
+    scores = CP_FACTOR * np.tan(CP_SLOPE * np.clip(q, -1.0, 1.0))
+    return _rounded(scores, _is_tie(scores), lambda i: cp_from_q(float(q[i])))
+
+
+def cps_of(q: Floats, draw: Floats) -> Ints:
+    """Returns `cp_of` of every value and its draw probability.
+
+    >>> cps_of(np.array([0.4, 1.0, 0.25]), np.array([0.4, 0.0, 0.74])).tolist()
+    [100, 12800, 66]
+    """
+    if shown_score_type() != WDL_MU:
+        return cps_from_q(q)
+    win, loss = (1.0 + q - draw) / 2, (1.0 - q - draw) / 2
+    fallback = FALLBACK_FACTOR * np.tan(FALLBACK_SLOPE * np.clip(q, -1.0, 1.0))
+    least = np.minimum(np.minimum(win, draw), loss)
+    plain = ~((least <= LEAST_CHANCE) | (np.abs(q) + draw >= MOST_CERTAIN))
+    with np.errstate(all="ignore"):
+        a, b = np.log(1.0 / loss - 1.0), np.log(1.0 / win - 1.0)
+        mu = 100.0 * (a - b) / (a + b)
+        closer = (np.abs(mu) < 100.0) | (np.abs(fallback) < np.abs(mu))
+        edge = plain & ((np.abs(np.abs(mu) - 100.0) < NEAR) | (np.abs(np.abs(fallback) - np.abs(mu)) < NEAR))
+    scores = np.where(plain & closer, mu, fallback)
+    return _rounded(scores, _is_tie(scores) | edge, lambda i: cp_of(float(q[i]), float(draw[i])))
+
+
+def _is_tie(scores: Floats) -> Mask:
+    found: Mask = np.abs(np.abs(scores - np.trunc(scores)) - 0.5) < NEAR
+    return found
+
+
+def _rounded(scores: Floats, uncertain: Mask, exact: Callable[[int], int]) -> Ints:
+    """Returns rounded scores; computes `uncertain` ones individually with `exact`."""
+    found = np.rint(scores).astype(np.int64)
+    for i in np.flatnonzero(uncertain).tolist():
+        found[i] = exact(i)
+    return found
+
+
+assert math.isfinite(CP_FACTOR * math.tan(CP_SLOPE))

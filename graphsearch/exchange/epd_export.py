@@ -10,7 +10,7 @@ c0    Q and the chances to win, draw and lose; c1  the proven result
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +20,13 @@ from ..position.board import CHECKMATE, FREE_CLOCK
 from ..position.fens import clocks_of
 from ..position.values import MATE_CE, shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
+from ..query.steps import Ints, Words
 from ..store.codec.bulk import board_tables, columns_of
-from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
-from .centipawns import cps_of
-from .columns import edges_by_move
-from .mapped import Rows
+from .columns import cps_of, edges_by_move
 from .output import ExportReport, Target
-from .pool import Ints, RecordPool, Words
+from .pool import RecordPool, Rows
 from .selection import Selection
 from .streaming import OnLarge, Part, Text, export_stream
 from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT
@@ -55,11 +54,8 @@ def export_epd(
 
 @contextmanager
 def _texts(_: Store, pool: RecordPool, folder: Path) -> Iterator[Callable[[Part], Text]]:
-    lines = Lines(pool, folder)
-    try:
+    with closing(Lines(pool, folder)) as lines:
         yield lambda part: _lines(part, lines)
-    finally:
-        lines.close()
 
 
 def _lines(part: Part, lines: Lines) -> Text:
@@ -154,7 +150,13 @@ class Lines:
         first, where = np.unique(part.of[chosen], return_index=True)
         codes[first], has[first] = part.moves.code[chosen][where], True
         batch = part.visits.batch
-        better, moves = (column[part.rows] for column in _unvisited_best(batch))
+        best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
+        best_moves(board_tables(), columns_of(batch), best, moves)
+        known = np.flatnonzero(best >= 0)
+        edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
+        unvisited = np.zeros(len(batch), bool)  # a best move without visits mates, or all visited ones lose
+        unvisited[known] = np.append(batch.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
+        better, moves = unvisited[part.rows], moves[part.rows]
         if part.moves.in_tables is not None:  # they know better than the record
             better &= ~has & (np.diff(batch.edge_offsets)[part.rows] == 0)
         codes[better], has[better] = moves[better], True
@@ -197,17 +199,3 @@ class Lines:
                 words, np.arange(len(late)), self._links["code"][numbers[late]]
             )[0]
         return children, metas
-
-
-def _unvisited_best(batch: RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.uint16]]:
-    """Returns a mask of the records whose best move has no visits, `[R]`, and the best moves.
-
-    Such a move mates, or all visited moves are proven to lose.
-    """
-    best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
-    best_moves(board_tables(), columns_of(batch), best, moves)
-    known = np.flatnonzero(best >= 0)
-    edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
-    found = np.zeros(len(batch), bool)
-    found[known] = np.append(batch.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
-    return found, moves

@@ -106,24 +106,27 @@ class ImportKind:
 
 
 def import_files(
-    store: Store,
+    path: str | os.PathLike[str],
     files: Iterable[GivenFile],
     job: ImportKind,
     *,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[FileReport]:
-    """Imports files into an open store one by one; goes on after a file that cannot be read.
+    """Imports files into a graph file one by one; goes on after a file that cannot be read.
+
+    A missing graph file is made, bound to no evaluator.
 
     Raises:
-      StoreError: if the store cannot be written.
+      StoreError: as `Store.open`, or if the store cannot be written.
     """
     stop = stop or threading.Event()
     reports: list[FileReport] = []
-    for given in files:
-        if stop.is_set():
-            break
-        reports.append(_import_one(store, given, job, stop, on_progress))
+    with open_to_write(path, create=True, unbound=True) as store:
+        for given in files:
+            if stop.is_set():
+                break
+            reports.append(_import_one(store, given, job, stop, on_progress))
     return reports
 
 
@@ -167,12 +170,6 @@ def _import_one(
     return report
 
 
-def _counts_again(store: Store, file: Input, job: ImportKind) -> bool:
-    """Returns whether the same bytes were already imported with other options."""
-    there = [source for source in tables.sources(store) if source.digest == file.digest]
-    return any(source.kind == job.kind and source.options != dict(job.options) for source in there)
-
-
 def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> GameSource:
     """Returns the row of a file: a new one, or that of an earlier import; sets the report's state."""
     known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
@@ -180,7 +177,8 @@ def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Ga
         with store.transaction():
             known = tables.begin_source(store, job.kind, file.name, file.digest, job.options)
         report.state = "imported"
-        if not job.again and _counts_again(store, file, job):
+        others = [one for one in tables.sources(store) if one.digest == file.digest and one.kind == job.kind]
+        if not job.again and any(one.options != dict(job.options) for one in others):
             report.notes.append("it was imported before with other options; its content counts again")
     elif not known.finished:
         report.state = "continued"
@@ -189,15 +187,6 @@ def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Ga
     report.source, report.taken, report.skipped = known.id, known.taken, known.skipped
     report.new_taken, report.new_skipped = -known.taken, -known.skipped
     return known
-
-
-def open_for_import(path: str | os.PathLike[str]) -> Store:
-    """Opens the store of an import; makes a missing one, bound to no evaluator.
-
-    Raises:
-      StoreError: as `Store.open`.
-    """
-    return open_to_write(path, create=True, unbound=True)
 
 
 # ------------------------------------------------------------------ reports

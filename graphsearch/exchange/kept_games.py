@@ -1,10 +1,10 @@
-"""Rows of the table `game` (headers and moves of imported games), and the full text of such a game."""
+"""Rows of imported games: headers and moves, the index of the list of games, and the text of the game."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,23 +12,63 @@ from typing import Any
 
 import chess
 import numpy as np
+import zstandard
 
 from ..base.errors import ImportFileError
 from ..position.board import POSITION_WORDS, encode_move, fen_of, key_of_words, pack
+from ..position.openings import DEEPEST, opening_names, opening_places
 from ..position.pgn_text import PgnGame, as_text
+from ..position.words import KEY
+from ..query.game_list import key_parts
 from ..query.players import kept_game
 from ..query.replay import start_of
-from ..query.steps import legal_codes, positions_after
+from ..query.steps import Words, legal_codes, positions_after
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import game_list
 from ..store.tables.columns import MAX_GAME_MOVES
-from ..store.tables.game_list import IndexRow
+from ..store.tables.game_list import IndexRow, TextRow
 from ..store.tables.players import GameRow
-from .game_index import GameIndex
-from .kept_text import text_of_rows
+from .pgn_blocks import PlayedBlock
 from .playing import Played
 from .sources import GivenFile, opened
+
+
+def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> Iterator[IndexRow]:
+    """Yields the index rows of games of a block; numbers: (index in the block, number in the file) pairs."""
+    parts = key_parts(played.keys)
+    places = opening_places(played.positions[:, KEY])
+    for i, number in numbers:
+        first = int(played.firsts[i])
+        end = first + int(played.counts[i]) + 1
+        named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
+        opening = opening_names()[places[first + named[-1]]] if len(named) else None
+        yield IndexRow(number, opening, parts[first:end].tobytes())
+
+
+class GameIndex:
+    """Collects the index rows of games that are replayed in parallel."""
+
+    def __init__(self, games: int) -> None:
+        self._parts = [bytearray() for _ in range(games)]
+        self._openings: list[str | None] = [None] * games
+
+    def add(self, ply: int, on: Sequence[int], words: Words, keys: Words) -> None:
+        """Adds the positions of some games at a ply: `[R, 10]` and their keys, `[R]`."""
+        places = opening_places(words[:, KEY]).tolist()
+        parts = key_parts(keys)
+        for row, game in enumerate(on):
+            self._parts[game] += parts[row].tobytes()
+            if places[row] >= 0 and ply <= DEEPEST:
+                self._openings[game] = opening_names()[places[row]]
+
+    def rows(self, numbers: Sequence[int]) -> list[IndexRow]:
+        """Returns the index rows; numbers: the games' numbers in their file."""
+        return [
+            IndexRow(number, opening, bytes(parts))
+            for number, opening, parts in zip(numbers, self._openings, self._parts, strict=True)
+        ]
+
 
 LONGEST_TEXT = 255  # stored characters of a name or another text
 
@@ -212,3 +252,72 @@ def stored_text(store: Store, row: GameRow) -> str | None:
 
 def _decoded(data: bytes) -> str:
     return as_text(data.decode("latin-1")).strip()
+
+
+# ------------------------------------------------------------------ texts in compressed pieces
+PIECE = 1 << 18  # bytes of text per row: decompresses in a millisecond
+LEVEL = 3  # 300 MB a second; PGN with clocks shrinks to a fourth
+
+
+class TextKeeper:
+    """Collects and compresses the text of a file while it is read.
+
+    Args:
+      covered: bytes at the beginning of the file that the graph file has already.
+    """
+
+    def __init__(self, covered: int) -> None:
+        self._at = covered  # offset of `_open` in the file
+        self._open = bytearray()
+        self._rows: list[TextRow] = []
+        self._compressor = zstandard.ZstdCompressor(LEVEL)
+
+    def add(self, place: int, piece: bytes) -> None:
+        """Adds a piece of the text; pieces must be consecutive, from the beginning of the file."""
+        known = self._at + len(self._open) - place
+        if known >= len(piece):
+            return
+        self._open += piece[known:] if known > 0 else piece
+        while len(self._open) >= PIECE:
+            self._pack(PIECE)
+
+    def pop_rows(self) -> list[TextRow]:
+        """Returns the rows of the text added since the last call."""
+        if self._open:
+            self._pack(len(self._open))
+        rows, self._rows = self._rows, []
+        return rows
+
+    def _pack(self, size: int) -> None:
+        data = self._compressor.compress(bytes(self._open[:size]))
+        self._rows.append(TextRow(self._at, size, data))
+        self._at += size
+        del self._open[:size]
+
+
+def text_of_rows(rows: list[TextRow], place: int, size: int) -> bytes | None:
+    """Returns a part of a text from its rows; None if they do not cover it.
+
+    >>> keeper = TextKeeper(0)
+    >>> keeper.add(0, b"1. e4 e5 *")
+    >>> rows = keeper.pop_rows()
+    >>> text_of_rows(rows, 3, 5), text_of_rows(rows, 3, 50)
+    (b'e4 e5', None)
+    """
+    found = bytearray()
+    for row in rows:
+        begin = place + len(found) - row.place
+        if begin < 0:
+            break
+        found += _unpacked(row)[begin : begin + size - len(found)]
+    return bytes(found) if len(found) == size else None
+
+
+def _unpacked(row: TextRow) -> bytes:
+    """Returns the text of a row, empty if it is damaged."""
+    try:
+        if zstandard.get_frame_parameters(row.data).content_size != row.size:
+            return b""
+        return zstandard.ZstdDecompressor().decompress(row.data, max_output_size=row.size)
+    except zstandard.ZstdError:
+        return b""

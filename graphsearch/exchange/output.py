@@ -41,10 +41,8 @@ def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
     _check(path, store)
     part = path.with_name(path.name + ".part")
     try:
-        with _opened(part, path) as handle:
+        with synced(part) as handle:
             yield handle
-            handle.flush()
-            os.fsync(handle.fileno())
         _check(path, store)
         part.replace(path)
     except OSError as error:
@@ -75,13 +73,6 @@ def check_target(target: Target | None, *, store: Path | None, source: Path | No
         raise ExportTargetError(f"{path} is the file that is read; name another file")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ExportError(f"{path} cannot be written: no permission to write in {path.parent}")
-
-
-def _opened(part: Path, path: Path) -> BinaryIO:
-    try:
-        return part.open("wb")
-    except OSError as error:
-        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _check(path: Path, store: Path | None) -> None:

@@ -7,9 +7,11 @@ groups, so memory does not depend on the size of the file.
 
 from __future__ import annotations
 
+import importlib
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,72 +19,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import ExportError
+from ..base.errors import ExportError, MissingPackageError
+from ..base.version import __version__
 from ..position.board import MOVE_CODES
 from ..position.fens import fens, key_texts
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
-from ..query.steps import uci_of
+from ..query.steps import Mask, uci_of
 from ..store.codec.bulk import take
 from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK, RecordBatch
 from ..store.store import Store
-from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
 from .columns import MoveColumns, NodeColumns, columns_of, draws_of
-from .output import ExportReport, new_folder, open_export
+from .output import ExportReport, new_folder, open_export, synced
 from .selection import Selection, plan
 from .text_rows import letters_of, names_of
 from .walk import TERMINALS, OnProgress, Visits, Walk
 
+INSTALL = "pip install '.[parquet]' in the folder of graphsearch"
 NODES, EDGES = "nodes.parquet", "edges.parquet"
 AT_ONCE = 4096  # positions per batch: 11 MB of child positions
 NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB while buffered
-
-# column -> its type in Arrow; `text` is a dictionary of texts
-NODE_COLUMNS = {
-    "key": "uint64",
-    "rooks": "uint16",
-    "key_hex": "string",
-    "fen": "string",
-    "turn": "text",
-    "clock": "uint8",
-    "ply": "int32",
-    "depth": "int32",
-    "n": "int64",
-    "q": "float32",
-    "win": "float32",
-    "draw": "float32",
-    "loss": "float32",
-    "v": "float32",
-    "v_draw": "float32",
-    "lower": "int8",
-    "upper": "int8",
-    "mate": "int16",
-    "terminal": "text",
-    "moves": "uint8",
-    "best_move": "text",
-    "best_san": "text",
-    "evaluator": "uint8",
-    "evaluator_name": "text",
-    "run": "uint32",
-}
-EDGE_COLUMNS = {
-    "key": "uint64",
-    "rooks": "uint16",
-    "move": "text",
-    "san": "text",
-    "rank": "uint8",
-    "child": "uint64",
-    "child_rooks": "uint16",
-    "n": "uint32",
-    "r": "uint32",
-    "p": "float32",
-    "q": "float32",
-    "draw": "float32",
-    "lower": "int8",
-    "upper": "int8",
-    "mate": "int16",
-}
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +79,18 @@ def export_parquet(
       ExportError: if there is nothing to write, the folder cannot be written, or pyarrow is not installed.
       StoreError: if the graph file cannot be read.
     """
-    arrow = needed_arrow()
+    try:
+        importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingPackageError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
+    arrow = importlib.import_module("pyarrow")
     chosen = selection or Selection()
     report = ExportReport("parquet", str(target))
     with open_export(path, partial(new_folder, target, is_own=_is_export), report) as (store, folder):
         whole = chosen == Selection(min_visits=chosen.min_visits)
         parts = _scanned if whole else _walked
-        with _Tables(arrow, store, folder) as tables:
+        with ExitStack() as files:
+            tables = _Tables(arrow, store, folder, files)
             for part in parts(store, chosen, folder, report, on_progress):
                 tables.add(part, chosen.min_visits, report)
         if not report.positions:
@@ -189,28 +149,13 @@ def _part_of_visits(visits: Visits, rows: NDArray[np.int64]) -> _Part:
 
 # ------------------------------------------------------------------ writing
 class _Tables:
-    def __init__(self, arrow: Any, store: Store, folder: Path) -> None:
-        self._arrow = arrow
-        self._folder = folder
+    def __init__(self, arrow: Any, store: Store, folder: Path, files: ExitStack) -> None:
+        self._nodes = files.enter_context(Table(arrow, folder / NODES, NODES_PER_GROUP))
+        self._edges = files.enter_context(Table(arrow, folder / EDGES, EDGES_PER_GROUP))
         names = {number: identity.describe() for number, identity in store.evaluators().items()}
         self._evaluators = [({0: "rules"} | names).get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
         self._sans: dict[int, int] = {}  # packed SAN -> index in `_texts`
         self._texts: list[str] = []
-        self._open = ExitStack()
-
-    def __enter__(self) -> _Tables:
-        with ExitStack() as stack:
-            self._nodes = stack.enter_context(
-                Table(self._arrow, self._folder / NODES, NODE_COLUMNS, NODES_PER_GROUP)
-            )
-            self._edges = stack.enter_context(
-                Table(self._arrow, self._folder / EDGES, EDGE_COLUMNS, EDGES_PER_GROUP)
-            )
-            self._open = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
 
     def add(self, part: _Part, least: int, report: ExportReport) -> None:
         """Writes a batch, without records and moves of fewer than `least` visits."""
@@ -223,8 +168,8 @@ class _Tables:
             report.left_out["few_visits"] += int((~rows).sum())
             report.left_out["moves_few_visits"] += int((rows[moves.of] & ~enough & (moves.n > 0)).sum())
         sans = self._san_indices(names_of(part.batch.words, moves.of, moves.code).san)
-        self._nodes.add(chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
-        self._edges.add(chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
+        self._nodes.add(_chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
+        self._edges.add(_chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
         report.positions += int(rows.sum())
         report.moves += int(taken.sum())
 
@@ -237,7 +182,7 @@ class _Tables:
                 self._texts.append(letters.decode())
         return np.array([self._sans[word] for word in words.tolist()], np.int64)[which]
 
-    def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
+    def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> _Columns:
         known, batch = part.known, part.batch
         meta, terminal = batch.words[:, META].astype(np.int64), batch.flags & np.uint8(TERMINAL_MASK)
         none = np.zeros(len(meta), bool)
@@ -245,51 +190,51 @@ class _Tables:
         has_best = known & (nodes.best >= 0)
         win, loss = ((1.0 - nodes.draw + sign * nodes.q) / 2 for sign in (1, -1))
         return {
-            "key": Values(nodes.key),
-            "rooks": Values(rooks_of(batch.words[:, META])),
-            "key_hex": Values(np.array(key_texts(batch.words), object)),
-            "fen": Values(np.array(part.fens, object)),
-            "turn": Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
-            "clock": Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
-            "ply": Values(meta, none) if part.ply is None else Values(part.ply),
-            "depth": Values(meta, none) if part.depth is None else Values(part.depth),
-            "n": Values(nodes.n, known),
-            "q": Values(nodes.q, known),
-            "win": Values(np.maximum(win, 0.0), known),  # not -1e-17 by rounding
-            "draw": Values(nodes.draw, known),
-            "loss": Values(np.maximum(loss, 0.0), known),
-            "v": Values(batch.v, known),
-            "v_draw": Values(draws_of(batch), known),
-            "lower": Values(nodes.lower, known),
-            "upper": Values(nodes.upper, known),
-            "mate": Values(nodes.mate, nodes.mated),
-            "terminal": Values(terminal, terminal > 0, ["", *TERMINALS.values()]),
-            "moves": Values(np.diff(batch.code_offsets)),
-            "best_move": Values(_at(moves.code, best), has_best, _moves_in_uci()),
-            "best_san": Values(_at(sans, best), has_best, self._texts),
-            "evaluator": Values(batch.evaluator, known),
-            "evaluator_name": Values(batch.evaluator, known, self._evaluators),
-            "run": Values(batch.run, batch.run > 0),
+            "key": _Values("uint64", nodes.key),
+            "rooks": _Values("uint16", rooks_of(batch.words[:, META])),
+            "key_hex": _Values("string", np.array(key_texts(batch.words), object)),
+            "fen": _Values("string", np.array(part.fens, object)),
+            "turn": _Values("text", meta & BLACK_TO_MOVE, texts=["w", "b"]),
+            "clock": _Values("uint8", meta >> CLOCK_SHIFT & CLOCK_BITS),
+            "ply": _Values("int32", meta, none) if part.ply is None else _Values("int32", part.ply),
+            "depth": _Values("int32", meta, none) if part.depth is None else _Values("int32", part.depth),
+            "n": _Values("int64", nodes.n, known),
+            "q": _Values("float32", nodes.q, known),
+            "win": _Values("float32", np.maximum(win, 0.0), known),  # not -1e-17 by rounding
+            "draw": _Values("float32", nodes.draw, known),
+            "loss": _Values("float32", np.maximum(loss, 0.0), known),
+            "v": _Values("float32", batch.v, known),
+            "v_draw": _Values("float32", draws_of(batch), known),
+            "lower": _Values("int8", nodes.lower, known),
+            "upper": _Values("int8", nodes.upper, known),
+            "mate": _Values("int16", nodes.mate, nodes.mated),
+            "terminal": _Values("text", terminal, terminal > 0, ["", *TERMINALS.values()]),
+            "moves": _Values("uint8", np.diff(batch.code_offsets)),
+            "best_move": _Values("text", _at(moves.code, best), has_best, _moves_in_uci()),
+            "best_san": _Values("text", _at(sans, best), has_best, self._texts),
+            "evaluator": _Values("uint8", batch.evaluator, known),
+            "evaluator_name": _Values("text", batch.evaluator, known, self._evaluators),
+            "run": _Values("uint32", batch.run, batch.run > 0),
         }
 
-    def _of_edges(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
+    def _of_edges(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> _Columns:
         known, visited = part.known[moves.of], moves.n > 0
         return {
-            "key": Values(nodes.key[moves.of]),
-            "rooks": Values(rooks_of(part.batch.words[moves.of, META])),
-            "move": Values(moves.code, texts=_moves_in_uci()),
-            "san": Values(sans, texts=self._texts),
-            "rank": Values(moves.rank, known),
-            "child": Values(moves.child),
-            "child_rooks": Values(rooks_of(moves.child_meta)),
-            "n": Values(moves.n),
-            "r": Values(moves.r),
-            "p": Values(moves.p, known),
-            "q": Values(moves.q, visited),
-            "draw": Values(moves.draw, visited),
-            "lower": Values(moves.lower),
-            "upper": Values(moves.upper),
-            "mate": Values(moves.mate, moves.mate != 0),
+            "key": _Values("uint64", nodes.key[moves.of]),
+            "rooks": _Values("uint16", rooks_of(part.batch.words[moves.of, META])),
+            "move": _Values("text", moves.code, texts=_moves_in_uci()),
+            "san": _Values("text", sans, texts=self._texts),
+            "rank": _Values("uint8", moves.rank, known),
+            "child": _Values("uint64", moves.child),
+            "child_rooks": _Values("uint16", rooks_of(moves.child_meta)),
+            "n": _Values("uint32", moves.n),
+            "r": _Values("uint32", moves.r),
+            "p": _Values("float32", moves.p, known),
+            "q": _Values("float32", moves.q, visited),
+            "draw": _Values("float32", moves.draw, visited),
+            "lower": _Values("int8", moves.lower),
+            "upper": _Values("int8", moves.upper),
+            "mate": _Values("int16", moves.mate, moves.mate != 0),
         }
 
 
@@ -306,3 +251,95 @@ def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
 @cache
 def _moves_in_uci() -> list[str]:
     return [uci_of(code) for code in range(MOVE_CODES)]
+
+
+# ------------------------------------------------------------------ files
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Rows of a column, null where not `valid`; of the type `text`, the values are indices of `texts`."""
+
+    kind: str  # as Arrow names it, or `text`, a dictionary
+    values: NDArray[Any]
+    valid: Mask | None = None
+    texts: list[str] | None = None
+
+
+_Columns = dict[str, _Values]
+
+
+def _chosen_rows(columns: _Columns, rows: Mask) -> _Columns:
+    if rows.all():
+        return columns
+    return {
+        name: replace(
+            column, values=column.values[rows], valid=None if column.valid is None else column.valid[rows]
+        )
+        for name, column in columns.items()
+    }
+
+
+class Table:
+    """One Parquet file; buffers rows until they fill a row group. The first rows set its columns."""
+
+    def __init__(self, arrow: Any, path: Path, group: int) -> None:
+        self._arrow = arrow
+        self._path = path
+        self._group = group
+        self._types: dict[str, Any] = {}
+        self._waiting: list[_Columns] = []
+        self._rows = 0
+        self._open = ExitStack()
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self._flush()
+        self._open.__exit__(kind, error, trace)
+
+    def _begin(self, columns: _Columns) -> None:
+        arrow = self._arrow
+        text = arrow.dictionary(arrow.int32(), arrow.string())
+        self._types = {
+            name: text if column.kind == "text" else getattr(arrow, column.kind)()
+            for name, column in columns.items()
+        }
+        about = json.dumps({"program": "graphsearch", "version": __version__})
+        schema = arrow.schema(self._types.items(), metadata={"graphsearch": about})
+        file = self._open.enter_context(synced(self._path))
+        parquet = arrow.parquet.ParquetWriter(file, schema, compression="zstd")
+        self._writer = self._open.enter_context(parquet)
+
+    def add(self, columns: _Columns) -> None:
+        """Adds rows; writes a row group when enough are buffered."""
+        if not self._types:
+            self._begin(columns)
+        self._waiting.append(columns)
+        self._rows += len(next(iter(columns.values())).values)
+        if self._rows >= self._group:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            arrays = [self._array(name, [columns[name] for columns in self._waiting]) for name in self._types]
+            self._writer.write_table(
+                self._arrow.table(arrays, schema=self._writer.schema), row_group_size=self._rows
+            )
+        self._waiting, self._rows = [], 0
+
+    def _array(self, name: str, parts: list[_Values]) -> Any:
+        arrow, kind = self._arrow, self._types[name]
+        values = np.concatenate([part.values for part in parts])
+        mask = None
+        if parts[0].valid is not None:
+            mask = ~np.concatenate([part.valid for part in parts if part.valid is not None])
+        texts = parts[-1].texts
+        if texts is None:
+            plain = values if values.dtype == object else values.astype(kind.to_pandas_dtype(), copy=False)
+            return arrow.array(plain, kind, mask=mask)
+        used = np.zeros(len(texts), bool)
+        used[values] = True
+        numbers = (np.cumsum(used) - 1).astype(np.int32)[values]
+        some = arrow.array([texts[i] for i in np.flatnonzero(used).tolist()], arrow.string())
+        return arrow.DictionaryArray.from_arrays(arrow.array(numbers, mask=mask), some)

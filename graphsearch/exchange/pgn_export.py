@@ -24,7 +24,7 @@ from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
 from ..position.values import shown_score_type
 from . import pgn_kernel as kernel
-from .centipawns import cps_from_q
+from .columns import cps_from_q
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
@@ -101,6 +101,9 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
     counts = np.bincount(moves.of, minlength=len(visits))
     best = np.zeros(len(visits))
     best[counts > 0] = value[(np.cumsum(counts) - counts)[counts > 0]]
+    loss, nags = best[moves.of] - value, np.zeros(len(n), np.uint8)
+    for least, nag in reversed(MISTAKES):  # as `pgn_writing.mistake_of`
+        nags[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
     positions: dict[str, NDArray[Any]] = {
         "ply": visits.ply,
         "mate": worth.mates,
@@ -114,7 +117,7 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
         "p": _fixed(100 * visits.any_priors(moves), 1),
         "q": _fixed(value, 3),
         "cp": cp,
-        "nag": _nags(best[moves.of] - value, n),
+        "nag": nags,
     }
     tree.add(visits, positions, columns, adopted=adopted)
 
@@ -122,14 +125,6 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
 def _fixed(values: NDArray[np.float64], decimals: int) -> NDArray[np.int64]:
     """Returns values in a FIXED field's encoding, UNKNOWN for NaN."""
     return np.where(np.isnan(values), kernel.UNKNOWN, fixed(np.nan_to_num(values), decimals))
-
-
-def _nags(loss: NDArray[np.float64], n: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Returns the NAGs of moves by their loss, as `pgn_writing.mistake_of` does; 0 for none."""
-    found = np.zeros(len(loss), np.uint8)
-    for least, nag in reversed(MISTAKES):
-        found[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
-    return found
 
 
 def claim_main_lines(tree: Tree, roots: int) -> None:
@@ -179,19 +174,13 @@ class _Writer:
         self._out.write(b"\n")
         before = self._chosen.games.get(without_clocks(fen_of(root)))
         if before is not None:
-            for word in _line_to(before):
+            for word in numbered(sans_of(before.root(), before.move_stack), before.root().ply()).split():
                 self._text.word(word)
         n, q, note = (int(positions[column][i]) for column in ("n", "q", "note"))
-        visits = [] if n == kernel.UNKNOWN else [f"N {n}"]
         value = f"Q {'-' if q & 1 else '+'}{q // 2000}.{q // 2 % 1000:03}"
-        self._text.comment(
-            [
-                *visits,
-                value,
-                f"for {'Black' if root.ply() & 1 else 'White'}",
-                *([NOTES[note]] if note else []),
-            ]
-        )
+        words = [] if n == kernel.UNKNOWN else [f"N {n}"]
+        words += [value, f"for {'Black' if root.ply() & 1 else 'White'}"]
+        self._text.comment([*words, NOTES[note]] if note else words)
         self._write_tree(i + 1, game)
         self._text.word("*")
         self._text.end()
@@ -245,7 +234,3 @@ class _Writer:
         self._report.positions += int(state[kernel.POSITIONS])
         self._report.moves += int(state[kernel.MOVES])
         self._report.transpositions += int(state[kernel.TRANSPOSITIONS])
-
-
-def _line_to(board: chess.Board) -> Iterator[str]:
-    yield from numbered(sans_of(board.root(), board.move_stack), board.root().ply()).split()

@@ -14,21 +14,9 @@ from ..store.tables import game_list
 from ..store.tables import players as player_tables
 from ..store.tables.game_list import IndexRow
 from ..store.tables.players import GameRow
-from .block_playing import BlockPlayer, PlayedBlock
-from .game_index import index_of_block
-from .importing import (
-    SAY_SECONDS,
-    FileReport,
-    Importing,
-    ImportKind,
-    OnProgress,
-    Problem,
-    import_files,
-    open_for_import,
-)
-from .kept_games import PlayedGame, game_row, kept_games, played_game
-from .kept_text import TextKeeper
-from .pgn_blocks import RESULT_TEXTS, BlockReader, GameBlock
+from .importing import SAY_SECONDS, FileReport, Importing, ImportKind, OnProgress, Problem, import_files
+from .kept_games import PlayedGame, TextKeeper, game_row, index_of_block, kept_games, played_game
+from .pgn_blocks import RESULT_TEXTS, BlockPlayer, BlockReader, GameBlock, PlayedBlock
 from .playing import BrokenGameError, Player, VariantError
 from .sources import GivenFile, Input
 from .tally import BLACK, DRAWS, GAMES_AT_ONCE, UNKNOWN, WHITE, Tally
@@ -83,8 +71,7 @@ def import_pgn(
     job = ImportKind(
         kind=KIND, read=read, options=options, again=again, players=players, say_seconds=say_seconds
     )
-    with open_for_import(path) as store:
-        return import_files(store, files, job, stop=stop, on_progress=on_progress)
+    return import_files(path, files, job, stop=stop, on_progress=on_progress)
 
 
 class _PgnImport:
@@ -174,8 +161,13 @@ class _PgnImport:
         try:
             played = self._player.play(game)
         except (BrokenGameError, VariantError) as error:
-            if counts:
-                self._skip(error)
+            if not counts:
+                return
+            self._report.skipped += 1
+            if isinstance(error, BrokenGameError):
+                self._report.problems.append(Problem(error.line, error.reason))
+            else:
+                self._report.variants[str(error)] += 1
             return
         result, at_odds = result_of(game)
         if counts:
@@ -188,13 +180,6 @@ class _PgnImport:
         if self._importing.players and number > self._kept_before:
             self._kept.append(played_game(game, number, played, RESULT_TEXTS[result]))
             self._report.players += 1
-
-    def _skip(self, error: BrokenGameError | VariantError) -> None:
-        self._report.skipped += 1
-        if isinstance(error, BrokenGameError):
-            self._report.problems.append(Problem(error.line, error.reason))
-        else:
-            self._report.variants[str(error)] += 1
 
     def _save(self, *, finished: bool = False) -> None:
         passed = max(self._passed, self._kept_before) if self._importing.players else None

@@ -77,6 +77,10 @@ def numbers_text(node: DrawnNode) -> str:
     return n if node.white_q is None else f"{n}  {node.white_q:+z.2f}".strip()
 
 
+def _about(edge: DrawnEdge) -> str:
+    return f"{edge.san}: N {edge.n:,}" + ("" if edge.white_q is None else f", Q {edge.white_q:+.3f}")
+
+
 def title_of(picture: Neighbourhood) -> str:
     """Returns the title of a picture, one line."""
     what = f"book {picture.book}" if picture.book is not None else picture.position
@@ -117,21 +121,17 @@ def _svg_nodes(picture: Neighbourhood) -> Iterator[str]:
     for k, node in enumerate(picture.nodes):
         way = main.get(k)
         head = move_text(way, picture.nodes[way.parent]) if way else "root"
-        yield _box(node, head, is_root=way is None)
-
-
-def _box(node: DrawnNode, head: str, *, is_root: bool) -> str:
-    x, y = _corner(node)
-    middle, numbers = x + BOX / 2, escape(numbers_text(node))
-    fill = colour(node.white_q, NODE_EVEN)
-    text = f'text-anchor="middle" fill="{ink(fill)}"'
-    border = 'stroke="#1a1a1a" stroke-width="2"' if is_root else 'stroke="#8a8a8a"'
-    return (
-        f"<g><title>{escape(node.position)}  {numbers}</title>"
-        f'<rect x="{x:g}" y="{y:g}" width="{BOX}" height="{TALL}" rx="6" fill="{fill}" {border}/>'
-        f'<text x="{middle:g}" y="{y + 15:g}" font-weight="bold" {text}>{escape(head)}</text>'
-        f'<text x="{middle:g}" y="{y + 29:g}" font-size="10" {text}>{numbers}</text></g>'
-    )
+        x, y = _corner(node)
+        middle, numbers = x + BOX / 2, escape(numbers_text(node))
+        fill = colour(node.white_q, NODE_EVEN)
+        text = f'text-anchor="middle" fill="{ink(fill)}"'
+        border = 'stroke="#8a8a8a"' if way else 'stroke="#1a1a1a" stroke-width="2"'
+        yield (
+            f"<g><title>{escape(node.position)}  {numbers}</title>"
+            f'<rect x="{x:g}" y="{y:g}" width="{BOX}" height="{TALL}" rx="6" fill="{fill}" {border}/>'
+            f'<text x="{middle:g}" y="{y + 15:g}" font-weight="bold" {text}>{escape(head)}</text>'
+            f'<text x="{middle:g}" y="{y + 29:g}" font-size="10" {text}>{numbers}</text></g>'
+        )
 
 
 # ------------------------------------------------------------------ edges
@@ -145,7 +145,11 @@ def _svg_edges(picture: Neighbourhood) -> Iterator[str]:
         curve = _curve(parent, child)
         yield _svg_path(edge, curve, width(edge.n, most), dashed=child.level <= parent.level)
         if not edge.main:
-            labels.append(_svg_label(edge.san, _on(curve, 0.72)))
+            x, y = _on(curve, 0.72)
+            labels.append(
+                f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" font-size="11" fill="#1a1a1a"'
+                f' stroke="#ffffff" stroke-width="4" paint-order="stroke">{escape(edge.san)}</text>'
+            )
     yield from labels
 
 
@@ -177,18 +181,10 @@ def _svg_path(edge: DrawnEdge, curve: tuple[Point, Point, Point, Point], wide: f
     line = f"M{a[0]:g} {a[1]:g}C{b[0]:g} {b[1]:g} {c[0] + back:g} {c[1]:g} {x + back:g} {y:g}"
     head = f"M{x:g} {y:g}l{back} {half:g}v{-2 * half:g}z"
     dash = ' stroke-dasharray="6 4"' if dashed else ""
-    about = f"{edge.san}: N {edge.n:,}" + ("" if edge.white_q is None else f", Q {edge.white_q:+.3f}")
     return (
-        f"<g><title>{escape(about)}</title>"
+        f"<g><title>{escape(_about(edge))}</title>"
         f'<path d="{line}" fill="none" stroke="{paint}" stroke-width="{wide:g}"{dash}/>'
         f'<path d="{head}" fill="{paint}"/></g>'
-    )
-
-
-def _svg_label(san: str, at: Point) -> str:
-    return (
-        f'<text x="{at[0]:g}" y="{at[1] + 4:g}" text-anchor="middle" font-size="11" fill="#1a1a1a"'
-        f' stroke="#ffffff" stroke-width="4" paint-order="stroke">{escape(san)}</text>'
     )
 
 
@@ -208,6 +204,9 @@ def _svg_legend(y: float) -> Iterator[str]:
 def dot_of(picture: Neighbourhood) -> str:
     """Returns a picture as a digraph: a node for each position, an edge for each move, levels as ranks."""
     most = most_visits(picture)
+    levels = defaultdict(list)
+    for node in picture.nodes:
+        levels[node.level].append(f'"{node.key}"')
     lines = [
         "digraph graphsearch {",
         f"  label={_quoted(title_of(picture))};",
@@ -216,7 +215,8 @@ def dot_of(picture: Neighbourhood) -> str:
         '  edge [fontname="Helvetica", fontsize=10, arrowsize=0.6];',
         *(f"  {_dot_node(node)}" for node in picture.nodes),
         *(f"  {_dot_edge(edge, picture, most)}" for edge in picture.edges),
-        *(f"  {rank}" for rank in _ranks(picture)),
+        # one group for each level keeps it in one column
+        *(f"  {{ rank=same; {'; '.join(keys)} }}" for keys in levels.values()),
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -246,20 +246,10 @@ def _dot_edge(edge: DrawnEdge, picture: Neighbourhood, most: int) -> str:
     parent, child = picture.nodes[edge.parent], picture.nodes[edge.child]
     more = {} if child.level > parent.level else {"style": "dashed", "constraint": "false"}
     paint = colour(edge.white_q or 0.0, EDGE_EVEN)
-    about = f"{edge.san}: N {edge.n:,}" + ("" if edge.white_q is None else f", Q {edge.white_q:+.3f}")
     attributes = _attributes(
-        label=edge.san, penwidth=f"{width(edge.n, most):g}", color=paint, tooltip=about, **more
+        label=edge.san, penwidth=f"{width(edge.n, most):g}", color=paint, tooltip=_about(edge), **more
     )
     return f'"{parent.key}" -> "{child.key}" {attributes};'
-
-
-def _ranks(picture: Neighbourhood) -> Iterator[str]:
-    """Yields one `rank=same` group per level, which keeps the level in one column."""
-    levels = defaultdict(list)
-    for node in picture.nodes:
-        levels[node.level].append(f'"{node.key}"')
-    for keys in levels.values():
-        yield f"{{ rank=same; {'; '.join(keys)} }}"
 
 
 POSITIONS = 60  # fit on a page

@@ -101,7 +101,6 @@ class Player:
 
     # -------------------------------------------------------------- beginning
     def _begin(self, game: PgnGame, fen: str) -> tuple[Node, chess.Board]:
-        """Returns the node and the board of a game's start."""
         found = self._starts.get(fen)
         if found is None:
             if len(self._starts) >= MAX_STARTS:
@@ -152,13 +151,17 @@ class Player:
         self._pushed = -1
 
     def _step(self, node: Node, word: str, line: int) -> PlayedStep:
-        """Returns the move of a word in the current position."""
-        step = node.steps.get(word) if self._is_free() else None
+        # below FREE_CLOCK the clock cannot affect the next position's key
+        is_free = self._start.halfmove_clock + len(self._moves) < FREE_CLOCK
+        step = node.steps.get(word) if is_free else None
         if step is not None and self._ply() + 1 >= step.child.ply:
             self._moves.append(step.move)
             return step
         self._catch_up()
-        move = self._read(word, line)
+        try:
+            move = self._board.parse_san(word)
+        except ValueError as error:
+            raise BrokenGameError(line, str(error)) from None
         san = self._board.san(move)
         self._board.push(move)
         self._moves.append(move)
@@ -171,16 +174,6 @@ class Player:
 
     def _ply(self) -> int:
         return self._start.ply() + len(self._moves)
-
-    def _is_free(self) -> bool:
-        """Whether the clock is too low to affect the next position's key."""
-        return self._start.halfmove_clock + len(self._moves) < FREE_CLOCK
-
-    def _read(self, word: str, line: int) -> chess.Move:
-        try:
-            return self._board.parse_san(word)
-        except ValueError as error:
-            raise BrokenGameError(line, str(error)) from None
 
     def _catch_up(self) -> None:
         """Pushes the pending moves, so that the board shows the current position."""

@@ -17,11 +17,8 @@ from ..base.answer import Answer
 from ..position.board import decode_move, pack
 from ..position.lines import sans_of
 from ..position.words import KEY, KINGS
-from ..query.steps import legal_codes, positions_after
-from .columns import Floats
-from .polyglot import CASTLING, legal_move, written_move
-from .polyglot_files import BookFile, Entries
-from .pool import Ints, Words
+from ..query.steps import Floats, Ints, Words, legal_codes, positions_after
+from .polyglot import CASTLING, BookFile, Entries, legal_move, written_move
 
 AT_ONCE = 1 << 12  # positions expanded per batch
 
@@ -112,23 +109,18 @@ def diff_books(old: BookFile, new: BookFile, *, top: int) -> BookDiff:
 
 
 class _Side:
-    """One book by position. `keys`: sorted keys of its positions."""
+    """One book by position. `keys`: sorted keys of its positions; `entry_keys`: the key of each entry."""
 
     def __init__(self, rows: Entries) -> None:
-        self._all = rows["key"].astype(np.uint64)
+        self.entry_keys = rows["key"].astype(np.uint64)
         self.moves, self.weights = (rows[name].astype(np.int64) for name in ("move", "weight"))
-        self.keys, self._first, self._of = np.unique(self._all, return_index=True, return_inverse=True)
+        self.keys, self._first, self._of = np.unique(self.entry_keys, return_index=True, return_inverse=True)
         self._sums = np.bincount(self._of, self.weights, len(self.keys))
 
     @property
     def shares(self) -> Floats:
         """The share of each entry in its position."""
         return self.weights / np.maximum(self._sums[self._of], 1)
-
-    @property
-    def entry_keys(self) -> Words:
-        """The key of each entry."""
-        return self._all
 
     def weight_of(self, keys: Words, missing: float = 0.0) -> Floats:
         """Returns the total weight of each position's moves; `missing` for a position not in the book."""
@@ -142,14 +134,14 @@ class _Side:
             return {}
         first, total = int(self._first[places[0]]), float(self._sums[places[0]])
         found: dict[int, tuple[int, float]] = {}
-        for row in range(first, int(np.searchsorted(self._all, np.uint64(key), "right"))):
+        for row in range(first, int(np.searchsorted(self.entry_keys, np.uint64(key), "right"))):
             weight = int(self.weights[row]) + found.get(int(self.moves[row]), (0, 0.0))[0]
             found[int(self.moves[row])] = (weight, weight / max(total, 1.0))
         return found
 
     def moves_of(self, keys: Words) -> tuple[Ints, Ints]:
         """Returns the index of each move's position, and the raw moves."""
-        begins, ends = (np.searchsorted(self._all, keys, side) for side in ("left", "right"))
+        begins, ends = (np.searchsorted(self.entry_keys, keys, side) for side in ("left", "right"))
         counts = ends - begins
         of = np.repeat(np.arange(len(keys)), counts)
         rows = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[of]

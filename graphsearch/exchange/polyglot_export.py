@@ -17,8 +17,8 @@ but never the best one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -29,15 +29,12 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, InvalidParameterError
 from ..position.words import CHESS960, KEY, KINGS, META
-from ..query.steps import CASTLING_STEP
-from ..store.store import Store
+from ..query.steps import CASTLING_STEP, Floats, Ints, Words
 from ..store.tables.players import game_starts
-from .centipawns import cps_from_q
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
-from .columns import Floats
+from .columns import cps_from_q
 from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted
-from .pool import Ints, Words
 from .selection import Selection, plan
 from .tree import Tree
 from .walk import OnProgress, Visits, Walk
@@ -82,57 +79,31 @@ def export_polyglot(
     chosen = selection or Selection()
     report = ExportReport("polyglot", str(target))
     with open_export(path, partial(new_output, target), report) as (store, out):
-        _check_imported(store, weights)
-        if weights == "imported" and _is_unlimited(chosen):
-            _write_imported(store, chosen, out, report)
+        if weights in _IMPORTED and not has_rows(store, _IMPORTED[weights][0]):
+            raise ExportError(f"{store.path} has {_IMPORTED[weights][1]}")
+        if weights == "imported" and replace(chosen, side=None) == Selection():  # entries need no walk
+            # in the order of a single book, so that its bytes stay the same
+            for key, rows in groupby(all_entries(store), key=lambda entry: entry.key):
+                kept = [row for row in rows if _is_wanted(row, chosen, report)]
+                if kept:
+                    _write_entries(out, int(key, 16), kept, report)
         else:
-            _write_walked(store, chosen, weights, scratch_folder(target), out, report, on_progress)
+            folder = scratch_folder(target)
+            wanted = plan(store, chosen, game_starts(store) if weights == "games" else ())
+            walk = Walk(store, wanted, folder, report, leaves=False, weights=weights, on_progress=on_progress)
+            with walk, GraphBook(folder) as book:
+                for visits in walk.visits():
+                    book.visit(visits)
+                if weights == "minimax" and wanted.book is None:
+                    book.spread_minimax(walk.depths)
+                book.write(out, weights, report)
         if not report.moves:
-            raise ExportError(f"{store.path}: nothing to export{_why(report)}")
+            why = ", ".join(report.left_out_lines())
+            raise ExportError(f"{store.path}: nothing to export{why and f'; {why}'}")
     return report
 
 
-def _check_imported(store: Store, weights: Weights) -> None:
-    if weights in _IMPORTED:
-        table, what = _IMPORTED[weights]
-        if not has_rows(store, table):
-            raise ExportError(f"{store.path} has {what}")
-
-
-def _why(report: ExportReport) -> str:
-    lines = report.left_out_lines()
-    return f"; {', '.join(lines)}" if lines else ""
-
-
-def _is_unlimited(selection: Selection) -> bool:
-    """Returns whether nothing but a side is selected, so that entries need no walk."""
-    free = (selection.depth, selection.max_moves) == (None, None) and selection.min_visits == 0
-    return free and not selection.roots and selection.book is None
-
-
 # ------------------------------------------------------------------ of the walk
-def _write_walked(
-    store: Store,
-    selection: Selection,
-    weights: Weights,
-    folder: Path,
-    out: BinaryIO,
-    report: ExportReport,
-    on_progress: OnProgress | None,
-) -> None:
-    """Writes the positions of a walk; `folder`: for temporary files."""
-    chosen = plan(store, selection, game_starts(store) if weights == "games" else ())
-    with (
-        Walk(store, chosen, folder, report, leaves=False, weights=weights, on_progress=on_progress) as walk,
-        GraphBook(folder) as book,
-    ):
-        for visits in walk.visits():
-            book.visit(visits)
-        if weights == "minimax" and chosen.book is None:
-            book.spread_minimax(walk.depths)
-        book.write(out, weights, report)
-
-
 class GraphBook(Tree):
     """The positions and moves of a walk, to be written as a book.
 
@@ -293,25 +264,6 @@ def weight_of_loss(cp: int) -> float:
 
 
 # ------------------------------------------------------------------ of imported entries
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """An imported entry before it is written."""
-
-    raw: int
-    weight: float
-    learn: int = 0
-
-
-def _write_imported(store: Store, selection: Selection, out: BinaryIO, report: ExportReport) -> None:
-    """Writes all imported entries of a side; keeps the order of a single book, so its bytes stay the same."""
-    for key, rows in groupby(all_entries(store), key=lambda entry: entry.key):
-        kept = [row for row in rows if _is_wanted(row, selection, report)]
-        if kept:
-            _write_entries(out, int(key, 16), kept, report)
-
-
 def _is_wanted(row: PolyglotRow, selection: Selection, report: ExportReport) -> bool:
     if selection.side in (None, "both"):
         return True
@@ -323,26 +275,18 @@ def _is_wanted(row: PolyglotRow, selection: Selection, report: ExportReport) -> 
 
 def _write_entries(out: BinaryIO, key: int, rows: Sequence[PolyglotRow], report: ExportReport) -> None:
     """Writes the entries of one key; merges entries of several books for one move, adding their weights."""
-    one_book = len({row.source for row in rows}) == 1
-    lines = [_Line(row.raw_move, row.weight, row.learn) for row in rows]
-    if not one_book:
-        merged = list(_merged(lines))
-        report.merged += len(lines) - len(merged)
-        lines = sorted(merged, key=lambda line: -line.weight)
-    weights = np.array([line.weight for line in lines], np.float64)
-    largest = np.full(len(lines), weights.max())
-    report.scaled += len(lines) if largest[0] > MAX_WEIGHT else 0
-    for number, line in zip(fitted(weights, largest).tolist(), lines, strict=True):
-        out.write(ENTRY.pack(key, line.raw, number, line.learn))
+    if len({row.source for row in rows}) > 1:
+        merged: dict[int, PolyglotRow] = {}
+        for row in rows:
+            old = merged.get(row.raw_move)
+            weight, learn = (old.weight, old.learn) if old else (0, 0)
+            merged[row.raw_move] = row._replace(weight=weight + row.weight, learn=learn or row.learn)
+        report.merged += len(rows) - len(merged)
+        rows = sorted(merged.values(), key=lambda row: -row.weight)
+    weights = np.array([row.weight for row in rows], np.float64)
+    largest = np.full(len(rows), weights.max())
+    report.scaled += len(rows) if largest[0] > MAX_WEIGHT else 0
+    for number, row in zip(fitted(weights, largest).tolist(), rows, strict=True):
+        out.write(ENTRY.pack(key, row.raw_move, number, row.learn))
     report.positions += 1
-    report.moves += len(lines)
-
-
-def _merged(lines: Iterable[_Line]) -> Iterator[_Line]:
-    found: dict[int, _Line] = {}
-    for line in lines:
-        old = found.get(line.raw)
-        found[line.raw] = (
-            line if old is None else _Line(line.raw, old.weight + line.weight, old.learn or line.learn)
-        )
-    yield from found.values()
+    report.moves += len(rows)

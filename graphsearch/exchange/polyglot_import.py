@@ -13,7 +13,6 @@ from itertools import chain
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import ImportFileError
 from ..base.limits import BOOK, check_size
@@ -21,10 +20,10 @@ from ..position.board import board_of, encode_move, pack
 from ..position.board import unpack as board_of_words
 from ..position.fens import fens as fens_of
 from ..position.words import KEY
-from ..query.steps import legal_codes, positions_after
+from ..query.steps import Words, legal_codes, positions_after
 from ..store.store import Store
 from ..store.tables import games as tables
-from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files, open_for_import
+from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
 from .polyglot import ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
 from .sources import GivenFile, Input
 
@@ -62,9 +61,8 @@ def import_polyglot(
     def read(importing: Importing, given: Input) -> None:
         _PolyglotImport(importing, given, entries_at_once).read()
 
-    with open_for_import(path) as store:
-        job = ImportKind(kind=KIND, read=read, options={}, again=again)
-        return import_files(store, files, job, stop=stop, on_progress=on_progress)
+    job = ImportKind(kind=KIND, read=read, options={}, again=again)
+    return import_files(path, files, job, stop=stop, on_progress=on_progress)
 
 
 class _PolyglotImport:
@@ -90,8 +88,13 @@ class _PolyglotImport:
         """Imports the remaining entries; returns False if stopped before the end."""
         place, rest = 0, b""
         for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
-            if not place:
-                self._refuse_text(piece)
+            begin = piece[:4096]
+            if (
+                not place
+                and begin.isascii()
+                and begin.decode("ascii").replace("\n", "").replace("\r", "").isprintable()
+            ):
+                raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
             check_size(place * ENTRY_BYTES, BOOK, self._given.name)
             whole = len(piece) // ENTRY_BYTES * ENTRY_BYTES
             entries, rest = list(unpack(piece[:whole])), piece[whole:]
@@ -106,21 +109,14 @@ class _PolyglotImport:
             self._report.skipped = 1
         return True
 
-    def _refuse_text(self, piece: bytes) -> None:
-        if (
-            piece[:4096].isascii()
-            and piece[:4096].decode("ascii").replace("\n", "").replace("\r", "").isprintable()
-        ):
-            raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
-
     def _save_entries(self, place: int, entries: list[PolyglotEntry]) -> None:
         self._keys.add(entry.key for entry in entries)
         self._zero += sum(not entry.weight for entry in entries)
-        rows = [
-            _row(entry, self._importing.source.id, place + k)
-            for k, entry in enumerate(entries)
-            if place + k >= self._report.taken
-        ]
+        source, known = self._importing.source.id, max(0, self._report.taken - place)
+        rows: list[tables.EntryRow] = []
+        for at, entry in enumerate(entries[known:], place + known):
+            names = f"{entry.key:016x}", _as_written(entry.raw_move)
+            rows.append((*names, source, at, entry.raw_move, entry.weight, entry.learn))
         if rows:
             self._report.taken += len(rows)
             self._importing.save(lambda store: tables.add_entries(store, rows))
@@ -173,11 +169,6 @@ class _PolyglotImport:
             notes.append("it has no entries")
 
 
-def _row(entry: PolyglotEntry, source: int, place: int) -> tables.EntryRow:
-    key, move = f"{entry.key:016x}", _as_written(entry.raw_move)
-    return (key, move, source, place, entry.raw_move, entry.weight, entry.learn)
-
-
 def _as_written(raw: int) -> str:
     """Returns a raw move in UCI, castling as e1h1; the null move if its bits are invalid."""
     move = written_move(raw)
@@ -185,7 +176,6 @@ def _as_written(raw: int) -> str:
 
 
 # ------------------------------------------------------------------ positions of a book
-Words = NDArray[np.uint64]
 Place = tuple[Words, int]  # a position and its ply
 
 

@@ -7,9 +7,10 @@ the fields: N = 1 + sum n, Q = clamp(bounds, (v + sum n q) / N).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,6 @@ from ..store.tables import games
 from .choices import has_rows
 from .columns import draws_of
 from .output import ExportReport, Target
-from .pool import RecordPool
 from .selection import Selection
 from .streaming import OnLarge, Part, Text, export_stream
 from .text_kernel import FEN, FLOAT, HEX, INTEGER, NAME, TEXT
@@ -46,15 +46,8 @@ CSV_NODE = (
 )
 
 
-_NODE_HEAD = ("key", "fen", "ply", "depth", "node_n", "node_q", "node_draw", "v", "v_draw", "lower", "upper")
-COLUMNS = (
-    *_NODE_HEAD,
-    "terminal",
-    "evaluator",
-    "run",
-    "score_type",
-    *JSON_MOVE,
-)  # the names of CSV_NODE in CSV
+_IN_CSV = {"n": "node_n", "q": "node_q", "bounds": "lower"}  # names of CSV_NODE that moves have, too
+COLUMNS = (*(_IN_CSV.get(name, name) for name in CSV_NODE), *JSON_MOVE)
 
 
 def export_jsonl(
@@ -66,9 +59,11 @@ def export_jsonl(
     on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes one JSON object per position; arguments and errors as in `export_stream`."""
-    return export_stream(
-        path, target, selection, "jsonl", _json_texts, on_progress=on_progress, on_large=on_large
-    )
+
+    def texts(store: Store, *_: object) -> AbstractContextManager[Callable[[Part], Text]]:
+        return nullcontext(partial(_json_lines, store=store, has_games=has_rows(store, "game_move")))
+
+    return export_stream(path, target, selection, "jsonl", texts, on_progress=on_progress, on_large=on_large)
 
 
 def export_csv(
@@ -81,23 +76,11 @@ def export_csv(
 ) -> ExportReport:
     """Writes CSV (RFC 4180): a row per move, or one per position without moves; else as `export_jsonl`."""
     head = ",".join(COLUMNS).encode() + b"\r\n"
-    return export_stream(
-        path, target, selection, "csv", _csv_texts, head=head, on_progress=on_progress, on_large=on_large
-    )
+    rows = nullcontext(_csv_rows)
+    return export_stream(path, target, selection, "csv", lambda *_: rows, head=head, on_progress=on_progress, on_large=on_large)
 
 
-@contextmanager
-def _json_texts(store: Store, _: RecordPool, __: Path) -> Iterator[Callable[[Part], Text]]:
-    has_games = has_rows(store, "game_move")
-    yield lambda part: _json_lines(part, store, has_games=has_games)
-
-
-@contextmanager
-def _csv_texts(_: Store, __: RecordPool, ___: Path) -> Iterator[Callable[[Part], Text]]:
-    yield _csv_rows
-
-
-def _json_lines(part: Part, store: Store, *, has_games: bool) -> Text:
+def _json_lines(part: Part, *, store: Store, has_games: bool) -> Text:
     tail = [literal("}\n", len(part.rows))]
     if has_games:
         tail.insert(0, _games(part, store))

@@ -15,7 +15,6 @@ from ..base.toml_text import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
 from ..position.values import CENTIPAWN
-from ..store.record.provenance import RootInfo
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
 
@@ -77,14 +76,6 @@ class ExportPlan:
     book: int | None
     games: Mapping[str, chess.Board] = field(default_factory=dict)
 
-    def is_own(self, turn: chess.Color) -> bool:
-        """Returns whether moves of this colour are own moves, not replies.
-
-        >>> ExportPlan(Selection(), (), False, "both", None).is_own(chess.BLACK)
-        True
-        """
-        return self.side == "both" or (self.side == "white") == turn
-
 
 def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> ExportPlan:
     """Returns a selection resolved against a file.
@@ -101,7 +92,11 @@ def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> Export
     number = book.id if book else None
     if selection.roots:
         return ExportPlan(selection, _distinct(selection.roots), False, side, number, _games(selection.roots))
-    fens = book_roots(store, book.id) if book else [*also, *(r.position for r in _most_visited(store))]
+    if book:
+        fens = book_roots(store, book.id)
+    else:
+        searched = sorted(store.roots(), key=lambda root: (-root.visits, root.key))
+        fens = [*also, *(root.position for root in searched)]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
@@ -139,10 +134,6 @@ def _lines(config: str) -> Iterator[chess.Board]:
                 board = named_board(fen) if fen else chess.Board()
                 play_moves(board, moves)
                 yield board
-
-
-def _most_visited(store: Store) -> Iterator[RootInfo]:
-    yield from sorted(store.roots(), key=lambda root: (-root.visits, root.key))
 
 
 def _distinct(boards: Sequence[chess.Board]) -> tuple[chess.Board, ...]:

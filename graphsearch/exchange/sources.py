@@ -87,17 +87,6 @@ class Input:
         """The number of file bytes consumed so far, read-ahead not included."""
         return self._raw.tell() * self._handed_out // max(1, self._watched.count)
 
-    def check_packing(self) -> None:
-        """Reads compressed data once to the end, so that a truncated file fails before anything is imported.
-
-        Raises:
-          ImportFileError: if they are damaged or cut short.
-        """
-        if _is_packed(self._raw):
-            for _ in self.pieces(PIECE):
-                pass
-            self.rewind()
-
     def rewind(self) -> None:
         """Restarts reading at the first byte."""
         self._plain = self._begun()
@@ -163,16 +152,14 @@ class Input:
         """
         with self.readable():
             self._refuse_other_files(self._plain.peek(4096)[:4096])
-            yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=""))
-
-    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
-        number, most = 0, limits.LINE.most
-        while line := text.readline(most + 1):
-            number += 1
-            if len(line) > most:
-                raise limits.long_line(self.name, number)
-            self._handed_out += len(line)
-            yield line
+            text = io.TextIOWrapper(self._plain, encoding="latin-1", newline="")
+            number, most = 0, limits.LINE.most
+            while line := text.readline(most + 1):
+                number += 1
+                if len(line) > most:
+                    raise limits.long_line(self.name, number)
+                self._handed_out += len(line)
+                yield line
 
     def _refuse_other_files(self, head: bytes) -> None:
         if head.startswith(SQLITE):
@@ -257,9 +244,18 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
         kept = cast(BinaryIO, files.enter_context(nameless))
         digest = _digest(stream, kept, 0, on_bytes, given.name)
         size = kept.tell()
-    _refuse_other_packing(kept, given.name)
+    head = _head(kept, 10)  # any bytes would be entries of a Polyglot book
+    for first, program in _OTHER_PACKING.items():
+        # the digits of pi follow in every bzip2 file; three bytes may begin a key of a Polyglot book
+        if head.startswith(first) and (program != "bzip2" or head[4:] == b"1AY&SY"):
+            raise ImportFileError(
+                f"{given.name} is packed by {program}; unpack it first, or pack it by gzip or zstd"
+            )
     found = Input(given.name, kept, digest, size, on_read)
-    found.check_packing()
+    if _is_packed(kept):  # a truncated file fails before anything is imported
+        for _ in found.pieces(PIECE):
+            pass
+        found.rewind()
     return found
 
 
@@ -280,33 +276,10 @@ def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes,
     return found.hexdigest()
 
 
-def _unpacked(raw: BinaryIO) -> BinaryIO:
-    """Returns a reader of a file's unpacked bytes; detects the compression from the first bytes."""
-    head = _head(raw)
-    if head.startswith(_GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
-    return cast(BinaryIO, _ZstdFrames(raw)) if _is_packed(raw) else raw
-
-
 def _is_packed(raw: BinaryIO) -> bool:
     head = _head(raw)
     skippable = head[1:] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
     return head.startswith(_GZIP) or head == _ZSTD or skippable
-
-
-def _refuse_other_packing(raw: BinaryIO, name: str) -> None:
-    """Refuses packed files that are not read, above all as a Polyglot book, where any bytes are entries.
-
-    Raises:
-      ImportFileError: if the file begins as those of another program do.
-    """
-    head = _head(raw, 10)
-    for first, program in _OTHER_PACKING.items():
-        # the digits of pi follow in every bzip2 file; three bytes may begin a key of a Polyglot book
-        if head.startswith(first) and (program != "bzip2" or head[4:] == b"1AY&SY"):
-            raise ImportFileError(
-                f"{name} is packed by {program}; unpack it first, or pack it by gzip or zstd"
-            )
 
 
 def _head(raw: BinaryIO, size: int = 4) -> bytes:
@@ -327,7 +300,11 @@ class _Watched(io.RawIOBase):
         self._raw = raw
         self._name = name
         self._on_read, self._on_text = on_read, on_text
-        self._plain = _unpacked(raw)
+        self._plain = raw
+        if _head(raw).startswith(_GZIP):
+            self._plain = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
+        elif _is_packed(raw):
+            self._plain = cast(BinaryIO, _ZstdFrames(raw))
         self._size = os.fstat(raw.fileno()).st_size
         self.count = 0  # unpacked bytes read
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError
 from ..position.words import META
+from ..query.steps import Ints, Mask, Words
 from ..store.segments import keys_of
 from ..store.store import Store
 from .choices import BookEntry, Moves
-from .columns import Mask
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
-from .pool import Ints, RecordPool, Words
+from .pool import RecordPool
 from .selection import Selection, plan
 from .walk import OnProgress, Visits, Walk
 

@@ -12,7 +12,7 @@ from ..position.fens import key_texts
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import MoveRow, PositionRow
-from .block_playing import PlayedBlock
+from .pgn_blocks import PlayedBlock
 from .playing import Played
 from .text_kernel import FEN
 from .text_rows import Field, Joints, letters_of, names_of, records_text
@@ -128,7 +128,9 @@ def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterato
     chosen = order[first]
     words, plies = rows.words[chosen], rows.plies[chosen]
     texts = key_texts(words)
-    positions = zip(texts, _fens(words, plies // 2 + 1), plies.tolist(), strict=True)
+    lines = [Field("", FEN, plies // 2 + 1, after="\n")]
+    fens = records_text(words, lines, [], [], np.zeros(len(words) + 1, np.int64), Joints()).tobytes()
+    positions = zip(texts, fens.decode("ascii").splitlines(), plies.tolist(), strict=True)
     places, codes, counts = _count_moves(rows, of)
     names = names_of(words, places, codes)
     moves = zip(
@@ -160,12 +162,6 @@ def _count_moves(
     counts = np.bincount(group[once] * RESULTS + results[once], minlength=size * RESULTS)
     found = steps[new]
     return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, RESULTS)
-
-
-def _fens(words: NDArray[np.uint64], numbers: NDArray[np.int64]) -> list[str]:
-    lines = [Field("", FEN, numbers, after="\n")]
-    begins = np.zeros(len(words) + 1, np.int64)
-    return records_text(words, lines, [], [], begins, Joints()).tobytes().decode("ascii").splitlines()
 
 
 def _texts(names: Sequence[bytes]) -> list[str]:

@@ -13,16 +13,12 @@ from ..jit.pointers import ptr
 from ..position.board import text_of_key
 from ..position.tables import load_powers
 from ..position.words import CHESS960, META
-from ..query.steps import positions_after
+from ..query.steps import Ints, Mask, Words, positions_after
 from ..store.codec.bulk import board_tables, owned
 from .text_kernel import FIELD_WORDS, FIXED, FLOAT, HEX, INTEGER, NAME, TEXT, Form, name_moves, write_records
 
 LONGEST = {INTEGER: 20, FLOAT: 25, NAME: 8, HEX: 16, FIXED: 24}  # bytes of a value
 LONGEST_FEN = 110  # python-chess's longest has 92, and a move number more digits
-
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +72,12 @@ class Names(NamedTuple):
 
 def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
     """Returns the names of legal moves; the moves of one position must be adjacent."""
-    size = len(of)
-    found = Names(
-        np.empty(size, np.uint64),
-        np.empty(size, np.uint64),
-        np.empty(size, np.uint64),
-        np.empty(size, np.uint8),
-        _metas_after(words, of, codes),
-    )
+    san, uci, key = np.empty((3, len(of)), np.uint64)
+    metas = np.zeros(len(of), np.uint64)
+    others = np.flatnonzero(words[of, META] & np.uint64(CHESS960))
+    if len(others):
+        metas[others] = positions_after(words, of[others], codes[others])[0][:, META]
+    found = Names(san, uci, key, np.empty(len(of), np.uint8), metas)
     name_moves(
         board_tables(),
         owned(words, np.uint64).reshape(-1),
@@ -98,15 +92,6 @@ def letters_of(names: Words) -> list[bytes]:
     """Returns packed names of moves as bytes."""
     found: list[bytes] = np.ascontiguousarray(names, "<u8").view("S8").tolist()
     return found
-
-
-def _metas_after(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Words:
-    """Returns the META of each move's child position if the parent is Chess960, else 0."""
-    metas = np.zeros(len(of), np.uint64)
-    others = np.flatnonzero(words[of, META] & np.uint64(CHESS960))
-    if len(others):
-        metas[others] = positions_after(words, of[others], codes[others])[0][:, META]
-    return metas
 
 
 def key_field(before: str, keys: Words, metas: Words, after: str = "") -> Field:

@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .mapped import Rows
-from .pool import Ints
+from .pool import Rows
 from .walk import Visits
 
 
@@ -67,17 +66,14 @@ class Tree:
         self.positions["way"][new] = begin + visits.new
         self.moves.add(child=visits.children, **moves)
         if adopted:
-            self._adopt(visits, of, begin, adopted)
+            parent, way, children = self.positions["parent"], self.positions["way"], visits.children
+            below = visits.followed & (children > 0) & (children <= adopted)
+            for k in np.flatnonzero(below).tolist():
+                root, node = int(children[k]), int(visits.ids[of[k]])
+                if parent[root - 1] == 0 and root not in self.above(node):  # else it would make a cycle
+                    parent[root - 1], way[root - 1] = node, begin + k
         self.positions.release()
         self.moves.release()
-
-    def _adopt(self, visits: Visits, of: Ints, begin: int, adopted: int) -> None:
-        """Attaches roots below a move that leads to them, unless that makes a cycle."""
-        parent, way, children = self.positions["parent"], self.positions["way"], visits.children
-        for k in np.flatnonzero(visits.followed & (children > 0) & (children <= adopted)).tolist():
-            root, node = int(children[k]), int(visits.ids[of[k]])
-            if parent[root - 1] == 0 and root not in self.above(node):
-                parent[root - 1], way[root - 1] = node, begin + k
 
     def above(self, node: int) -> list[int]:
         """Returns a position and its ancestors, up to a root."""

@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 from ..position.board import MAX_MOVES, pack
 from ..position.fens import clocks_of
 from ..position.words import BLACK_TO_MOVE, META
+from ..query.steps import Floats, Ints, Mask, Words
 from ..store.codec.bulk import board_tables, columns_of, take
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
-from .centipawns import cps_of
-from .choices import BookEntry, Floats, Ints, Mask, Moves, TableRows, Weights, Words, tables_of, with_moves
-from .columns import EdgeWorth, Worth, lost_edges, worth_of, worth_of_edges
-from .mapped import Column
+from .choices import BookEntry, Moves, TableRows, Weights, tables_of, with_moves
+from .columns import EdgeWorth, Worth, cps_of, lost_edges, worth_of, worth_of_edges
 from .output import ExportReport
 from .pgn_kernel import UNKNOWN
-from .pool import RecordPool
+from .pool import Column, RecordPool
 from .pool_kernel import meet
 from .selection import ExportPlan
 from .worth_kernel import Listed, list_choices
@@ -231,7 +230,11 @@ class Walk:
           StoreError: if the file cannot be read.
           OSError: if the temporary files cannot be written.
         """
-        self._meet_roots()
+        words = np.array([pack(board) for board in self._plan.roots], np.uint64)
+        numbers = self.pool.numbers_of(words)
+        new = self._meet(numbers, np.ones(len(numbers), np.uint8))
+        plies = np.array([board.ply() for board in self._plan.roots], np.int32)
+        self._append(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
         done = 0
         while done < self.met:
             last = min(done + BATCH, self.met)
@@ -244,13 +247,6 @@ class Walk:
                 self.pool.release()
             if self._on_progress:
                 self._on_progress(done, max(self.met, self._expected) if done < self.met else done)
-
-    def _meet_roots(self) -> None:
-        words = np.array([pack(board) for board in self._plan.roots], np.uint64)
-        numbers = self.pool.numbers_of(words)
-        new = self._meet(numbers, np.ones(len(numbers), np.uint8))
-        plies = np.array([board.ply() for board in self._plan.roots], np.int32)
-        self._append(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
 
     def _meet(self, numbers: Ints, follow: NDArray[np.uint8]) -> Ints:
         """Assigns ids to positions met for the first time; returns their indices."""
@@ -300,7 +296,9 @@ class Walk:
     def _visited(
         self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, n: Ints, table_rows: TableRows | None
     ) -> Visits:
-        own = self._own(batch.words)
+        black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
+        side = self._plan.side
+        own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
         if table_rows is None:
             moves = self._listed(batch, clocks, own)
         else:
@@ -330,22 +328,13 @@ class Walk:
             entries=table_rows.entries if table_rows else (),
         )
 
-    def _own(self, words: Words) -> Mask:
-        black = (words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
-        side = self._plan.side
-        return np.ones(len(words), bool) if side == "both" else black == (side == "black")
-
     def _listed(self, batch: RecordBatch, clocks: Ints, own: Mask) -> Moves:
         """Returns the moves visited by a search."""
         limits = self._limits
         most = -1 if limits.max_moves is None else min(limits.max_moves, MAX_MOVES)
         room = len(batch.codes)
-        listed = Listed(
-            np.empty(room, np.int64),
-            np.empty(room, np.int64),
-            np.empty(room, np.int16),
-            np.empty(room, np.uint16),
-        )
+        of, edges = np.empty((2, room), np.int64)
+        listed = Listed(of, edges, np.empty(room, np.int16), np.empty(room, np.uint16))
         counts = np.zeros(2, np.int64)
         wanted = np.where(own, most, -1)
         rules = np.array([max(limits.min_visits, 1), self._rest], np.int64)

@@ -165,14 +165,11 @@ class _Records:
         return _Records(self.batch.part(0, end), self.keys[:end]), rest
 
 
-def _stream(store: Store) -> Iterator[_Records]:
-    for batch in all_records(store):
-        yield _Records(batch, sort_keys(batch.words))
-
-
 def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
     """Yields the records of two files in step: records of the same position come together."""
-    streams = (_stream(one), _stream(other))
+    streams = [
+        (_Records(batch, sort_keys(batch.words)) for batch in all_records(store)) for store in (one, other)
+    ]
     held = [next(stream, None) for stream in streams]
     nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))
     while there := [records for records in held if records is not None]:
@@ -291,7 +288,10 @@ class _Comparison:
             self._step(old, new)
             done += len(old.batch) + len(new.batch)
             on_progress(done, max(done, total))
-        found.changes = [_change(*one) for one in self._changes.rows()]
+        for before, after, what in self._changes.rows():
+            board = unpack(after.words[0].tolist())
+            worths = (_worth(values_of(record), 0, board) for record in (before, after))
+            found.changes.append(Change(fen_of(board), key_text_of_words(after.words[0]), what, *worths))
         found.gone, found.come = self._gone.alone(), self._come.alone()
         return found
 
@@ -356,9 +356,3 @@ def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
     for i, q, draw, other, its_draw in zip(places.tolist(), *columns, strict=True):
         found[i] = abs(cp_of(q, draw / D_SCALE) - cp_of(other, its_draw / D_SCALE)) >= cp
     return found
-
-
-def _change(old: RecordBatch, new: RecordBatch, what: tuple[str, ...]) -> Change:
-    board = unpack(new.words[0].tolist())
-    worths = _worth(values_of(old), 0, board), _worth(values_of(new), 0, board)
-    return Change(fen_of(board), key_text_of_words(new.words[0]), what, *worths)

@@ -107,25 +107,19 @@ def disagree(
         raise InvalidParameterError(f"order must be {BY_VALUE} or {BY_POLICY}, not {by!r}")
     check_least(1, top=top, min_visits=min_visits)
     with open_to_read(path) as store, store.snapshot():
-        counts = _counts(store)
+        counts = table.counts(store)
+        counts.pop(store.evaluator_number, None)
+        if not counts:
+            raise StoreError(
+                f"{store.path} has no second opinions;"
+                f" `graphsearch reevaluate {store.path} --second-opinion --evaluator NAME` asks for them"
+            )
         number = _chosen(evaluator, {k: store.evaluators()[k] for k in counts})
         found, lost = _largest(store, number, top, min_visits, by)
         second = store.evaluators()[number]
         return Disagreements(
             by=by, first=store.identity, second=second, opinions=counts[number], rows=tuple(found), lost=lost
         )
-
-
-def _counts(store: Store) -> dict[int, int]:
-    """Returns the number of opinions by evaluator, without the file's own."""
-    counts = table.counts(store)
-    counts.pop(store.evaluator_number, None)
-    if not counts:
-        raise StoreError(
-            f"{store.path} has no second opinions;"
-            f" `graphsearch reevaluate {store.path} --second-opinion --evaluator NAME` asks for them"
-        )
-    return counts
 
 
 def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:

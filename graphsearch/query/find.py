@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import numpy as np
@@ -20,16 +22,168 @@ from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import in_file_order, portion_streams
-from ..store.record.node import NodeRecord, RecordBatch
+from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
 from ..store.record.ranking import best_move, node_mean, visits_of
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import checked
 from .diff import OnProgress
-from .filters import Filters
+
+# ------------------------------------------------------------------ conditions on records
+WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
+MEN = "men"
+
+_RESULTS = {WIN: 1, DRAW: 0, LOSS: -1}
+_LETTERS = "PNBRQK"
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": le, ">=": ge, "!=": ne, "==": eq, "=": eq, "<": lt, ">": gt,
+}  # fmt: skip
+_CONDITION = re.compile(rf"({MEN}|[PNBRQKpnbrqk])\s*(<=|>=|!=|==|=|<|>)\s*(\d+)")
+_SIGNATURE = re.compile(r"[PNBRQK]+[pnbrqk]+")
+
+Mask = NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class PieceCount:
+    """A condition on the number of men of one kind; `letter` is a FEN letter, or `men` for all."""
+
+    letter: str
+    comparison: str
+    number: int
+
+    def mask(self, words: NDArray[np.uint64]) -> Mask:
+        """Returns a mask of the packed positions that satisfy it, `[R]`."""
+        if self.letter == MEN:
+            men = words[:, 6] | words[:, 7]
+        else:
+            side = 6 if self.letter.isupper() else 7
+            men = words[:, _LETTERS.index(self.letter.upper())] & words[:, side]
+        counted = np.bitwise_count(men).astype(np.int64)
+        found: Mask = _COMPARISONS[self.comparison](counted, self.number)
+        return found
+
+
+def read_pieces(text: str) -> tuple[PieceCount, ...]:
+    """Returns the conditions of a text such as `P<=4, Q=0`, or of a signature such as `KRPkrp`.
+
+    Letters are FEN letters, White's in capitals; `men` counts all. A signature lists all men of both sides.
+
+    Raises:
+      InvalidParameterError: if it is neither; the message names the wrong part.
+
+    >>> read_pieces("Q=0, men<=6")[1]
+    PieceCount(letter='men', comparison='<=', number=6)
+    >>> len(read_pieces("KRPkrp"))
+    12
+    """
+    parts = [part.strip() for part in text.split(",")]
+    found: list[PieceCount] = []
+    for part in parts:
+        condition = _CONDITION.fullmatch(part)
+        if condition:
+            found.append(PieceCount(condition[1], condition[2], int(condition[3])))
+        elif _SIGNATURE.fullmatch(part) and part.count("K") == part.count("k") == 1:
+            found += [PieceCount(x, "=", part.count(x)) for x in _LETTERS + _LETTERS.lower()]
+        else:
+            raise InvalidParameterError(
+                f"{part!r} is not a condition on pieces; write, for example, P<=4, q=0, men<=6,"
+                " or all men of both sides such as KRPkrp"
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Conditions that a position must satisfy, all of them; None: any.
+
+    Attributes:
+      min_n, max_n: node N. min_q, max_q: node Q, seen by the side to move.
+      bounds: `win`, `draw`, `loss` (proven for the side to move) or `proven` (any of them).
+      pieces: of `read_pieces`. side: `w` or `b`, the side to move.
+      in_games: whether the position is in the table `game_position`.
+      in_book: a book's name, or an empty text for any book: whether the position is in its `book_position`.
+      min_ply, max_ply: fewest half-moves from the start of a game, from the tables of games and books (the
+        smaller of both). A record has no ply of its own, as many lines lead to it: positions in neither table
+        do not pass.
+    """
+
+    min_n: int | None = None
+    max_n: int | None = None
+    min_q: float | None = None
+    max_q: float | None = None
+    bounds: str | None = None
+    pieces: tuple[PieceCount, ...] = ()
+    side: str | None = None
+    in_games: bool = False
+    in_book: str | None = None
+    min_ply: int | None = None
+    max_ply: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.bounds not in (None, WIN, DRAW, LOSS, PROVEN):
+            raise InvalidParameterError(f"bounds must be win, draw, loss or proven, not {self.bounds!r}")
+        if self.side not in (None, "w", "b"):
+            raise InvalidParameterError(f"side must be w or b, not {self.side!r}")
+        for name, low, high in (
+            ("n", self.min_n, self.max_n), ("q", self.min_q, self.max_q), ("ply", self.min_ply, self.max_ply)
+        ):  # fmt: skip
+            if low is not None and high is not None and low > high:
+                raise InvalidParameterError(f"min_{name} {low} is above max_{name} {high}; nothing can match")
+
+    @property
+    def asks_tables(self) -> bool:
+        """Whether a condition needs the tables of games or books."""
+        return (
+            self.in_games or self.in_book is not None or self.min_ply is not None or self.max_ply is not None
+        )
+
+    def mask(self, batch: RecordBatch) -> Mask:
+        """Returns a mask of the records that satisfy the conditions on records, `[R]`."""
+        found = np.ones(len(batch), bool)
+        if self.side:
+            found &= (batch.words[:, 8] & np.uint64(1)) == (self.side == "b")
+        for piece in self.pieces:
+            found &= piece.mask(batch.words)
+        if self.bounds:
+            lower, upper = bounds_of(batch).T
+            found &= lower == upper
+            if self.bounds != PROVEN:
+                found &= lower == _RESULTS[self.bounds]
+        if self.min_n is not None or self.max_n is not None:
+            found &= _between(visits_of(batch), self.min_n, self.max_n)
+        if self.min_q is not None or self.max_q is not None:
+            found &= _between(values_of(batch), self.min_q, self.max_q)
+        return found
+
+
+def _between(numbers: NDArray[Any], low: float | None, high: float | None) -> Mask:
+    found = np.ones(len(numbers), bool)
+    if low is not None:
+        found &= numbers >= low
+    if high is not None:
+        found &= numbers <= high
+    return found
+
+
+def bounds_of(batch: RecordBatch) -> NDArray[np.int8]:
+    """Returns the proven lower and upper result of each record, `[R, 2]`, in -1, 0, 1."""
+    flags = batch.flags.astype(np.int8)
+    return np.stack([(flags >> LOWER_SHIFT & 3) - 1, (flags >> UPPER_SHIFT & 3) - 1], axis=1)
+
+
+def values_of(batch: RecordBatch) -> NDArray[np.float64]:
+    """Returns node Q of each record, `[R]`, as `store.record.node.node_value`."""
+    weighed = (batch.n - batch.r).astype(np.float64) * batch.q
+    sums = np.concatenate([np.zeros(1), np.cumsum(weighed)])
+    total = batch.v + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]]
+    bounds = bounds_of(batch)
+    found: NDArray[np.float64] = np.clip(total / visits_of(batch), bounds[:, 0], bounds[:, 1])
+    return found
+
+
+# ------------------------------------------------------------------ the scan
 @dataclass(frozen=True, slots=True)
 class Found(Answer):
     """A position that satisfies the conditions.
@@ -89,22 +243,18 @@ def find(
                     on_progress(done, max(done, store.node_count))
 
         most = None if filters.asks_tables else limit
-        streams = portion_streams(store, lambda portion: _hits(portion, filters, most))
+
+        def solve(portion: Portion) -> tuple[int, RecordBatch]:  # on any thread
+            batch, newest = portion.versions()
+            return len(newest), _most_visited(take(batch, newest[filters.mask(batch)[newest]]), most)
+
+        streams = portion_streams(store, solve)
         batches = in_file_order([counted(stream) for stream in streams])
         if limit is None:
             for batch in batches:
                 yield from _found_in(batch, tables)
         else:
             yield from _most_visited_of(batches, limit, tables)
-
-
-def _hits(portion: Portion, filters: Filters, most: int | None) -> tuple[int, RecordBatch]:
-    """Returns the number of records, and the most visited ones that satisfy the conditions on records.
-
-    It may be called on any thread.
-    """
-    batch, newest = portion.versions()
-    return len(newest), _most_visited(take(batch, newest[filters.mask(batch)[newest]]), most)
 
 
 def _most_visited(batch: RecordBatch, most: int | None) -> RecordBatch:
@@ -137,23 +287,20 @@ def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
     if len(hits):
         facts = zip(fens(hits.words), key_texts(hits.words), plies, strict=True)
         for i, (fen, key, ply) in enumerate(facts):
-            yield _found(hits.record(i), fen, key, ply)
-
-
-def _found(record: NodeRecord, fen: str, key: str, ply: int | None) -> Found:
-    board = unpack(record.words)
-    best = best_move(record, board)
-    q, draw = node_mean(record)
-    return Found(
-        position=fen,
-        key=key,
-        n=record.visits,
-        q=q,
-        cp=cp_of(q, draw),
-        bounds=record.bounds,
-        best_move=board.san(best) if best else None,
-        ply=ply,
-    )
+            record = hits.record(i)
+            board = unpack(record.words)
+            best = best_move(record, board)
+            q, draw = node_mean(record)
+            yield Found(
+                position=fen,
+                key=key,
+                n=record.visits,
+                q=q,
+                cp=cp_of(q, draw),
+                bounds=record.bounds,
+                best_move=board.san(best) if best else None,
+                ply=ply,
+            )
 
 
 class _Tables:
@@ -189,11 +336,10 @@ class _Tables:
             return hits, [None] * len(hits)
         games, books = self._known(keys := key_texts(hits.words))
         plies = [min((of[key] for of in (games, books) if key in of), default=None) for key in keys]
+        fits = _between(np.array(plies, np.float64), asked.min_ply, asked.max_ply)  # of NaN, for None, no one
         passes = [
-            (key in games or not asked.in_games)
-            and (key in books or asked.in_book is None)
-            and _is_between(ply, asked.min_ply, asked.max_ply)
-            for key, ply in zip(keys, plies, strict=True)
+            fit and (key in games or not asked.in_games) and (key in books or asked.in_book is None)
+            for key, fit in zip(keys, fits.tolist(), strict=True)
         ]
         return take(hits, np.flatnonzero(passes)), list(compress(plies, passes))
 
@@ -214,9 +360,3 @@ class _Tables:
             "book_position.ply",
         )
         return games, books
-
-
-def _is_between(ply: int | None, low: int | None, high: int | None) -> bool:
-    if low is None and high is None:
-        return True
-    return ply is not None and (low is None or ply >= low) and (high is None or ply <= high)

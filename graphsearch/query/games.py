@@ -131,7 +131,10 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
                 f"{source.path} has neither games nor a search of this position: {fen_of(board)}"
             )
     total = sum(counts.values(), Results())
-    rows = [_row(board, move, counts, total, record) for move in _met(board, counts, record)]
+    moves = legal_moves(board)
+    visited = {moves[record.order[k]] for k, edge in enumerate(record.edges) if edge.n} if record else set()
+    met = [move for move in moves if move.uci() in counts or move in visited]
+    rows = [_row(board, move, counts, total, record) for move in met]
     rows.sort(key=lambda row: (-row.results.games, -(row.n or 0), -row.results.variations, row.move))
     n, q = (record.visits, node_mean(record)[0]) if record else (None, None)
     return Games(
@@ -144,13 +147,6 @@ def counts_at(source: RecordSource, board: chess.Board) -> dict[str, Results]:
     key = key_text(board)
     found = tables.counts(source.store, [key]).get(key, [])
     return {m.move: Results(m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
-
-
-def _met(board: chess.Board, counts: dict[str, Results], record: NodeRecord | None) -> list[chess.Move]:
-    """Returns the moves played or visited."""
-    moves = legal_moves(board)
-    visited = {moves[record.order[k]] for k, edge in enumerate(record.edges) if edge.n} if record else set()
-    return [move for move in moves if move.uci() in counts or move in visited]
 
 
 def _row(

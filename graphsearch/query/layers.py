@@ -38,7 +38,11 @@ def places(levels: Sequence[int], tree: Sequence[Edge], sides: Sequence[Edge]) -
             at[node] = k - (len(layer) - 1) / 2
     for sweep in range(SWEEPS):
         for layer in order if sweep % 2 else order[::-1]:
-            wanted = [_mean(pulls[node], at, at[node]) for node in layer]
+            wanted = []
+            for node in layer:  # the weighted mean place of its neighbours; its own place if it has none
+                total = sum(weight for _, weight in pulls[node])
+                drawn = sum(at[other] * weight for other, weight in pulls[node])
+                wanted.append(drawn / total if total else at[node])
             for node, place in zip(layer, _spread(wanted), strict=True):
                 at[node] = place
     least = min(at, default=0.0)
@@ -57,12 +61,6 @@ def _order(levels: Sequence[int], tree: Sequence[Edge]) -> Order:
         order[levels[node]].append(node)
         stack.extend(below[node])
     return order
-
-
-def _mean(pulls: Sequence[tuple[int, float]], at: Sequence[float], own: float) -> float:
-    """Returns the weighted mean place of a node's neighbours; its own place if it has none."""
-    total = sum(weight for _, weight in pulls)
-    return sum(at[other] * weight for other, weight in pulls) / total if total else own
 
 
 def _spread(wanted: Sequence[float]) -> list[float]:

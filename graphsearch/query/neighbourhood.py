@@ -305,7 +305,17 @@ def _drawn(chosen: _Choice, roots: Sequence[str]) -> tuple[tuple[DrawnNode, ...]
         for key in order
     )
     drawn = [
-        _edge(chosen.boards[key], number[key], number[way.child], way, main=first)
+        DrawnEdge(
+            parent=number[key],
+            child=number[way.child],
+            move=way.move.uci(),
+            san=chosen.boards[key].san(way.move),
+            n=way.n,
+            p=way.p,
+            q=way.q,
+            white_q=way.q if way.q is None or chosen.boards[key].turn else -way.q,
+            main=first,
+        )
         for (key, way), first in zip(edges, is_main, strict=True)
     ]
     return nodes, tuple(sorted(drawn, key=lambda edge: (edge.parent, -edge.n))), chosen.hidden()
@@ -337,17 +347,3 @@ def _main_ways(
         if levels[way.child] == levels[key] + 1 and way.n > most.get(way.child, -1):
             main[way.child], most[way.child] = (key, way.move), way.n
     return main
-
-
-def _edge(board: chess.Board, parent: int, child: int, way: _Way, *, main: bool) -> DrawnEdge:
-    return DrawnEdge(
-        parent=parent,
-        child=child,
-        move=way.move.uci(),
-        san=board.san(way.move),
-        n=way.n,
-        p=way.p,
-        q=way.q,
-        white_q=way.q if way.q is None or board.turn else -way.q,
-        main=main,
-    )

@@ -189,7 +189,8 @@ def _recorded(walk: Iterable[Reached], reader: Reader, judge: _Judge) -> Iterato
         places = np.flatnonzero(have)
         order = sorted(np.flatnonzero(enough).tolist(), key=lambda i: -some[places[i]].games)
         for i in order:
-            if judge.may_tell(some[places[i]]):
+            # the weight of a move is at most the games of its position
+            if some[places[i]].games > min(judge.novelties.least, judge.popular.least):
                 yield some[places[i]], records.record(i)
 
 
@@ -213,10 +214,6 @@ class _Judge:
         self.novelties, self.popular = Most[_Told](top), Most[_Told](top)
         self.reached = self.judged = 0
 
-    def may_tell(self, reached: Reached) -> bool:
-        """Returns whether a position's moves can enter a list: their weight is at most its games."""
-        return reached.games > min(self.novelties.least, self.popular.least)
-
     def judge(self, reached: Reached, record: NodeRecord) -> None:
         """Adds the novelties and popular mistakes of a position."""
         board = unpack(reached.words)
@@ -227,10 +224,13 @@ class _Judge:
             seen = _Seen.of(reached, record, step, steps[0])
             if self._is_novelty(seen):
                 weight = reached.games * seen.n_share
-                if weight > self.novelties.least and not self._is_known_behind(board, step.move):
+                if weight <= self.novelties.least:
+                    continue
+                key = key_text(after(board, step.move))  # games may have reached it by another order
+                if sum(played_at(self._store, [key]).get(key, {}).values()) <= self.rules.games:
                     self.novelties.add(weight, (seen.notable(board, weight), reached))
             elif self._is_popular(seen):
-                lost = seen.games * seen.points_lost
+                lost = seen.games * max(0.0, seen.best.edge.value - step.edge.value) / 2
                 self.popular.add(lost, (seen.notable(board, lost), reached))
 
     def _is_novelty(self, seen: _Seen) -> bool:
@@ -239,11 +239,6 @@ class _Judge:
         if self.rules.cp is None:
             return seen.step is seen.best and seen.n_share >= self.rules.share
         return seen.cost_cp <= self.rules.cp
-
-    def _is_known_behind(self, board: chess.Board, move: chess.Move) -> bool:
-        """Returns whether games reached the position after a move by another order."""
-        key = key_text(after(board, move))
-        return sum(played_at(self._store, [key]).get(key, {}).values()) > self.rules.games
 
     def _is_popular(self, seen: _Seen) -> bool:
         return (
@@ -276,11 +271,6 @@ class _Seen:
     def cost_cp(self) -> int:
         """Centipawns by which it is worse than the best move."""
         return loss_of(self.best_cp, self.cp)
-
-    @property
-    def points_lost(self) -> float:
-        """Points of a game, in [0, 1], that the move loses by Q."""
-        return max(0.0, self.best.edge.value - self.step.edge.value) / 2
 
     def notable(self, board: chess.Board, weight: float) -> NotableMove:
         """Returns the row of the answer; `_with_line` adds the line to the rows that are listed."""

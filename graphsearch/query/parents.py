@@ -89,7 +89,20 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     with opened(path) as source:
         record = source.read(board)
         tried = list(candidates(board))
-        found = [_parent(edge) for edge in stored(source, board, tried)]
+        there = stored(source, board, tried)
+    found = [
+        Parent(
+            position=fen_of(one.board),
+            visits=one.visits,
+            move=one.move.uci(),
+            san=one.board.san(one.move),
+            n=one.edge.n,
+            p=one.p,
+            q=one.edge.value if one.edge.n else None,
+            cp=cp_of(one.edge.value, one.edge.draws) if one.edge.n else None,
+        )
+        for one in there
+    ]
     found.sort(key=lambda parent: (-parent.n, -parent.visits, parent.position))
     return Parents(fen_of(board), record.visits if record else None, len(tried), tuple(found))
 
@@ -136,17 +149,3 @@ def _edge_in(source: RecordSource, before: chess.Board, move: chess.Move) -> Par
     index = legal_moves(before).index(move)
     edge = edge_of(record, record.order.index(index))
     return ParentEdge(before, move, edge, record.priors[index], record.visits)
-
-
-def _parent(found: ParentEdge) -> Parent:
-    edge = found.edge
-    return Parent(
-        position=fen_of(found.board),
-        visits=found.visits,
-        move=found.move.uci(),
-        san=found.board.san(found.move),
-        n=edge.n,
-        p=found.p,
-        q=edge.value if edge.n else None,
-        cp=cp_of(edge.value, edge.draws) if edge.n else None,
-    )

@@ -212,25 +212,16 @@ class _Looking:
 
 
 # ------------------------------------------------------------------ reachability
-_FILES = chess.BB_FILES
 _UP_TO = [sum(chess.BB_RANKS[: r + 1]) for r in range(8)]  # ranks 1 to r + 1
 _DOWN_TO = [sum(chess.BB_RANKS[r:]) for r in range(8)]
-
 
 Men = tuple[int, ...]  # of one side: pawns, knights, bishops, rooks, queens, kings, all
 
 
 def _men(board: chess.Board, color: chess.Color) -> Men:
     own = board.occupied_co[color]
-    return (
-        board.pawns & own,
-        board.knights & own,
-        board.bishops & own,
-        board.rooks & own,
-        board.queens & own,
-        board.kings & own,
-        own,
-    )
+    kinds = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
+    return (*(men & own for men in kinds), own)
 
 
 class Target:
@@ -275,13 +266,16 @@ class Target:
         known = self._pawns.get((pawns, color, captures))
         if known is None:
             goal = (self._white if color == chess.WHITE else self._black)[0]
-            known = _reach(pawns, goal, _UP_TO if color == chess.WHITE else _DOWN_TO, captures)
+            known = all(
+                (goal & part & behind).bit_count() <= (pawns & part & behind).bit_count()
+                for part in ((chess.BB_ALL,) if captures else chess.BB_FILES)
+                for behind in (_UP_TO if color == chess.WHITE else _DOWN_TO)
+            )
             self._pawns[pawns, color, captures] = known
         return known
 
 
 def _moves_needed(now: Men, goal: Men) -> int | None:
-    """Returns a lower bound of a side's moves."""
     promotions = now[0].bit_count() - goal[0].bit_count()
     missing = [(b & ~a).bit_count() for a, b in zip(now[:6], goal[:6], strict=True)]
     made = sum(max(0, b.bit_count() - a.bit_count()) for a, b in zip(now[1:6], goal[1:6], strict=True))
@@ -289,12 +283,3 @@ def _moves_needed(now: Men, goal: Men) -> int | None:
         return None
     castling = missing[5] and missing[3]  # king and rook by one move
     return sum(missing) - bool(castling)
-
-
-def _reach(pawns: int, goal: int, behind: list[int], captures: bool) -> bool:
-    parts = (chess.BB_ALL,) if captures else _FILES
-    return all(
-        (goal & part & ranks).bit_count() <= (pawns & part & ranks).bit_count()
-        for part in parts
-        for ranks in behind
-    )

@@ -85,7 +85,9 @@ def reached_below(
     """
     fresh: list[_Met] = [(words := pack(b), key_text(b), Way(None, 0, words)) for b in roots]
     met = {key for _, key, _ in fresh}
-    left = _count_passed(store, least)
+    often = "SELECT 1 FROM game_move GROUP BY key HAVING sum(white + draws + black + unknown) >= ?"
+    with sql_errors(store.path, "read it"):  # the walk ends after the last position with so many games
+        left = int(store.connection.execute(f"SELECT count(*) FROM ({often})", (least,)).fetchone()[0])  # noqa: S608
     while fresh and left:
         part, fresh = fresh[:LEVEL], fresh[LEVEL:]
         counts = played_at(store, [key for _, key, _ in part])
@@ -105,15 +107,7 @@ def reached_below(
             on_progress(len(met))
 
 
-def _count_passed(store: Store, least: int) -> int:
-    """Returns the number of positions with at least `least` games; the walk ends after the last of them."""
-    often = "SELECT 1 FROM game_move GROUP BY key HAVING sum(white + draws + black + unknown) >= ?"
-    with sql_errors(store.path, "read it"):
-        return int(store.connection.execute(f"SELECT count(*) FROM ({often})", (least,)).fetchone()[0])  # noqa: S608
-
-
 def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
-    """Yields the positions after all moves played."""
     if not found:
         return
     of = np.array([i for i, reached in enumerate(found) for _ in reached.played], np.int64)

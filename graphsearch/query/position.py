@@ -1,26 +1,115 @@
-"""Everything that a file knows about one position: moves, lines, games, books, opinions. Reads only."""
+"""The moves of a stored position, and everything else that a file knows about it. Reads only."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import chess
 
 from ..base.answer import picked
-from ..graph.view import Origin
+from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, Origin, view
 from ..position.board import check, fen_of, key_text
-from ..position.values import cp_of, wdl_from_q
+from ..position.values import cp_of, negate, wdl_from_q
 from ..store.file import sql_errors
+from ..store.record.ranking import node_mean
+from ..store.tables import games as tables
 from ..store.tables import opinions
 from ..store.tables.repertoire import moves_at
 from ..store.tables.rows import checked
 from .games import Results, counts_at
-from .moves import Moves, moves_in
-from .source import RecordSource, opened
+from .source import Records, RecordSource, after, opened
 
+
+@dataclass(frozen=True, slots=True)
+class StoredMove:
+    """One legal move; values are seen by the side to move at the position.
+
+    Attributes:
+      view: the edge: move, SAN, N, P, Q, WDL, cp, mate.
+      bounds: proven bounds of the edge, else those of the child's record.
+      games: imported games with the move.
+      child_n: node N of the position after the move; None if the file does not hold it.
+      child_q: minus the Q of that position, so that it compares with the edge's.
+      stale: child_q minus the edge's Q; None if one of them is missing.
+      transposition: whether other moves also reached the position after it.
+    """
+
+    view: MoveView
+    bounds: Bounds
+    games: int
+    child_n: int | None = None
+    child_q: float | None = None
+    stale: float | None = None
+    transposition: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of the list `moves`."""
+        edge = self.view.as_dict()
+        del edge["pv"]
+        return edge | picked(self, "bounds child_n child_q stale transposition games")
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The answer of `moves`: the node, and its moves, best first by `store.record.ranking`."""
+
+    node: NodeView
+    moves: tuple[StoredMove, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch lab moves`."""
+        return self.node.as_dict() | {"moves": [move.as_dict() for move in self.moves]}
+
+
+def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
+    """Returns all moves of a position with values from the records of their children.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file does not hold it.
+      StoreError: if the file cannot be read.
+    """
+    with opened(path) as source:
+        return moves_in(source, board)
+
+
+def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Moves:
+    """Returns the answer of `moves` from an open file, with the PV of the best `lines` moves."""
+    games = tables.games_by_move(source.store, key_text(board))
+    return moves_with(source, board, games, lines=lines)
+
+
+def moves_with(source: Records, board: chess.Board, games: Mapping[str, int], *, lines: int = 0) -> Moves:
+    """Returns the answer of `moves` from records; `games`: number of games by move in UCI."""
+    source.wanted(board)
+    node = view(source.read, board, lines=lines)
+    assert node is not None
+    rows = (_stored(source, board, move, games.get(move.move.uci(), 0)) for move in node.moves)
+    return Moves(node, tuple(rows))
+
+
+def _stored(source: Records, board: chess.Board, move: MoveView, games: int) -> StoredMove:
+    child = after(board, move.move)
+    record = source.read(child)
+    if record is None:
+        return StoredMove(move, move.bounds, games)
+    child_q = negate(node_mean(record)[0])
+    lower, upper = record.bounds_at(child.halfmove_clock)
+    return StoredMove(
+        view=move,
+        bounds=move.bounds if move.bounds != UNPROVEN else (-upper, -lower),
+        games=games,
+        child_n=record.visits,
+        child_q=child_q,
+        stale=None if move.q is None else child_q - move.q,
+        transposition=not record.terminal and record.visits > move.n,
+    )
+
+
+# ------------------------------------------------------------------ everything about a position
 LINES = 5  # number of best moves with a line; default
 
 
@@ -104,13 +193,18 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
     check(board)
     with opened(path) as source:
         found = moves_in(source, board, lines=lines) if source.read(board) else None
+        origin = None
+        if found:
+            node, store = found.node, source.store
+            run = None if node.run is None else store.run(node.run)
+            origin = Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
         with source.store.reading() as connection:
             repertoire = moves_at(connection, key_text(board))
         return Position(
             position=fen_of(board),
             key=key_text(board),
             moves=found,
-            origin=_origin(source, found) if found else None,
+            origin=origin,
             games=counts_at(source, board),
             books=tuple(_books(source, board)),
             opinions=tuple(_opinions(source, board)),
@@ -123,12 +217,6 @@ def unknown(board: chess.Board) -> Position:
     return Position(fen_of(board), key_text(board), None, None, {}, (), (), {})
 
 
-def _origin(source: RecordSource, found: Moves) -> Origin:
-    node, store = found.node, source.store
-    run = None if node.run is None else store.run(node.run)
-    return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
-
-
 def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
     key, ask = key_text(board), source.store.connection.execute
     columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
@@ -136,18 +224,13 @@ def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
         "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
         " WHERE p.key = ? ORDER BY b.name"
     )
+    names = [f"book_move.{name}" for name in ("move", "rule", "value?", "loss?")]
+    of_moves = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
     with sql_errors(source.path, "read it"):
         rows = list(checked(ask(query, (key,)), *columns))
         for book, name, state, ply, value in rows:
-            yield InBook(name, state, ply, value, tuple(_book_moves(source, book, key)))
-
-
-def _book_moves(source: RecordSource, book: int, key: str) -> Iterator[BookMove]:
-    names = ("move", "rule", "value?", "loss?")
-    query = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
-    rows = source.store.connection.execute(query, (book, key))
-    for row in checked(rows, *(f"book_move.{name}" for name in names)):
-        yield BookMove(*row)
+            moves = checked(ask(of_moves, (book, key)), *names)
+            yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))
 
 
 def _opinions(source: RecordSource, board: chess.Board) -> Iterator[SecondOpinion]:

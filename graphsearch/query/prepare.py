@@ -20,7 +20,7 @@ from ..store.tables.players import GameRow, games_of
 from ..store.tables.rows import column
 from .line import worth_of as value_of
 from .players import named
-from .replay import Known, Replay, book_positions, graph_positions
+from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
 from .steps import positions_after
 
@@ -252,7 +252,7 @@ class _Walk:
         inside[followed] = known[self.replay.at[followed]]
         self.entered |= inside
         self._outside = np.where(inside, 0, self._outside + 1)
-        self.replay.drop(self.entered & (self._outside > OUTSIDE_PLIES))
+        self.replay.at[self.entered & (self._outside > OUTSIDE_PLIES)] = NO_MOVE
 
     def _note(
         self,
@@ -275,16 +275,13 @@ class _Walk:
             if met is None:
                 met = self._met[key, int(codes[game])] = _Met(ply, place, [0, 0, 0, 0], game)
             met.results[self._results[game]] += 1
-            met.last = max(met.last, game, key=self._when)
+            met.last = max(met.last, game, key=lambda one: (self._games[one].date or "", one))
 
     def _is_new(self, game: int, key: str, code: int) -> bool:
         """Returns whether a game is counted at this position for the first time: it may repeat positions."""
         count = len(self._counted)
         self._counted.add((game, key, code))
         return len(self._counted) > count
-
-    def _when(self, game: int) -> tuple[str, int]:
-        return (self._games[game].date or "", game)
 
     def departures(self, source: RecordSource, least: int) -> list[Departure]:
         """Returns the departures of at least `least` games, in any order."""

@@ -25,7 +25,7 @@ from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.books import book_keys
 from ..store.tables.players import GameRow
-from .steps import Places, Words, legal_codes, positions_after
+from .steps import Ints, Mask, Words, legal_codes, positions_after
 
 NO_MOVE = -1
 AT_ONCE = 50_000  # positions whose moves are listed together: 33 MB
@@ -42,7 +42,7 @@ class Level:
 
     words: Words
     keys: Sequence[str]
-    parents: Places
+    parents: Ints
     codes: NDArray[np.uint16]
 
     @property
@@ -114,10 +114,6 @@ class Replay:
         self.at[followed[~wrong]] = (np.cumsum(sound) - 1)[which[~wrong]]
         return codes
 
-    def drop(self, games: NDArray[np.bool_]) -> None:
-        """Stops following some games, `[G]`."""
-        self.at[games] = NO_MOVE
-
     def line(self, ply: int, place: int) -> tuple[chess.Board, list[chess.Move]]:
         """Returns the first position of the first game that reached a position, and its moves up to there."""
         moves: list[chess.Move] = []
@@ -132,7 +128,7 @@ def start_of(fen: str | None) -> chess.Board:
     return board_of(fen or chess.STARTING_FEN)
 
 
-def _codes_of(words: Words, places: Places, numbers: Places) -> NDArray[np.uint16]:
+def _codes_of(words: Words, places: Ints, numbers: Ints) -> NDArray[np.uint16]:
     """Returns the moves of some positions by their numbers in canonical order; 0 for an illegal number.
 
     Args:
@@ -151,7 +147,6 @@ def _codes_of(words: Words, places: Places, numbers: Places) -> NDArray[np.uint1
 # ------------------------------------------------------------------ positions that a player knows
 ASKED_AT_ONCE = 50_000  # positions
 
-Mask = NDArray[np.bool_]
 Known = Callable[[Level], Mask]  # mask of the known positions of a level, `[M]`
 
 

@@ -180,7 +180,6 @@ class Finder:
 
 
 def _leads_to(met: _Met | None, other: _Met | None) -> bool:
-    """Returns whether a position lies on the way to another one."""
     while other is not None:
         if other is met:
             return True
@@ -197,11 +196,6 @@ def _way(met: _Met) -> Way:
     walk = at.board().copy(stack=False)
     for move in reversed(moves):
         walk.push(move)
-    return _of(walk)
-
-
-def _of(walk: chess.Board) -> Way:
-    """Returns the line on a board's move stack as a `Way`."""
     root = walk.root()
     named = _named(root) if fen_of(root) != chess.STARTING_FEN else None
     sans = sans_of(root, walk.move_stack)

@@ -17,7 +17,6 @@ from typing import Any
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError
@@ -27,7 +26,7 @@ from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import all_records
-from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.node import TERMINAL_MASK
 from ..store.record.provenance import RunInfo
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -97,12 +96,14 @@ def since(
         first = _first_run(store.runs(), moment)
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
-        found.roots = sorted(_roots(store, first), key=lambda root: (_is_same(root), -root.new.n))
+        found.roots = sorted(_roots(store, first), key=_rank)
         most, proofs, done = MostVisited(top), MostVisited(top), 0
         for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)
-            proven = take(come, np.flatnonzero(_is_proven(come)))
+            lower, upper = bounds_in(values_of(come).bounds)
+            is_open = (lower != upper) | (come.flags & TERMINAL_MASK != 0)
+            proven = take(come, np.flatnonzero(~is_open))
             found.proven += len(proven)
             most.keep(come)
             proofs.keep(proven)
@@ -113,15 +114,7 @@ def since(
     return found
 
 
-def _is_proven(batch: RecordBatch) -> NDArray[np.bool_]:
-    """Returns a mask of the positions with a proven result that are not terminal."""
-    lower, upper = bounds_in(values_of(batch).bounds)
-    found: NDArray[np.bool_] = (lower == upper) & (batch.flags & TERMINAL_MASK == 0)
-    return found
-
-
 def _first_run(runs: list[RunInfo], moment: str) -> int:
-    """Returns the number of the first run that counts."""
     if moment == LAST:
         first = max((run.id for run in runs), default=None)
     elif moment.isascii() and moment.isdecimal() and len(moment) < 10:
@@ -151,7 +144,6 @@ def _time_of(text: str) -> datetime | None:
 
 
 def _roots(store: Store, first: int) -> Iterator[RootChange]:
-    """Yields the changes of the roots saved since."""
     fens = {root.key: root.position for root in store.roots()}
     names = ("key", "run", "n", "q", "draw", "best_move")
     with sql_errors(store.path, "read it"):
@@ -174,5 +166,6 @@ def _then(board: chess.Board, row: tuple[Any, ...]) -> RootThen:
     return RootThen(run, n, q, cp_of(q, draw), sans[0] if sans else None)
 
 
-def _is_same(change: RootChange) -> bool:
-    return change.old is not None and change.old.best_san == change.new.best_san
+def _rank(change: RootChange) -> tuple[bool, int]:
+    is_same = change.old is not None and change.old.best_san == change.new.best_san
+    return is_same, -change.new.n

@@ -157,7 +157,6 @@ def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
 
 
 def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
-    """Limits the memory of a statement."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     connection.execute("PRAGMA temp_store = FILE")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -286,8 +285,12 @@ class Functions:
             if self._failure is not None:
                 raise self._failure from None
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code == sqlite3.SQLITE_INTERRUPT and not self.clock.was_over:
+                raise KeyboardInterrupt from None
             if code == sqlite3.SQLITE_INTERRUPT:
-                raise self._interruption() from None
+                raise StatementLimitError(
+                    f"SQL: stopped after {self.clock.timeout:g} s; --time sets another limit, 0 none"
+                ) from None
             if code == sqlite3.SQLITE_TOOBIG:
                 most = f"{MAX_VALUE_BYTES >> 20} MiB"
                 raise StatementLimitError(
@@ -299,13 +302,6 @@ class Functions:
             raise InvalidParameterError(f"SQL: {_reason(error)}") from None
         except sqlite3.Warning as warning:
             raise InvalidParameterError(f"SQL: {warning}") from None
-
-    def _interruption(self) -> BaseException:
-        if not self.clock.was_over:
-            return KeyboardInterrupt()
-        return StatementLimitError(
-            f"SQL: stopped after {self.clock.timeout:g} s; --time sets another limit, 0 none"
-        )
 
     def rows(
         self, cursor: sqlite3.Cursor, path: os.PathLike[str], limit: int | None

@@ -42,10 +42,6 @@ def _board(fen: object) -> chess.Board:
     return named_board(fen)
 
 
-def _key(fen: object) -> str:
-    return key_text(_board(fen))
-
-
 def _after(fen: object, moves: object) -> str:
     board = _board(fen)
     play_moves(board, str(moves))
@@ -74,7 +70,7 @@ def _cp(q: object, draw: object = None) -> int:
 
 
 PURE = (
-    Function("key", 1, _key),
+    Function("key", 1, lambda fen: key_text(_board(fen))),
     Function("after", 2, _after),
     Function("san", 2, _san),
     Function("cp", 1, _cp, fixed=False),  # by the present score type

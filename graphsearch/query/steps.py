@@ -14,8 +14,10 @@ from ..position.rules_kernel import list_moves as _list_moves
 from ..position.rules_kernel import make_steps as _make_steps
 from ..store.codec.bulk import board_tables, owned
 
-Words = NDArray[np.uint64]
-Places = NDArray[np.int64]
+Words = NDArray[np.uint64]  # `[10]` or `[R, 10]`: packed positions; or their keys
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 CASTLING_STEP = 2  # files that a king moves in castling only
 
@@ -37,7 +39,7 @@ def legal_codes(words: Words) -> tuple[NDArray[np.int16], NDArray[np.uint16], ND
 
 
 def positions_after(
-    words: Words, of: Sequence[int] | Places, codes: Sequence[int] | NDArray[np.uint16]
+    words: Words, of: Sequence[int] | Ints, codes: Sequence[int] | NDArray[np.uint16]
 ) -> tuple[Words, NDArray[np.uint64]]:
     """Returns the positions after legal moves, `[K, 10]`, and their keys, `[K]`.
 

@@ -137,7 +137,6 @@ class _Looking:
         )
 
     def _count(self, met: _Met) -> None:
-        """Counts the edges of a position and adds their children."""
         board = met.board()
         record = self._source.read(board)
         if record is None:

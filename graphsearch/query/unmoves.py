@@ -72,20 +72,15 @@ def predecessors(board: chess.Board) -> Iterator[Predecessor]:
 def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
     """Returns whether a candidate's position and move are legal and lead to the position."""
     before, move = candidate.board, candidate.move
-    if not _may_stand(before) or not before.is_legal(move):
+    try:
+        check_rules(before)  # seven queens with seven pawns, for example, are illegal
+    except InvalidPositionError:
+        return False
+    if not before.is_legal(move):
         return False
     child = before.copy(stack=False)
     child.push(move)
     return child.board_fen() == board.board_fen() and plain_key(child) == plain_key(board)
-
-
-def _may_stand(board: chess.Board) -> bool:
-    """Returns whether a file may hold a position; seven queens with seven pawns, for example, are illegal."""
-    try:
-        check_rules(board)
-    except InvalidPositionError:
-        return False
-    return True
 
 
 def candidates(board: chess.Board) -> Iterator[Predecessor]:
@@ -94,10 +89,13 @@ def candidates(board: chess.Board) -> Iterator[Predecessor]:
         clocks = _clocks_before(board, quiet)
         if not clocks:
             continue
-        for rights in _rights_before(board, before, move):
+        now = board.clean_castling_rights()
+        touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
+        wings = [_lost_by(before, now, touched, wing, side) for wing in chess.COLORS for side in (1, -1)]
+        for lost in product(*wings):  # rights that the move may have ended
             for ep in _en_passant_before(before):
                 found = before.copy(stack=False)
-                found.castling_rights = rights
+                found.castling_rights = now | sum(lost)
                 found.ep_square = ep
                 if found.has_chess960_castling_rights():
                     found = as_chess960(found)
@@ -133,7 +131,10 @@ def _without_state(board: chess.Board) -> Iterator[Unmade]:
         if piece == chess.PAWN:
             yield from _pawn_unmoves(board, mover, square)
         else:
-            yield from _piece_unmoves(board, square, piece)
+            for origin in chess.scan_forward(board.attacks_mask(square) & ~board.occupied):
+                move = chess.Move(origin, square)
+                yield _taken_back(board, move, piece), move, True
+                yield from _with_captures(board, origin, square, piece)
             if piece in _PROMOTED and chess.square_rank(square) == (7 if mover else 0):
                 yield from _unpromotions(board, mover, square, piece)
     yield from _uncastlings(board, mover)
@@ -142,11 +143,9 @@ def _without_state(board: chess.Board) -> Iterator[Unmade]:
 def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
     """Returns the men before a move: `piece` back on its square, the captured man back on the board."""
     before = chess.Board(None)
-    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings"):
+    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied"):
         setattr(before, name, getattr(board, name))
-    before.occupied_co[chess.WHITE] = board.occupied_co[chess.WHITE]
-    before.occupied_co[chess.BLACK] = board.occupied_co[chess.BLACK]
-    before.occupied = board.occupied
+    before.occupied_co = board.occupied_co.copy()
     mover = not board.turn
     before.remove_piece_at(move.to_square)
     before.set_piece_at(move.from_square, chess.Piece(piece, mover))
@@ -164,13 +163,6 @@ def _with_captures(
         if captured != chess.PAWN or 0 < chess.square_rank(square) < 7:
             move = chess.Move(origin, square, promotion)
             yield _taken_back(board, move, piece, captured), move, False
-
-
-def _piece_unmoves(board: chess.Board, square: int, piece: int) -> Iterator[Unmade]:
-    for origin in chess.scan_forward(board.attacks_mask(square) & ~board.occupied):
-        move = chess.Move(origin, square)
-        yield _taken_back(board, move, piece), move, True
-        yield from _with_captures(board, origin, square, piece)
 
 
 def _pawn_unmoves(board: chess.Board, mover: chess.Color, square: int) -> Iterator[Unmade]:
@@ -242,15 +234,6 @@ def _uncastled(
     before.turn, before.ep_square, before.chess960 = mover, None, False
     before.halfmove_clock, before.fullmove_number = 0, 1
     return before, chess.Move(*origins), True
-
-
-def _rights_before(board: chess.Board, before: chess.Board, move: chess.Move) -> Iterator[int]:
-    """Yields the possible castling rights before: the present ones, and any that the move may have ended."""
-    now = board.clean_castling_rights()
-    touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
-    wings = [_lost_by(before, now, touched, wing, side) for wing in chess.COLORS for side in (1, -1)]
-    for lost in product(*wings):
-        yield now | sum(lost)
 
 
 def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, side: int) -> list[int]:

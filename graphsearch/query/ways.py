@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import check_least
 from ..graph.memory import default_budget
@@ -94,7 +93,9 @@ class _Counting:
         for part in self._store.parts:
             for start, size, found in portions(part, solve):
                 self._portions.append((part, start))
-                _number(found.records, len(self._portions))
+                second = found.records[1::ENTRY_WORDS]  # the number of the portion replaces the visits
+                portion = np.uint64(len(self._portions))
+                found.records[1::ENTRY_WORDS] = second & np.uint64(0xFFFFFFFF << 32) | portion
                 self._graph.add(found)
                 self._listed += size
                 self._say(self._listed)
@@ -130,7 +131,8 @@ class _Counting:
         found: dict[int, Transposition] = {}
         for number in numbers:
             store, start = self._portions[number - 1]
-            end = self._end_of(number - 1)
+            behind = self._portions[number:][:1]
+            end = behind[0][1] if behind and behind[0][0] is store else None  # None: the last of its file
             following: int | None = start
             while following is not None:
                 batch, following = store.portion(following)
@@ -141,15 +143,12 @@ class _Counting:
                     break
         return list(found.values())
 
-    def _end_of(self, place: int) -> int | None:
-        """Returns the first record of the next portion, None for the last portion of a file."""
-        behind = self._portions[place + 1 :][:1]
-        return behind[0][1] if behind and behind[0][0] is self._portions[place][0] else None
-
     def _take(
         self, table: U64s, batch: RecordBatch, wanted: dict[int, int], found: dict[int, Transposition]
     ) -> None:
-        places = self._places(table, batch)
+        entries = listed(batch, ANY_VISITS, 1).records  # of one part: in file order
+        places = np.empty(len(batch), np.int64)  # in the table of a part, -1 for records of other parts
+        ways_kernel.places_of(table, entries, places)
         for i in np.nonzero(np.isin(places, list(wanted)))[0].tolist():
             record = batch.record(i)
             found[int(places[i])] = Transposition(
@@ -161,16 +160,3 @@ class _Counting:
                 root=None,
                 line=None,
             )
-
-    def _places(self, table: U64s, batch: RecordBatch) -> NDArray[np.int64]:
-        """Returns the place of each record in the table of a part, -1 for those of other parts."""
-        entries = listed(batch, ANY_VISITS, 1).records  # of one part: in file order
-        places = np.empty(len(batch), np.int64)
-        ways_kernel.places_of(table, entries, places)
-        return places
-
-
-def _number(entries: U64s, portion: int) -> None:
-    """Writes the number of the portion into the visits field of records."""
-    second = entries[1::ENTRY_WORDS]
-    entries[1::ENTRY_WORDS] = second & np.uint64(0xFFFFFFFF << 32) | np.uint64(portion)

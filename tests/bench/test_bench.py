@@ -13,9 +13,8 @@ FIGURES = set(_LINES) - {"start_cold_s"}  # the last one compiles everything
 
 
 def test_the_benchmark_gives_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    starting = importlib.import_module("graphsearch.cli.bench.starting")
-    speed = importlib.import_module("graphsearch.cli.bench.speed")
-    first, process_seconds = starting.FIRST_TABLE, starting.process_seconds
+    bench = importlib.import_module("graphsearch.cli.bench")
+    first, process_seconds = bench.FIRST_TABLE, bench.process_seconds
 
     def seconds(arguments: Sequence[str], environment: Any) -> float:
         """Runs the first table only; sessions take a second, and another for each 1000 evaluations."""
@@ -23,11 +22,11 @@ def test_the_benchmark_gives_every_figure(monkeypatch: pytest.MonkeyPatch) -> No
             return float(process_seconds(arguments, environment))
         return 1.0 + int(arguments[-1]) / 1000
 
-    monkeypatch.setattr(starting, "process_seconds", seconds)
+    monkeypatch.setattr(bench, "process_seconds", seconds)
     for repeats in ("REPEATS", "PAIRS"):
-        monkeypatch.setattr(speed, repeats, 1)
+        monkeypatch.setattr(bench, repeats, 1)
     told: list[str] = []
-    figures = speed.measure(told.append, nodes=2000)
+    figures = bench.measure(told.append, nodes=2000)
     assert set(figures) == FIGURES
     assert all(value > 0 for value in figures.values())
     assert figures["sessions_of_one"] == pytest.approx(2 / 3, abs=0.01)  # 2 / (1 + 2), without starts

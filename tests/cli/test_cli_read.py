@@ -189,7 +189,7 @@ def test_evaluate_takes_every_line_of_a_real_epd_file(cli: Cli) -> None:
 
 def test_bench_prints_every_figure_with_a_name_for_people(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = dict.fromkeys(FIGURES, 1.5)  # tests/bench/test_bench.py measures them
-    monkeypatch.setattr("graphsearch.cli.bench.speed.measure", lambda report, *, nodes: figures)
+    monkeypatch.setattr("graphsearch.cli.bench.measure", lambda report, *, nodes: figures)
     assert cli("lab", "bench", "--nodes", 3000, "--json").json == figures
     _, *lines = cli("lab", "bench", "--nodes", 3000).out.splitlines()
     assert len(lines) == len(FIGURES)

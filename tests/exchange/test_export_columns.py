@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from graphsearch.exchange import polyglot_export, pool
-from graphsearch.exchange.centipawns import cps_from_q, cps_of
-from graphsearch.exchange.mapped import Rows
+from graphsearch.exchange.columns import cps_from_q, cps_of
 from graphsearch.exchange.output import ExportReport
+from graphsearch.exchange.pool import Rows
 from graphsearch.exchange.selection import Selection, plan
 from graphsearch.exchange.text_rows import fixed, names_of
 from graphsearch.exchange.walk import Walk

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from graphsearch.base.errors import InputFileError
-from graphsearch.exchange.polyglot import ENTRIES, MAX_WEIGHT
+from graphsearch.exchange.polyglot import ENTRIES, MAX_WEIGHT, merge_books, read_book
 from graphsearch.exchange.polyglot_diff import diff_books
-from graphsearch.exchange.polyglot_files import merge_books, read_book
 
 from ..conftest import Cli
 from ..query.handmade import board_after

@@ -14,7 +14,7 @@ import pytest
 
 from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.polyglot import ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
+from graphsearch.exchange.polyglot import ENTRY, ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
 from graphsearch.exchange.polyglot_import import import_polyglot
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.store.store import Store
@@ -49,7 +49,7 @@ def after(*moves: str) -> chess.Board:
 
 
 def book(*entries: PolyglotEntry) -> bytes:
-    return b"".join(one.pack() for one in sorted(entries, key=lambda one: one.key))
+    return b"".join(ENTRY.pack(*one) for one in sorted(entries, key=lambda one: one.key))
 
 
 def imported(path: Path, data: bytes, **options: Any) -> FileReport:
@@ -81,7 +81,7 @@ def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
         file = tmp_path / "book.bin"
         file.write_bytes(
             b"".join(
-                PolyglotEntry(chess.polyglot.zobrist_hash(board), raw_move_of(board, m), 1).pack()
+                ENTRY.pack(chess.polyglot.zobrist_hash(board), raw_move_of(board, m), 1, 0)
                 for m in board.legal_moves
             )
         )
@@ -142,7 +142,7 @@ def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
     start = chess.polyglot.zobrist_hash(chess.Board())
     clash = PolyglotEntry(start, chess.E2 << 6 | chess.E5, 4)
     no_move = PolyglotEntry(start, 0x7FFF, 3)
-    data = book(entry(chess.Board(), "e4", 0), clash, no_move) + PolyglotEntry(1, 1, 1).pack() + b"tail"
+    data = book(entry(chess.Board(), "e4", 0), clash, no_move) + ENTRY.pack(1, 1, 1, 0) + b"tail"
     report = imported(path, data)
     assert (report.taken, report.skipped) == (4, 1)
     reasons = {problem.place: problem.reason for problem in report.problems}
@@ -204,7 +204,7 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
     [report] = import_polyglot(path, [GivenFile(str(source))])
     assert (report.taken, report.problems) == (source.stat().st_size // ENTRY_BYTES, [])
     found = sql(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
-    assert b"".join(PolyglotEntry(int(key, 16), *rest).pack() for key, *rest in found) == source.read_bytes()
+    assert b"".join(ENTRY.pack(int(key, 16), *rest) for key, *rest in found) == source.read_bytes()
     for fen, move, san, key in sql(path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"):
         board = chess.Board(fen)
         assert f"{chess.polyglot.zobrist_hash(board):016x}" == key

@@ -213,9 +213,8 @@ def read_studies(data: bytes, folder: Path) -> bool:
 
 def read_blocks(data: bytes, folder: Path) -> bool:
     """Reads and plays games with the kernels, and as they are read and played one by one."""
-    from graphsearch.exchange.block_playing import BlockPlayer
     from graphsearch.exchange.movetext_layout import NAMES
-    from graphsearch.exchange.pgn_blocks import BlockReader, GameBlock
+    from graphsearch.exchange.pgn_blocks import BlockPlayer, BlockReader, GameBlock
     from graphsearch.exchange.playing import Player
     from graphsearch.exchange.sources import GivenFile, opened
     from graphsearch.position.board import encode_move

@@ -13,8 +13,7 @@ import pytest
 from graphsearch.base.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.sweeps.parts import least_bytes
 from graphsearch.position.board import key_of, key_of_text
-from graphsearch.query.filters import Filters, read_pieces
-from graphsearch.query.find import find
+from graphsearch.query.find import Filters, find, read_pieces
 from graphsearch.query.parents import parents
 from graphsearch.query.transpositions import transpositions
 from graphsearch.query.ways import count_all

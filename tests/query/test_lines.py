@@ -16,9 +16,9 @@ from graphsearch.base.errors import (
 from graphsearch.position.board import key_of
 from graphsearch.query.games import games
 from graphsearch.query.line import values
-from graphsearch.query.moves import moves
 from graphsearch.query.parents import parents
 from graphsearch.query.path import path as path_to
+from graphsearch.query.position import moves
 from graphsearch.query.pv import pv
 from graphsearch.query.transpositions import transpositions
 from graphsearch.query.tree import tree

@@ -17,7 +17,7 @@ from graphsearch.base.errors import InvalidParameterError, StatementLimitError, 
 from graphsearch.position.board import key_of
 from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, cp_from_wdl
 from graphsearch.query.games import games
-from graphsearch.query.moves import moves
+from graphsearch.query.position import moves
 from graphsearch.query.sql import plain_tables, sql
 from tests.conftest import ROOT
 

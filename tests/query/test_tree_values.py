@@ -8,8 +8,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import InvalidPositionError
-from graphsearch.query.line import values
-from graphsearch.query.tree_values import tree_values
+from graphsearch.query.line import tree_values, values
 
 
 def test_the_values_of_a_tree_are_those_of_its_lines(small_graph: Path) -> None:

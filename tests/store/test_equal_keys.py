@@ -16,8 +16,7 @@ from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import board_of, key_of, key_of_text, key_text, key_text_of_words, pack
-from graphsearch.query.filters import Filters
-from graphsearch.query.find import find
+from graphsearch.query.find import Filters, find
 from graphsearch.query.history import history
 from graphsearch.query.neighbourhood import neighbourhood
 from graphsearch.query.sql import sql

@@ -15,8 +15,7 @@ import pytest
 from graphsearch.base.errors import CorruptRecordError, GraphSearchError, StoreError
 from graphsearch.book.status import status
 from graphsearch.position.board import unpack
-from graphsearch.query.filters import Filters
-from graphsearch.query.find import find
+from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
 from graphsearch.store.file import open_beside, open_reader, open_writer

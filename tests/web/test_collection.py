@@ -12,13 +12,12 @@ from typing import Any
 import chess.pgn
 import pytest
 
-from graphsearch.exchange.answer_csv import csv_text
+from graphsearch.exchange.games_export import csv_text
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
-from graphsearch.query.filters import Filters
-from graphsearch.query.find import find
+from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
-from graphsearch.query.moves import moves
+from graphsearch.query.position import moves
 
 from .client import Client
 from .conftest import serving

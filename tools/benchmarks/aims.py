@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import chess
-from graphsearch.cli.bench.resuming import RESUMED_NODES, resumed_figures
-from graphsearch.cli.bench.starting import SESSION_EVALUATIONS, process_seconds, session_figures
+from graphsearch.cli.bench import (
+    RESUMED_NODES,
+    SESSION_EVALUATIONS,
+    process_seconds,
+    resumed_figures,
+    session_figures,
+)
 
 from graphsearch import Graph, Limits, analyze
 

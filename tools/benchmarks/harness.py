@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, TypeVar
 
-from graphsearch.cli.bench.speed import machine
+from graphsearch.cli.bench import machine
 
 Row = dict[str, Any]
 Measure = Callable[..., Iterator[Row]]

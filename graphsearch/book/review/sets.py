@@ -23,7 +23,7 @@ from ...base.errors import UnusableFileError
 from ...base.limits import text_lines
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
-from ...exchange.epd_sets import SetLine, annotated, is_solved, read_set
+from ...exchange.epd_import import SetLine, annotated, is_solved, read_set
 from ...exchange.importing import Problem
 from ...exchange.output import check_target, new_output
 from ...graph.view import NodeView, view

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
 from html import escape
 from importlib import resources
@@ -57,18 +56,6 @@ _MOVES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The data of a whole site. `roots`: (number, FEN) pairs; `black`: show the board from Black's side."""
-
-    title: str
-    book: str | None
-    black: bool
-    part_size: int
-    positions: int
-    roots: tuple[tuple[int, str], ...]
-
-
 def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns values in units of 1e-4, UNKNOWN for NaN.
 
@@ -76,25 +63,6 @@ def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     True
     """
     return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
-
-
-def part_text(number: int, rows: Sequence[list[Any]]) -> str:
-    """Returns the script of a part, in ASCII."""
-    texts = (json.dumps(row, separators=(",", ":"), allow_nan=False) for row in rows)
-    return f"graphsearchPart({number},[\n" + ",\n".join(texts) + "\n]);\n"
-
-
-def site_text(site: Site) -> str:
-    """Returns the script with the data of the whole site, in ASCII."""
-    data = {
-        "title": site.title,
-        "book": site.book,
-        "black": site.black,
-        "partSize": site.part_size,
-        "positions": site.positions,
-        "roots": [number for number, _ in site.roots],
-    }
-    return f"const SITE = {json.dumps(data)};\n"
 
 
 class Pages(Tree):
@@ -211,15 +179,6 @@ _IMPORT = re.compile(r"^import\b[^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
 
 
-def page_files(site: Site) -> dict[str, str]:
-    """Returns the files of the page, by name, without the data."""
-    return {
-        "index.html": _page(site),
-        "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
-        "site.js": script(),
-    }
-
-
 @cache
 def script() -> str:
     """Returns the script of all sites: the explorer's board modules, then the site's own scripts."""
@@ -248,21 +207,17 @@ def _own(name: str) -> str:
     return resources.files(__package__).joinpath("static", name).read_text("utf-8")
 
 
-def _page(site: Site) -> str:
-    """Returns the page; text from the file is escaped."""
+def _page(site: Mapping[str, Any], roots: Iterable[tuple[int, str]]) -> str:
+    """Returns the page; text from the file is escaped. `roots`: number and FEN of each."""
+    what, noun = "graph" if site["book"] is None else "book", "position" + "s" * (site["positions"] != 1)
     values = {
-        "title": escape(site.title),
-        "about": escape(_about(site)),
-        "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in site.roots),
+        "title": escape(site["title"]),
+        "about": f"{what}, {site['positions']:,} {noun}",
+        "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in roots),
         "pieces": sprite(),
         "program": escape(f"graphsearch {__version__}"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _own("index.html"))
-
-
-def _about(site: Site) -> str:
-    what = "book" if site.book is not None else "graph"
-    return f"{what}, {site.positions:,} positions" if site.positions > 1 else f"{what}, 1 position"
 
 
 MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
@@ -324,24 +279,27 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
     data.mkdir()
     for number, part in enumerate(pages.parts(PART)):
         report.moves += sum(len(row[MOVES]) for row in part)
-        (data / f"{number}.js").write_text(part_text(number, part), encoding="ascii")
-    site = Site(
-        title=_title(chosen),
-        book=chosen.selection.book,
-        black=chosen.side == "black",
-        part_size=PART,
-        positions=report.positions,
-        roots=tuple(pages.roots()),
-    )
-    (data / "site.js").write_text(site_text(site), encoding="ascii")
-    for name, text in page_files(site).items():
+        rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in part)
+        text = f"graphsearchPart({number},[\n{rows}\n]);\n"
+        (data / f"{number}.js").write_text(text, encoding="ascii")
+    is_start = chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN
+    roots = list(pages.roots())
+    site = {
+        "title": chosen.selection.book or ("Start position" if is_start else "Position"),
+        "book": chosen.selection.book,
+        "black": chosen.side == "black",  # shows the board from Black's side
+        "partSize": PART,
+        "positions": report.positions,
+        "roots": [number for number, _ in roots],
+    }
+    (data / "site.js").write_text(f"const SITE = {json.dumps(site)};\n", encoding="ascii")
+    page = {
+        "index.html": _page(site, roots),
+        "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
+        "site.js": script(),
+    }
+    for name, text in page.items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _title(chosen: ExportPlan) -> str:
-    if chosen.selection.book is not None:
-        return chosen.selection.book
-    return "Start position" if chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN else "Position"
 
 
 def _is_site(folder: Path) -> bool:

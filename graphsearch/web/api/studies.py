@@ -32,7 +32,7 @@ from ...book.study.tree import START, Tree
 from ...exchange.sources import GivenFile
 from ...position.board import fen_of
 from ...position.notation import named_board
-from ...query.tree_values import tree_values
+from ...query.line import tree_values
 from ...store.sharded.files import file_of_tables
 from ...store.tables.studies import Study, StudyMove
 from ..served_file import ServedFile

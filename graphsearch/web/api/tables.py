@@ -11,8 +11,7 @@ from ...base.errors import GraphSearchError, InvalidParameterError, StatementLim
 from ...book.status import status
 from ...book.why import why
 from ...query.disagree import disagree
-from ...query.filters import Filters, read_pieces
-from ...query.find import find
+from ...query.find import Filters, find, read_pieces
 from ...query.novelties import Novelties, Rules, novelties
 from ...query.players import players
 from ...query.prepare import Preparation, prepare

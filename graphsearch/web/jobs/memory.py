@@ -18,7 +18,7 @@ import chess
 
 from ...base.answer import Answer
 from ...base.errors import GraphSearchError
-from ...query.moves import moves_with
+from ...query.position import moves_with
 from ...query.source import Records
 
 if TYPE_CHECKING:

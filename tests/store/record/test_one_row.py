@@ -18,7 +18,7 @@ from graphsearch.exchange import columns
 from graphsearch.position.board import MAX_CLOCK, Words
 from graphsearch.position.fens import clocks_of, fens
 from graphsearch.position.words import CLOCK_SHIFT
-from graphsearch.query import diff, filters, steps
+from graphsearch.query import diff, find, steps
 from graphsearch.store import order, segments
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.soundness import unsound
@@ -56,7 +56,7 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
 
 OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
     "node N": lambda batch: _of_arrays(visits_of(batch)),
-    "bounds of filters": lambda batch: _of_arrays(filters.bounds_of(batch)),
+    "bounds of filters": lambda batch: _of_arrays(find.bounds_of(batch)),
     "bytes in memory": lambda batch: _of_arrays(forecast.arena_bytes(batch)),
 }
 CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
@@ -68,7 +68,7 @@ CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "columns of a batch": bulk.columns_of,
     "columns of an export": columns.columns_of,
     "values of a diff": diff.values_of,
-    "values of filters": filters.values_of,
+    "values of filters": find.values_of,
 }
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import chess
 import numpy as np
 
+from graphsearch.base.errors import GraphSearchError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import Filler
 from graphsearch.evaluators.uniform import UniformEvaluator
@@ -32,10 +34,8 @@ from graphsearch.solvers.alphabeta.nodetypes.theory import minimal
 from graphsearch.store.index.locate_kernel import no_filter
 from graphsearch.store.record.transposition import EntryTable
 from graphsearch.store.store import Store
-from graphsearch.workers.process import counters
-
-from .resuming import RESUMED_NODES, resumed_figures
-from .starting import SESSION_EVALUATIONS, session_figures, start_figures
+from graphsearch.store.tables.unfinished import IMAGE
+from graphsearch.workers.process import counters, python_command
 
 Report = Callable[[str], None]
 
@@ -86,7 +86,6 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
 
 
 def _named(how: str, rates: Sequence[float]) -> dict[str, float | int]:
-    """Returns visits and evaluations per second under their names."""
     return {f"{what}_per_s_{how}": round(rate) for what, rate in zip(RATES, rates, strict=True)}
 
 
@@ -111,7 +110,6 @@ def _moves(depth: int) -> dict[str, float | int]:
 
 
 def _median(work: Callable[[], object]) -> float:
-    """Returns the median CPU-seconds of some runs."""
     seconds = []
     for _ in range(REPEATS):
         begin = time.process_time()
@@ -209,7 +207,7 @@ def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "builtin.graph"
         board = chess.Board(MIDDLEGAME)
-        with Graph.open(path, evaluator=create("builtin", {"threads": "1"})) as graph:
+        with _builtin_graph(path) as graph:
             analyze(graph, board, Limits(visits=64))
             report(f"a search with the built-in evaluator, {nodes:,} evaluations")
             begin = time.process_time()
@@ -240,7 +238,6 @@ def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:
 
 
 def _load(path: Path) -> int:
-    """Loads all of a file into an arena; returns the number of nodes."""
     arena = Arena(logged=False)
     with Store.open(path, read_only=True) as store:
         for batch in store.scan():
@@ -262,11 +259,128 @@ def _save(path: Path, nodes: int) -> tuple[int, float]:
 
 def machine() -> str:
     """Returns the processor's name and number of cores, for people who compare figures."""
-    model = "unknown processor"
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line
-        ]
-        model = names[0] if names else model
-    return f"{model}, {os.cpu_count()} cores"
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    return f"{models[0] if models else 'unknown processor'}, {os.cpu_count()} cores"
+
+
+# ------------------------------------------------------------------ resuming from a file
+RESUMED_NODES, PART, TURNS = 300_000, 6, 5  # in the file; a search adds 1/PART of them in TURNS turns
+SHORT_SEARCHES = 5
+
+
+def resumed_figures(nodes: int = RESUMED_NODES) -> dict[str, float]:
+    """Returns the figures by name: the cost of a visit in either search, their ratio, and opening the file.
+
+    Both searches continue from the same graph, in turns, and make the same visits. Loading the image of the
+    graph, and reading a file without an image, are measured separately. All are CPU-seconds of the process,
+    saving and merging included.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        alone, path = _builtin_graph(Path(folder) / "alone.graph"), Path(folder) / "resumed.graph"
+        _visits_and_seconds(alone, nodes)
+        with _builtin_graph(path) as graph:
+            _visits_and_seconds(graph, nodes)
+        graph, opening = _opened(path)
+        taking = opening / graph.node_count
+        graph.close()
+        with Store.open(path) as store:
+            store.write_fact(IMAGE, None)
+        resumed, opening = _opened(path)
+        reading = opening / resumed.node_count
+        with alone, resumed:
+            turns = [(_per_visit(alone, nodes), _per_visit(resumed, nodes)) for _ in range(TURNS)]
+            one = statistics.median(_visits_and_seconds(resumed, 1)[1] for _ in range(SHORT_SEARCHES))
+    unstopped, again = (statistics.median(column) for column in zip(*turns, strict=True))
+    return {
+        "one_evaluation_s": round(one, 3),
+        "resumed_us_per_visit": round(1e6 * again, 2),
+        "unstopped_us_per_visit": round(1e6 * unstopped, 2),
+        "resumed_of_unstopped": round(statistics.median(b / a for a, b in turns), 2),
+        "resumed_read_us_per_node": round(1e6 * reading, 2),
+        "resumed_image_us_per_node": round(1e6 * taking, 2),
+    }
+
+
+def _opened(path: Path) -> tuple[Graph, float]:
+    """Loads a whole file; returns its graph and the CPU-seconds of loading."""
+    begin = time.process_time()
+    graph = _builtin_graph(path)
+    graph.load_ahead()
+    while graph.load_some(1.0):
+        pass
+    return graph, time.process_time() - begin
+
+
+def _builtin_graph(path: Path) -> Graph:
+    return Graph.open(path, evaluator=create("builtin", {"threads": "1"}))
+
+
+def _per_visit(graph: Graph, nodes: int) -> float:
+    visits, seconds = _visits_and_seconds(graph, nodes // PART // TURNS)
+    return seconds / visits
+
+
+def _visits_and_seconds(graph: Graph, evaluations: int) -> tuple[int, float]:
+    """Returns the visits of a search of the start position, and its CPU-seconds."""
+    begin = time.process_time()
+    visits = analyze(graph, chess.Board(), Limits(evaluations=evaluations)).new_visits
+    return visits, time.process_time() - begin
+
+
+# ------------------------------------------------------------------ whole processes
+FIRST_TABLE = ("analyze", "startpos", "--visits", "1")
+SESSION_EVALUATIONS = 200_000
+SESSIONS, STARTS = 10, 3
+
+
+def start_figures(*, cold: bool) -> dict[str, float]:
+    """Returns CPU-seconds by figure, child processes included.
+
+    Args:
+      cold: whether to measure a start with an empty cache, too; it compiles unless a wheel has the kernels.
+    """
+    figures = {"start_s": round(process_seconds(FIRST_TABLE, os.environ), 2)}
+    if cold:
+        with tempfile.TemporaryDirectory() as empty:
+            environment = os.environ | {"GRAPHSEARCH_CACHE_DIR": empty}
+            figures["start_cold_s"] = round(process_seconds(FIRST_TABLE, environment), 2)
+    return figures
+
+
+def session_figures(evaluations: int = SESSION_EVALUATIONS) -> dict[str, float]:
+    """Returns the CPU time of ten sessions, less ten starts, relative to one session, by its name.
+
+    Each is a whole process; a start evaluates one position and makes a file. The graphs are the same, bit for
+    bit.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        grown, alone = Path(folder) / "grown.graph", Path(folder) / "alone.graph"
+        starts = [_session(Path(folder) / f"{k}.graph", 1) for k in range(STARTS)]
+        parts = sum(_session(grown, evaluations // SESSIONS) for _ in range(SESSIONS))
+        whole = _session(alone, evaluations)
+    return {"sessions_of_one": round((parts - SESSIONS * statistics.median(starts)) / whole, 2)}
+
+
+def _session(path: Path, evaluations: int) -> float:
+    limits = ("--threads", "1", "--evaluations", str(evaluations))
+    return process_seconds(("analyze", "startpos", "--store", str(path), *limits), os.environ)
+
+
+def process_seconds(arguments: Sequence[str], environment: Mapping[str, str]) -> float:
+    """Returns the CPU-seconds of the program with some arguments, child processes included.
+
+    Raises:
+      GraphSearchError: if it fails.
+    """
+    quiet, command = subprocess.DEVNULL, python_command("graphsearch", *arguments)
+    before = os.times()
+    done = subprocess.run(  # noqa: S603
+        command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, check=False
+    )
+    after = os.times()
+    if done.returncode:
+        raise GraphSearchError(f"`graphsearch {' '.join(arguments)}` ended with exit code {done.returncode}")
+    children = after.children_user + after.children_system
+    return children - before.children_user - before.children_system

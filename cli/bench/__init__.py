@@ -1,1 +1,0 @@
-"""The figures of `graphsearch lab bench`: speed of moves, search and file."""

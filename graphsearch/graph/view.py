@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 import chess.polyglot
 
+from ..base.answer import picked
 from ..base.errors import check_argument
 from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
@@ -67,18 +68,8 @@ class MoveView:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the move as an object of the commands' `moves` list."""
-        return {
-            "move": self.move.uci(),
-            "san": self.san,
-            "n": self.n,
-            "p": self.p,
-            "q": self.q,
-            "wdl": self.wdl.as_list() if self.wdl else None,
-            "cp": self.cp,
-            "mate": self.mate,
-            "bounds": list(self.bounds),
-            "pv": [move.uci() for move in self.pv],
-        }
+        wdl = self.wdl.as_list() if self.wdl else None
+        return picked(self, "move san n p q wdl cp mate bounds pv") | {"wdl": wdl}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +104,7 @@ class NodeView:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch show`, without `evaluator` and `run` (`Origin.as_dict`)."""
-        return {
-            "position": self.position,
-            "key": self.key,
-            "visits": self.visits,
-            "q": self.q,
-            "wdl": self.wdl.as_list(),
-            "bounds": list(self.bounds),
-            "moves": [move.as_dict() for move in self.moves],
-        }
+        return picked(self, "position key visits q wdl bounds moves") | {"wdl": self.wdl.as_list()}
 
 
 @dataclass(frozen=True, slots=True)

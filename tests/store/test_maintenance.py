@@ -26,7 +26,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
 from ..support.forks import Fork, Say, needs_fork
-from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held
+from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held, sized
 
 RECORDS = Records(71, 600)
 
@@ -110,7 +110,7 @@ def test_compacting_may_stop_at_any_step(path: Path, stop: int) -> None:
             raise Stop
 
     with pytest.raises(Stop):
-        compact(path, stopping, sizes=Sizes(step_blocks=3, vacuum_pages=1))
+        sized(Sizes(step_blocks=3, vacuum_pages=1), compact, path, stopping)
     assert verify(path).problems == []
     compact(path)
     assert held(path) == newest()
@@ -148,7 +148,7 @@ def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
             raise Stop
 
     with pytest.raises(Stop):
-        prune(path, 3, stopping, sizes=Sizes(step_blocks=3))
+        sized(Sizes(step_blocks=3), prune, path, 3, stopping)
     assert verify(path).problems == []
     with Store.open(path) as store:
         part = contents(store)

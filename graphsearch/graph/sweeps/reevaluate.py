@@ -10,18 +10,17 @@ its evaluator, so an interrupted call does not evaluate saved records again.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...evaluators.protocol import Evaluator
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import board_of
@@ -58,7 +57,7 @@ KIND = "reevaluate"  # kind of the run
 
 
 @dataclass(frozen=True, slots=True)
-class ReevaluateReport:
+class ReevaluateReport(Answer):
     """Report of a reevaluation; figures cover all its calls, except where noted.
 
     Attributes:
@@ -87,10 +86,6 @@ class ReevaluateReport:
     kept: int
     roots: int
     changed: tuple[ChangedRoot, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch reevaluate`."""
-        return dataclasses.asdict(self) | {"changed": [dataclasses.asdict(root) for root in self.changed]}
 
 
 @dataclass(frozen=True, slots=True)

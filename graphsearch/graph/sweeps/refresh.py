@@ -25,7 +25,6 @@ from ...position.tables import load_tables
 from ...store.codec.bulk import columns_of, owned
 from ...store.portions import all_records
 from ...store.record.node import RecordBatch
-from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
 from ...store.tables import games, history, provenance
 from ...store.tables.top import Row
@@ -99,7 +98,6 @@ def refresh(
     ram_bytes: int | None = None,
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
-    sizes: Sizes = SIZES,
 ) -> RefreshReport:
     """Brings every q of a graph file up to date with its child, and returns a report.
 
@@ -114,7 +112,6 @@ def refresh(
         not fit, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
       max_sweeps: most sweeps.
       on_progress: called after every batch of records.
-      sizes: sizes of the write steps.
 
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
@@ -125,7 +122,7 @@ def refresh(
       StoreError: if the file cannot be read or written.
     """
     _check(tolerance, max_sweeps)
-    with Store.open(path, sizes=sizes) as store:
+    with Store.open(path) as store:
         return refresh_store(
             store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.answer import picked
 from ...position.board import fen_of, unpack
 from ..codec.bulk import take
 from ..record.node import RecordBatch
@@ -90,21 +91,11 @@ class MergeReport(Problems):
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch store merge`."""
         return {
-            "path": self.path,
-            "dry_run": self.dry_run,
-            "complete": self.complete,
-            "evaluator": self.evaluator,
-            "mixed": self.mixed,
-            "nodes": self.nodes,
-            "bytes": self.bytes,
-            "inputs": [one.as_dict() for one in self.inputs],
+            **picked(self, "path dry_run complete evaluator mixed nodes bytes inputs"),
             "numbered": {name: number for name, number in self.numbered.items() if number},
             "fresh": self.examples.of("fresh"),
             "changed": self.examples.of("changed"),
-            "refresh": self.refreshed,
-            "seconds": self.seconds,
-            "found": self.found,
-            "problems": list(self.problems),
+            **picked(self, "refresh=refreshed seconds found problems"),
         }
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from ...base.errors import UnfinishedError
 from ..file import sql_errors
-from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import unfinished
 from ..tables.columns import TABLES
@@ -141,17 +140,17 @@ class Input:
 
 
 @contextmanager
-def open_input(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> Iterator[Input]:
+def open_input(path: str | os.PathLike[str], name: str) -> Iterator[Input]:
     """Yields a file as a snapshot of its current state; others may write to it meanwhile.
 
     Args:
-      name: as the user gave it. sizes: of the portions to read.
+      name: as the user gave it.
 
     Raises:
       UnfinishedError: if it is being moved to another evaluator.
       StoreError: if it cannot be read.
     """
-    with Store.open(path, read_only=True, sizes=sizes) as store, store.snapshot():
+    with Store.open(path, read_only=True) as store, store.snapshot():
         if state := unfinished.state(store.connection, store.path, store.identity):
             raise UnfinishedError(state)
         yield Input(store, name)

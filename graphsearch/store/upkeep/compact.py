@@ -11,7 +11,6 @@ from .. import merging
 from ..file import sql_errors
 from ..log import shorten_log
 from ..side_files import file_bytes
-from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..transpositions import saved
 from .rewrite import Advance, Progress, merge_all
@@ -38,9 +37,7 @@ class CompactReport(Answer):
     bytes_after: int
 
 
-def compact(
-    path: str | os.PathLike[str], progress: Progress | None = None, *, sizes: Sizes = SIZES
-) -> CompactReport:
+def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> CompactReport:
     """Makes a graph file as small as its nodes allow, in bounded steps; it can be interrupted at any of them.
 
     Damaged pieces of transposition entries stay as they are; they are reported after everything else is
@@ -48,14 +45,13 @@ def compact(
 
     Args:
       progress: called with records done and records in all, then with pages freed and pages in all.
-      sizes: of the steps.
 
     Raises:
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: naming records, or pieces of entries, that are damaged.
       StoreError: if it is damaged or cannot be written; it stays consistent.
     """
-    with Store.open(path, sizes=sizes) as store:
+    with Store.open(path) as store:
         before, segments = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
         merge_all(store, Advance(progress, store.catalog.records))

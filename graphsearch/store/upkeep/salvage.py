@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from ..log import shorten_log
 from ..record.node import MAX_EVALUATOR, RecordBatch
 from ..record.provenance import EvaluatorIdentity
 from ..sharded.manifest import FACT
-from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import provenance, unfinished
 from ..tables.columns import TABLES
@@ -48,6 +46,8 @@ class SalvageReport(Problems):
       tables_lost: tables of which at least one row could not be read.
     """
 
+    json_keys = "complete records blocks blocks_lost records_unsound entries tables_lost problems found"
+
     records: int = 0
     blocks: int = 0
     blocks_lost: int = 0
@@ -66,12 +66,6 @@ class SalvageReport(Problems):
             self.tables_lost.append(table)
             self.add(f"table {table}: {what}")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        numbers = asdict(self)
-        listed = {name: numbers.pop(name) for name in ("problems", "found")}
-        return {"complete": self.complete, **numbers, **listed}
-
 
 def salvage(
     path: str | os.PathLike[str],
@@ -80,7 +74,6 @@ def salvage(
     identity: EvaluatorIdentity | None = None,
     force: bool = False,
     progress: Progress | None = None,
-    sizes: Sizes = SIZES,
 ) -> SalvageReport:
     """Writes a new file from the sound data of a damaged one, which is only read.
 
@@ -91,7 +84,6 @@ def salvage(
       identity: the evaluator, for a file that has lost it.
       force: replace an existing file.
       progress: called with blocks read and blocks in all, then with records merged and records in all.
-      sizes: of the steps.
 
     Raises:
       StoreError: if too little of the file can be read, or the new one cannot be written.
@@ -106,7 +98,7 @@ def salvage(
         sources = read_sources(damaged, source, identity)
         with (
             new_file(target, force=force) as part,
-            Store.open(part, create=True, identity=sources.identity, unbound=True, sizes=sizes) as store,
+            Store.open(part, create=True, identity=sources.identity, unbound=True) as store,
         ):
             for table in sources.lost:
                 report.lose(table)

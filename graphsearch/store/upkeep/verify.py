@@ -9,11 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import CorruptRecordError, StoreError
 from ...base.limits import shortened
 from .. import order
@@ -41,7 +42,7 @@ LONGEST = 600  # characters of one: a record may be wrong in each of its moves
 
 
 @dataclass(slots=True, kw_only=True)
-class Problems:
+class Problems(Answer):
     """Problems of a file.
 
     Attributes:
@@ -86,6 +87,8 @@ class VerifyReport(Problems):
       opened: whether the file could be opened; only then do the numbers describe it.
     """
 
+    json_keys = "ok records stored blocks runs entries found problems"
+
     records: int = 0
     stored: int = 0
     blocks: int = 0
@@ -97,12 +100,6 @@ class VerifyReport(Problems):
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.found
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        numbers = {"records": self.records, "stored": self.stored, "blocks": self.blocks, "runs": self.runs}
-        numbers["entries"] = self.entries
-        return {"ok": self.ok, **numbers, "found": self.found, "problems": list(self.problems)}
 
 
 def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> VerifyReport:

@@ -26,11 +26,10 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError
 from ..store.codec.bulk import take
-from ..store.portions import portions
 from ..store.record.node import RecordBatch
 from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.record.ranking import visits_of
-from ..store.scanning import Portion
+from ..store.scanning import Portion, portions
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .bring_kernel import BYTES_PER_NODE

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..base.errors import StoreError, StoreMovedError
-from ..store.log import LOG_BYTES, LONGEST_LOG_BYTES
+from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.moved import copy_elsewhere
 from ..store.store import Store

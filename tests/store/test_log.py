@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphsearch.base.errors import StoreError
-from graphsearch.store import log
+from graphsearch.store import file as log
 from graphsearch.store.file import open_reader
 from graphsearch.store.side_files import log_bytes
 from graphsearch.store.sizes import Sizes

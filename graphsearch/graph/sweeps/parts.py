@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from ...base.errors import CapacityError
 from ...store.codec.bulk import board_tables, columns_of
-from ...store.portions import portions
 from ...store.record.node import RecordBatch
-from ...store.scanning import Portion
+from ...store.scanning import Portion, portions
 from ...store.store import Store
 from . import parts_kernel
 from .parts_kernel import ENTRY_WORDS, list_graph

@@ -26,7 +26,7 @@ from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import board_of
 from ...position.values import D_SCALE
 from ...store.codec.bulk import take
-from ...store.log import shorten_log
+from ...store.file import shorten_log
 from ...store.record.node import UNPROVEN, RecordBatch
 from ...store.store import Store
 from ...store.tables import opinions

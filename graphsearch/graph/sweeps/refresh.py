@@ -23,8 +23,8 @@ from ...base.errors import InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
 from ...store.codec.bulk import columns_of, owned
-from ...store.portions import all_records
 from ...store.record.node import RecordBatch
+from ...store.scanning import all_records
 from ...store.store import Store
 from ...store.tables import games, history, provenance
 from ...store.tables.top import Row

@@ -1,4 +1,4 @@
-"""The plain tables of evaluators, runs and roots; `schema/store.md` describes them.
+"""The plain tables of facts, evaluators, runs and roots; `schema/store.md` describes them.
 
 Functions that take a store are methods of `Store`; those that take a connection also work on a file that is
 being opened, or is damaged.
@@ -19,9 +19,8 @@ from ...base.version import __version__
 from ..protocol import OpenStore
 from ..record.node import MAX_EVALUATOR, MAX_RUN
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
-from .column import json_object
+from .column import MOST_COUNT, json_object
 from .columns import TABLES
-from .facts import fact_number, set_fact
 from .rows import insert, listed, rows, shown
 
 FIRST_EVALUATOR = 1  # id of the evaluator of a new file
@@ -30,6 +29,48 @@ FIRST_EVALUATOR = 1  # id of the evaluator of a new file
 def now() -> str:
     """Returns the present time as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def fact(connection: sqlite3.Connection, name: str) -> str | None:
+    """Returns the value of a row of `store_info`, None if there is none."""
+    row = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
+    return None if row is None else str(row[0])
+
+
+def fact_number(
+    connection: sqlite3.Connection, name: str, default: int = 0, among: range = range(MOST_COUNT)
+) -> int:
+    """Returns the number in a row of `store_info`, `default` if there is no row.
+
+    Raises:
+      CorruptRecordError: if the value is not one of the numbers `among`.
+    """
+    text = fact(connection, name)
+    if text is None:
+        return default
+    if not (len(text) < 20 and text.isascii() and text.isdecimal() and int(text) in among):
+        raise CorruptRecordError(f"the table store_info has no number {name!r}: {shown(text)}")
+    return int(text)
+
+
+def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> None:
+    """Sets a row of `store_info`, or removes it if the value is None."""
+    if value is None:
+        connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
+    else:
+        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, value))
+
+
+def read_fact(store: OpenStore, name: str) -> str | None:
+    """Returns the value of a row of the table `store_info`, None if there is none."""
+    with store.reading() as connection:
+        return fact(connection, name)
+
+
+def write_fact(store: OpenStore, name: str, value: str | None) -> None:
+    """Sets a row of the table `store_info`, or removes it if the value is None."""
+    with store.writing() as connection:
+        set_fact(connection, name, value)
 
 
 def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> None:

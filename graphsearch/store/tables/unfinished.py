@@ -12,7 +12,7 @@ from ...base.errors import CorruptRecordError, UnfinishedError
 from ..protocol import OpenStore
 from ..record.provenance import EvaluatorIdentity
 from .column import json_object
-from .facts import fact
+from .provenance import fact
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
 IMAGE = "image"  # another: name of the last session's memory image (`graph/image.py`), until a change

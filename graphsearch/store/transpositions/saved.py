@@ -20,7 +20,7 @@ from ...base.errors import CorruptRecordError
 from ..file import sql_errors
 from ..record.transposition_layout import checks
 from ..store import Store
-from ..tables.facts import fact_number, set_fact
+from ..tables.provenance import fact_number, set_fact
 from ..tables.rows import checked, fault_of
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 

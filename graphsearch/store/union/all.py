@@ -15,7 +15,7 @@ from ..codec.bulk import take
 from ..record.node import RecordBatch
 from ..store import Store
 from ..upkeep.verify import Problems
-from . import books, entries, imports, numbers, records, studies, tables
+from . import books, entries, imports, numbers, records, tables
 from .present import Present
 from .records import Examples, RecordCounts, parts, translator
 from .tables import Input
@@ -171,9 +171,9 @@ class Union:
             with self.store.transaction():
                 report.rows = imports.unite(self.store, one, self.report.add)
                 report.rows |= tables.unite(self.store, one, self.report.add)
-                report.rows |= books.unite(self.store, one, self.report.add)
+                report.rows |= books.unite_books(self.store, one, self.report.add)
                 report.rows |= entries.unite(self.store, one, self.report.add)
-                report.rows |= studies.unite(self.store, one)
+                report.rows |= books.unite_studies(self.store, one)
 
     def _report_progress(self, stage: str, one: Input, done: int) -> None:
         self.on_progress(stage, one.name, done, max(done, one.store.node_count))

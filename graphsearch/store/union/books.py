@@ -1,17 +1,26 @@
-"""Merges opening books of the same name, position by position; the build that searched one more counts.
+"""Merges opening books, and studies and notes.
 
+Books of the same name are merged position by position; the build that searched one more counts.
 A position keeps its moves, so each still has exactly the moves that one build chose. The positions that they
 lead to are in one of the two books, hence in the union. `book build` updates the values.
+
+Nothing that a person wrote is lost. A study that the file already has, under any name, is not added again;
+any other study is added, with a number after its name if the name is taken. If one of two notes on a position
+contains the other, it is kept; otherwise both texts are joined into one note.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import Any
 
 from ..store import Store
+from ..tables import studies
 from ..tables.columns import TABLES
 from ..tables.rows import insert
+from ..tables.studies import Note, Study
 from .tables import Input, LeaveOut, Rule, translate
 
 Row = tuple[Any, ...]
@@ -22,7 +31,7 @@ _POSITION, _MOVE = "book_position", "book_move"
 _STATES = ("apart", "leaf", "end", "open")
 
 
-def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
+def unite_books(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     """Merges the positions and moves of an input's books; returns the number of rows written.
 
     It needs an open transaction, and the books themselves must be merged before.
@@ -78,3 +87,54 @@ def _worth(position: dict[str, Any]) -> tuple[int, int, int]:
 def _put(store: Store, table: str, names: Sequence[str], values: Row) -> None:
     assert set(names) <= set(TABLES[table].columns)
     insert(store.connection, table, names, [values])
+
+
+# ------------------------------------------------------------------ studies and notes
+def unite_studies(store: Store, one: Input) -> dict[str, int]:
+    """Merges an input's studies and notes, in an open transaction; returns the number written of each."""
+    return {"study": _add_studies(store, one), "note": _unite_notes(store, one)}
+
+
+def _add_studies(store: Store, one: Input) -> int:
+    known = {_content(store.connection, study) for study, _ in studies.all_studies(store.connection)}
+    written = 0
+    for study, _ in studies.all_studies(one.connection):
+        content = _content(one.connection, study)
+        if content not in known:
+            known.add(content)
+            _copy(store.connection, study, one.connection)
+            written += 1
+    return written
+
+
+def _content(connection: sqlite3.Connection, study: Study) -> tuple[object, ...]:
+    """Returns a study's content without its name, number and times."""
+    moves = tuple(map(astuple, studies.moves_of(connection, study.id)))
+    return study.fen, tuple(study.headers.items()), study.comment, moves
+
+
+def _copy(connection: sqlite3.Connection, study: Study, source: sqlite3.Connection) -> None:
+    name = studies.free_name(connection, study.name)
+    new = studies.add_study(connection, name, study.fen, study.headers, study.comment)
+    studies.put_moves(connection, new.id, studies.moves_of(source, study.id))
+    connection.execute(
+        "UPDATE study SET last = ?, revision = ?, created = ?, changed = ? WHERE id = ?",
+        (study.last, study.revision, study.created, study.changed, new.id),
+    )
+
+
+def _unite_notes(store: Store, one: Input) -> int:
+    written = 0
+    for note in studies.all_notes(one.connection):
+        known = studies.find_note(store.connection, note.key)
+        text = _joined(known, note)
+        if known is None or text != known.text:
+            studies.put_note(store.connection, note.key, note.fen, text)
+            written += 1
+    return written
+
+
+def _joined(known: Note | None, new: Note) -> str:
+    if known is None or known.text in new.text:
+        return new.text
+    return known.text if new.text in known.text else f"{known.text}\n\n{new.text}"

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from ...base.errors import CorruptRecordError
 from ...position.board import fen_of, unpack
 from ..codec.bulk import columns_of, take
-from ..log import shorten_log
+from ..file import shorten_log
 from ..merging import CHUNKS_ALIKE
-from ..portions import portions
 from ..record.node import MAX_RUN, RecordBatch
 from ..record.ranking import visits_of
+from ..scanning import portions
 from ..store import Store
 from ..tables import provenance
 from ..writing import NewSegment

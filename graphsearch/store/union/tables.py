@@ -85,8 +85,7 @@ KEYED: dict[str, Rule] = {
     "repertoire_move": Rule(),
 }
 
-# tables that a module of their own merges: `numbers.py`, `imports.py`, `books.py`, `entries.py`,
-# `records.py`, `studies.py`
+# tables that a module of their own merges: `numbers.py`, `imports.py`, `books.py`, `entries.py`, `records.py`
 OWN = frozenset(
     {
         *("evaluator", "source", "game_position", "game_move", "book_position", "book_move"),

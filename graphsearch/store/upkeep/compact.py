@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from .. import merging
-from ..file import sql_errors
-from ..log import shorten_log
+from ..file import shorten_log, sql_errors
 from ..side_files import file_bytes
 from ..store import Store
 from ..transpositions import saved

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from ...base.errors import CorruptRecordError, StoreError
 from ..codec.bulk import sort_keys, take
 from ..codec.soundness import unsound
-from ..file import check_is_file, real_path
-from ..log import shorten_log
+from ..file import check_is_file, real_path, shorten_log
 from ..record.node import MAX_EVALUATOR, RecordBatch
 from ..record.provenance import EvaluatorIdentity
 from ..sharded.manifest import FACT

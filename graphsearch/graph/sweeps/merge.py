@@ -257,7 +257,10 @@ class _Merge:
         if self._wanted.refresh and store.unfinished is None:
             settled = settle(store, ram_bytes=self._wanted.ram_bytes, on_progress=self._say_settling)
             report.refreshed = settled.as_dict()
-        roots, mark = store.roots(), _final_mark(store) if store.unfinished else None
+        roots, mark = store.roots(), None
+        if store.unfinished:  # with the counts for `reevaluate`, over all records
+            done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.scan())
+            mark = replace(_mark(store), done=done)
         with store.transaction():
             for done, root in enumerate(roots):
                 self._say(WRITING, "", done, len(roots))
@@ -279,9 +282,3 @@ class _Merge:
 def _mark(store: Store) -> Unfinished:
     """Returns the mark of a file that will hold records of several evaluators."""
     return Unfinished(store.evaluator_number, total=store.node_count)
-
-
-def _final_mark(store: Store) -> Unfinished:
-    """Returns the mark with the counts for `reevaluate`, over all records."""
-    done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.scan())
-    return replace(_mark(store), done=done)

@@ -82,12 +82,6 @@ def parts_for(records: int, ram_bytes: int, what: str) -> int:
     return parts
 
 
-def part_of(keys: U64s, parts: int) -> NDArray[np.int64]:
-    """Returns the part of each key."""
-    high = (keys >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
-    return high.astype(np.int64)
-
-
 class Grid:
     """Items of one kind in a file: batches one after the other, each sorted by part."""
 
@@ -178,7 +172,10 @@ def listed(batch: RecordBatch, which: int, parts: int) -> Listed:
     columns, tables = columns_of(batch), board_tables()
     count = int(list_graph(tables, columns, new_scratch(), which, records, worths, misfits, edges, resets))
     edges, resets = edges[: ENTRY_WORDS * count], resets[:count]
-    of_records, of_edges = (part_of(entries[::ENTRY_WORDS], parts) for entries in (records, edges))
+    of_records, of_edges = (  # by the upper half of the key, which begins each entry
+        ((entries[::ENTRY_WORDS] >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).astype(np.int64)
+        for entries in (records, edges)
+    )
     return Listed(
         _sorted(records, of_records),
         _sorted(edges, of_edges),
@@ -283,7 +280,11 @@ class PartedSweeps:
 
     def _listed(self, portion: Portion) -> tuple[tuple[str, int], int, Listed]:
         batch = portion.records()
-        return _portion_id(portion), len(batch), listed(batch, parts_kernel.VALUED, self._graph.parts)
+        return (
+            (portion.name, portion.start),
+            len(batch),
+            listed(batch, parts_kernel.VALUED, self._graph.parts),
+        )
 
     def _find_children(self, tick: Callable[[], None]) -> None:
         for part in range(self._graph.parts):
@@ -317,7 +318,8 @@ class PartedSweeps:
         def solve(portion: Portion) -> tuple[float, NDArray[np.int64], int]:
             batch = portion.records()
             own = np.zeros(COUNTS, np.int64)
-            return self._swept(self._numbers[_portion_id(portion)], batch, tolerance, own), own, len(batch)
+            number = self._numbers[portion.name, portion.start]
+            return self._swept(number, batch, tolerance, own), own, len(batch)
 
         largest, done = 0.0, 0
         for change, own, size in portions(self._store, solve):
@@ -357,11 +359,6 @@ class PartedSweeps:
             return new
 
         return fresh
-
-
-def _portion_id(portion: Portion) -> tuple[str, int]:
-    """Returns the file of a portion, and its first key."""
-    return portion.name, portion.start
 
 
 class _ListReader:

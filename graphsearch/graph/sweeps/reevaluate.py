@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,7 +215,7 @@ class _Reevaluation:
             self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
             self._has_opinions = self._number in opinions.counts(self._store)
             if roots is not None:
-                self._store.write_fact(ROOTS, json.dumps([root.as_json() for root in roots]))
+                self._store.write_fact(ROOTS, json.dumps([json.dumps(asdict(root)) for root in roots]))
 
     # ---------------------------------------------------------- evaluating
     def _evaluate(self) -> None:
@@ -326,7 +326,7 @@ class _Reevaluation:
         self._on_progress(EvaluatingProgress(stage, done, whole, self._evaluated, seconds))
 
     def _report(self, mark: Unfinished, settled: RefreshReport | None) -> ReevaluateReport:
-        roots = [Favourite.from_json(text) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]
+        roots = [Favourite(**json.loads(text)) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]
         return ReevaluateReport(
             finished=settled is not None or not mark.evaluator,
             records=self._total,

@@ -139,7 +139,14 @@ def refresh_store(
     """Brings every q of an open file or cluster up to date, as `refresh` does."""
     _check(tolerance, max_sweeps)
     report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
-    _tell_tables(store, tolerance if report.stale else None)
+    with ExitStack() as stack:  # in any case: after a killed refresh the tables may be older than the records
+        for part in store.parts:
+            stack.enter_context(part.transaction())
+            part.records_changed(None)
+        for root in store.roots():
+            write_top_tables(store, board_of(root.position))
+        if report.stale:
+            _note_run(store, tolerance)
     written = RefreshProgress(WRITING, report.sweeps, report.last_change, report.records, report.records)
     for part in store.parts if report.stale else ():
         tidy(part, progress=lambda done, total: on_progress(written) if on_progress else None)
@@ -151,24 +158,6 @@ def _check(tolerance: float, max_sweeps: int) -> None:
         raise InvalidParameterError(f"the tolerance must be above 0, at most 1, not {tolerance}")
     if max_sweeps < 1:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
-
-
-def _tell_tables(store: Store, tolerance: float | None) -> None:
-    """Updates the plain tables, and adds the run to each file if records were written.
-
-    It compares the tables in any case: after a killed refresh they may be older than the records.
-
-    Args:
-      tolerance: tolerance of the run; None: no record was written.
-    """
-    with ExitStack() as stack:
-        for part in store.parts:
-            stack.enter_context(part.transaction())
-            part.records_changed(None)
-        for root in store.roots():
-            write_top_tables(store, board_of(root.position))
-        if tolerance is not None:
-            _note_run(store, tolerance)
 
 
 def write_top_tables(store: Store, root: chess.Board) -> list[Row]:

@@ -110,7 +110,7 @@ def _segments(connection: sqlite3.Connection) -> list[Segment]:
     """Returns all segments, newest first, without chunks."""
     names = ("id", "age", "merged_into", "frontier")
     found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
-    return [Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in found]
+    return [Segment(own, age, into, None if at is None else at & _U64) for own, age, into, at in found]
 
 
 def _with_chunks(
@@ -352,10 +352,6 @@ class Catalog:
             return Dictionaries.from_bytes(stored)
         except CorruptRecordError as error:
             raise CorruptRecordError(f"{self.name(chunk)}: {error}") from None
-
-
-def _unsigned(x: int | None) -> int | None:
-    return None if x is None else x & _U64
 
 
 def signed(x: int) -> int:

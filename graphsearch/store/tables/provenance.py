@@ -73,14 +73,6 @@ def write_fact(store: OpenStore, name: str, value: str | None) -> None:
         set_fact(connection, name, value)
 
 
-def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> None:
-    """Binds an unbound file to an evaluator and records its creation, in one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    write_evaluator(connection, evaluator_number(connection), identity)
-    _write_creation(connection)
-    connection.execute("COMMIT")
-
-
 def _write_creation(connection: sqlite3.Connection) -> None:
     """Records the time and the program of the file's creation, unless they are recorded."""
     facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
@@ -201,7 +193,10 @@ def bind(
             raise mismatch(path, found, identity)
         return found
     if identity is not None and write and (create or is_blank(connection)):
-        write_identity(connection, identity)
+        connection.execute("BEGIN IMMEDIATE")
+        write_evaluator(connection, evaluator_number(connection), identity)
+        _write_creation(connection)
+        connection.execute("COMMIT")
         return identity
     if identity is not None or not is_blank(connection) or (create and not unbound):
         raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
@@ -284,20 +279,16 @@ def last_run(connection: sqlite3.Connection) -> int:
 
 def update_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
     """Records the visits and evaluations that a run has added so far."""
-    _write_run(store, run, visits, evaluations, None)
+    with store.writing() as connection:
+        statement = "UPDATE run SET visits = ?, evaluations = ? WHERE id = ?"
+        connection.execute(statement, (visits, evaluations, run))
 
 
 def finish_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
     """Records the end of a run, and the visits and evaluations that it has added."""
-    _write_run(store, run, visits, evaluations, now())
-
-
-def _write_run(store: OpenStore, run: int, visits: int, evaluations: int, finished: str | None) -> None:
     with store.writing() as connection:
-        connection.execute(
-            "UPDATE run SET visits = ?, evaluations = ?, finished = coalesce(?, finished) WHERE id = ?",
-            (visits, evaluations, finished, run),
-        )
+        update_run(store, run, visits, evaluations)
+        connection.execute("UPDATE run SET finished = ? WHERE id = ?", (now(), run))
 
 
 def runs(store: OpenStore) -> list[RunInfo]:

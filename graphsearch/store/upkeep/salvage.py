@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError, StoreError
 from ..codec.bulk import sort_keys, take
@@ -237,16 +236,14 @@ class Sources:
 
     def without_lost_runs(self, batch: RecordBatch) -> RecordBatch:
         """Returns the records without references to lost runs, and counts lost runs and evaluators."""
-        stray = (batch.run > 0) & ~np.isin(batch.run, self._run_ids())
+        known = np.array([row[0] for row in self.runs], np.int64)
+        stray = (batch.run > 0) & ~np.isin(batch.run, known)
         self.forgotten += int(stray.sum())
         numbers, counts = np.unique(batch.evaluator, return_counts=True)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             if number and number not in self.evaluators:
                 self.nameless[number] = self.nameless.get(number, 0) + count
         return replace(batch, run=np.where(stray, np.uint32(0), batch.run)) if stray.any() else batch
-
-    def _run_ids(self) -> NDArray[np.int64]:
-        return np.array([row[0] for row in self.runs], np.int64)
 
     def write(self, store: Store) -> None:
         """Fills the tables `evaluator` and `run`; lost evaluators get a row of the kind `lost`."""

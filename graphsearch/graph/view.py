@@ -212,6 +212,9 @@ def view(
             shown = replace(shown, mate=None, bounds=UNPROVEN)
         views.append(shown)
     q, d = node_mean(record)
+    of_moves = UNPROVEN
+    if views:
+        of_moves = max(move.bounds[0] for move in views), max(move.bounds[1] for move in views)
     late = clock >= CLOCK_DRAW and not any(move.mate for move in views)  # a draw can be claimed
     return NodeView(
         position=fen_of(board),
@@ -220,7 +223,7 @@ def view(
         q=q,
         wdl=wdl_from_q(q, d),
         terminal=record.terminal,
-        bounds=_met(record.bounds_at(clock), _bounds_of(views)) if not late else UNPROVEN,
+        bounds=_met(record.bounds_at(clock), of_moves) if not late else UNPROVEN,
         mate=_mate_of(record, clock, views) if not late else None,
         moves=tuple(views),
         evaluator=record.evaluator,
@@ -236,13 +239,6 @@ def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
     )
     flags = record.flags if record.terminal else UNPROVEN_FLAGS
     return replace(record, edges=edges, flags=flags, d=share_of(record.v, record.d))
-
-
-def _bounds_of(moves: Sequence[MoveView]) -> Bounds:
-    """Returns the bounds of a position that follow from all its moves."""
-    if not moves:
-        return UNPROVEN
-    return max(move.bounds[0] for move in moves), max(move.bounds[1] for move in moves)
 
 
 def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:

@@ -301,7 +301,7 @@ class Store:
     roots, record_root, raise_root = provenance.roots, provenance.record_root, provenance.raise_root
 
     def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
-        """Writes rows of `top.rows_of` to `top_position` and `top_edge`.
+        """Writes rows of `top.Listed.rows` to `top_position` and `top_edge`.
 
         From now on the rows follow the records of their positions.
         """

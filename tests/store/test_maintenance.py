@@ -18,7 +18,7 @@ from graphsearch.store.segments import keys_of
 from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import rows_of
+from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
@@ -124,7 +124,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         many, few = (
             next(r for r in newest().values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
         )
-        listed = [rows_of(record, unpack(record.words)) for record in (root, many, few)]
+        listed = [Listed(unpack(record.words)).rows(record) for record in (root, many, few)]
         store.write_top([rows.position for rows in listed], [row for rows in listed for row in rows.edges])
     expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
     report = prune(path, 10)

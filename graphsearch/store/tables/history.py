@@ -5,12 +5,12 @@ A position has at most `MOST_ROWS` in each, per book; `schema/store.md` has the 
 
 from __future__ import annotations
 
-import heapq
-import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import numpy as np
 
 from ..store import Store
 from .columns import TABLES
@@ -171,44 +171,20 @@ def rows_to_delete(moments: Sequence[Moment], left: int) -> list[int]:
     Args:
       moments: in the order of runs, and of size in each.
     """
-    chain = _Chain(moments)
+    sizes, ages = np.array([moment.size + 1 for moment in moments]), np.array(_ages(moments))
     inner = range(1, len(moments) - 1)
     same = [i for i in inner if moments[i].best_move == moments[i - 1].best_move]
     plain = [i for i in same if moments[i].run == moments[i + 1].run]
+    kept = np.arange(len(moments))
     for some in (plain, same, inner):
-        chain.delete(some, left)
-    return sorted(chain.deleted)
-
-
-class _Chain:
-    """A linked list of the remaining rows, and the indexes of the deleted ones."""
-
-    def __init__(self, moments: Sequence[Moment]) -> None:
-        self._moments = moments
-        self._ages = _ages(moments)
-        self._before = list(range(-1, len(moments) - 1))
-        self._after = list(range(1, len(moments) + 1))
-        self.deleted: set[int] = set()
-
-    def delete(self, some: Collection[int], left: int) -> None:
-        """Deletes rows of `some`, those with the closest neighbours first, until `left` rows remain."""
-        heap = [(self._gap(i), i) for i in some if i not in self.deleted]
-        heapq.heapify(heap)
-        among = set(some)
-        while heap and len(self._moments) - len(self.deleted) > left:
-            gap, i = heapq.heappop(heap)
-            if i in self.deleted or gap != self._gap(i):
-                continue  # a neighbour was deleted since: a newer entry has the present gap
-            self.deleted.add(i)
-            before, after = self._before[i], self._after[i]
-            self._after[before], self._before[after] = after, before
-            for near in among.intersection((before, after)):
-                heapq.heappush(heap, (self._gap(near), near))
-
-    def _gap(self, i: int) -> float:
-        before, after = self._before[i], self._after[i]
-        size = abs(math.log((self._moments[after].size + 1) / (self._moments[before].size + 1)))
-        return max(size, abs(math.log(self._ages[before] / self._ages[after])))
+        may_go = np.zeros(len(moments), bool)
+        may_go[list(some)] = True
+        while len(kept) > left and may_go[kept].any():
+            before, after = kept[:-2], kept[2:]
+            by_size, by_age = np.log(sizes[after] / sizes[before]), np.log(ages[before] / ages[after])
+            gaps = np.where(may_go[kept[1:-1]], np.maximum(abs(by_size), abs(by_age)), np.inf)
+            kept = np.delete(kept, 1 + gaps.argmin())
+    return sorted({*range(len(moments))} - {*kept.tolist()})
 
 
 def _ages(moments: Sequence[Moment]) -> list[float]:

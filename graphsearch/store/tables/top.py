@@ -54,11 +54,6 @@ class Shown(NamedTuple):
         return other is not None and (self.position, self.by_move()) == (other.position, other.by_move())
 
 
-def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
-    """Returns the rows of a position, visited moves best first."""
-    return Listed(board.copy(stack=False)).rows(record)
-
-
 class Listed:
     """The data of a position's rows that does not depend on its record; rendering it is most of the work.
 

@@ -116,14 +116,15 @@ def _check_target(target: Path, *, force: bool) -> None:
 def _put_in_place(part: Path, target: Path, *, force: bool) -> None:
     """Syncs a finished file and renames it to the target, which is never incomplete."""
     _check_target(target, force=force)
-    _sync(part)
+    sync_to_disk(part)
     remove_side_files(target)  # the log of the replaced file must not meet the new one
     part.replace(target)
     if os.name != "nt":  # pragma: no branch
-        _sync(target.parent)
+        sync_to_disk(target.parent)
 
 
-def _sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
+    """Waits until a file or folder is on the disk."""
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)

@@ -57,17 +57,12 @@ def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> C
         damaged = saved.tidy(store)
         shrink(store, progress)
         if damaged:
-            raise _left(damaged)
+            more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
+            raise CorruptRecordError(
+                f"{damaged[0]}{more}; left as it is, all else is compacted;"
+                " `graphsearch store salvage` writes a file without it"
+            )
         return CompactReport(store.node_count, superseded, segments, before, file_bytes(store.path))
-
-
-def _left(damaged: list[str]) -> CorruptRecordError:
-    """Returns the error that names damaged pieces of entries, the first of them in full."""
-    more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
-    return CorruptRecordError(
-        f"{damaged[0]}{more}; left as it is, all else is compacted;"
-        " `graphsearch store salvage` writes a file without it"
-    )
 
 
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:

@@ -208,20 +208,16 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
     with sql_errors(path, "read it"):
         for query in _reading_modes(path, tidy):
             try:
-                return _try_reading(path, query)
+                with _open_unless_failed(path, query) as connection:
+                    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                    format_of(connection, path)
+                    check_schema(connection, path, writing=False)
+                    stand_in_for_later_tables(connection)
+                    connection.execute("PRAGMA query_only = 1")
+                    return connection
             except sqlite3.OperationalError as error:
                 failure = error
         raise failure
-
-
-def _try_reading(path: Path, query: str) -> BoundedConnection:
-    with _open_unless_failed(path, query) as connection:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        format_of(connection, path)
-        check_schema(connection, path, writing=False)
-        stand_in_for_later_tables(connection)
-        connection.execute("PRAGMA query_only = 1")
-        return connection
 
 
 def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:

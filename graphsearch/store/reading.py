@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,9 +81,7 @@ class Reader:
     def __enter__(self) -> Reader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -141,10 +138,8 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        _check_count(words)
-        with self._state():
-            search = self._search(words)
-            return search.have, search.in_order()
+        search = self._search(words)
+        return search.have, search.in_order()
 
     def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
         """Returns the newest records of those packed positions that have one, in any order.
@@ -154,16 +149,17 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        _check_count(words)
-        with self._state():
-            return self._search(words).records
+        return self._search(words).records
 
     def _search(self, words: NDArray[np.uint64]) -> _Search:
         """Returns a finished search, and notes its damage."""
-        search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
-        search.run(self._helpers, self._threads)
-        for block, what in search.damage:
-            self._note(self._fault(block, what))
+        if len(words) > MAX_ASKED:
+            raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
+        with self._state():
+            search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
+            search.run(self._helpers, self._threads)
+            for block, what in search.damage:
+                self._note(self._fault(block, what))
         return search
 
     def _fault(self, block: int, what: str) -> CorruptRecordError:
@@ -201,11 +197,6 @@ class Reader:
         read = partial(read_index, self._connection, self._path)
         self._index = filters.build(segments, self._index, self._indexes, read, self._note)
         self._version = version
-
-
-def _check_count(words: NDArray[np.uint64]) -> None:
-    if len(words) > MAX_ASKED:
-        raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from ..store import Store
 from .columns import TABLES
 from .provenance import now
-from .rows import Row, insert, listed, rows
+from .rows import insert, listed, rows
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; after thinning, which is therefore rare
 PV_MOVES = 8  # of a stored line: 40 bytes, and 2 ms to find them
@@ -82,25 +82,21 @@ class SavedBookValues:
 # -------------------------------------------------------------- writing
 def write(store: Store, run: int, root: RootValues) -> None:
     """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
-    pv = _text(root.pv)
-    row = (root.key, run, root.n, now(), root.q, root.draw, root.best_move, root.depth, pv)
-    _insert(store, "root_history", row)
+    row = (root.key, run, root.n, now(), root.q, root.draw, root.best_move, root.depth, _text(root.pv))
+    insert(store.connection, "root_history", tuple(TABLES["root_history"].columns), [row])
     _thin(store, "root_history", "n", {"key": root.key})
 
 
 def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
     """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
     head = (root.key, book, run, root.searched, now(), root.positions)
-    _insert(store, "book_history", (*head, root.value, root.n, root.best_move, _text(root.pv)))
+    row = (*head, root.value, root.n, root.best_move, _text(root.pv))
+    insert(store.connection, "book_history", tuple(TABLES["book_history"].columns), [row])
     _thin(store, "book_history", "positions", {"key": root.key, "book": book})
 
 
 def _text(pv: Sequence[str]) -> str | None:
     return " ".join(pv[:PV_MOVES]) or None
-
-
-def _insert(store: Store, table: str, row: Row) -> None:
-    insert(store.connection, table, tuple(TABLES[table].columns), [row])
 
 
 def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:

@@ -154,11 +154,11 @@ class Union:
             itself = Union(self.store, [base], MergeReport(inputs=[InputReport(base.name)]), _silent)
             itself._unite_numbers()
             itself._unite_tables()
-            before.append(_present(base))
+            before.append(Present(base.connection, base.store.catalog, _silent, translator(base)))
         self._unite_numbers()
         for one, report in zip(self.inputs, self.report.inputs, strict=True):
             self._count(one, report, before)
-            before.append(_present(one))
+            before.append(Present(one.connection, one.store.catalog, _silent, translator(one)))
         self._unite_tables()
 
     def _unite_numbers(self) -> None:
@@ -199,9 +199,5 @@ class Union:
             self._report_progress(RECORDS, one, total.records)
 
 
-def _present(one: Input) -> Present:
-    return Present(one.connection, one.store.catalog, lambda _: None, translator(one))
-
-
-def _silent(stage: str, name: str, done: int, total: int) -> None:
-    """Reports no progress."""
+def _silent(*_: object) -> None:
+    """Reports neither progress nor damage."""

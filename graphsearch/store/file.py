@@ -328,17 +328,15 @@ CONTENTS = (
 
 def delete_if_empty(path: Path) -> bool:
     """Deletes a graph file without contents; returns whether it did. Any other file stays."""
-    if not path.is_file() or not _is_empty(path):
+    if not path.is_file():
+        return False
+    try:
+        with closing(connect(path.absolute(), "mode=ro")) as file:
+            found = (file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in CONTENTS)  # noqa: S608
+            if any(found):
+                return False
+    except sqlite3.Error:  # not a graph file, or one that another process is creating
         return False
     path.unlink(missing_ok=True)
     remove_side_files(path)
     return True
-
-
-def _is_empty(path: Path) -> bool:
-    try:
-        with closing(connect(path.absolute(), "mode=ro")) as file:
-            found = (file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in CONTENTS)  # noqa: S608
-            return not any(found)
-    except sqlite3.Error:  # not a graph file, or one that another process is creating
-        return False

@@ -128,15 +128,6 @@ def _with_chunks(
     return segments
 
 
-def _remaining_chunks(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
-    """Returns the chunks that a segment still has: its first blocks may have moved into another."""
-    for i, chunk in enumerate(chunks):
-        row = next(rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
-        if row is not None:
-            return [Chunk.of_row(row), *chunks[i + 1 :]]
-    return []
-
-
 def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
     """Returns the name of a chunk or a block in messages."""
     where = f"{path}: segment {chunk.segment}, chunk {chunk.id}"
@@ -266,7 +257,12 @@ class Catalog:
         newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
         segments = _segments(self._connection)
         for segment in segments:
-            segment.chunks.extend(_remaining_chunks(self._connection, before.get(segment.id, [])))
+            known = before.get(segment.id, [])
+            for i, chunk in enumerate(known):
+                row = next(rows(self._connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
+                if row is not None:
+                    segment.chunks.extend([Chunk.of_row(row), *known[i + 1 :]])
+                    break
         self.segments = _with_chunks(self._connection, self.path, segments, after=newest)
         self._drop_stale(self._ids())
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from ..store import Store
 from ..tables import studies
-from ..tables.columns import TABLES
 from ..tables.rows import insert
 from ..tables.studies import Note, Study
 from .tables import Input, LeaveOut, Rule, translate
@@ -55,38 +54,28 @@ def unite_books(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]
 def _enter(store: Store, one: Input, names: Sequence[str], row: Row, translated: Row) -> None:
     """Writes a position with its moves, unless the file's own version counts more."""
     new = dict(zip(names, translated, strict=True))
-    old = _known(store, names, new["book"], new["key"])
-    if old is not None:
+    columns = ", ".join(names)
+    statement = f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?"  # noqa: S608 (constants)
+    if found := store.connection.execute(statement, (new["book"], new["key"])).fetchone():
+        old = dict(zip(names, found, strict=True))
         ply = min(old["ply"], new["ply"])
         if _worth(new) <= _worth(old):
             if ply < old["ply"]:
-                _put(store, _POSITION, names, tuple((old | {"ply": ply}).values()))
+                insert(store.connection, _POSITION, names, [tuple((old | {"ply": ply}).values())])
             return
         new["ply"] = ply
         where = (new["book"], new["key"])
         store.connection.execute("DELETE FROM book_move WHERE book = ? AND key = ?", where)
-    _put(store, _POSITION, names, tuple(new.values()))
-    columns = one.columns(_MOVE)
+    insert(store.connection, _POSITION, names, [tuple(new.values())])
+    of_moves = one.columns(_MOVE)
     own = dict(zip(names, row, strict=True))
     for move in one.rows(_MOVE, "WHERE book = ? AND key = ?", (own["book"], own["key"])):
-        found = translate(one, columns, _RULE, move)
-        if found is not None:
-            _put(store, _MOVE, columns, found)
-
-
-def _known(store: Store, names: Sequence[str], book: int, key: str) -> dict[str, Any] | None:
-    statement = f"SELECT {', '.join(names)} FROM book_position WHERE book = ? AND key = ?"  # noqa: S608
-    row = store.connection.execute(statement, (book, key)).fetchone()
-    return dict(zip(names, row, strict=True)) if row else None
+        if translated_move := translate(one, of_moves, _RULE, move):
+            insert(store.connection, _MOVE, of_moves, [translated_move])
 
 
 def _worth(position: dict[str, Any]) -> tuple[int, int, int]:
     return position["searches"], position["n"], _STATES.index(position["state"])
-
-
-def _put(store: Store, table: str, names: Sequence[str], values: Row) -> None:
-    assert set(names) <= set(TABLES[table].columns)
-    insert(store.connection, table, names, [values])
 
 
 # ------------------------------------------------------------------ studies and notes

@@ -218,11 +218,7 @@ def unite(
       StoreError: if the file cannot be read or written.
     """
     counts = RecordCounts()
-
-    def note(error: CorruptRecordError) -> None:
-        leave_out(str(error))
-
-    present = Present(store.connection, store.catalog, note)
+    present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
     writer, first = _Writer(store, begin), not store.node_count  # in an empty file everything is new
     for batch in batches(one, counts, leave_out):
         for part in parts(batch, present, store.evaluator_number, counts):

@@ -182,7 +182,8 @@ def enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, le
         strays += len(translated) - len(good)
         connection.executemany(statement, good)
     if strays:
-        what = f"belong to a {_named(rule)} that it does not list, or that is left out"
+        named = " or ".join(dict.fromkeys(rule.refs.values()))
+        what = f"belong to a {named} that it does not list, or that is left out"
         leave_out(f"{one.name}: table {table}: {strays} rows {what}")
     return connection.total_changes - before
 
@@ -221,7 +222,3 @@ def translate(one: Input, names: Sequence[str], rule: Rule, row: Row) -> Row | N
     ]
     strays = (now is None and then is not None for now, then in zip(values, row, strict=True))
     return None if any(strays) else tuple(values)
-
-
-def _named(rule: Rule) -> str:
-    return " or ".join(dict.fromkeys(rule.refs.values()))

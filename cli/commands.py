@@ -251,7 +251,7 @@ def _without_leftover(store: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        from graphsearch.store.upkeep.leftover import delete_if_empty
+        from graphsearch.store.file import delete_if_empty
 
         delete_if_empty(store)
         raise

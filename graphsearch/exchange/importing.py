@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..base.errors import ImportFileError
-from ..store.log import LOG_BYTES
+from ..store.file import LOG_BYTES
 from ..store.sharded.cluster_store import open_to_write
 from ..store.store import Store
 from ..store.tables import games as tables

@@ -77,7 +77,9 @@ def export_csv(
     """Writes CSV (RFC 4180): a row per move, or one per position without moves; else as `export_jsonl`."""
     head = ",".join(COLUMNS).encode() + b"\r\n"
     rows = nullcontext(_csv_rows)
-    return export_stream(path, target, selection, "csv", lambda *_: rows, head=head, on_progress=on_progress, on_large=on_large)
+    return export_stream(
+        path, target, selection, "csv", lambda *_: rows, head=head, on_progress=on_progress, on_large=on_large
+    )
 
 
 def _json_lines(part: Part, *, store: Store, has_games: bool) -> Text:

@@ -342,9 +342,13 @@ class Arena:
 
         `end_saving` or `undo_saving` must follow; records may change again meanwhile.
         """
-        order, fresh = self._log_in_order(), 0
-        slots, words = np.empty(len(order), np.uint64), np.empty((len(order), POSITION_WORDS), np.uint64)
-        parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, len(order)), EXPORT_CHUNK)]
+        count, fresh = self.dirty_count, 0
+        keys = np.empty(count, np.uint64)
+        transfer_kernel.log_sort_keys(self.arrays, keys)
+        rows = self.arrays.log[: count * arena_kernel.LOG_WORDS].reshape(count, arena_kernel.LOG_WORDS)
+        order = segment_order(rows, keys)  # so that the copies need no sorting
+        slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
+        parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, count), EXPORT_CHUNK)]
         for part in parts:
             flat = words[part].reshape(-1)
             fresh += int(transfer_kernel.begin_saving(self.arrays, order[part], slots[part], flat))
@@ -355,14 +359,6 @@ class Arena:
         batches = list(shared_out(parts, copied, min(thread_count(), len(parts))))
         transfer_kernel.empty_log(self.arrays)
         return Saving(batches, fresh, slots, words)
-
-    def _log_in_order(self) -> NDArray[np.int64]:
-        """Returns the rows of the log in segment order, so that the copies need no sorting."""
-        count = self.dirty_count
-        keys = np.empty(count, np.uint64)
-        transfer_kernel.log_sort_keys(self.arrays, keys)
-        rows = self.arrays.log[: count * arena_kernel.LOG_WORDS].reshape(count, arena_kernel.LOG_WORDS)
-        return segment_order(rows, keys)
 
     def end_saving(self, saving: Saving) -> None:
         """Notes that a save has succeeded: the file has these versions of its records."""

@@ -145,7 +145,9 @@ class Graph(SavedGraph):
                 store.close()
             raise
         try:
-            if graph._file_nodes and not graph._take_image() and graph._is_soon_loaded:
+            nodes = graph._file_nodes
+            is_soon_loaded = nodes <= LOADED_AT_ONCE and graph.pager.has_room_for(nodes)
+            if nodes and not graph._take_image() and is_soon_loaded:
                 graph.call(graph.pager.load_whole)
         except BaseException:
             graph._release()
@@ -163,10 +165,6 @@ class Graph(SavedGraph):
         self.pager.complete = whole
         self._has_loaded = not self.pager.has_room_for(self._file_nodes)
         return True
-
-    @property
-    def _is_soon_loaded(self) -> bool:
-        return self._file_nodes <= LOADED_AT_ONCE and self.pager.has_room_for(self._file_nodes)
 
     def _keep_image(self, store: Store) -> None:
         """Writes an image of memory if it holds all of the file, or enough of a larger one to be useful."""

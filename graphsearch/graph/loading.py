@@ -17,7 +17,7 @@ older version of an evicted record could be loaded.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError
 from ..store.codec.bulk import take
-from ..store.portions import portions
 from ..store.record.node import RecordBatch
 from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.record.ranking import visits_of
-from ..store.scanning import Portion
+from ..store.scanning import Portion, portions
 from ..store.sharded.files import open_to_read
-from ..store.store import Store
 from .bring_kernel import BYTES_PER_NODE
 from .paging import Pager
 
@@ -82,7 +80,9 @@ class Loader:
             try:
                 found = next(self._batches, None)
             except CorruptRecordError:
-                self._batches = _passing_over(self._store)  # records already loaded are skipped
+                # records already loaded are skipped; single reads will report the damaged ones
+                rest = self._store.scan(on_corrupt=lambda _: None)
+                self._batches = ((len(batch), batch) for batch in rest)
                 self._is_whole, self.done = False, 0
                 continue
             if found is None:
@@ -121,7 +121,7 @@ class Loader:
         """Returns the least N of the records that fit into memory, estimated from a sample of the file."""
         sampled = [RecordBatch.empty(0, 0, 0)]
         for part in self._store.parts:
-            for key in _sample_keys():
+            for key in range(0, 1 << 64, (1 << 64) // SAMPLES):  # sort keys begin with a hash
                 with suppress(CorruptRecordError):  # a read of these records will report the damage
                     sampled.append(part.fetch_portion(key).records())
         batch = RecordBatch.concat(sampled)
@@ -135,20 +135,16 @@ class Loader:
 
 
 def is_due(pager: Pager, nodes: int) -> bool:
-    """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
+    """Returns whether single reads have cost so much that loading a file of `nodes` records pays.
+
+    Enough of the file must fit into memory. For 10^6 records, 7 % of them in memory, a search of 200,000
+    visits took 16.6 us each with single reads, and 23.6 us if it loaded the file first; with 18 % in memory
+    13.8 and 13.9 us, and on two cores 10.8 and 8.2 us of its own thread.
+    """
+    pays = FILLED_SHARE * pager.budget >= nodes * BYTES_PER_NODE / LEAST_PART
     most = MOST_SINGLE_READS if pager.kernels_read else MOST_IN_PYTHON
     allowed = max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
-    return not pager.complete and pager.read_back > allowed and _pays(pager, nodes)
-
-
-def _pays(pager: Pager, nodes: int) -> bool:
-    """Returns whether enough of a file fits into memory to load it.
-
-    For 10^6 records, 7 % of them in memory, a search of 200,000 visits took 16.6 us each with single reads,
-    and 23.6 us if it loaded the file first; with 18 % in memory 13.8 and 13.9 us, and on two cores 10.8 and
-    8.2 us of its own thread.
-    """
-    return FILLED_SHARE * pager.budget >= nodes * BYTES_PER_NODE / LEAST_PART
+    return not pager.complete and pager.read_back > allowed and pays
 
 
 def bytes_of(batch: RecordBatch) -> NDArray[np.int64]:
@@ -161,14 +157,3 @@ def bytes_of(batch: RecordBatch) -> NDArray[np.int64]:
 def _room(pager: Pager) -> int:
     """Returns the bytes of memory that loading may still fill."""
     return int(FILLED_SHARE * pager.budget) - pager.bytes_used
-
-
-def _sample_keys() -> list[int]:
-    """Returns evenly spaced sort keys, which begin with a hash."""
-    return [i * ((1 << 64) // SAMPLES) for i in range(SAMPLES)]
-
-
-def _passing_over(store: Store) -> Iterator[tuple[int, RecordBatch]]:
-    """Yields all records of a file except damaged ones; single reads will report these."""
-    for batch in store.scan(on_corrupt=lambda _: None):
-        yield len(batch), batch

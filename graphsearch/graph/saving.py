@@ -12,10 +12,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 from ..base.errors import StoreError, StoreMovedError
-from ..store.log import LOG_BYTES, LONGEST_LOG_BYTES
+from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.moved import copy_elsewhere
 from ..store.store import Store
@@ -52,51 +53,6 @@ def flush_nodes(budget: int) -> int:
     return max(1, few, min(FLUSH_NODES, budget // (BYTES_PER_NODE * FLUSH_PARTS)))
 
 
-def saved_elsewhere(
-    moved: StoreMovedError, call: Callable[[Work], object], save: Callable[[], object]
-) -> StoreMovedError:
-    """Saves everything although the file is gone, and copies it to a new file; returns an error naming that.
-
-    Args:
-      moved: the error that reported the loss.
-      call: runs a function on the writer thread.
-      save: saves everything unsaved.
-
-    Raises:
-      StoreError: if there is no place for the copy.
-    """
-    copies: list[Path] = []
-
-    def give_up(store: Store) -> None:
-        if store.place:
-            store.place.given_up = True
-
-    call(give_up)
-    save()
-    call(lambda store: copies.append(copy_elsewhere(store.connection, store.path)))
-    return StoreMovedError(f"{moved}; everything up to now is saved in {copies[0]}; continue with that file")
-
-
-class _Job:
-    """A function to call with the store, and its outcome."""
-
-    def __init__(self, work: Work, *, saves: bool) -> None:
-        self.work = work
-        self.saves = saves
-        self.done = threading.Event()
-        self.error: BaseException | None = None
-
-    def do(self, store: Store) -> None:
-        try:
-            if self.saves:
-                with store.transaction():
-                    self.work(store)
-            else:
-                self.work(store)
-        except BaseException as error:  # the waiting thread raises it again
-            self.error = error
-
-
 class Saver:
     """The writer thread of a store. One other thread may call its methods.
 
@@ -111,8 +67,8 @@ class Saver:
         self.newest: int | None = None
         self._step_blocks = self.most_blocks = store.sizes.step_blocks
         self._store = store
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._saving: _Job | None = None
+        self._jobs: queue.SimpleQueue[tuple[Work, Future[None]] | None] = queue.SimpleQueue()
+        self._saving: Future[None] | None = None
         self._error: Exception | None = None  # of merging
         self._merging = threading.Event()  # set by a save: without saves there is no merging
         self._log_bytes, self._log_held = 0, False
@@ -128,8 +84,18 @@ class Saver:
     def save(self, work: Work) -> None:
         """Starts `work` in a transaction on the writer thread; `settled` must follow."""
         assert self._saving is None, "one at a time"
-        self._saving = _Job(work, saves=True)
-        self._jobs.put(self._saving)
+
+        def in_transaction(store: Store) -> None:
+            with store.transaction():
+                work(store)
+            self._merging.set()
+
+        self._saving = self._give(in_transaction)
+
+    def _give(self, work: Work) -> Future[None]:
+        outcome: Future[None] = Future()
+        self._jobs.put((work, outcome))
+        return outcome
 
     def settled(self, *, wait: bool) -> bool:
         """Returns whether the last `save` has ended.
@@ -140,13 +106,11 @@ class Saver:
         job = self._saving
         if job is None:
             return True
-        if wait:
-            job.done.wait()
-        elif not job.done.is_set():
+        if not (wait or job.done()):
             return False
+        job.exception()  # waits for its end
         self._saving = None
-        if job.error:
-            raise job.error
+        job.result()
         return True
 
     def check_open(self) -> None:
@@ -164,17 +128,13 @@ class Saver:
     def call(self, work: Work) -> None:
         """Runs `work` on the writer thread and waits for it; `work` opens a transaction if it needs one."""
         self.check_open()
-        job = _Job(work, saves=False)
-        self._jobs.put(job)
-        job.done.wait()
-        if job.error:
-            raise job.error
+        self._give(work).result()
 
     def close(self, last: Work | None = None) -> None:
         """Ends the thread after its current step and `last`; the next session continues the merges."""
         if self._thread.is_alive():
             if last:
-                self._jobs.put(_Job(last, saves=False))
+                self._give(last)
             self._jobs.put(None)
             self._thread.join()
 
@@ -188,11 +148,17 @@ class Saver:
                 continue
             if job is None:
                 return
-            job.do(self._store)
-            if job.saves and not job.error:
-                self._merging.set()
+            work, outcome = job
+            failure: BaseException | None = None
+            try:
+                work(self._store)
+            except BaseException as error:  # the waiting thread raises it again
+                failure = error
             self._checkpoint()
-            job.done.set()
+            if failure:
+                outcome.set_exception(failure)
+            else:
+                outcome.set_result(None)
 
     def _can_merge(self) -> bool:
         return self._merging.is_set() and not (self._log_held and self._log_bytes > MERGING_LOG_BYTES)
@@ -381,12 +347,27 @@ class SavedGraph:
         try:
             self._save_all(note)
         except StoreMovedError as error:
-            raise saved_elsewhere(error, self._saver.call, lambda: self._save_all(note)) from None
+            raise self._saved_elsewhere(error, note) from None
         return self.saved_nodes - before
 
     def _save_all(self, note: Work | None) -> None:
         self.begin_saving(note, tables=True)
         self.settle(wait=True)
+
+    def _saved_elsewhere(self, moved: StoreMovedError, note: Work | None) -> StoreMovedError:
+        """Saves everything although the file is gone, and copies it; returns an error that names the copy."""
+        copies: list[Path] = []
+
+        def give_up(store: Store) -> None:
+            if store.place:
+                store.place.given_up = True
+
+        self.call(give_up)
+        self._save_all(note)
+        self.call(lambda store: copies.append(copy_elsewhere(store.connection, store.path)))
+        return StoreMovedError(
+            f"{moved}; everything up to now is saved in {copies[0]}; continue with that file"
+        )
 
     def call(self, work: Work) -> None:
         """Runs `work` on the writer thread and waits for it; does nothing without a file."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 import chess.polyglot
 
+from ..base.answer import picked
 from ..base.errors import check_argument
 from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
@@ -67,18 +68,8 @@ class MoveView:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the move as an object of the commands' `moves` list."""
-        return {
-            "move": self.move.uci(),
-            "san": self.san,
-            "n": self.n,
-            "p": self.p,
-            "q": self.q,
-            "wdl": self.wdl.as_list() if self.wdl else None,
-            "cp": self.cp,
-            "mate": self.mate,
-            "bounds": list(self.bounds),
-            "pv": [move.uci() for move in self.pv],
-        }
+        wdl = self.wdl.as_list() if self.wdl else None
+        return picked(self, "move san n p q wdl cp mate bounds pv") | {"wdl": wdl}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +104,7 @@ class NodeView:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch show`, without `evaluator` and `run` (`Origin.as_dict`)."""
-        return {
-            "position": self.position,
-            "key": self.key,
-            "visits": self.visits,
-            "q": self.q,
-            "wdl": self.wdl.as_list(),
-            "bounds": list(self.bounds),
-            "moves": [move.as_dict() for move in self.moves],
-        }
+        return picked(self, "position key visits q wdl bounds moves") | {"wdl": self.wdl.as_list()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +212,9 @@ def view(
             shown = replace(shown, mate=None, bounds=UNPROVEN)
         views.append(shown)
     q, d = node_mean(record)
+    of_moves = UNPROVEN
+    if views:
+        of_moves = max(move.bounds[0] for move in views), max(move.bounds[1] for move in views)
     late = clock >= CLOCK_DRAW and not any(move.mate for move in views)  # a draw can be claimed
     return NodeView(
         position=fen_of(board),
@@ -237,7 +223,7 @@ def view(
         q=q,
         wdl=wdl_from_q(q, d),
         terminal=record.terminal,
-        bounds=_met(record.bounds_at(clock), _bounds_of(views)) if not late else UNPROVEN,
+        bounds=_met(record.bounds_at(clock), of_moves) if not late else UNPROVEN,
         mate=_mate_of(record, clock, views) if not late else None,
         moves=tuple(views),
         evaluator=record.evaluator,
@@ -253,13 +239,6 @@ def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
     )
     flags = record.flags if record.terminal else UNPROVEN_FLAGS
     return replace(record, edges=edges, flags=flags, d=share_of(record.v, record.d))
-
-
-def _bounds_of(moves: Sequence[MoveView]) -> Bounds:
-    """Returns the bounds of a position that follow from all its moves."""
-    if not moves:
-        return UNPROVEN
-    return max(move.bounds[0] for move in moves), max(move.bounds[1] for move in moves)
 
 
 def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:

@@ -20,9 +20,9 @@ from ..base.errors import InvalidParameterError, check_least
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
-from ..store.portions import all_records
 from ..store.record.node import RecordBatch
 from ..store.record.ranking import visits_of
+from ..store.scanning import all_records
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 

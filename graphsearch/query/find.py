@@ -21,10 +21,9 @@ from ..position.fens import fens, key_texts
 from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
-from ..store.portions import in_file_order, portion_streams
 from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
 from ..store.record.ranking import best_move, node_mean, visits_of
-from ..store.scanning import Portion
+from ..store.scanning import Portion, in_file_order, portion_streams
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import checked

@@ -25,9 +25,9 @@ from ..position.lines import legal_part, sans_of
 from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
-from ..store.portions import all_records
 from ..store.record.node import TERMINAL_MASK
 from ..store.record.provenance import RunInfo
+from ..store.scanning import all_records
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows

@@ -16,10 +16,9 @@ from ..graph.sweeps.parts import Listed, PartedGraph, U64s, listed, parts_for, t
 from ..graph.sweeps.parts_kernel import ANY_VISITS, ENTRY_WORDS
 from ..position.fens import fens
 from ..store.codec.bulk import sort_keys
-from ..store.portions import portions
 from ..store.record.node import RecordBatch
 from ..store.record.ranking import node_mean
-from ..store.scanning import Portion
+from ..store.scanning import Portion, portions
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from . import ways_kernel

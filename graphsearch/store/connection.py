@@ -66,7 +66,7 @@ class BoundedConnection(sqlite3.Connection):
         self.set_progress_handler(chain(repeat(0, self._pulses), repeat(1)).__next__, PULSE)
 
 
-def connect(path: Path, query: str = "mode=rwc", *, is_ours: bool = False) -> BoundedConnection:
+def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
     """Returns a connection to a database from an untrusted source.
 
     The schema cannot call a harmful function or virtual table, and SQLite checks the cells of each page that
@@ -76,7 +76,6 @@ def connect(path: Path, query: str = "mode=rwc", *, is_ours: bool = False) -> Bo
 
     Args:
       path: the file. query: how SQLite opens it, as in a URI.
-      is_ours: whether this process has just made the file, for itself: then its statements have no limit.
     """
     connection = sqlite3.connect(
         f"{path.as_uri()}?{query}",
@@ -86,13 +85,12 @@ def connect(path: Path, query: str = "mode=rwc", *, is_ours: bool = False) -> Bo
         check_same_thread=False,
         factory=BoundedConnection,
     )
-    connection.path, connection.is_bounded = path, not is_ours
+    connection.path = path
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 12):
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-    if not is_ours:
-        keep_out(connection, ())
+    keep_out(connection, ())
     return connection
 
 

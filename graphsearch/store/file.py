@@ -1,4 +1,4 @@
-"""Opens the SQLite file for one writer, or for readers that never disturb it."""
+"""Opens the SQLite file for one writer, or for readers that never disturb it; copies its log into it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..base.errors import CorruptRecordError, MissingStoreError, StoreError
-from .connection import BoundedConnection, connect
+from .connection import BUSY_SECONDS, BoundedConnection, connect
 from .format import (
     add_later_tables,
     check_schema,
@@ -18,12 +18,15 @@ from .format import (
     stand_in_for_later_tables,
 )
 from .lock import is_held
+from .protocol import OpenStore
 from .sharded.manifest import is_sharded
-from .side_files import log_bytes, log_of
+from .side_files import log_bytes, log_of, remove_side_files
 
 PAGE_BYTES = 16384
 WAL_KEPT_BYTES = 64 << 20  # SQLite truncates a longer log to this after a checkpoint
 CACHE_KIB = 8 << 10
+LOG_BYTES = 16 << 20  # a longer write-ahead log is due for a checkpoint
+LONGEST_LOG_BYTES = 1 << 30  # a reader of an old state may make the log this long; then writing stops
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
@@ -205,20 +208,16 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
     with sql_errors(path, "read it"):
         for query in _reading_modes(path, tidy):
             try:
-                return _try_reading(path, query)
+                with _open_unless_failed(path, query) as connection:
+                    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                    format_of(connection, path)
+                    check_schema(connection, path, writing=False)
+                    stand_in_for_later_tables(connection)
+                    connection.execute("PRAGMA query_only = 1")
+                    return connection
             except sqlite3.OperationalError as error:
                 failure = error
         raise failure
-
-
-def _try_reading(path: Path, query: str) -> BoundedConnection:
-    with _open_unless_failed(path, query) as connection:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        format_of(connection, path)
-        check_schema(connection, path, writing=False)
-        stand_in_for_later_tables(connection)
-        connection.execute("PRAGMA query_only = 1")
-        return connection
 
 
 def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:
@@ -267,3 +266,77 @@ def _first_run(path: Path, query: str) -> tuple[object, ...] | None:
     except sqlite3.Error:
         return None if "immutable" in query else _UNREADABLE  # opening the file reports the error
     return None if row is None else tuple(row)
+
+
+# ------------------------------------------------------------------ the write-ahead log
+def checkpoint(store: OpenStore, *, over: int = 0) -> tuple[int, bool]:
+    """Copies the write-ahead log into the file, if it is longer than `over` bytes.
+
+    Commits do not do this: call it after a transaction, from the thread that writes, with `over=LOG_BYTES`
+    (16 MiB). It waits for the disk, never for a reader.
+
+    Returns:
+      The size of the log now in bytes; whether a reader of an old state prevents emptying it.
+
+    Raises:
+      StoreError: if the file cannot be written; nothing is lost.
+    """
+    store.check_writable()
+    if store.connection.in_transaction:
+        raise StoreError(f"{store.path}: a checkpoint inside a transaction; end it first")
+    size = log_bytes(store.path)
+    if size <= over:
+        return size, False
+    with sql_errors(store.path, "write to it"):
+        return _copied(store.connection, store.path)
+
+
+def _copied(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
+    """Copies the log as far as readers allow, and empties it if they allow that; readers keep their state."""
+    _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    held = copied < frames
+    if not held and log_bytes(path):
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            held = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
+    return log_bytes(path), held
+
+
+def shorten_log(store: OpenStore) -> None:
+    """Copies a long write-ahead log into the file; call it between two transactions.
+
+    Raises:
+      StoreError: if the log is too long because another program reads an old state of the file.
+    """
+    size, held = store.checkpoint(over=LOG_BYTES)
+    if held and size > LONGEST_LOG_BYTES:
+        raise StoreError(
+            f"{store.path}: another program is reading an old state of it, so its write-ahead log keeps"
+            f" growing ({size >> 20} MiB); close that program and continue; everything so far is saved"
+        )
+
+
+# ------------------------------------------------------------------ files without contents
+# one of these has a row if a search, an import or a person has put something into the file
+CONTENTS = (
+    *("segment", "entry_piece", "game_move", "polyglot_entry", "epd_position", "game", "book_queue"),
+    *("opinion", "study", "note", "repertoire_move"),
+)
+
+
+def delete_if_empty(path: Path) -> bool:
+    """Deletes a graph file without contents; returns whether it did. Any other file stays."""
+    if not path.is_file():
+        return False
+    try:
+        with closing(connect(path.absolute(), "mode=ro")) as file:
+            found = (file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in CONTENTS)  # noqa: S608
+            if any(found):
+                return False
+    except sqlite3.Error:  # not a graph file, or one that another process is creating
+        return False
+    path.unlink(missing_ok=True)
+    remove_side_files(path)
+    return True

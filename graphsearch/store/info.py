@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from ..base.answer import picked, plain
 from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .sharded.files import open_to_read
 from .side_files import file_bytes
@@ -52,18 +53,13 @@ class StoreInfo:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the facts as a JSON object."""
-        facts = {"path": self.path, "format_version": self.format_version, "nodes": self.nodes}
-        sizes = {"file_bytes": self.file_bytes, "bytes_per_node": self.bytes_per_node}
-        lists = {
-            "roots": [asdict(root) for root in self.roots],
-            "runs": [asdict(run) for run in self.runs],
-            "evaluators": [{"number": n} | asdict(identity) for n, identity in self.evaluators.items()],
-            "imported": self.imported.as_dict(),
-            "entries": self.entries.as_dict(),
-            "entry_runs": [run.as_dict() for run in self.entry_runs],
+        return {
+            **picked(self, "path format_version nodes file_bytes bytes_per_node"),
+            "evaluator": None if self.evaluator == UNBOUND else plain(self.evaluator),
+            **picked(self, "roots runs"),
+            "evaluators": [{"number": n} | plain(identity) for n, identity in self.evaluators.items()],
+            **picked(self, "imported entries entry_runs"),
         }
-        evaluator = None if self.evaluator == UNBOUND else asdict(self.evaluator)
-        return {**facts, **sizes, "evaluator": evaluator, **lists}
 
 
 def info(path: str | os.PathLike[str]) -> StoreInfo:

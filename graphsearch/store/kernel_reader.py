@@ -94,7 +94,8 @@ class KernelReader:
         """
         self._load_unknown()
         for _ in range(INDEX_ATTEMPTS):
-            version = self._begin_state()
+            self._connection.run(self._begin)
+            version = self._connection.run(self._data_version)  # None if SQLite cannot
             if version is None or version == self.version:
                 self.version = version
                 return version is not None
@@ -102,14 +103,6 @@ class KernelReader:
             self.version = version
             self.end()
         return False
-
-    def _begin_state(self) -> int | None:
-        """Begins a read transaction; returns the data version of its state, None if SQLite cannot.
-
-        The version is unchanged if nothing was committed since the last call.
-        """
-        self._connection.run(self._begin)
-        return self._connection.run(self._data_version)
 
     def end(self) -> None:
         """Ends the read transaction."""

@@ -122,9 +122,9 @@ class WriteLock:
                 raise StoreError(f"{path}: cannot make {self._sidecar.name}: {error.strerror}") from None
             if not _try_lock(descriptor):
                 os.close(descriptor)
-                raise StoreLockedError(
-                    f"{path} is being written by {self._holder(path)}; wait for it, or read only"
-                )
+                found = holder(path)
+                who = f"process {found.pid} since {found.since}" if found and found.pid else "another process"
+                raise StoreLockedError(f"{path} is being written by {who}; wait for it, or read only")
             if self._is_current(descriptor):
                 break
             os.close(descriptor)  # its last holder has just removed the lock file
@@ -139,13 +139,6 @@ class WriteLock:
             return os.path.samestat(os.fstat(descriptor), self._sidecar.stat())
         except FileNotFoundError:
             return False
-
-    @staticmethod
-    def _holder(path: Path) -> str:
-        found = holder(path)
-        if found is None or found.pid is None:
-            return "another process"
-        return f"process {found.pid} since {found.since}"
 
     def release(self) -> None:
         """Releases the lock; a second call does nothing."""

@@ -178,7 +178,10 @@ def _advance(
         drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
     del batches, batch  # encoding needs as much memory again
-    write_chunks(connection, catalog, output.id, [merged], dictionary=_dictionary(catalog, output))
+    # the dictionaries of the output's last chunk, or none if new ones should be trained
+    shared = catalog.indexes.get(output.chunks[-1]) if len(output.chunks) % CHUNKS_ALIKE else None
+    dictionary = shared.dictionary if shared else b""
+    write_chunks(connection, catalog, output.id, [merged], dictionary=dictionary)
     set_frontier(connection, output, inputs, pivot)
 
 
@@ -191,13 +194,6 @@ def set_frontier(
     connection.execute(
         "UPDATE segment SET frontier = ? WHERE id = ?", (None if pivot is None else signed(pivot), output.id)
     )
-
-
-def _dictionary(catalog: Catalog, output: Segment) -> bytes:
-    """Returns the dictionaries of the output's last chunk, empty if new ones should be trained."""
-    count = len(output.chunks)
-    index = catalog.indexes.get(output.chunks[-1]) if count % CHUNKS_ALIKE else None
-    return index.dictionary if index else b""
 
 
 def drop(connection: sqlite3.Connection, cursor: SegmentCursor, end: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,10 @@ class OpenStore(Protocol):
 
     path: Path
     connection: sqlite3.Connection
+
+    @property
+    def parts(self) -> Sequence[OpenStore]:
+        """The stores that hold the records: this one, or those of a cluster's shards."""
 
     @property
     def catalog(self) -> Catalog:
@@ -41,7 +46,7 @@ class OpenStore(Protocol):
         """Raises StoreError if the store is closed or open for reading only."""
 
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
-        """Copies the write-ahead log into the file; see `log.checkpoint`."""
+        """Copies the write-ahead log into the file; see `file.checkpoint`."""
 
     def write_fact(self, name: str, value: str | None) -> None:
         """Sets a row of the table `store_info`, or removes it if the value is None."""

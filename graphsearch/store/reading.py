@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +23,16 @@ from ..base.errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
 from .codec.bulk import board_tables, decode_stored, extract_stored, joined, owned, take
 from .codec.soundness import fault_message, unsound
-from .codec.unpacking import SLOTS, Unpacker
+from .codec.unpacking import SLOTS, Unpacker, own_unpacker
 from .file import data_version, open_reader, sql_errors
 from .index import filters
-from .index.catalog import Chunk, ChunkIndex, Indexes, Segment, chunk_name, read_index, read_segments
+from .index.catalog import Indexes, Segment, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
 from .kernel_reader import FileArrays, KernelReader, open_kernel_reader
+from .ordered_work import let_hashes_wrap, with_helpers
 from .record.node import RecordBatch
 from .segments import fetch
 from .sizes import SIZES, Sizes
-from .threads import ReadingThreads
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
@@ -61,7 +62,9 @@ class Reader:
         self.closed = False
         self._version: int | None = None
         self._index = filters.no_index()
-        self._threads = ReadingThreads(threads)
+        self._threads, self._helpers = threads, None
+        if threads > 1:
+            self._helpers = ThreadPoolExecutor(threads - 1, "graphsearch-read", let_hashes_wrap)
         self.problems: list[str] = []
         self._connection = open_reader(path)
 
@@ -69,7 +72,8 @@ class Reader:
         """Closes the connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
-            self._threads.close()
+            if self._helpers:
+                self._helpers.shutdown()
             if self._kernel_reader:
                 self._kernel_reader.close()
             self._connection.close()
@@ -77,9 +81,7 @@ class Reader:
     def __enter__(self) -> Reader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -93,8 +95,7 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read.
         """
-        with self._state():
-            return self._index.filter
+        return self._present_index().filter
 
     @contextmanager
     def file_arrays(self) -> Iterator[FileArrays | None]:
@@ -141,10 +142,8 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        _check_count(words)
-        with self._state():
-            search = self._search(words)
-            return search.have, search.in_order()
+        search = self._search(words)
+        return search.have, search.in_order()
 
     def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
         """Returns the newest records of those packed positions that have one, in any order.
@@ -154,16 +153,17 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        _check_count(words)
-        with self._state():
-            return self._search(words).records
+        return self._search(words).records
 
     def _search(self, words: NDArray[np.uint64]) -> _Search:
         """Returns a finished search, and notes its damage."""
-        search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
-        search.run(self._threads)
-        for block, what in search.damage:
-            self._note(self._fault(block, what))
+        if len(words) > MAX_ASKED:
+            raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
+        with self._state():
+            search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
+            search.run(self._helpers, self._threads)
+            for block, what in search.damage:
+                self._note(self._fault(block, what))
         return search
 
     def _fault(self, block: int, what: str) -> CorruptRecordError:
@@ -198,16 +198,9 @@ class Reader:
         if version == self._version:
             return
         segments = read_segments(self._connection, self._path)
-        self._index = filters.build(segments, self._index, self._indexes, self._read_index, self._note)
+        read = partial(read_index, self._connection, self._path)
+        self._index = filters.build(segments, self._index, self._indexes, read, self._note)
         self._version = version
-
-    def _read_index(self, chunk: Chunk) -> ChunkIndex:
-        return read_index(self._connection, self._path, chunk)
-
-
-def _check_count(words: NDArray[np.uint64]) -> None:
-    if len(words) > MAX_ASKED:
-        raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
 
 
 @dataclass(frozen=True)
@@ -256,11 +249,7 @@ class _Solved:
 
 
 def _without_unsound(blocks: Places, found: _Solved) -> _Solved:
-    """Returns a result without its unsound records, which become misses and damage.
-
-    Args:
-      blocks: `[hits]` the block of each record. found: the result.
-    """
+    """Returns a result without its unsound records, which become misses and damage; `blocks` is `[hits]`."""
     bad = unsound(found.records)
     if not bad:
         return found
@@ -292,12 +281,17 @@ class _Search:
         self._answers: list[_Solved] = []
         self.damage: list[tuple[int, str]] = []
 
-    def run(self, threads: ReadingThreads) -> None:
-        """Searches for all positions."""
+    def run(self, helpers: ThreadPoolExecutor | None, threads: int) -> None:
+        """Searches for all positions, with some threads, the caller's included."""
         left: Places = np.arange(self._count)
         while len(left):
             asked, blocks, done = self._candidates(left)
-            threads.work(self._fetched(asked, blocks, threads.count), self._solve, self._note)
+            pieces = self._fetched(asked, blocks, threads)
+            for answer in with_helpers(helpers, threads - 1, pieces, self._solve):
+                self._answers.append(answer)
+                self.have[answer.hits] = True
+                self._lost[answer.misses] = True
+                self.damage += answer.damage
             wanted = ~(self.have | self._lost) & (self._segments < len(self._index.filter.segments) - 1)
             left = left[wanted[left] | (np.arange(len(left)) >= done)]
 
@@ -341,8 +335,9 @@ class _Search:
             yield _Piece(asked[first:end], firsts, wanted, *fetch(self._connection, rows))
             first = end
 
-    def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Solved:
+    def _solve(self, piece: _Piece) -> _Solved:
         """Returns the result of searching a piece; runs on any thread."""
+        unpacker = own_unpacker()
         owners, which = np.unique(self._index.owners(piece.blocks), return_inverse=True)
         dictionaries = [self._index.dictionaries[owner] for owner in owners.tolist()]
         slots = np.array([unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)[which]
@@ -367,12 +362,7 @@ class _Search:
     def _decode_refused(
         self, unpacker: Unpacker, piece: _Piece, slots: Places, dictionaries: list[bytes]
     ) -> _Solved:
-        """Returns the result for blocks that the kernel has refused, and reports the damaged ones in it.
-
-        Args:
-          unpacker: of this thread.
-          piece: the blocks. slots, dictionaries: those of each block.
-        """
+        """Returns the result for blocks that the kernel has refused, and reports the damaged ones in it."""
         damage: list[tuple[int, str]] = []
         batch, sizes = decode_stored(
             unpacker,
@@ -390,9 +380,3 @@ class _Search:
         hit = places >= 0
         solved = _Solved(take(batch, places[hit]), piece.asked[hit], piece.asked[sizes[place] == 0], damage)
         return _without_unsound(piece.holders[hit], solved)
-
-    def _note(self, answer: _Solved) -> None:
-        self._answers.append(answer)
-        self.have[answer.hits] = True
-        self._lost[answer.misses] = True
-        self.damage += answer.damage

@@ -23,7 +23,7 @@ CHUNK_BLOCKS = SIZES.chunk_blocks  # most blocks of a chunk in a sound file
 
 U64s = NDArray[np.uint64]
 Places = NDArray[np.int64]
-OnCorrupt = Callable[[CorruptRecordError], None]
+OnCorrupt = Callable[[CorruptRecordError], object]
 
 _CLOCK_TERMS = np.array([clock_term(clock) for clock in range(256)], np.uint64)
 assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()

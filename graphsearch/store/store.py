@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, StoreError
-from . import log, merging, scanning
+from . import file, merging, scanning
 from .file import check_is_file, data_version, open_reader, open_writer, real_path, sql_errors
 from .format import format_of
 from .index import lookup as finding
@@ -25,7 +25,7 @@ from .record.node import RecordBatch
 from .record.provenance import UNBOUND, EvaluatorIdentity
 from .segments import keys_of
 from .sizes import SIZES, Sizes
-from .tables import facts, provenance, unfinished
+from .tables import provenance, unfinished
 from .tables.top import TopTables
 from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
@@ -195,7 +195,7 @@ class Store:
                 self.connection.execute("BEGIN IMMEDIATE")
                 if self.place:
                     self.place.check()
-                facts.set_fact(self.connection, unfinished.IMAGE, None)
+                provenance.set_fact(self.connection, unfinished.IMAGE, None)
                 yield
                 self._top.follow(self.read)
                 self.connection.execute("COMMIT")
@@ -275,7 +275,7 @@ class Store:
         """Returns an error that names the records not written, each record once; None if there are none."""
         return self._left_out.error()
 
-    merge_step, checkpoint = merging.merge_step, log.checkpoint
+    merge_step, checkpoint = merging.merge_step, file.checkpoint
     scan, portion, fetch_portion = scanning.scan, scanning.portion, scanning.fetch_portion
     read, may_hold = finding.read, finding.may_hold
 
@@ -296,12 +296,12 @@ class Store:
     begin_run, update_run, finish_run = provenance.begin_run, provenance.update_run, provenance.finish_run
     runs, run, evaluators = provenance.runs, provenance.run, provenance.evaluators
     add_evaluator, bind_evaluator = provenance.add_evaluator, provenance.bind_evaluator
-    read_fact, write_fact = facts.read_fact, facts.write_fact
+    read_fact, write_fact = provenance.read_fact, provenance.write_fact
     mark_unfinished = unfinished.mark_unfinished
     roots, record_root, raise_root = provenance.roots, provenance.record_root, provenance.raise_root
 
     def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
-        """Writes rows of `top.rows_of` to `top_position` and `top_edge`.
+        """Writes rows of `top.Listed.rows` to `top_position` and `top_edge`.
 
         From now on the rows follow the records of their positions.
         """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
+from unittest.mock import patch
 
 import chess
 import numpy as np
@@ -29,6 +30,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..support.positions import after, listed
 
+_Result = TypeVar("_Result")
 IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
 
 FENS = (
@@ -216,6 +218,12 @@ def found_by(reader: Reader, asked: Sequence[NodeRecord]) -> list[NodeRecord | N
 def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
     """Returns a new store that takes records of IDENTITY."""
     return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
+
+
+def sized(sizes: Sizes, work: Callable[..., _Result], *args: Any, **options: Any) -> _Result:
+    """Returns the result of some work that opens its files with these sizes."""
+    with patch.object(Store, "open", partial(Store.open, sizes=sizes)):
+        return work(*args, **options)
 
 
 def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: Sizes = SIZES) -> Path:

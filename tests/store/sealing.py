@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 
+from graphsearch.store.codec.bulk import EncodedChunk
 from graphsearch.store.codec.compression import Dictionaries, Header
-from graphsearch.store.codec.layout import FRAME_START, HEADER
+from graphsearch.store.codec.layout import CODES_AT, DRAWN_AT, EDGES_AT, FRAME_START, HEADER
 
 
 def seal(dictionaries: Dictionaries, blocks: Sequence[bytes]) -> list[bytes]:
@@ -23,6 +25,17 @@ def seal(dictionaries: Dictionaries, blocks: Sequence[bytes]) -> list[bytes]:
         length = struct.pack("<H", len(first))
         sealed.append(with_checksum(low[:HEADER] + length + low[HEADER:] + first + second))
     return sealed
+
+
+def blocks_of(chunk: EncodedChunk) -> list[bytes]:
+    """Returns the blocks of a chunk one by one."""
+    return [chunk.data[a:b] for a, b in pairwise([0, *chunk.ends])]
+
+
+def header_bytes(header: Header) -> bytes:
+    """Returns a header as it is stored."""
+    counts = header.records - 1 | header.codes << CODES_AT | header.edges << EDGES_AT
+    return struct.pack("<I", counts | header.drawn << DRAWN_AT)
 
 
 def with_checksum(data: bytes) -> bytes:

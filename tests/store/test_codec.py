@@ -21,7 +21,7 @@ from graphsearch.store.codec.layout import HEADER, LENGTH
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 
 from .records import BlockFault, batch_of, decode_blocks, decode_chunk, identity, plain_blocks, random_records
-from .sealing import seal, with_checksum
+from .sealing import blocks_of, seal, with_checksum
 from .strategies import node_records
 from .test_formats import GOLDEN, example
 
@@ -31,7 +31,7 @@ NONE = Dictionaries()
 def encoded(records: list[NodeRecord]) -> tuple[Dictionaries, list[bytes]]:
     """Returns the dictionaries and the stored blocks of records."""
     chunk = encode_chunk(batch_of(records))
-    return Dictionaries.from_bytes(chunk.dictionary), chunk.blocks
+    return Dictionaries.from_bytes(chunk.dictionary), blocks_of(chunk)
 
 
 def plain_block(*records: NodeRecord) -> bytes:
@@ -148,8 +148,8 @@ def test_both_codecs_read_what_kernels_wrote(records: list[NodeRecord]) -> None:
     plain = plain_blocks(batch)
     assert [record for block in plain for record in codec.decode_block(block)] == records
     encoded = encode_chunk(batch)
-    assert encoded.blocks == seal(Dictionaries.from_bytes(encoded.dictionary), plain)
-    assert same(decode_chunk(encoded.dictionary, encoded.blocks), batch)
+    assert blocks_of(encoded) == seal(Dictionaries.from_bytes(encoded.dictionary), plain)
+    assert same(decode_chunk(encoded.dictionary, blocks_of(encoded)), batch)
 
 
 def test_kernels_write_the_golden_bytes() -> None:
@@ -217,7 +217,7 @@ def test_a_chunk_is_the_same_with_any_number_of_threads() -> None:
     assert alone.dictionary
     assert encode_chunk(batch, threads=5) == alone
     assert encode_chunk(batch, alone.dictionary, threads=5) == alone
-    assert same(decode_chunk(alone.dictionary, alone.blocks), batch)
+    assert same(decode_chunk(alone.dictionary, blocks_of(alone)), batch)
     batch.v[bulk.PART + 7] = 1.5
     with pytest.raises(UnfitRecordError) as found:
         encode_chunk(batch, threads=2)

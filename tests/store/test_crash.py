@@ -23,7 +23,7 @@ from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
 
 from ..support.forks import Fork, Say, needs_fork
-from .records import IDENTITY, Records, batch_of, contents, filled, identity, lookup, merge_all
+from .records import IDENTITY, Records, batch_of, contents, filled, identity, lookup, merge_all, sized
 
 KILLS = 50 if os.environ.get("GRAPHSEARCH_FULL") else 1  # of each kind of work
 RECORDS = Records(71, 400)
@@ -62,9 +62,9 @@ def work_for_ever(work: str, path: Path, say: Say) -> None:
                 assert store.add_evaluator(EvaluatorIdentity("other")) == MARK
                 rewrite(store, marked)
         if work == "compact":
-            compact(path, sizes=SMALL)
+            sized(SMALL, compact, path)
         if work == "prune":
-            prune(path, KEPT, sizes=SMALL)
+            sized(SMALL, prune, path, KEPT)
 
 
 def part(k: int) -> list[NodeRecord]:

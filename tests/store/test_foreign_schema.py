@@ -88,9 +88,10 @@ def test_a_statement_takes_no_unexplained_steps(tmp_path: Path, monkeypatch: pyt
     file.close()
 
 
-def test_a_statement_of_our_own_file_has_no_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writers_statement_has_no_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "LEAST_STEPS", connections.PULSE)
-    file = connect(tmp_path / "a.db", is_ours=True)
+    file = connect(tmp_path / "a.db")
+    file.remove_limits()
     counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 300000)"
     assert file.execute(counted).fetchone() == (300_000,)
     file.close()

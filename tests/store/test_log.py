@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphsearch.base.errors import StoreError
-from graphsearch.store import log
+from graphsearch.store import file as log
 from graphsearch.store.file import open_reader
 from graphsearch.store.side_files import log_bytes
 from graphsearch.store.sizes import Sizes
@@ -21,7 +21,7 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
-from .records import Records, batch_of, by_identity, contents, filled, new_store
+from .records import Records, batch_of, by_identity, contents, filled, new_store, sized
 
 RECORDS = Records(71, 1600)
 SMALL = Sizes(chunk_blocks=8, step_blocks=4, scan_blocks=4, vacuum_pages=2, waste_from=1 << 30, fan_out=100)
@@ -45,14 +45,14 @@ Upkeep = Callable[[Path, Callable[[int, int], None]], object]
 
 
 def _salvage(path: Path, progress: Callable[[int, int], None]) -> object:
-    return salvage(path, path.with_name("new.graph"), progress=progress, sizes=SMALL)
+    return sized(SMALL, salvage, path, path.with_name("new.graph"), progress=progress)
 
 
 @pytest.mark.parametrize(
     "upkeep",
     [
-        lambda path, progress: compact(path, progress, sizes=SMALL),
-        lambda path, progress: prune(path, 2, progress, sizes=SMALL),
+        lambda path, progress: sized(SMALL, compact, path, progress),
+        lambda path, progress: sized(SMALL, prune, path, 2, progress),
         _salvage,
     ],
     ids=["compact", "prune", "salvage"],
@@ -73,16 +73,16 @@ def test_upkeep_stops_before_a_reader_s_log_grows(many_runs: Path, monkeypatch: 
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM block").fetchone()
         with pytest.raises(StoreError, match="another program is reading an old state"):
-            compact(many_runs, sizes=SMALL)
+            sized(SMALL, compact, many_runs)
         reader.execute("ROLLBACK")
     assert verify(many_runs).problems == []
-    assert compact(many_runs, sizes=SMALL).nodes == len(RECORDS)
+    assert sized(SMALL, compact, many_runs).nodes == len(RECORDS)
     with Store.open(many_runs, read_only=True) as store:
         assert len(store.catalog.segments) == 1
 
 
 def test_salvage_writes_one_run_for_one_and_merges_nothing(many_runs: Path) -> None:
-    compact(many_runs, sizes=SMALL)
+    sized(SMALL, compact, many_runs)
     _salvage(many_runs, lambda done, total: None)
     with Store.open(many_runs.with_name("new.graph"), read_only=True) as store:
         (segment,) = store.catalog.segments

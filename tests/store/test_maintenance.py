@@ -18,7 +18,7 @@ from graphsearch.store.segments import keys_of
 from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import rows_of
+from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
@@ -26,7 +26,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
 from ..support.forks import Fork, Say, needs_fork
-from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held
+from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held, sized
 
 RECORDS = Records(71, 600)
 
@@ -110,7 +110,7 @@ def test_compacting_may_stop_at_any_step(path: Path, stop: int) -> None:
             raise Stop
 
     with pytest.raises(Stop):
-        compact(path, stopping, sizes=Sizes(step_blocks=3, vacuum_pages=1))
+        sized(Sizes(step_blocks=3, vacuum_pages=1), compact, path, stopping)
     assert verify(path).problems == []
     compact(path)
     assert held(path) == newest()
@@ -124,7 +124,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         many, few = (
             next(r for r in newest().values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
         )
-        listed = [rows_of(record, unpack(record.words)) for record in (root, many, few)]
+        listed = [Listed(unpack(record.words)).rows(record) for record in (root, many, few)]
         store.write_top([rows.position for rows in listed], [row for rows in listed for row in rows.edges])
     expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
     report = prune(path, 10)
@@ -137,6 +137,25 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         assert positions == {rows.position["key"] for rows in listed[:2]}
         assert edges == {rows.position["key"] for rows in listed[:2] if rows.edges}
     assert verify(path).problems == []
+
+
+@pytest.mark.parametrize("stop", [1, 9])
+def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
+    calls = iter(range(1, 100))
+
+    def stopping(done: int, total: int) -> None:
+        if next(calls) == stop:
+            raise Stop
+
+    with pytest.raises(Stop):
+        sized(Sizes(step_blocks=3), prune, path, 3, stopping)
+    assert verify(path).problems == []
+    with Store.open(path) as store:
+        part = contents(store)
+        assert all(newest()[key] == record for key, record in part.items())
+        assert all(key in part for key, record in newest().items() if record.visits >= 3)
+    prune(path, 3)
+    assert held(path) == {k: r for k, r in newest().items() if r.visits >= 3}
 
 
 def test_pruning_below_one_visit_is_refused(path: Path) -> None:

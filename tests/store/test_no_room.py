@@ -19,7 +19,7 @@ from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
 from ..support.forks import Fork, Say, needs_fork
-from .records import Records, batch_of, by_identity, contents, filled, identity, merge_all
+from .records import Records, batch_of, by_identity, contents, filled, identity, merge_all, sized
 
 resource = pytest.importorskip("resource", reason="limits of POSIX")
 
@@ -42,10 +42,10 @@ def merge(path: Path) -> None:
 WORKS: dict[str, Callable[[Path], object]] = {
     "append": append,
     "merge": merge,
-    "compact": lambda path: compact(path, sizes=SMALL),
-    "prune": lambda path: prune(path, 2, sizes=SMALL),
+    "compact": lambda path: sized(SMALL, compact, path),
+    "prune": lambda path: sized(SMALL, prune, path, 2),
     "backup": lambda path: backup(path, f"{path}.copy"),
-    "salvage": lambda path: salvage(path, f"{path}.copy", sizes=SMALL),
+    "salvage": lambda path: sized(SMALL, salvage, path, f"{path}.copy"),
 }
 
 

@@ -24,7 +24,7 @@ from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables.columns import TABLES, tables_sql
 from graphsearch.store.tables.rows import checked, fault_of, rows
-from graphsearch.store.tables.top import rows_of
+from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
@@ -45,7 +45,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = filled(tmp_path_factory.mktemp("full") / "a.graph", RECORDS, runs=2)
     with Store.open(path) as store:
         record = next(record for record in RECORDS if record.visits > 1)
-        position, edges = rows_of(record, unpack(record.words))
+        position, edges = Listed(unpack(record.words)).rows(record)
         store.write_top([position], edges)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for name, table in TABLES.items():

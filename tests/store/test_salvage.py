@@ -22,7 +22,7 @@ from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import rows_of
+from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.salvage import SalvageReport, salvage
 from graphsearch.store.upkeep.verify import verify
 
@@ -69,7 +69,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
             store.record_root(key, chess.STARTING_FEN + "1" * 160, k)
         for record in list(newest().values())[:40]:  # each is looked up again and again
-            position, edges = rows_of(record, unpack(record.words))
+            position, edges = Listed(unpack(record.words)).rows(record)
             store.write_top([position], edges)
     return path
 

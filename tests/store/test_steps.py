@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.index.catalog import read_segments
 from graphsearch.store.ordered_work import in_order
-from graphsearch.store.portions import portions
 from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.scanning import portions
 from graphsearch.store.segments import choose_pivot, first_chunks
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store

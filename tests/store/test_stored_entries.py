@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import chess
 import numpy as np
@@ -49,8 +50,8 @@ def new_file(path: Path) -> Store:
 
 
 def add(store: Store, keys: Words, data: Words, evaluation: str = OURS, **sizes: int) -> None:
-    with store.transaction():
-        saved.append(store, keys, data, evaluation, **sizes)
+    with store.transaction(), patch.dict(vars(saved), sizes):
+        saved.append(store, keys, data, evaluation)
 
 
 def loaded(path: Path, evaluation: str = OURS) -> dict[int, int]:
@@ -128,10 +129,10 @@ def test_entries_of_another_evaluation_are_not_served_but_proofs_are(path: Path)
 def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(path: Path) -> None:
     keys, data = words(4, 1000)
     with new_file(path) as store:
-        add(store, *words(5, 10), OTHERS, slack=0)
+        add(store, *words(5, 10), OTHERS, SLACK=0)
         counts = []
         for k in range(6):
-            add(store, keys, data ^ np.uint64(k), slack=0)
+            add(store, keys, data ^ np.uint64(k), SLACK=0)
             counts.append(saved.facts(store).entries)
         assert max(counts) <= 2000
         assert min(counts[1:]) == 1000
@@ -143,7 +144,7 @@ def test_many_small_pieces_become_few(path: Path) -> None:
     keys, data = words(6, 90)
     with new_file(path) as store:
         for k in range(30):
-            add(store, keys[3 * k : 3 * k + 3], data[3 * k : 3 * k + 3], few_pieces=5)
+            add(store, keys[3 * k : 3 * k + 3], data[3 * k : 3 * k + 3], FEW_PIECES=5)
             assert saved.facts(store).pieces <= 5
     assert loaded(path) == as_dict(keys, data)
 
@@ -190,7 +191,7 @@ def test_a_damaged_piece_is_named_and_left_out(path: Path, tmp_path: Path, state
         found = saved.load(store, OURS)
         assert as_dict(found.keys, found.data).items() == sound
         assert [str(path) in problem for problem in found.problems] == [True]
-        add(store, *words(10, 5), few_pieces=0, pieces_share=0)
+        add(store, *words(10, 5), FEW_PIECES=0, PIECES_SHARE=0)
         assert saved.facts(store).pieces == 2, "one anew, and the damaged one, which stays for verify to name"
     assert not verify(path).ok
     report = salvage(path, tmp_path / "new.graph")

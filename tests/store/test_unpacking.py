@@ -23,7 +23,7 @@ from graphsearch.store.codec.layout import FRAME_START
 from graphsearch.store.codec.unpacking import NO_DICTIONARY, SLOTS, UNKNOWN, Unpacker, own_unpacker
 
 from .records import batch_of, random_records
-from .sealing import seal, with_checksum
+from .sealing import blocks_of, header_bytes, seal, with_checksum
 
 GUARD = 64
 MOST = 0x1FFF  # P codes, and edges, that a header can announce
@@ -55,7 +55,7 @@ def without_the_package() -> Iterator[None]:
 def stored(header: Header, codes: bytes, columns: bytes) -> bytes:
     """Returns a block with the given frames, as they are stored, and low parts of zeros."""
     low = bytes(layout.LOW * (header.records + header.edges))
-    return with_checksum(header.to_bytes() + len(codes).to_bytes(2, "little") + low + codes + columns)
+    return with_checksum(header_bytes(header) + len(codes).to_bytes(2, "little") + low + codes + columns)
 
 
 def frame_of(content: bytes, level: int = 3) -> bytes:
@@ -85,7 +85,8 @@ def chunk() -> tuple[bytes, list[bytes], list[bytes]]:
     encoded = bulk.encode_chunk(batch_of(random_records(71, 60) * 20))
     opener = Dictionaries.from_bytes(encoded.dictionary).opener()
     assert encoded.dictionary
-    return encoded.dictionary, encoded.blocks, [opener.open(block) for block in encoded.blocks]
+    blocks = blocks_of(encoded)
+    return encoded.dictionary, blocks, [opener.open(block) for block in blocks]
 
 
 DIRECT, INDIRECT = Unpacker(), Unpacker(direct=False)

@@ -20,7 +20,7 @@ from ...graph.saving import Saver
 from ...position.board import POSITION_WORDS, pack
 from ...position.fens import clocks_of
 from ...store.codec.bulk import take
-from ...store.log import LONGEST_LOG_BYTES
+from ...store.file import LONGEST_LOG_BYTES
 from ...store.reading import MAX_ASKED, Reader
 from ...store.record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, NodeRecord, RecordBatch
 from ...store.record.ranking import visits_of

@@ -6,13 +6,12 @@ evaluator          batch 1 ---|- batch 2 ---|- batch 3 ...
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,15 +251,6 @@ class Favourite:
     position: str
     move: str
     q: float
-
-    def as_json(self) -> str:
-        """Returns its JSON text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Favourite:
-        """Returns the favourite of `as_json`'s text."""
-        return cls(**json.loads(text))
 
 
 def favourites(store: Store) -> list[Favourite]:

@@ -33,7 +33,6 @@ from ...position.board import board_of
 from ...store.file import real_path
 from ...store.record.provenance import UNBOUND, EvaluatorIdentity
 from ...store.side_files import file_bytes
-from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
 from ...store.tables.unfinished import Unfinished
 from ...store.union.all import InputReport, MergeReport, Union
@@ -99,7 +98,6 @@ def merge(
     into: AnyPath | None = None,
     wanted: Wanted | None = None,
     on_progress: OnProgress | None = None,
-    sizes: Sizes = SIZES,
 ) -> MergeReport:
     """Merges graph files into a new file or into one of them, and returns a report.
 
@@ -111,7 +109,6 @@ def merge(
       new: the file to make. into: the file to add to. Give exactly one of the two.
       wanted: further options.
       on_progress: called often.
-      sizes: sizes of the write steps.
 
     Raises:
       InvalidParameterError: if the files cannot be merged as requested.
@@ -126,7 +123,7 @@ def merge(
         raise InvalidParameterError("name the new file with -o, or the one to merge into with --into")
     target, started = real_path(place), time.monotonic()
     found = sources(paths, target, is_new=into is None)
-    work = _Merge(target, found, into is None, wanted or Wanted(), on_progress or (lambda _: None), sizes)
+    work = _Merge(target, found, into is None, wanted or Wanted(), on_progress or (lambda _: None))
     try:
         report = work.run()
     finally:
@@ -143,10 +140,9 @@ class _Merge:
         is_new: bool,
         wanted: Wanted,
         on_progress: OnProgress,
-        sizes: Sizes,
     ) -> None:
         self._target, self._sources, self._is_new = target, found, is_new
-        self._wanted, self._on_progress, self._sizes = wanted, on_progress, sizes
+        self._wanted, self._on_progress = wanted, on_progress
         self._kept = None if wanted.keep is None else real_path(wanted.keep)
         if self._kept and self._kept not in {source.path for source in found} | {target}:
             raise InvalidParameterError(f"the file to keep, {wanted.keep}, is none of the files to merge")
@@ -168,10 +164,7 @@ class _Merge:
         for problem in (problem for source in self._sources for problem in source.problems):
             report.add(problem)
         with ExitStack() as stack:
-            inputs = [
-                stack.enter_context(open_input(one.readable, one.name, sizes=self._sizes))
-                for one in self._sources
-            ]
+            inputs = [stack.enter_context(open_input(one.readable, one.name)) for one in self._sources]
             if not self._wanted.force and not self._wanted.dry_run:
                 check_room(self._target, self._sources)
             if self._wanted.dry_run:
@@ -197,10 +190,10 @@ class _Merge:
 
     def _new(self, path: Path, identity: EvaluatorIdentity) -> Store:
         given = None if identity == UNBOUND else identity
-        return Store.open(path, create=True, identity=given, unbound=True, sizes=self._sizes)
+        return Store.open(path, create=True, identity=given, unbound=True)
 
     def _add(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        with Store.open(self._target, resume=self._kept == self._target, sizes=self._sizes) as store:
+        with Store.open(self._target, resume=self._kept == self._target) as store:
             self._bind(store, identity_of({self._target: store} | self._stores(inputs), self._kept))
             self._unite(store, inputs, report)
             while store.merge_step():
@@ -264,7 +257,10 @@ class _Merge:
         if self._wanted.refresh and store.unfinished is None:
             settled = settle(store, ram_bytes=self._wanted.ram_bytes, on_progress=self._say_settling)
             report.refreshed = settled.as_dict()
-        roots, mark = store.roots(), _final_mark(store) if store.unfinished else None
+        roots, mark = store.roots(), None
+        if store.unfinished:  # with the counts for `reevaluate`, over all records
+            done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.scan())
+            mark = replace(_mark(store), done=done)
         with store.transaction():
             for done, root in enumerate(roots):
                 self._say(WRITING, "", done, len(roots))
@@ -286,9 +282,3 @@ class _Merge:
 def _mark(store: Store) -> Unfinished:
     """Returns the mark of a file that will hold records of several evaluators."""
     return Unfinished(store.evaluator_number, total=store.node_count)
-
-
-def _final_mark(store: Store) -> Unfinished:
-    """Returns the mark with the counts for `reevaluate`, over all records."""
-    done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.scan())
-    return replace(_mark(store), done=done)

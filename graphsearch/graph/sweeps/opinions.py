@@ -28,7 +28,7 @@ from ...position.board import decode_move, key_text_of_words
 from ...position.fens import fens
 from ...position.values import D_SCALE
 from ...store.codec.bulk import take
-from ...store.log import shorten_log
+from ...store.file import shorten_log
 from ...store.record.bounds import share_of
 from ...store.record.node import RecordBatch
 from ...store.record.provenance import BY_RULE

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from ...base.errors import CapacityError
 from ...store.codec.bulk import board_tables, columns_of
-from ...store.portions import portions
 from ...store.record.node import RecordBatch
-from ...store.scanning import Portion
+from ...store.scanning import Portion, portions
 from ...store.store import Store
 from . import parts_kernel
 from .parts_kernel import ENTRY_WORDS, list_graph
@@ -81,12 +80,6 @@ def parts_for(records: int, ram_bytes: int, what: str) -> int:
             f" more than the {ram_bytes / 1e6:,.2f} MB allowed; allow more"
         )
     return parts
-
-
-def part_of(keys: U64s, parts: int) -> NDArray[np.int64]:
-    """Returns the part of each key."""
-    high = (keys >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
-    return high.astype(np.int64)
 
 
 class Grid:
@@ -179,7 +172,10 @@ def listed(batch: RecordBatch, which: int, parts: int) -> Listed:
     columns, tables = columns_of(batch), board_tables()
     count = int(list_graph(tables, columns, new_scratch(), which, records, worths, misfits, edges, resets))
     edges, resets = edges[: ENTRY_WORDS * count], resets[:count]
-    of_records, of_edges = (part_of(entries[::ENTRY_WORDS], parts) for entries in (records, edges))
+    of_records, of_edges = (  # by the upper half of the key, which begins each entry
+        ((entries[::ENTRY_WORDS] >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).astype(np.int64)
+        for entries in (records, edges)
+    )
     return Listed(
         _sorted(records, of_records),
         _sorted(edges, of_edges),
@@ -284,7 +280,11 @@ class PartedSweeps:
 
     def _listed(self, portion: Portion) -> tuple[tuple[str, int], int, Listed]:
         batch = portion.records()
-        return _portion_id(portion), len(batch), listed(batch, parts_kernel.VALUED, self._graph.parts)
+        return (
+            (portion.name, portion.start),
+            len(batch),
+            listed(batch, parts_kernel.VALUED, self._graph.parts),
+        )
 
     def _find_children(self, tick: Callable[[], None]) -> None:
         for part in range(self._graph.parts):
@@ -318,7 +318,8 @@ class PartedSweeps:
         def solve(portion: Portion) -> tuple[float, NDArray[np.int64], int]:
             batch = portion.records()
             own = np.zeros(COUNTS, np.int64)
-            return self._swept(self._numbers[_portion_id(portion)], batch, tolerance, own), own, len(batch)
+            number = self._numbers[portion.name, portion.start]
+            return self._swept(number, batch, tolerance, own), own, len(batch)
 
         largest, done = 0.0, 0
         for change, own, size in portions(self._store, solve):
@@ -358,11 +359,6 @@ class PartedSweeps:
             return new
 
         return fresh
-
-
-def _portion_id(portion: Portion) -> tuple[str, int]:
-    """Returns the file of a portion, and its first key."""
-    return portion.name, portion.start
 
 
 class _ListReader:

@@ -10,24 +10,23 @@ its evaluator, so an interrupted call does not evaluate saved records again.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...evaluators.protocol import Evaluator
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import board_of
 from ...position.values import D_SCALE
 from ...store.codec.bulk import take
-from ...store.log import shorten_log
+from ...store.file import shorten_log
 from ...store.record.node import UNPROVEN, RecordBatch
 from ...store.store import Store
 from ...store.tables import opinions
@@ -58,7 +57,7 @@ KIND = "reevaluate"  # kind of the run
 
 
 @dataclass(frozen=True, slots=True)
-class ReevaluateReport:
+class ReevaluateReport(Answer):
     """Report of a reevaluation; figures cover all its calls, except where noted.
 
     Attributes:
@@ -87,10 +86,6 @@ class ReevaluateReport:
     kept: int
     roots: int
     changed: tuple[ChangedRoot, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch reevaluate`."""
-        return dataclasses.asdict(self) | {"changed": [dataclasses.asdict(root) for root in self.changed]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +215,7 @@ class _Reevaluation:
             self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
             self._has_opinions = self._number in opinions.counts(self._store)
             if roots is not None:
-                self._store.write_fact(ROOTS, json.dumps([root.as_json() for root in roots]))
+                self._store.write_fact(ROOTS, json.dumps([json.dumps(asdict(root)) for root in roots]))
 
     # ---------------------------------------------------------- evaluating
     def _evaluate(self) -> None:
@@ -331,7 +326,7 @@ class _Reevaluation:
         self._on_progress(EvaluatingProgress(stage, done, whole, self._evaluated, seconds))
 
     def _report(self, mark: Unfinished, settled: RefreshReport | None) -> ReevaluateReport:
-        roots = [Favourite.from_json(text) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]
+        roots = [Favourite(**json.loads(text)) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]
         return ReevaluateReport(
             finished=settled is not None or not mark.evaluator,
             records=self._total,

@@ -23,9 +23,8 @@ from ...base.errors import InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
 from ...store.codec.bulk import columns_of, owned
-from ...store.portions import all_records
 from ...store.record.node import RecordBatch
-from ...store.sizes import SIZES, Sizes
+from ...store.scanning import all_records
 from ...store.store import Store
 from ...store.tables import games, history, provenance
 from ...store.tables.top import Row
@@ -99,7 +98,6 @@ def refresh(
     ram_bytes: int | None = None,
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
-    sizes: Sizes = SIZES,
 ) -> RefreshReport:
     """Brings every q of a graph file up to date with its child, and returns a report.
 
@@ -114,7 +112,6 @@ def refresh(
         not fit, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
       max_sweeps: most sweeps.
       on_progress: called after every batch of records.
-      sizes: sizes of the write steps.
 
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
@@ -125,7 +122,7 @@ def refresh(
       StoreError: if the file cannot be read or written.
     """
     _check(tolerance, max_sweeps)
-    with Store.open(path, sizes=sizes) as store:
+    with Store.open(path) as store:
         return refresh_store(
             store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress
         )
@@ -142,7 +139,14 @@ def refresh_store(
     """Brings every q of an open file or cluster up to date, as `refresh` does."""
     _check(tolerance, max_sweeps)
     report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
-    _tell_tables(store, tolerance if report.stale else None)
+    with ExitStack() as stack:  # in any case: after a killed refresh the tables may be older than the records
+        for part in store.parts:
+            stack.enter_context(part.transaction())
+            part.records_changed(None)
+        for root in store.roots():
+            write_top_tables(store, board_of(root.position))
+        if report.stale:
+            _note_run(store, tolerance)
     written = RefreshProgress(WRITING, report.sweeps, report.last_change, report.records, report.records)
     for part in store.parts if report.stale else ():
         tidy(part, progress=lambda done, total: on_progress(written) if on_progress else None)
@@ -154,24 +158,6 @@ def _check(tolerance: float, max_sweeps: int) -> None:
         raise InvalidParameterError(f"the tolerance must be above 0, at most 1, not {tolerance}")
     if max_sweeps < 1:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
-
-
-def _tell_tables(store: Store, tolerance: float | None) -> None:
-    """Updates the plain tables, and adds the run to each file if records were written.
-
-    It compares the tables in any case: after a killed refresh they may be older than the records.
-
-    Args:
-      tolerance: tolerance of the run; None: no record was written.
-    """
-    with ExitStack() as stack:
-        for part in store.parts:
-            stack.enter_context(part.transaction())
-            part.records_changed(None)
-        for root in store.roots():
-            write_top_tables(store, board_of(root.position))
-        if tolerance is not None:
-            _note_run(store, tolerance)
 
 
 def write_top_tables(store: Store, root: chess.Board) -> list[Row]:

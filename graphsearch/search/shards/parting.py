@@ -22,9 +22,8 @@ from ...base.answer import Answer
 from ...base.errors import InvalidParameterError, MissingStoreError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...store.codec.bulk import take
-from ...store.file import real_path, sql_errors
+from ...store.file import real_path, shorten_log, sql_errors
 from ...store.lock import WriteLock
-from ...store.log import shorten_log
 from ...store.record.node import RecordBatch
 from ...store.record.provenance import EvaluatorIdentity
 from ...store.segments import keys_of

@@ -7,14 +7,13 @@ new content as saved, so that the next search can still roll back. Progress is i
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from ...base.errors import SchemaVersionError, StoreError
 from ...graph.sweeps.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
-from ...store.file import open_reader, real_path
+from ...store.file import data_version, open_reader, real_path
 from ...store.lock import WriteLock
 from ...store.sharded.cluster_store import open_to_write
 from ...store.sharded.files import Progress, files_of, in_turn, open_sharded
@@ -25,7 +24,7 @@ from ...store.tables import provenance
 from ...store.upkeep import compact as compacting
 from ...store.upkeep import prune as pruning
 from ...store.upkeep import salvage as salvaging
-from ...store.upkeep.backup import BackupReport, copy_state
+from ...store.upkeep.backup import BackupReport, copy_state, sync_to_disk
 from ...store.upkeep.compact import CompactReport
 from ...store.upkeep.damaged import open_damaged
 from ...store.upkeep.prune import PruneReport
@@ -108,35 +107,17 @@ def backup(folder: Folder, copy: Folder, *, progress: Progress | None = None) ->
     check_free(target)
     with new_folder(target) as part, ExitStack() as stack:
         files = files_of(real_path(folder))
-        states = {file: stack.enter_context(_state(file)) for file in files}
+        states = {file: stack.enter_context(closing(open_reader(file))) for file in files}
+        for connection in states.values():
+            connection.execute("BEGIN")
+            data_version(connection)  # which fixes the state that it sees
         nodes = sum(provenance.node_count(connection) for connection in states.values())
         for file, advance in in_turn(files, progress):
             copy_state(states[file], file, part / file.name, advance)
         manifest.write(part)
-        _on_disk(part)
+        for file in part.iterdir():
+            sync_to_disk(file)
     return BackupReport(str(target), nodes, sum(file.stat().st_size for file in files_of(target)))
-
-
-@contextmanager
-def _state(file: Path) -> Iterator[sqlite3.Connection]:
-    """Yields a connection that sees one state of a file."""
-    connection = open_reader(file)
-    try:
-        connection.execute("BEGIN")
-        connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()
-        yield connection
-    finally:
-        connection.close()
-
-
-def _on_disk(folder: Path) -> None:
-    """Syncs the files of a folder to the disk."""
-    for file in folder.iterdir():
-        descriptor = os.open(file, os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) -> SalvageReport:

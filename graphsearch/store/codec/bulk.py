@@ -43,11 +43,6 @@ class EncodedChunk:
     data: bytes
     ends: list[int]
 
-    @property
-    def blocks(self) -> list[bytes]:
-        """The blocks one by one."""
-        return [self.data[a:b] for a, b in pairwise([0, *self.ends])]
-
 
 @dataclass(frozen=True, slots=True)
 class _PlainBlocks:

@@ -50,13 +50,6 @@ class Header:
     edges: int
     drawn: bool
 
-    def to_bytes(self) -> bytes:
-        """Returns the stored form."""
-        return struct.pack(
-            "<I",
-            self.records - 1 | self.codes << CODES_AT | self.edges << EDGES_AT | self.drawn << DRAWN_AT,
-        )
-
     @classmethod
     def of(cls, block: bytes) -> Header:
         """Returns the header of a block, compressed or not.
@@ -79,18 +72,14 @@ class Header:
         codes = HEADER + LOW * (self.records + self.edges)
         return codes, codes + self.codes
 
-    @property
-    def column_bytes(self) -> int:
-        """Maximum size of the columns in bytes."""
-        return RECORD_BYTES * self.records + EDGE_BYTES * self.edges
-
 
 class Dictionaries:
     """The dictionaries of a chunk: one for P codes and one for columns, or neither."""
 
     def __init__(self, codes: bytes = b"", columns: bytes = b"") -> None:
         self._stored = struct.pack("<H", len(codes)) + codes + columns if codes else b""
-        self._loaded = [_load(codes), _load(columns)] if codes else [None, None]
+        full = zstandard.DICT_TYPE_FULLDICT
+        self._loaded = [ZstdCompressionDict(x, dict_type=full) if codes else None for x in (codes, columns)]
 
     def to_bytes(self) -> bytes:
         """Returns the stored form: length of the first one as u16, then both; empty if there are none."""
@@ -119,11 +108,13 @@ class Dictionaries:
         Args:
           sample: the blocks that `sampled` selects; empty for a chunk that gets no dictionaries.
         """
-        parts = [_split(block) for block in sample]
+        if not sample:
+            return cls()
+        ends = [Header.of(block).parts() for block in sample]
+        codes = [block[a:b] for block, (a, b) in zip(sample, ends, strict=True)]
+        columns = [block[b:] for block, (_, b) in zip(sample, ends, strict=True)]
         try:
-            return (
-                cls(_train(part[1] for part in parts), _train(part[2] for part in parts)) if parts else cls()
-            )
+            return cls(_train(codes), _train(columns))
         except ZstdError:
             return cls()
 
@@ -182,7 +173,8 @@ class Opener:
         codes = _expand(self._codes, data[first:second], header.codes) if header.codes else b""
         if len(codes) != header.codes:
             raise CorruptRecordError(f"{len(codes)} prior codes instead of {header.codes}")
-        columns = _expand(self._columns, data[second:], header.column_bytes)
+        most = RECORD_BYTES * header.records + EDGE_BYTES * header.edges
+        columns = _expand(self._columns, data[second:], most)
         return b"".join((data[:HEADER], data[HEADER + LENGTH : first], codes, columns))
 
 
@@ -216,12 +208,6 @@ def without_checksum(block: bytes) -> bytes:
     return block[:-CHECKSUM]
 
 
-def _split(block: bytes) -> tuple[bytes, bytes, bytes]:
-    """Returns header and low bytes, P codes, columns."""
-    codes, columns = Header.of(block).parts()
-    return block[:codes], block[codes:columns], block[columns:]
-
-
 def _compressed(compressor: ZstdCompressor, parts: Sequence[Bytes]) -> list[bytes]:
     """Returns the frame of each part, empty for an empty one; zstd's C backend releases Python's lock."""
     filled: list[bytes | bytearray | memoryview[int]] = [part for part in parts if len(part)]
@@ -231,10 +217,6 @@ def _compressed(compressor: ZstdCompressor, parts: Sequence[Bytes]) -> list[byte
     else:
         frames = iter([compressor.compress(part) for part in filled])
     return [next(frames) if len(part) else b"" for part in parts]
-
-
-def _load(data: bytes) -> ZstdCompressionDict:
-    return ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_FULLDICT)
 
 
 def _train(samples: Iterable[bytes]) -> bytes:

@@ -160,14 +160,18 @@ class _BlockReader:
         with self._lock:
             while self._has_more():
                 self._read_next()
-            return [self._record_at(i) for i in range(len(self._places))]
+            return [self._read(i) for i in range(len(self._places))]
 
     def find(self, wanted: Words) -> NodeRecord | None:
         """Returns the record of a position, given by its row of `order.identities`, or None."""
         with self._lock:
             while wanted not in self._found and self._has_more():
                 self._read_next()
-            return self._record_at(self._found[wanted]) if wanted in self._found else None
+            if wanted not in self._found:
+                return None
+            i = self._found[wanted]
+            self._records[i] = self._records.get(i) or self._read(i)
+            return self._records[i]
 
     def _has_more(self) -> bool:
         if self._error is not None:
@@ -213,12 +217,6 @@ class _BlockReader:
             raise CorruptRecordError("the number of a run is out of range")
         n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
         return [0, *found[:runs]], list(zip(n, r or [0] * len(n), strict=True))
-
-    def _record_at(self, i: int) -> NodeRecord:
-        """Returns a record whose place is known."""
-        if i not in self._records:
-            self._records[i] = self._read(i)
-        return self._records[i]
 
     def _read(self, i: int) -> NodeRecord:
         byte, place = self._byte(i), self._places[i]

@@ -55,13 +55,9 @@ def fault_of(record: NodeRecord) -> str:
 def _is_legal(board: chess.Board) -> bool:
     if board.was_into_check() or board.clean_castling_rights() != board.castling_rights:
         return False
-    return board.ep_square is None or board.ep_square == _en_passant(board)
-
-
-def _en_passant(board: chess.Board) -> int | None:
-    """Returns the en-passant square if a pawn has just passed it and another stands ready to take."""
-    fits = board._valid_ep_square() == board.ep_square and board.has_pseudo_legal_en_passant()
-    return board.ep_square if fits else None
+    # of an en-passant square: a pawn has just passed it, and another stands ready to take
+    square = board.ep_square
+    return square is None or (board._valid_ep_square() == square and board.has_pseudo_legal_en_passant())
 
 
 def unsound(batch: RecordBatch) -> list[tuple[int, str]]:

@@ -110,7 +110,7 @@ def _segments(connection: sqlite3.Connection) -> list[Segment]:
     """Returns all segments, newest first, without chunks."""
     names = ("id", "age", "merged_into", "frontier")
     found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
-    return [Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in found]
+    return [Segment(own, age, into, None if at is None else at & _U64) for own, age, into, at in found]
 
 
 def _with_chunks(
@@ -126,15 +126,6 @@ def _with_chunks(
             raise CorruptRecordError(f"{path}: chunk {row[0]} has lost {chunk.gone} of {chunk.blocks} blocks")
         by_id[chunk.segment].chunks.append(chunk)
     return segments
-
-
-def _remaining_chunks(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
-    """Returns the chunks that a segment still has: its first blocks may have moved into another."""
-    for i, chunk in enumerate(chunks):
-        row = next(rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
-        if row is not None:
-            return [Chunk.of_row(row), *chunks[i + 1 :]]
-    return []
 
 
 def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
@@ -266,7 +257,12 @@ class Catalog:
         newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
         segments = _segments(self._connection)
         for segment in segments:
-            segment.chunks.extend(_remaining_chunks(self._connection, before.get(segment.id, [])))
+            known = before.get(segment.id, [])
+            for i, chunk in enumerate(known):
+                row = next(rows(self._connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
+                if row is not None:
+                    segment.chunks.extend([Chunk.of_row(row), *known[i + 1 :]])
+                    break
         self.segments = _with_chunks(self._connection, self.path, segments, after=newest)
         self._drop_stale(self._ids())
 
@@ -352,10 +348,6 @@ class Catalog:
             return Dictionaries.from_bytes(stored)
         except CorruptRecordError as error:
             raise CorruptRecordError(f"{self.name(chunk)}: {error}") from None
-
-
-def _unsigned(x: int | None) -> int | None:
-    return None if x is None else x & _U64
 
 
 def signed(x: int) -> int:

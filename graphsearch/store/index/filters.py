@@ -23,13 +23,8 @@ class _Addresses(bytearray):
     arrays: tuple[NDArray[Any], ...]
 
 
-def _addresses(arrays: Sequence[Bits]) -> NDArray[np.int64]:
-    """Returns the addresses of some arrays, `[A]`. The result, or a view of it, keeps the arrays alive."""
-    return _keeping(arrays, [array.__array_interface__["data"][0] for array in arrays])
-
-
 def _keeping(arrays: Sequence[NDArray[Any]], addresses: Sequence[int]) -> NDArray[np.int64]:
-    """Returns addresses that keep some arrays alive."""
+    """Returns addresses, `[A]`. The result, or a view of it, keeps some arrays alive."""
     memory = _Addresses(8 * max(1, len(addresses)))
     memory.arrays = tuple(arrays)
     found = np.frombuffer(memory, np.int64)[: len(addresses)]
@@ -99,7 +94,8 @@ def filter_of(
 ) -> FilterArrays:
     """Returns the filter of some chunks with their bloom filters; the other arguments as `FilterArrays`."""
     sizes = np.array([len(bloom) for bloom in blooms], np.int64)
-    return FilterArrays(firsts, segments, _addresses(blooms), sizes)
+    addresses = [bloom.__array_interface__["data"][0] for bloom in blooms]
+    return FilterArrays(firsts, segments, _keeping(blooms, addresses), sizes)
 
 
 def build(

@@ -25,12 +25,6 @@ from .catalog import Catalog, Chunk
 U64s = NDArray[np.uint64]
 
 
-def _range(keys: U64s, key: int) -> range:
-    """Returns the sorted pieces that may hold a key, given the first key of each piece."""
-    first = int(np.searchsorted(keys, np.uint64(key), "left")) - 1
-    return range(max(first, 0), int(np.searchsorted(keys, np.uint64(key), "right")))
-
-
 def read(store: OpenStore, board: chess.Board) -> NodeRecord | None:
     """Returns the record of a position, or None; without Numba.
 
@@ -49,17 +43,18 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
     wanted = tuple(order.identities(row)[0].tolist())
     sort_key, key = int(order.sort_keys(row)[0]), int(keys_of(row)[0])
     for chunk, block in _candidates(catalog, sort_key, key):
-        record = _find_in(connection, catalog, chunk, block, wanted)
+        data, ends = fetch(connection, np.array([chunk.block_id(block)]))
+        opener = catalog.dictionaries(chunk).opener()
+        try:
+            record = find_in_block(opener.open(data[: ends[0]].tobytes()), wanted)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(f"{catalog.name(chunk, block)}: {error}") from None
         if record is not None:
-            return _sound(catalog, chunk, block, record)
+            if fault := _fault(record):
+                found = key_of_words(np.array(record.words, np.uint64))
+                raise UnsoundRecordError(f"{catalog.name(chunk, block)}: record {found:016x}: {fault}")
+            return record
     return None
-
-
-def _sound(catalog: Catalog, chunk: Chunk, block: int, record: NodeRecord) -> NodeRecord:
-    if fault := _fault(record):
-        key = key_of_words(np.array(record.words, np.uint64))
-        raise UnsoundRecordError(f"{catalog.name(chunk, block)}: record {key:016x}: {fault}")
-    return record
 
 
 _fault = lru_cache(maxsize=1024)(fault_of)  # `find_in_block` returns the same object for the same record
@@ -70,19 +65,10 @@ def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chu
     for chunk in catalog.directory.around(sort_key):
         index = catalog.full_index(chunk)
         if may_hold_one(index.bloom, key):
-            for b in _range(index.keys[chunk.gone :], sort_key):
+            keys, wanted = index.keys[chunk.gone :], np.uint64(sort_key)  # the first key of each block
+            first = max(int(np.searchsorted(keys, wanted, "left")) - 1, 0)
+            for b in range(first, int(np.searchsorted(keys, wanted, "right"))):
                 yield chunk, chunk.gone + b
-
-
-def _find_in(
-    connection: sqlite3.Connection, catalog: Catalog, chunk: Chunk, block: int, wanted: tuple[int, ...]
-) -> NodeRecord | None:
-    data, ends = fetch(connection, np.array([chunk.block_id(block)]))
-    opener = catalog.dictionaries(chunk).opener()
-    try:
-        return find_in_block(opener.open(data[: ends[0]].tobytes()), wanted)
-    except CorruptRecordError as error:
-        raise CorruptRecordError(f"{catalog.name(chunk, block)}: {error}") from None
 
 
 def may_hold(store: OpenStore, words: U64s, keys: U64s) -> NDArray[np.bool_]:

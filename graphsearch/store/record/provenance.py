@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 
 Option = str | int | float | bool
 BY_RULE = 0  # the evaluator of results by rules or tablebases
@@ -44,7 +45,8 @@ class EvaluatorIdentity:
 
     def describe(self) -> str:
         """Returns the identity in short form, for messages: `builtin (1a2b3c4d)`."""
-        options = ", ".join(f"{k}={_shown(k, v)}" for k, v in sorted(self.options.items()))
+        shown = {k: str(v)[:BRIEF_DIGEST] if _is_digest(k) else v for k, v in sorted(self.options.items())}
+        options = ", ".join(f"{k}={v}" for k, v in shown.items())
         details = "; ".join(part for part in (self.digest[:8], options, self.mapping) if part)
         return f"{self.kind} ({details})" if details else self.kind
 
@@ -74,32 +76,20 @@ def differences(there: EvaluatorIdentity, here: EvaluatorIdentity) -> str:
     >>> differences(one, EvaluatorIdentity("lc0", "5e6f7a8b9c", {"PolicyTemperature": 1.0}))
     'digest 1a2b3c4d.. there, 5e6f7a8b.. here; PolicyTemperature 1.359 there, 1.0 here'
     """
-    ours, theirs = there.fields(), here.fields()
-    names = [name for name in dict.fromkeys([*ours, *theirs]) if _text(name, ours) != _text(name, theirs)]
-    return "; ".join(
-        f"{name} {_distinct_text(name, ours, theirs)} there, {_distinct_text(name, theirs, ours)} here"
-        for name in names
-    )
-
-
-def _text(name: str, fields: Mapping[str, object]) -> str:
-    """Returns the value of a field in full, as JSON."""
-    return json.dumps(fields[name]) if name in fields else "not set"
-
-
-def _distinct_text(name: str, fields: Mapping[str, object], others: Mapping[str, object]) -> str:
-    """Returns the value of a field, shortened unless it then equals the shortened other one."""
-    brief = _brief(name, fields)
-    return brief if brief != _brief(name, others) else _text(name, fields)
+    both = there.fields(), here.fields()
+    found = []
+    for name in dict.fromkeys(chain(*both)):
+        one, other = (json.dumps(fields[name]) if name in fields else "not set" for fields in both)
+        brief, other_brief = (_brief(name, fields) for fields in both)
+        if one != other:
+            shown = (brief, other_brief) if brief != other_brief else (one, other)
+            found.append(f"{name} {shown[0]} there, {shown[1]} here")
+    return "; ".join(found)
 
 
 def _is_digest(name: str) -> bool:
     """Returns whether a field is a digest, also that of a part: "policy.digest"."""
     return name.rpartition(".")[2] == "digest"
-
-
-def _shown(name: str, value: Option) -> Option:
-    return str(value)[:BRIEF_DIGEST] if _is_digest(name) else value
 
 
 def _brief(name: str, fields: Mapping[str, object]) -> str:

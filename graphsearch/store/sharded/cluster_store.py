@@ -103,13 +103,11 @@ class ClusterStore(ShardedStore):
                         note_save(part, Save(number=self._save + 1))
             self._save += self._is_wide
         except BaseException:
-            self._is_torn = self._is_wide and self._has_begun_to_commit()
+            has_begun = any(saves_of(part)[0].number > self._save for part in self._parts)
+            self._is_torn = self._is_wide and has_begun
             raise
         finally:
             self._others, self._is_wide = None, False
-
-    def _has_begun_to_commit(self) -> bool:
-        return any(saves_of(part)[0].number > self._save for part in self._parts)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

@@ -20,11 +20,10 @@ from ..file import real_path, sql_errors
 from ..index.catalog import Catalog
 from ..index.filters import filter_of_any
 from ..index.locate_kernel import FilterArrays
-from ..portions import in_file_order
 from ..reading import MAX_PROBLEMS, Reader
 from ..record.node import NodeRecord, RecordBatch
 from ..record.provenance import RootInfo, differences
-from ..scanning import Portion
+from ..scanning import Portion, in_file_order
 from ..segments import OnCorrupt, keys_of
 from ..side_files import file_bytes
 from ..store import Store

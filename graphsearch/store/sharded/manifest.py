@@ -56,13 +56,14 @@ class Manifest:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the manifest as a JSON object."""
+        firsts = np.flatnonzero(np.diff(self.owners, prepend=-1))  # of runs: each extends to the next
         return {
             "format": FORMAT_VERSION,
             "program": f"graphsearch {__version__}",
             "cluster": self.cluster,
             "evaluator": json.loads(self.identity.as_json()),
             "files": list(self.files),
-            "owners": _runs(self.owners),
+            "owners": [[int(first), int(self.owners[first])] for first in firsts],
         }
 
     def write(self, folder: Path) -> None:
@@ -121,14 +122,8 @@ def _parsed(text: bytes, path: Path) -> Manifest:
     )
 
 
-def _runs(owners: Owners) -> list[list[int]]:
-    """Returns a table of owners as runs: first virtual shard, shard; each run extends to the next."""
-    first = np.flatnonzero(np.diff(owners, prepend=-1))
-    return [[int(v), int(owners[v])] for v in first]
-
-
 def _owners(runs: Sequence[tuple[int, int]], shards: int) -> Owners:
-    """Returns the table of owners from its runs, as `_runs` returns them."""
+    """Returns the table of owners from its runs: first virtual shard, shard."""
     firsts, numbers = zip(*runs, strict=True)
     if firsts[0] != 0 or sorted(set(firsts)) != list(firsts):
         raise InputFileError("owners must be in order, from virtual shard 0 on")

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from ..store import Store
-from .columns import MAX_TEXT_BYTES, TABLES
+from .columns import MAX_TEXT_BYTES
 from .players import GameRow, counting, games_where, numbers_text
-from .rows import checked, insert, listed
+from .rows import checked, listed, write_rows
 
 Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: any
 NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
@@ -73,14 +73,12 @@ def game_number(source: int, number: int) -> int:
 # -------------------------------------------------------------- writing
 def add_index(connection: sqlite3.Connection, source: int, rows: Iterable[IndexRow]) -> None:
     """Adds openings and positions of games of a file."""
-    names = tuple(TABLES["game_index"].columns)
-    insert(connection, "game_index", names, ((source, *astuple(row)) for row in rows))
+    write_rows(connection, "game_index", rows, source)
 
 
 def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRow]) -> None:
     """Adds parts of the text of a file."""
-    names = tuple(TABLES["game_text"].columns)
-    insert(connection, "game_text", names, ((source, *astuple(row)) for row in rows))
+    write_rows(connection, "game_text", rows, source)
 
 
 def text_end(store: Store, source: int) -> int:

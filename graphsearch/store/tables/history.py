@@ -5,17 +5,17 @@ A position has at most `MOST_ROWS` in each, per book; `schema/store.md` has the 
 
 from __future__ import annotations
 
-import heapq
-import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from ..store import Store
 from .columns import TABLES
 from .provenance import now
-from .rows import Row, insert, listed, rows
+from .rows import insert, listed, rows
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; after thinning, which is therefore rare
 PV_MOVES = 8  # of a stored line: 40 bytes, and 2 ms to find them
@@ -82,25 +82,21 @@ class SavedBookValues:
 # -------------------------------------------------------------- writing
 def write(store: Store, run: int, root: RootValues) -> None:
     """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
-    pv = _text(root.pv)
-    row = (root.key, run, root.n, now(), root.q, root.draw, root.best_move, root.depth, pv)
-    _insert(store, "root_history", row)
+    row = (root.key, run, root.n, now(), root.q, root.draw, root.best_move, root.depth, _text(root.pv))
+    insert(store.connection, "root_history", tuple(TABLES["root_history"].columns), [row])
     _thin(store, "root_history", "n", {"key": root.key})
 
 
 def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
     """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
     head = (root.key, book, run, root.searched, now(), root.positions)
-    _insert(store, "book_history", (*head, root.value, root.n, root.best_move, _text(root.pv)))
+    row = (*head, root.value, root.n, root.best_move, _text(root.pv))
+    insert(store.connection, "book_history", tuple(TABLES["book_history"].columns), [row])
     _thin(store, "book_history", "positions", {"key": root.key, "book": book})
 
 
 def _text(pv: Sequence[str]) -> str | None:
     return " ".join(pv[:PV_MOVES]) or None
-
-
-def _insert(store: Store, table: str, row: Row) -> None:
-    insert(store.connection, table, tuple(TABLES[table].columns), [row])
 
 
 def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:
@@ -171,44 +167,20 @@ def rows_to_delete(moments: Sequence[Moment], left: int) -> list[int]:
     Args:
       moments: in the order of runs, and of size in each.
     """
-    chain = _Chain(moments)
+    sizes, ages = np.array([moment.size + 1 for moment in moments]), np.array(_ages(moments))
     inner = range(1, len(moments) - 1)
     same = [i for i in inner if moments[i].best_move == moments[i - 1].best_move]
     plain = [i for i in same if moments[i].run == moments[i + 1].run]
+    kept = np.arange(len(moments))
     for some in (plain, same, inner):
-        chain.delete(some, left)
-    return sorted(chain.deleted)
-
-
-class _Chain:
-    """A linked list of the remaining rows, and the indexes of the deleted ones."""
-
-    def __init__(self, moments: Sequence[Moment]) -> None:
-        self._moments = moments
-        self._ages = _ages(moments)
-        self._before = list(range(-1, len(moments) - 1))
-        self._after = list(range(1, len(moments) + 1))
-        self.deleted: set[int] = set()
-
-    def delete(self, some: Collection[int], left: int) -> None:
-        """Deletes rows of `some`, those with the closest neighbours first, until `left` rows remain."""
-        heap = [(self._gap(i), i) for i in some if i not in self.deleted]
-        heapq.heapify(heap)
-        among = set(some)
-        while heap and len(self._moments) - len(self.deleted) > left:
-            gap, i = heapq.heappop(heap)
-            if i in self.deleted or gap != self._gap(i):
-                continue  # a neighbour was deleted since: a newer entry has the present gap
-            self.deleted.add(i)
-            before, after = self._before[i], self._after[i]
-            self._after[before], self._before[after] = after, before
-            for near in among.intersection((before, after)):
-                heapq.heappush(heap, (self._gap(near), near))
-
-    def _gap(self, i: int) -> float:
-        before, after = self._before[i], self._after[i]
-        size = abs(math.log((self._moments[after].size + 1) / (self._moments[before].size + 1)))
-        return max(size, abs(math.log(self._ages[before] / self._ages[after])))
+        may_go = np.zeros(len(moments), bool)
+        may_go[list(some)] = True
+        while len(kept) > left and may_go[kept].any():
+            before, after = kept[:-2], kept[2:]
+            by_size, by_age = np.log(sizes[after] / sizes[before]), np.log(ages[before] / ages[after])
+            gaps = np.where(may_go[kept[1:-1]], np.maximum(abs(by_size), abs(by_age)), np.inf)
+            kept = np.delete(kept, 1 + gaps.argmin())
+    return sorted({*range(len(moments))} - {*kept.tolist()})
 
 
 def _ages(moments: Sequence[Moment]) -> list[float]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...position.board import clock_of_words, key_text_of_words
-from ..file import sql_errors
 from .columns import TABLES
 from .rows import checked, insert, listed, rows
 
@@ -95,10 +94,6 @@ def ranked(store: Store, evaluator: int, by: str, min_visits: int) -> Iterator[O
       min_visits: opinions on positions of fewer visits are left out.
     """
     where = f"WHERE evaluator = ? AND n >= ? ORDER BY {_ORDER[by]}, key"
-    found = rows(store.connection, "opinion", COLUMNS, where, (evaluator, min_visits))
-    while True:
-        with sql_errors(store.path, "read it"):
-            row = next(found, None)
-        if row is None:
-            return
-        yield Opinion(*row)
+    with store.reading() as connection:
+        found = rows(connection, "opinion", COLUMNS, where, (evaluator, min_visits))
+        yield from (Opinion(*row) for row in found)

@@ -100,22 +100,20 @@ def add(store: Store, source: int, games: Sequence[GameRow]) -> None:
     """Adds games of a file; replaces those that it already has."""
     connection = store.connection
     names = {name for game in games for name in (game.white, game.black) if name}
-    players = _numbers(connection, "player", ("name",), sorted((name,) for name in names))
+    players: dict[Any, int] = _numbers(connection, "player", ("name",), sorted((name,) for name in names))
     events = _numbers(
         connection, "event", ("name", "site"), sorted({_event(game) for game in games if _event(game)})
     )
-    rows = (_row(source, game, players, events) for game in games)
+    rows = []
+    for game in games:
+        who = (players.get((game.white,)), players.get((game.black,)), game.white_elo, game.black_elo)
+        head = (source, game.number, game.place, game.size, *who, game.date, events.get(_event(game)))
+        rows.append((*head, game.round, game.result, game.eco, game.fen, game.moves))
     insert(connection, "game", tuple(TABLES["game"].columns), rows)
 
 
 def _event(game: GameRow) -> tuple[str, ...]:
     return () if game.event is None else (game.event, game.site or "")
-
-
-def _row(source: int, game: GameRow, players: dict[Any, int], events: dict[Any, int]) -> tuple[object, ...]:
-    who = (players.get((game.white,)), players.get((game.black,)), game.white_elo, game.black_elo)
-    head = (source, game.number, game.place, game.size, *who, game.date, events.get(_event(game)))
-    return (*head, game.round, game.result, game.eco, game.fen, game.moves)
 
 
 def _numbers(

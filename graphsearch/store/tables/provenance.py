@@ -1,4 +1,4 @@
-"""The plain tables of evaluators, runs and roots; `schema/store.md` describes them.
+"""The plain tables of facts, evaluators, runs and roots; `schema/store.md` describes them.
 
 Functions that take a store are methods of `Store`; those that take a connection also work on a file that is
 being opened, or is damaged.
@@ -19,9 +19,8 @@ from ...base.version import __version__
 from ..protocol import OpenStore
 from ..record.node import MAX_EVALUATOR, MAX_RUN
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
-from .column import json_object
+from .column import MOST_COUNT, json_object
 from .columns import TABLES
-from .facts import fact_number, set_fact
 from .rows import insert, listed, rows, shown
 
 FIRST_EVALUATOR = 1  # id of the evaluator of a new file
@@ -32,12 +31,46 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> None:
-    """Binds an unbound file to an evaluator and records its creation, in one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    write_evaluator(connection, evaluator_number(connection), identity)
-    _write_creation(connection)
-    connection.execute("COMMIT")
+def fact(connection: sqlite3.Connection, name: str) -> str | None:
+    """Returns the value of a row of `store_info`, None if there is none."""
+    row = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
+    return None if row is None else str(row[0])
+
+
+def fact_number(
+    connection: sqlite3.Connection, name: str, default: int = 0, among: range = range(MOST_COUNT)
+) -> int:
+    """Returns the number in a row of `store_info`, `default` if there is no row.
+
+    Raises:
+      CorruptRecordError: if the value is not one of the numbers `among`.
+    """
+    text = fact(connection, name)
+    if text is None:
+        return default
+    if not (len(text) < 20 and text.isascii() and text.isdecimal() and int(text) in among):
+        raise CorruptRecordError(f"the table store_info has no number {name!r}: {shown(text)}")
+    return int(text)
+
+
+def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> None:
+    """Sets a row of `store_info`, or removes it if the value is None."""
+    if value is None:
+        connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
+    else:
+        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, value))
+
+
+def read_fact(store: OpenStore, name: str) -> str | None:
+    """Returns the value of a row of the table `store_info`, None if there is none."""
+    with store.reading() as connection:
+        return fact(connection, name)
+
+
+def write_fact(store: OpenStore, name: str, value: str | None) -> None:
+    """Sets a row of the table `store_info`, or removes it if the value is None."""
+    with store.writing() as connection:
+        set_fact(connection, name, value)
 
 
 def _write_creation(connection: sqlite3.Connection) -> None:
@@ -160,7 +193,10 @@ def bind(
             raise mismatch(path, found, identity)
         return found
     if identity is not None and write and (create or is_blank(connection)):
-        write_identity(connection, identity)
+        connection.execute("BEGIN IMMEDIATE")
+        write_evaluator(connection, evaluator_number(connection), identity)
+        _write_creation(connection)
+        connection.execute("COMMIT")
         return identity
     if identity is not None or not is_blank(connection) or (create and not unbound):
         raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
@@ -243,20 +279,16 @@ def last_run(connection: sqlite3.Connection) -> int:
 
 def update_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
     """Records the visits and evaluations that a run has added so far."""
-    _write_run(store, run, visits, evaluations, None)
+    with store.writing() as connection:
+        statement = "UPDATE run SET visits = ?, evaluations = ? WHERE id = ?"
+        connection.execute(statement, (visits, evaluations, run))
 
 
 def finish_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
     """Records the end of a run, and the visits and evaluations that it has added."""
-    _write_run(store, run, visits, evaluations, now())
-
-
-def _write_run(store: OpenStore, run: int, visits: int, evaluations: int, finished: str | None) -> None:
     with store.writing() as connection:
-        connection.execute(
-            "UPDATE run SET visits = ?, evaluations = ?, finished = coalesce(?, finished) WHERE id = ?",
-            (visits, evaluations, finished, run),
-        )
+        update_run(store, run, visits, evaluations)
+        connection.execute("UPDATE run SET finished = ? WHERE id = ?", (now(), run))
 
 
 def runs(store: OpenStore) -> list[RunInfo]:

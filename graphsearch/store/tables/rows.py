@@ -80,24 +80,17 @@ def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
 
 
 def _checked_row(row: Row, columns: Sequence[Column], names: Sequence[str]) -> Row:
-    """Returns the row unchanged.
-
-    Raises:
-      CorruptRecordError: if it does not fit these columns.
-    """
+    """Returns the row unchanged; raises CorruptRecordError if it does not fit these columns."""
     for value, one, name in zip(row, columns, names, strict=True):
         if not one.holds(value):
-            raise _damaged(row, name, value, one)
+            table, _, rest = name.partition(".")
+            where = ", ".join(shown(part) for part in row[:2])
+            raise CorruptRecordError(
+                f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is"
+                f" {shown(value)}, expected {one.form}; `graphsearch store verify` lists such rows,"
+                " `store salvage` leaves them out"
+            )
     return row
-
-
-def _damaged(row: Row, name: str, value: object, one: Column) -> CorruptRecordError:
-    table, _, rest = name.partition(".")
-    where = ", ".join(shown(part) for part in row[:2])
-    return CorruptRecordError(
-        f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is {shown(value)},"
-        f" expected {one.form}; `graphsearch store verify` lists such rows, `store salvage` leaves them out"
-    )
 
 
 def insert(

@@ -91,17 +91,9 @@ def add_study(
     marks = ", ".join("?" * len(values))
     statement = f"INSERT INTO study ({', '.join(_STUDY[1:])}) VALUES ({marks})"  # noqa: S608 (constants)
     number = connection.execute(statement, values).lastrowid or 0
-    return Study(
-        id=number,
-        name=name,
-        fen=fen,
-        headers=headers,
-        comment=comment,
-        last=0,
-        revision=1,
-        created=moment,
-        changed=moment,
-    )
+    found = find_study(connection, number)
+    assert found
+    return found
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:

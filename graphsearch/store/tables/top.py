@@ -54,11 +54,6 @@ class Shown(NamedTuple):
         return other is not None and (self.position, self.by_move()) == (other.position, other.by_move())
 
 
-def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
-    """Returns the rows of a position, visited moves best first."""
-    return Listed(board.copy(stack=False)).rows(record)
-
-
 class Listed:
     """The data of a position's rows that does not depend on its record; rendering it is most of the work.
 
@@ -195,7 +190,10 @@ class TopTables:
             found[row["key"]].edges.append(dict(row))
         for key, rows in found.items():
             stored = self._stored(key)
-            _add_names(rows, stored)
+            known = {row["move"]: row["san"] for row in stored.edges} if stored else {}
+            for row in rows.edges:
+                if row["san"] is None:
+                    row["san"] = known.get(row["move"]) or _listed(rows.position["fen"]).san(row["move"])
             if not rows.says_the_same(stored):
                 self._write(rows)
             self._touched.pop(key, None)
@@ -236,14 +234,6 @@ class TopTables:
             insert(self._connection, table, names, [tuple(row[name] for name in names) for row in rows])
 
 
-def _add_names(rows: Shown, stored: Shown | None) -> None:
-    """Adds missing SAN to moves, from the stored rows or computed."""
-    known = {row["move"]: row["san"] for row in stored.edges} if stored else {}
-    for row in rows.edges:
-        if row["san"] is None:
-            row["san"] = known.get(row["move"]) or _listed(rows.position["fen"]).san(row["move"])
-
-
 def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown | None:
     """Returns the rows of a position rendered from its record, None if it has no readable record.
 
@@ -253,19 +243,16 @@ def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown |
     """
     try:
         listed = _listed(str(row["fen"]))
-        if record is None or not _is_of(listed, record):
-            record = read(listed.board)
+        if record is not None:
+            its, other = identities(np.array([listed.words, record.words], np.uint64))
+            record = record if (its == other).all() else None
+        record = record or read(listed.board)
     except (InvalidPositionError, CorruptRecordError):
         return None
     if record is None:
         return None
     found = listed.rows(record)
     return found if found.position["key"] == row["key"] else None
-
-
-def _is_of(listed: Listed, record: NodeRecord) -> bool:
-    first, second = identities(np.array([listed.words, record.words], np.uint64))
-    return bool((first == second).all())
 
 
 def _fault(stored: Shown, read: Read) -> str:

@@ -6,13 +6,12 @@ import json
 import sqlite3
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from ...base.errors import CorruptRecordError, UnfinishedError
 from ..protocol import OpenStore
 from ..record.provenance import EvaluatorIdentity
 from .column import json_object
-from .facts import fact
+from .provenance import fact
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
 IMAGE = "image"  # another: name of the last session's memory image (`graph/image.py`), until a change
@@ -55,17 +54,13 @@ def read(connection: sqlite3.Connection) -> Unfinished | None:
     text = fact(connection, MARK)
     if text is None:
         return None
-    found = json_object(text)
-    if found is None or not _is_mark(found):
+    found = json_object(text) or {}
+    kinds = {one.name: (str if one.type == "str" else int | float) for one in fields(Unfinished)}
+    if not {"evaluator"} <= found.keys() <= kinds.keys() or not all(
+        isinstance(value, kinds[name]) for name, value in found.items()
+    ):
         raise CorruptRecordError("the table store_info has no state of a reevaluation")
     return Unfinished(**found)
-
-
-def _is_mark(found: dict[str, Any]) -> bool:
-    kinds = {one.name: (str if one.type == "str" else int | float) for one in fields(Unfinished)}
-    return {"evaluator"} <= found.keys() <= kinds.keys() and all(
-        isinstance(value, kinds[name]) for name, value in found.items()
-    )
 
 
 def mark_unfinished(store: OpenStore, mark: Unfinished | None) -> None:

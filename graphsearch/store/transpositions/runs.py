@@ -129,15 +129,11 @@ def runs(store: Store) -> list[EntryRun]:
     """
     statement = f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"  # noqa: S608 (constants)
     with store.reading() as connection:
-        found = connection.execute(statement).fetchall()
-        return [_run(dict(zip(_RUN_COLUMNS, row, strict=True))) for row in found]
-
-
-def _run(row: dict[str, Any]) -> EntryRun:
-    fault = fault_of(row, RUN)
-    if fault:
-        raise CorruptRecordError(f"run {row['id']} of the table entry_run is damaged: {fault}")
-    return EntryRun(**row | {"limits": json_object(row["limits"])})
+        found = [dict(zip(_RUN_COLUMNS, row, strict=True)) for row in connection.execute(statement)]
+        for row in found:
+            if fault := fault_of(row, RUN):
+                raise CorruptRecordError(f"run {row['id']} of the table entry_run is damaged: {fault}")
+        return [EntryRun(**row | {"limits": json_object(row["limits"])}) for row in found]
 
 
 def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:

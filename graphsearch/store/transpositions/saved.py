@@ -20,7 +20,7 @@ from ...base.errors import CorruptRecordError
 from ..file import sql_errors
 from ..record.transposition_layout import checks
 from ..store import Store
-from ..tables.facts import fact_number, set_fact
+from ..tables.provenance import fact_number, set_fact
 from ..tables.rows import checked, fault_of
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
@@ -190,24 +190,12 @@ def _sizes(store: Store, report: Report) -> dict[int, int]:
 # -------------------------------------------------------------- writing
 
 
-def append(
-    store: Store,
-    keys: Words,
-    data: Words,
-    evaluation: str,
-    *,
-    slack: int = SLACK,
-    few_pieces: int = FEW_PIECES,
-    pieces_share: int = PIECES_SHARE,
-) -> None:
+def append(store: Store, keys: Words, data: Words, evaluation: str) -> None:
     """Adds entries, which supersede earlier ones of their positions; rewrites all if half of them are waste.
 
     Args:
       keys, data: uint64[K] in any order.
       evaluation: the digest of the evaluation that computed their values.
-      slack: superseded entries that are never worth a rewrite.
-      few_pieces, pieces_share: it also rewrites if there are more than `few_pieces` pieces, plus
-        `pieces_share` times as many as the entries need.
     """
     if not len(keys):
         return
@@ -215,7 +203,7 @@ def append(
     for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
         insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
     stored, known, pieces = _counts(store.connection, evaluation)
-    if stored > 2 * known + slack or pieces > few_pieces + pieces_share * (stored // MOST_ENTRIES):
+    if stored > 2 * known + SLACK or pieces > FEW_PIECES + PIECES_SHARE * (stored // MOST_ENTRIES):
         rewrite(store, evaluation)
 
 

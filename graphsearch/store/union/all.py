@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ...base.answer import picked
 from ...position.board import fen_of, unpack
 from ..codec.bulk import take
 from ..record.node import RecordBatch
 from ..store import Store
 from ..upkeep.verify import Problems
-from . import books, entries, imports, numbers, records, studies, tables
+from . import books, entries, imports, numbers, records, tables
 from .present import Present
 from .records import Examples, RecordCounts, parts, translator
 from .tables import Input
@@ -90,21 +91,11 @@ class MergeReport(Problems):
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch store merge`."""
         return {
-            "path": self.path,
-            "dry_run": self.dry_run,
-            "complete": self.complete,
-            "evaluator": self.evaluator,
-            "mixed": self.mixed,
-            "nodes": self.nodes,
-            "bytes": self.bytes,
-            "inputs": [one.as_dict() for one in self.inputs],
+            **picked(self, "path dry_run complete evaluator mixed nodes bytes inputs"),
             "numbered": {name: number for name, number in self.numbered.items() if number},
             "fresh": self.examples.of("fresh"),
             "changed": self.examples.of("changed"),
-            "refresh": self.refreshed,
-            "seconds": self.seconds,
-            "found": self.found,
-            "problems": list(self.problems),
+            **picked(self, "refresh=refreshed seconds found problems"),
         }
 
 
@@ -163,11 +154,11 @@ class Union:
             itself = Union(self.store, [base], MergeReport(inputs=[InputReport(base.name)]), _silent)
             itself._unite_numbers()
             itself._unite_tables()
-            before.append(_present(base))
+            before.append(Present(base.connection, base.store.catalog, _silent, translator(base)))
         self._unite_numbers()
         for one, report in zip(self.inputs, self.report.inputs, strict=True):
             self._count(one, report, before)
-            before.append(_present(one))
+            before.append(Present(one.connection, one.store.catalog, _silent, translator(one)))
         self._unite_tables()
 
     def _unite_numbers(self) -> None:
@@ -180,9 +171,9 @@ class Union:
             with self.store.transaction():
                 report.rows = imports.unite(self.store, one, self.report.add)
                 report.rows |= tables.unite(self.store, one, self.report.add)
-                report.rows |= books.unite(self.store, one, self.report.add)
+                report.rows |= books.unite_books(self.store, one, self.report.add)
                 report.rows |= entries.unite(self.store, one, self.report.add)
-                report.rows |= studies.unite(self.store, one)
+                report.rows |= books.unite_studies(self.store, one)
 
     def _report_progress(self, stage: str, one: Input, done: int) -> None:
         self.on_progress(stage, one.name, done, max(done, one.store.node_count))
@@ -208,9 +199,5 @@ class Union:
             self._report_progress(RECORDS, one, total.records)
 
 
-def _present(one: Input) -> Present:
-    return Present(one.connection, one.store.catalog, lambda _: None, translator(one))
-
-
-def _silent(stage: str, name: str, done: int, total: int) -> None:
-    """Reports no progress."""
+def _silent(*_: object) -> None:
+    """Reports neither progress nor damage."""

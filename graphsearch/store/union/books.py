@@ -1,17 +1,25 @@
-"""Merges opening books of the same name, position by position; the build that searched one more counts.
+"""Merges opening books, and studies and notes.
 
+Books of the same name are merged position by position; the build that searched one more counts.
 A position keeps its moves, so each still has exactly the moves that one build chose. The positions that they
 lead to are in one of the two books, hence in the union. `book build` updates the values.
+
+Nothing that a person wrote is lost. A study that the file already has, under any name, is not added again;
+any other study is added, with a number after its name if the name is taken. If one of two notes on a position
+contains the other, it is kept; otherwise both texts are joined into one note.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import Any
 
 from ..store import Store
-from ..tables.columns import TABLES
+from ..tables import studies
 from ..tables.rows import insert
+from ..tables.studies import Note, Study
 from .tables import Input, LeaveOut, Rule, translate
 
 Row = tuple[Any, ...]
@@ -22,7 +30,7 @@ _POSITION, _MOVE = "book_position", "book_move"
 _STATES = ("apart", "leaf", "end", "open")
 
 
-def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
+def unite_books(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     """Merges the positions and moves of an input's books; returns the number of rows written.
 
     It needs an open transaction, and the books themselves must be merged before.
@@ -46,35 +54,76 @@ def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
 def _enter(store: Store, one: Input, names: Sequence[str], row: Row, translated: Row) -> None:
     """Writes a position with its moves, unless the file's own version counts more."""
     new = dict(zip(names, translated, strict=True))
-    old = _known(store, names, new["book"], new["key"])
-    if old is not None:
+    columns = ", ".join(names)
+    statement = f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?"  # noqa: S608 (constants)
+    if found := store.connection.execute(statement, (new["book"], new["key"])).fetchone():
+        old = dict(zip(names, found, strict=True))
         ply = min(old["ply"], new["ply"])
         if _worth(new) <= _worth(old):
             if ply < old["ply"]:
-                _put(store, _POSITION, names, tuple((old | {"ply": ply}).values()))
+                insert(store.connection, _POSITION, names, [tuple((old | {"ply": ply}).values())])
             return
         new["ply"] = ply
         where = (new["book"], new["key"])
         store.connection.execute("DELETE FROM book_move WHERE book = ? AND key = ?", where)
-    _put(store, _POSITION, names, tuple(new.values()))
-    columns = one.columns(_MOVE)
+    insert(store.connection, _POSITION, names, [tuple(new.values())])
+    of_moves = one.columns(_MOVE)
     own = dict(zip(names, row, strict=True))
     for move in one.rows(_MOVE, "WHERE book = ? AND key = ?", (own["book"], own["key"])):
-        found = translate(one, columns, _RULE, move)
-        if found is not None:
-            _put(store, _MOVE, columns, found)
-
-
-def _known(store: Store, names: Sequence[str], book: int, key: str) -> dict[str, Any] | None:
-    statement = f"SELECT {', '.join(names)} FROM book_position WHERE book = ? AND key = ?"  # noqa: S608
-    row = store.connection.execute(statement, (book, key)).fetchone()
-    return dict(zip(names, row, strict=True)) if row else None
+        if translated_move := translate(one, of_moves, _RULE, move):
+            insert(store.connection, _MOVE, of_moves, [translated_move])
 
 
 def _worth(position: dict[str, Any]) -> tuple[int, int, int]:
     return position["searches"], position["n"], _STATES.index(position["state"])
 
 
-def _put(store: Store, table: str, names: Sequence[str], values: Row) -> None:
-    assert set(names) <= set(TABLES[table].columns)
-    insert(store.connection, table, names, [values])
+# ------------------------------------------------------------------ studies and notes
+def unite_studies(store: Store, one: Input) -> dict[str, int]:
+    """Merges an input's studies and notes, in an open transaction; returns the number written of each."""
+    return {"study": _add_studies(store, one), "note": _unite_notes(store, one)}
+
+
+def _add_studies(store: Store, one: Input) -> int:
+    known = {_content(store.connection, study) for study, _ in studies.all_studies(store.connection)}
+    written = 0
+    for study, _ in studies.all_studies(one.connection):
+        content = _content(one.connection, study)
+        if content not in known:
+            known.add(content)
+            _copy(store.connection, study, one.connection)
+            written += 1
+    return written
+
+
+def _content(connection: sqlite3.Connection, study: Study) -> tuple[object, ...]:
+    """Returns a study's content without its name, number and times."""
+    moves = tuple(map(astuple, studies.moves_of(connection, study.id)))
+    return study.fen, tuple(study.headers.items()), study.comment, moves
+
+
+def _copy(connection: sqlite3.Connection, study: Study, source: sqlite3.Connection) -> None:
+    name = studies.free_name(connection, study.name)
+    new = studies.add_study(connection, name, study.fen, study.headers, study.comment)
+    studies.put_moves(connection, new.id, studies.moves_of(source, study.id))
+    connection.execute(
+        "UPDATE study SET last = ?, revision = ?, created = ?, changed = ? WHERE id = ?",
+        (study.last, study.revision, study.created, study.changed, new.id),
+    )
+
+
+def _unite_notes(store: Store, one: Input) -> int:
+    written = 0
+    for note in studies.all_notes(one.connection):
+        known = studies.find_note(store.connection, note.key)
+        text = _joined(known, note)
+        if known is None or text != known.text:
+            studies.put_note(store.connection, note.key, note.fen, text)
+            written += 1
+    return written
+
+
+def _joined(known: Note | None, new: Note) -> str:
+    if known is None or known.text in new.text:
+        return new.text
+    return known.text if new.text in known.text else f"{known.text}\n\n{new.text}"

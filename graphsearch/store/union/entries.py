@@ -41,7 +41,7 @@ def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     theirs = _Pieces(one.store, leave_out)
     ours = _Pieces(store, lambda _: None)  # `store verify` names them
     written = 0
-    for evaluation in theirs.evaluations:
+    for evaluation in sorted(theirs.spans):
         for low, high in theirs.slices(evaluation):
             keys, data = better(ours.between(evaluation, low, high), theirs.between(evaluation, low, high))
             saved.insert(store.connection, keys, data, evaluation)
@@ -72,21 +72,16 @@ class _Pieces:
 
     def __init__(self, store: Store, report: LeaveOut) -> None:
         self._store, self._report = store, report
-        self._spans: dict[str, list[tuple[int, int, int, int]]] = {}  # id, entries, first and last key
+        self.spans: dict[str, list[tuple[int, int, int, int]]] = {}  # id, entries, first and last key
         for number, evaluation, entries in sorted(saved.listed(store.connection, report), reverse=True):
             piece = saved.read_piece(store, number, report)
             if piece is not None:
                 span = (number, entries, int(piece[0][0]), int(piece[0][-1]))
-                self._spans.setdefault(evaluation, []).append(span)
-
-    @property
-    def evaluations(self) -> list[str]:
-        """The names of the evaluations, sorted."""
-        return sorted(self._spans)
+                self.spans.setdefault(evaluation, []).append(span)
 
     def slices(self, evaluation: str) -> Iterator[tuple[int, int]]:
         """Yields ranges of keys, ends included, with some AT_ONCE entries each."""
-        parts = -(-sum(entries for _, entries, _, _ in self._spans[evaluation]) // AT_ONCE)
+        parts = -(-sum(entries for _, entries, _, _ in self.spans[evaluation]) // AT_ONCE)
         for k in range(parts):
             yield (k << 64) // parts, ((k + 1 << 64) // parts) - 1
 
@@ -94,7 +89,7 @@ class _Pieces:
         """Returns the newest entry of each position with a key from `low` to `high`, both included."""
         none = np.zeros(0, np.uint64)
         found = [(none, none)]
-        for number, _, first, last in self._spans.get(evaluation, ()):
+        for number, _, first, last in self.spans.get(evaluation, ()):
             piece = saved.read_piece(self._store, number, lambda _: None) if first <= high else None
             if piece is not None and last >= low:
                 keys, data = piece

@@ -34,17 +34,13 @@ def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     ours, theirs = games.sources(store), games.sources(one.store)
     before = store.connection.total_changes
     one.numbers["source"] = {}
-    _enter(store, one, _others(ours), _others(theirs))
-    _unite_games(store, one, _pgns(ours), _pgns(theirs), leave_out)
+    pgns, others = (
+        [[source for source in some if (source.kind == PGN) is wanted] for some in (ours, theirs)]
+        for wanted in (True, False)
+    )
+    _enter(store, one, others[0], others[1])
+    _unite_games(store, one, pgns[0], pgns[1], leave_out)
     return {"source": store.connection.total_changes - before}
-
-
-def _pgns(sources: Sequence[GameSource]) -> list[GameSource]:
-    return [source for source in sources if source.kind == PGN]
-
-
-def _others(sources: Sequence[GameSource]) -> list[GameSource]:
-    return [source for source in sources if source.kind != PGN]
 
 
 def _identity(source: GameSource) -> Identity:
@@ -62,7 +58,10 @@ def _enter(store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequenc
         if known is None:
             one.numbers["source"][source.id] = _insert(store, source)
         elif _progress(source) > _progress(known):
-            _update(store, known.id, source)
+            store.connection.execute(
+                "UPDATE source SET started = ?, finished = ?, taken = ?, skipped = ? WHERE id = ?",
+                (source.started, source.finished, source.taken, source.skipped, known.id),
+            )
 
 
 def _recognised(
@@ -95,13 +94,6 @@ def _insert(store: Store, source: GameSource) -> int:
     ).lastrowid
     assert number is not None
     return number
-
-
-def _update(store: Store, number: int, source: GameSource) -> None:
-    store.connection.execute(
-        "UPDATE source SET started = ?, finished = ?, taken = ?, skipped = ? WHERE id = ?",
-        (source.started, source.finished, source.taken, source.skipped, number),
-    )
 
 
 # ------------------------------------------------------------------ games

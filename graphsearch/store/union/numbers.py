@@ -66,6 +66,11 @@ def unite(store: Store, inputs: Sequence[Input], leave_out: LeaveOut) -> dict[st
     return {table: _Table(store, inputs, table, leave_out).unite() for table in NUMBERED}
 
 
+def _rank(values: Values, names: Sequence[str]) -> tuple[tuple[bool, Any], ...]:
+    """Returns the rank of a row by some columns; NULL comes first, as in SQLite."""
+    return tuple((values[name] is not None, values[name]) for name in names)
+
+
 class _Table:
     def __init__(self, store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOut) -> None:
         self._store, self._inputs, self._table = store, inputs, table
@@ -107,8 +112,7 @@ class _Table:
                 yield _Row(file, number, values)
 
     def _sort_key(self, row: _Row) -> tuple[tuple[bool, Any], ...]:
-        """Returns the sort key of a row; NULL comes first, as in SQLite."""
-        return tuple((row.values[name] is not None, row.values[name]) for name in self._rule.identity)
+        return _rank(row.values, self._rule.identity)
 
     def _merge_equal(self, equal: Iterable[_Row]) -> list[_Kept]:
         """Merges rows with equal sort keys, those of the target file first; returns the merged rows."""
@@ -121,7 +125,7 @@ class _Table:
                 self._name(kept, row)
             else:
                 kept.members.append(row)
-                if self._worth(row.values) > self._worth(kept.values):
+                if _rank(row.values, self._rule.by) > _rank(kept.values, self._rule.by):
                     kept.values, kept.changed = kept.values | row.values, True
         return found
 
@@ -135,9 +139,6 @@ class _Table:
         if not until or kept.values[until] is None or row.values[until] is None:
             return True
         return all(kept.values[name] == row.values[name] for name in self._rule.by)
-
-    def _worth(self, values: Values) -> tuple[tuple[bool, Any], ...]:
-        return tuple((values[name] is not None, values[name]) for name in self._rule.by)
 
     def _name(self, kept: _Kept, row: _Row) -> None:
         name = ", ".join(shown(row.values[column]) for column in self._rule.identity)

@@ -83,26 +83,17 @@ def identity_of(stores: Mapping[Path, Store], kept: Path | None) -> EvaluatorIde
         return UNBOUND
     for path, identity in bound.items():
         if identity.as_json() != bound[first].as_json():
-            raise _mismatch(first, bound[first], path, identity)
+            its = bound[first]
+            raise EvaluatorMismatchError(
+                f"{first} has values of {its.describe()}, {path} of {identity.describe()}"
+                f" ({differences(its, identity)}); merge with --keep {shlex.quote(str(first))} and"
+                " re-evaluate the rest then, or give both one evaluator with `graphsearch reevaluate` first"
+            )
     return bound[first]
 
 
-def _mismatch(
-    one: Path, its: EvaluatorIdentity, other: Path, others: EvaluatorIdentity
-) -> EvaluatorMismatchError:
-    return EvaluatorMismatchError(
-        f"{one} has values of {its.describe()}, {other} of {others.describe()} ({differences(its, others)});"
-        f" merge with --keep {shlex.quote(str(one))} and re-evaluate the rest then, or give both one"
-        " evaluator with `graphsearch reevaluate` first"
-    )
-
-
-def check_room(target: Path, found: Sequence[Source]) -> int:
-    """Returns the most bytes that a merge adds to the disk.
-
-    Raises:
-      StoreError: if the disk has less room than that.
-    """
+def check_room(target: Path, found: Sequence[Source]) -> None:
+    """Raises StoreError if the disk has less room than a merge may take."""
     most = sum(file_bytes(source.readable) for source in found)
     free = shutil.disk_usage(target.parent).free
     if free < most:
@@ -110,7 +101,6 @@ def check_room(target: Path, found: Sequence[Source]) -> int:
             f"{target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB; free some"
             " space, name a file on another disk, or merge all the same with --force"
         )
-    return most
 
 
 def rescue(found: Sequence[Source], target: Path, on_progress: Callable[[str, int, int], object]) -> bool:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from ...base.errors import CorruptRecordError
 from ...position.board import fen_of, unpack
 from ..codec.bulk import columns_of, take
-from ..log import shorten_log
+from ..file import shorten_log
 from ..merging import CHUNKS_ALIKE
-from ..portions import portions
 from ..record.node import MAX_RUN, RecordBatch
 from ..record.ranking import visits_of
+from ..scanning import portions
 from ..store import Store
 from ..tables import provenance
 from ..writing import NewSegment
@@ -218,11 +218,7 @@ def unite(
       StoreError: if the file cannot be read or written.
     """
     counts = RecordCounts()
-
-    def note(error: CorruptRecordError) -> None:
-        leave_out(str(error))
-
-    present = Present(store.connection, store.catalog, note)
+    present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
     writer, first = _Writer(store, begin), not store.node_count  # in an empty file everything is new
     for batch in batches(one, counts, leave_out):
         for part in parts(batch, present, store.evaluator_number, counts):

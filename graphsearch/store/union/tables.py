@@ -17,7 +17,6 @@ from typing import Any
 
 from ...base.errors import UnfinishedError
 from ..file import sql_errors
-from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import unfinished
 from ..tables.columns import TABLES
@@ -86,8 +85,7 @@ KEYED: dict[str, Rule] = {
     "repertoire_move": Rule(),
 }
 
-# tables that a module of their own merges: `numbers.py`, `imports.py`, `books.py`, `entries.py`,
-# `records.py`, `studies.py`
+# tables that a module of their own merges: `numbers.py`, `imports.py`, `books.py`, `entries.py`, `records.py`
 OWN = frozenset(
     {
         *("evaluator", "source", "game_position", "game_move", "book_position", "book_move"),
@@ -141,17 +139,17 @@ class Input:
 
 
 @contextmanager
-def open_input(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> Iterator[Input]:
+def open_input(path: str | os.PathLike[str], name: str) -> Iterator[Input]:
     """Yields a file as a snapshot of its current state; others may write to it meanwhile.
 
     Args:
-      name: as the user gave it. sizes: of the portions to read.
+      name: as the user gave it.
 
     Raises:
       UnfinishedError: if it is being moved to another evaluator.
       StoreError: if it cannot be read.
     """
-    with Store.open(path, read_only=True, sizes=sizes) as store, store.snapshot():
+    with Store.open(path, read_only=True) as store, store.snapshot():
         if state := unfinished.state(store.connection, store.path, store.identity):
             raise UnfinishedError(state)
         yield Input(store, name)
@@ -184,7 +182,8 @@ def enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, le
         strays += len(translated) - len(good)
         connection.executemany(statement, good)
     if strays:
-        what = f"belong to a {_named(rule)} that it does not list, or that is left out"
+        named = " or ".join(dict.fromkeys(rule.refs.values()))
+        what = f"belong to a {named} that it does not list, or that is left out"
         leave_out(f"{one.name}: table {table}: {strays} rows {what}")
     return connection.total_changes - before
 
@@ -223,7 +222,3 @@ def translate(one: Input, names: Sequence[str], rule: Rule, row: Row) -> Row | N
     ]
     strays = (now is None and then is not None for now, then in zip(values, row, strict=True))
     return None if any(strays) else tuple(values)
-
-
-def _named(rule: Rule) -> str:
-    return " or ".join(dict.fromkeys(rule.refs.values()))

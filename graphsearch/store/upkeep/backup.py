@@ -92,7 +92,12 @@ def new_file(target: Path, *, force: bool) -> Iterator[Path]:
         _remove(part)
         try:
             yield part
-            _put_in_place(part, target, force=force)
+            _check_target(target, force=force)
+            sync_to_disk(part)
+            remove_side_files(target)  # the log of the replaced file must not meet the new one
+            part.replace(target)
+            if os.name != "nt":  # pragma: no branch
+                sync_to_disk(target.parent)
         except BaseException:
             _remove(part)
             raise
@@ -113,17 +118,8 @@ def _check_target(target: Path, *, force: bool) -> None:
         raise StoreError(f"{target} exists already; name another file, or replace it with --force")
 
 
-def _put_in_place(part: Path, target: Path, *, force: bool) -> None:
-    """Syncs a finished file and renames it to the target, which is never incomplete."""
-    _check_target(target, force=force)
-    _sync(part)
-    remove_side_files(target)  # the log of the replaced file must not meet the new one
-    part.replace(target)
-    if os.name != "nt":  # pragma: no branch
-        _sync(target.parent)
-
-
-def _sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
+    """Waits until a file or folder is on the disk."""
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)

@@ -56,17 +56,13 @@ class DamagedChunk:
         """Returns the records of all blocks that can be verified to be unchanged."""
         index = _Index.read(connection, self)
         if index.is_intact(self.checksum):
-            self._count_blocks(len(index.keys()))
+            of_index = len(index.keys())  # its checksum is right, so it counts, not the row
+            if of_index != self.blocks:
+                says = f"its row says {self.blocks} blocks, its index has {of_index}; those are saved"
+                self.problems.append(f"{self.name}: {says}")
+            self.blocks = of_index
         batch, owners = self._read(connection, index)
         return self._trusted(index, batch, owners)
-
-    def _count_blocks(self, of_index: int) -> None:
-        """Takes the number of blocks from the index, because its checksum is right, not from the row."""
-        if of_index != self.blocks:
-            self.problems.append(
-                f"{self.name}: its row says {self.blocks} blocks, its index has {of_index}; those are saved"
-            )
-        self.blocks = of_index
 
     def _read(self, connection: sqlite3.Connection, index: _Index) -> tuple[RecordBatch, NDArray[np.int64]]:
         """Returns the records of the blocks that decode, and for each record the number of its block."""

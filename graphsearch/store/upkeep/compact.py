@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from .. import merging
-from ..file import sql_errors
-from ..log import shorten_log
+from ..file import shorten_log, sql_errors
 from ..side_files import file_bytes
-from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..transpositions import saved
 from .rewrite import Advance, Progress, merge_all
@@ -38,9 +36,7 @@ class CompactReport(Answer):
     bytes_after: int
 
 
-def compact(
-    path: str | os.PathLike[str], progress: Progress | None = None, *, sizes: Sizes = SIZES
-) -> CompactReport:
+def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> CompactReport:
     """Makes a graph file as small as its nodes allow, in bounded steps; it can be interrupted at any of them.
 
     Damaged pieces of transposition entries stay as they are; they are reported after everything else is
@@ -48,31 +44,25 @@ def compact(
 
     Args:
       progress: called with records done and records in all, then with pages freed and pages in all.
-      sizes: of the steps.
 
     Raises:
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: naming records, or pieces of entries, that are damaged.
       StoreError: if it is damaged or cannot be written; it stays consistent.
     """
-    with Store.open(path, sizes=sizes) as store:
+    with Store.open(path) as store:
         before, segments = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
         merge_all(store, Advance(progress, store.catalog.records))
         damaged = saved.tidy(store)
         shrink(store, progress)
         if damaged:
-            raise _left(damaged)
+            more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
+            raise CorruptRecordError(
+                f"{damaged[0]}{more}; left as it is, all else is compacted;"
+                " `graphsearch store salvage` writes a file without it"
+            )
         return CompactReport(store.node_count, superseded, segments, before, file_bytes(store.path))
-
-
-def _left(damaged: list[str]) -> CorruptRecordError:
-    """Returns the error that names damaged pieces of entries, the first of them in full."""
-    more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
-    return CorruptRecordError(
-        f"{damaged[0]}{more}; left as it is, all else is compacted;"
-        " `graphsearch store salvage` writes a file without it"
-    )
 
 
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:

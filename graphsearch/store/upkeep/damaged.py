@@ -175,7 +175,8 @@ PARTS = 2048  # the smallest slice around a damaged page is 1/2048 of the keys o
 
 def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> str:
     """Copies the readable, valid rows of a table; returns a text about the lost ones, empty if none are."""
-    if name in LATER and not _is_there(damaged, name):
+    there = damaged.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
+    if name in LATER and not there:  # in an older file
         return ""
     columns = tuple(TABLES[name].columns)
     lost_any, copied, faults = False, 0, list[str]()
@@ -189,11 +190,6 @@ def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name
     if faults:
         return f"{len(faults):,} of its rows are damaged; of the first, {faults[0]}"
     return "some of its rows cannot be read" if lost_any or copied != _size(damaged, name) else ""
-
-
-def _is_there(damaged: sqlite3.Connection, name: str) -> bool:
-    """Returns whether a file has a table; older files lack some."""
-    return bool(damaged.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchone())
 
 
 def _size(damaged: sqlite3.Connection, name: str) -> int:

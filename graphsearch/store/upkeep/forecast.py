@@ -126,7 +126,8 @@ def _figures(store: Store) -> FileFigures:
     stored = max(sum(part.catalog.records for part in store.parts), 1)
     batch, sampled_bytes = _sample(store)
     block_bytes = sampled_bytes / max(len(batch), 1)
-    index = sum(map(_index_bytes, store.parts))
+    query = "SELECT sum(length(keys) + length(dictionary) + length(bloom)) FROM chunk"
+    index = sum(int(part.connection.execute(query).fetchone()[0] or 0) for part in store.parts)
     rest = sum(map(_used_bytes, store.parts)) - index - block_bytes * stored
     runs = [run for run in store.runs() if run.kind == "search"]  # others add no nodes
     return FileFigures(
@@ -165,11 +166,6 @@ def _places(store: Store) -> list[tuple[Store, Chunk, int]]:
         part, chunk = chunks[c]
         found.append((part, chunk, chunk.blocks - (int(ends[c]) - place)))
     return found
-
-
-def _index_bytes(store: Store) -> int:
-    query = "SELECT sum(length(keys) + length(dictionary) + length(bloom)) FROM chunk"
-    return int(store.connection.execute(query).fetchone()[0] or 0)
 
 
 def _used_bytes(store: Store) -> int:

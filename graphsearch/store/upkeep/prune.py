@@ -17,7 +17,6 @@ from ..record.provenance import RootInfo
 from ..record.ranking import visits_of
 from ..segments import keys_of
 from ..side_files import file_bytes
-from ..sizes import SIZES, Sizes
 from ..store import Store
 from .compact import shrink
 from .rewrite import Progress, rewrite
@@ -39,7 +38,6 @@ def prune(
     progress: Progress | None = None,
     *,
     roots: Iterable[RootInfo] = (),
-    sizes: Sizes = SIZES,
 ) -> PruneReport:
     """Drops the records with fewer visits, except roots of searches, and compacts the file.
 
@@ -50,7 +48,6 @@ def prune(
       min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
       progress: called with records done and records in all, then with pages freed and pages in all.
       roots: more roots to keep: those of the other files of a cluster.
-      sizes: of the steps.
 
     Raises:
       InvalidParameterError: if `min_visits` is below 1.
@@ -59,7 +56,7 @@ def prune(
     """
     if min_visits < 1:
         raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
-    with Store.open(path, sizes=sizes) as store:
+    with Store.open(path) as store:
         nodes, size = store.node_count, file_bytes(store.path)
         stays = np.array([key_of_text(root.key) for root in (*store.roots(), *roots)], np.uint64)
 

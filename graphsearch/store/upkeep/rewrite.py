@@ -14,7 +14,7 @@ import numpy as np
 from ...base.errors import StoreError
 from .. import merging, order
 from ..codec.soundness import sound_part
-from ..log import shorten_log
+from ..file import shorten_log
 from ..record.node import RecordBatch
 from ..scanning import passed_over
 from ..segments import SegmentCursor, first_chunks

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError, StoreError
 from ..codec.bulk import sort_keys, take
 from ..codec.soundness import unsound
-from ..file import check_is_file, real_path
-from ..log import shorten_log
+from ..file import check_is_file, real_path, shorten_log
 from ..record.node import MAX_EVALUATOR, RecordBatch
 from ..record.provenance import EvaluatorIdentity
 from ..sharded.manifest import FACT
-from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import provenance, unfinished
 from ..tables.columns import TABLES
@@ -48,6 +44,8 @@ class SalvageReport(Problems):
       tables_lost: tables of which at least one row could not be read.
     """
 
+    json_keys = "complete records blocks blocks_lost records_unsound entries tables_lost problems found"
+
     records: int = 0
     blocks: int = 0
     blocks_lost: int = 0
@@ -66,12 +64,6 @@ class SalvageReport(Problems):
             self.tables_lost.append(table)
             self.add(f"table {table}: {what}")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        numbers = asdict(self)
-        listed = {name: numbers.pop(name) for name in ("problems", "found")}
-        return {"complete": self.complete, **numbers, **listed}
-
 
 def salvage(
     path: str | os.PathLike[str],
@@ -80,7 +72,6 @@ def salvage(
     identity: EvaluatorIdentity | None = None,
     force: bool = False,
     progress: Progress | None = None,
-    sizes: Sizes = SIZES,
 ) -> SalvageReport:
     """Writes a new file from the sound data of a damaged one, which is only read.
 
@@ -91,7 +82,6 @@ def salvage(
       identity: the evaluator, for a file that has lost it.
       force: replace an existing file.
       progress: called with blocks read and blocks in all, then with records merged and records in all.
-      sizes: of the steps.
 
     Raises:
       StoreError: if too little of the file can be read, or the new one cannot be written.
@@ -106,7 +96,7 @@ def salvage(
         sources = read_sources(damaged, source, identity)
         with (
             new_file(target, force=force) as part,
-            Store.open(part, create=True, identity=sources.identity, unbound=True, sizes=sizes) as store,
+            Store.open(part, create=True, identity=sources.identity, unbound=True) as store,
         ):
             for table in sources.lost:
                 report.lose(table)
@@ -246,16 +236,14 @@ class Sources:
 
     def without_lost_runs(self, batch: RecordBatch) -> RecordBatch:
         """Returns the records without references to lost runs, and counts lost runs and evaluators."""
-        stray = (batch.run > 0) & ~np.isin(batch.run, self._run_ids())
+        known = np.array([row[0] for row in self.runs], np.int64)
+        stray = (batch.run > 0) & ~np.isin(batch.run, known)
         self.forgotten += int(stray.sum())
         numbers, counts = np.unique(batch.evaluator, return_counts=True)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             if number and number not in self.evaluators:
                 self.nameless[number] = self.nameless.get(number, 0) + count
         return replace(batch, run=np.where(stray, np.uint32(0), batch.run)) if stray.any() else batch
-
-    def _run_ids(self) -> NDArray[np.int64]:
-        return np.array([row[0] for row in self.runs], np.int64)
 
     def write(self, store: Store) -> None:
         """Fills the tables `evaluator` and `run`; lost evaluators get a row of the kind `lost`."""

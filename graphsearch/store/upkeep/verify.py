@@ -9,11 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import CorruptRecordError, StoreError
 from ...base.limits import shortened
 from .. import order
@@ -31,7 +32,7 @@ from ..sharded.ownership import Owners, owners_of
 from ..store import Store
 from ..tables.column import Column
 from ..tables.columns import MAX_BLOCK_BYTES, TABLES, Table
-from ..tables.rows import Row, shown
+from ..tables.rows import shown
 from ..tables.top import TopTables
 from ..transpositions import runs
 from ..transpositions import saved as entries
@@ -41,7 +42,7 @@ LONGEST = 600  # characters of one: a record may be wrong in each of its moves
 
 
 @dataclass(slots=True, kw_only=True)
-class Problems:
+class Problems(Answer):
     """Problems of a file.
 
     Attributes:
@@ -86,6 +87,8 @@ class VerifyReport(Problems):
       opened: whether the file could be opened; only then do the numbers describe it.
     """
 
+    json_keys = "ok records stored blocks runs entries found problems"
+
     records: int = 0
     stored: int = 0
     blocks: int = 0
@@ -97,12 +100,6 @@ class VerifyReport(Problems):
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.found
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
-        numbers = {"records": self.records, "stored": self.stored, "blocks": self.blocks, "runs": self.runs}
-        numbers["entries"] = self.entries
-        return {"ok": self.ok, **numbers, "found": self.found, "problems": list(self.problems)}
 
 
 def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> VerifyReport:
@@ -180,7 +177,7 @@ class _Check:
         self._progress = progress
         self._done = 0
         self._runs = self._evaluators = np.zeros(0, np.int64)  # the file's numbers
-        self._filter: tuple[int, NDArray[np.uint8]] | None = None  # of the current chunk
+        self._filter: tuple[int, NDArray[np.uint8]] | None = None  # of one chunk: all take 1.5 bytes a record
         self._damaged: set[int] = set()  # chunks with a block that could not be read
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
@@ -192,7 +189,9 @@ class _Check:
             for segment in self._catalog.segments:
                 self._report.runs += 1
                 self._segment(segment)
-            self._check_blocks_owned()
+            count = self._connection.execute("SELECT count(*) FROM block").fetchone()[0]
+            if count != self._total:
+                self._report.add(f"{self._store.path}: {count} blocks, the runs have {self._total}")
             self._check_live()
             for line in TopTables(self._connection).faults(self._store.read):
                 self._report.add(f"{self._store.path}: {line}")
@@ -249,7 +248,9 @@ class _Check:
 
     def _check_records(self, chunk: Chunk, batch: RecordBatch) -> None:
         keys = keys_of(batch.words)
-        held = may_hold_each(self._bloom(chunk), keys)
+        if self._filter is None or self._filter[0] != chunk.id:
+            self._filter = (chunk.id, read_index(self._connection, self._store.path, chunk).bloom)
+        held = may_hold_each(self._filter[1], keys)
         for i in np.nonzero(~held)[0].tolist():
             self._report.add(
                 f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"
@@ -259,12 +260,6 @@ class _Check:
         for i, what in unsound(batch):
             self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x}: {what}")
         self._check_sources(chunk, batch, keys)
-
-    def _bloom(self, chunk: Chunk) -> NDArray[np.uint8]:
-        """Returns the bloom filter of a chunk; caches only the last one: all take 1.5 bytes per record."""
-        if self._filter is None or self._filter[0] != chunk.id:
-            self._filter = (chunk.id, read_index(self._connection, self._store.path, chunk).bloom)
-        return self._filter[1]
 
     def _check_sources(self, chunk: Chunk, batch: RecordBatch, keys: NDArray[np.uint64]) -> None:
         """Reports records whose run or evaluator the file does not list; 0 is none of either."""
@@ -299,11 +294,6 @@ class _Check:
             key = keys_of(batch.words)[i if last is not None else i + 1]
             self._report.add(f"{self._catalog.name(chunk)}: record {key:016x} is out of order")
         return np.asarray(places[-1], np.uint64)
-
-    def _check_blocks_owned(self) -> None:
-        count = self._connection.execute("SELECT count(*) FROM block").fetchone()[0]
-        if count != self._total:
-            self._report.add(f"{self._store.path}: {count} blocks, the runs have {self._total}")
 
     def _check_live(self) -> None:
         """Counts the live records and compares them with the file's own count."""
@@ -344,11 +334,12 @@ def _faults(connection: sqlite3.Connection, name: str, table: Table) -> Iterator
     columns = table.columns
     asked = ", ".join(_asked(column, one) for column, one in columns.items())
     found = connection.execute(f"SELECT {asked} FROM {name} {_WHERE.get(name, '')}")  # noqa: S608 (constants)
-    tests = [_holds(one) for one in columns.values()]
+    tests = [one.holds if one.kind != "BLOB" else "".__eq__ for one in columns.values()]
     for row in found:
         for (column, one), test, value in zip(columns.items(), tests, row, strict=True):
             if not test(value):
-                where = _name_of(table, tuple(columns), row)
+                place = tuple(columns).index
+                where = ", ".join(f"{key} {shown(row[place(key)])}" for key in table.key)
                 yield f"table {name}, row {where}: {column} is {shown(value)}, expected {one.form}"
 
 
@@ -357,11 +348,3 @@ def _asked(column: str, one: Column) -> str:
     if one.kind != "BLOB":
         return column
     return f"iif(typeof({column}) = 'blob' AND length({column}) <= {one.most}, '', typeof({column}))"
-
-
-def _holds(one: Column) -> Callable[[object], bool]:
-    return one.holds if one.kind != "BLOB" else lambda value: value == ""
-
-
-def _name_of(table: Table, columns: tuple[str, ...], row: Row) -> str:
-    return ", ".join(f"{key} {shown(row[columns.index(key)])}" for key in table.key)

@@ -24,7 +24,7 @@ from ...base.errors import (
     UnknownPositionError,
 )
 from ...base.limits import shortened, whole_number
-from ...exchange.answer_csv import csv_text, table_text
+from ...exchange.games_export import csv_text, table_text
 from ...position.notation import START_WORD, named_board, play_moves
 from ..gate import body_of
 from ..served_file import ServedFile

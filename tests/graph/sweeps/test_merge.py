@@ -41,7 +41,17 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
-from ...store.records import IDENTITY, batch_of, by_identity, contents, filled, held, identity, random_records
+from ...store.records import (
+    IDENTITY,
+    batch_of,
+    by_identity,
+    contents,
+    filled,
+    held,
+    identity,
+    random_records,
+    sized,
+)
 from ...store.test_union import united, version
 from ...support.forks import Fork, needs_fork
 from .test_refresh import Stop
@@ -100,7 +110,7 @@ def test_merging_into_a_file_comes_to_the_same_in_small_parts(
 ) -> None:
     a, b = files
     monkeypatch.setattr(present, "MOST_BLOCKS", 1)
-    merge([b], into=a, wanted=LAZY, sizes=SMALL)
+    sized(SMALL, merge, [b], into=a, wanted=LAZY)
     assert held(a) == union()
 
 
@@ -462,7 +472,7 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
             raise Stop
 
     with pytest.raises(Stop):
-        merge([b], into=a, wanted=LAZY, on_progress=stopping, sizes=SMALL)
+        sized(SMALL, merge, [b], into=a, wanted=LAZY, on_progress=stopping)
     part = held(a)
     before = by_identity(ours())
     assert all(record in (union()[key], before.get(key)) for key, record in part.items())
@@ -488,7 +498,7 @@ def test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it(
     monkeypatch.setattr(records, "AT_ONCE", 20)
     for k in range(3):
         path = Path(shutil.copy(a, tmp_path / f"{k}.graph"))
-        with Fork(lambda _, path=path: merge([b], into=path, wanted=LAZY, sizes=SMALL)):  # type: ignore[misc]
+        with Fork(lambda _, path=path: sized(SMALL, merge, [b], into=path, wanted=LAZY)):  # type: ignore[misc]
             time.sleep(rng.random() * 0.1)
         assert set(held(path)) >= set(by_identity(ours()))
         merge([b], into=path, wanted=LAZY)

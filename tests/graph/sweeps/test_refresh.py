@@ -28,7 +28,7 @@ from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
 
 from ...query.handmade import node
-from ...store.records import batch_of, filled
+from ...store.records import batch_of, filled, sized
 from ...support.graphs import ENDGAME, MATES, check_invariants, searched, visited_children
 from ...support.graphs import records_of as in_bulk
 from ...support.reference import HashEvaluator, capped
@@ -286,7 +286,7 @@ def test_stopped_before_it_writes_it_leaves_every_byte(stale: Path) -> None:
 def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Path) -> None:
     expected = refreshed_slowly(records_of(stale))
     with pytest.raises(Stop):
-        refresh(stale, EXACT, on_progress=stopping(WRITING, 2), sizes=Sizes(step_blocks=1))
+        sized(Sizes(step_blocks=1), refresh, stale, EXACT, on_progress=stopping(WRITING, 2))
     assert verify(stale).problems == []
     refresh(stale, EXACT)
     assert_close(records_of(stale), expected)

@@ -26,6 +26,7 @@ from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import sql
+from ...store.records import sized
 from ...support.graphs import searched
 from .test_refresh import Stop, stopping
 
@@ -91,7 +92,7 @@ def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
 def stopped_refresh(path: Path, step: int) -> bool:
     """Refreshes a file; stops at the given step of writing, and returns True, if there is one."""
     with suppress(Stop):
-        refresh(path, 1e-6, on_progress=stopping(WRITING, step - 1), sizes=Sizes(step_blocks=2))
+        sized(Sizes(step_blocks=2), refresh, path, 1e-6, on_progress=stopping(WRITING, step - 1))
         return False
     return True
 

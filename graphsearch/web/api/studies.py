@@ -124,7 +124,7 @@ class TreeText(Text):
 
 
 class ValuesWanted(Wanted):
-    """The values of moves, each named by its parent's number and itself, as in `query/tree_values.py`."""
+    """The values of moves, each named by its parent's number and itself, as in `query.line.tree_values`."""
 
     root: Words = "startpos"
     moves: Annotated[list[tuple[Number, Uci]], Field(max_length=MOST_VALUES)] = Field(default_factory=list)

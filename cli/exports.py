@@ -191,7 +191,7 @@ def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
     )
 
 
-def _foretell(form: str, request: Request, large: Forecast) -> None:
+def _say_size(form: str, request: Request, large: Forecast) -> None:
     """Says how large an output will be, and how it becomes smaller."""
     parts = [f"{request.output} will have {'at least' if large.least else 'about'} {size(large.size)}"]
     if large.free is not None and large.free < large.size:
@@ -203,21 +203,21 @@ def _foretell(form: str, request: Request, large: Forecast) -> None:
 
 def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
     write: Callable[..., ExportReport]
-    foretell = partial(_foretell, form, request)
+    say_size = partial(_say_size, form, request)
     if form == "pgn":
         from graphsearch.exchange.pgn_export import export_pgn as write
     elif form == "epd":
         from graphsearch.exchange.epd_export import export_epd
 
-        return partial(export_epd, on_large=foretell)
+        return partial(export_epd, on_large=say_size)
     elif form == "jsonl":
         from graphsearch.exchange.rows_export import export_jsonl
 
-        return partial(export_jsonl, on_large=foretell)
+        return partial(export_jsonl, on_large=say_size)
     elif form == "csv":
         from graphsearch.exchange.rows_export import export_csv
 
-        return partial(export_csv, on_large=foretell)
+        return partial(export_csv, on_large=say_size)
     elif form == "parquet":
         from graphsearch.exchange.parquet_export import export_parquet as write
     else:

@@ -26,8 +26,8 @@ from .walk import OnProgress, Visits, Walk
 
 Text = NDArray[np.uint8]
 
-LARGE = 10**9  # bytes of an output whose size is foretold
-SAMPLE = 4000  # positions that foretell it: of 620,000, the first 4,000 foretold 3.8 GB of 4.5 GB
+LARGE = 10**9  # bytes of an output whose size is predicted
+SAMPLE = 4000  # positions before the prediction: after 4,000 of 620,000 it was 3.8 GB, and 4.5 GB came
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ Texts = Callable[[Store, RecordPool, Path], AbstractContextManager[Callable[[Par
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The size that a large output will have, foretold while it is written.
+    """The predicted size of a large output.
 
     Attributes:
       size: in bytes. least: the output may become larger, since it is unknown how many positions follow.
@@ -103,7 +103,7 @@ OnLarge = Callable[[Forecast], None]
 
 
 class _Scale:
-    """Foretells the size of an output once, if it will be large or fills the disk."""
+    """Predicts the size of an output, once, if it is large or exceeds the free space."""
 
     def __init__(self, store: Store, selection: Selection, target: Target, told: OnLarge | None) -> None:
         everything = not selection.roots and selection.book is None and selection.depth is None
@@ -114,7 +114,7 @@ class _Scale:
         self._told = told
 
     def look(self, written: int, visited: int, met: int) -> None:
-        """Calls back if `written` bytes for `visited` of the `met` positions foretell a large output."""
+        """Calls back if `written` bytes for `visited` of the `met` positions suggest a large output."""
         if self._told is None or visited < SAMPLE:
             return
         size = written * max(self._nodes, met) // visited

@@ -220,7 +220,7 @@ def test_limits_leave_out_moves_and_the_report_counts_them(graph: tuple[Path, st
 
 
 @pytest.mark.parametrize(("options", "words"), [((), "about"), (("--depth", "9"), "at least")])
-def test_the_size_of_a_large_output_is_foretold(
+def test_the_size_of_a_large_output_is_predicted(
     graph: tuple[Path, str],
     cli: Cli,
     tmp_path: Path,
@@ -232,13 +232,13 @@ def test_the_size_of_a_large_output_is_foretold(
     monkeypatch.setattr(streaming, "SAMPLE", 30)
     out = tmp_path / "rows.csv"
     said = cli("export", graph[0], "-o", out, *options).ends(0, f"{out} will have {words} ", "--min-visits 1")
-    foretold = 1000 * float(said.err.removeprefix(f"{out} will have {words} ").split(" kB")[0])
-    assert out.stat().st_size / 2 < foretold < 2 * out.stat().st_size
+    predicted = 1000 * float(said.err.removeprefix(f"{out} will have {words} ").split(" kB")[0])
+    assert out.stat().st_size / 2 < predicted < 2 * out.stat().st_size
     few = cli("export", graph[0], "-o", out, *options, "--min-visits", 1).ends(0, " at least ")
     assert "leaves out" not in few.err
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
     cli("export", graph[0], "-o", out, *options).ends(0, "only 100 bytes are free there")
 
 
-def test_a_small_output_is_not_foretold(graph: tuple[Path, str], cli: Cli, tmp_path: Path) -> None:
+def test_a_small_output_is_not_predicted(graph: tuple[Path, str], cli: Cli, tmp_path: Path) -> None:
     assert cli("export", graph[0], "-o", tmp_path / "rows.csv").ends(0).err == ""

@@ -1,4 +1,4 @@
-"""A worker process that has started before there is a task for it: the next task begins at once."""
+"""A worker process that starts before there is a task for it, so that the next task begins at once."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class _Waiting:
 
 
 class SpareWorker:
-    """Starts worker processes, one of them in advance: it takes half a second until one can begin a task.
+    """Starts worker processes, one of them in advance: a process needs half a second before it can begin a task.
 
-    It is no fork of a prepared process, since threads, open files and loaded libraries do not survive one.
+    It does not fork a prepared process: threads, open files and some libraries do not survive a fork.
     """
 
     def __init__(self) -> None:

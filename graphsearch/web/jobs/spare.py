@@ -44,7 +44,7 @@ class _Waiting:
 
 
 class SpareWorker:
-    """Starts worker processes, one of them in advance: a process needs half a second before it can begin a task.
+    """Starts worker processes, one of them in advance: a process needs half a second to be ready.
 
     It does not fork a prepared process: threads, open files and some libraries do not survive a fork.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-MOVES_LEFT = 32  # assumed in a game without `movestogo`
+MOVES_LEFT = 24  # assumed in a game without `movestogo`; early stops leave time for more
 MOST_MOVES_TO_GO = 50  # largest `movestogo` that is planned for
 INCREMENT_SHARE = 0.8  # of the increment, spent on the present move
 LONGER = 2.5  # most time of one move, in planned times
@@ -48,7 +48,7 @@ def clock_budget(
 
     >>> budget = clock_budget(10_000, 100, overhead_ms=100)
     >>> round(budget.planned, 2), round(budget.most, 2)
-    (0.39, 0.97)
+    (0.49, 1.23)
     """
     left, more, lost = (max(0, ms) / 1000 for ms in (time_ms, increment_ms, overhead_ms))
     moves = MOVES_LEFT if moves_to_go is None else max(1, min(moves_to_go, MOST_MOVES_TO_GO))

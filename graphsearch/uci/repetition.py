@@ -18,9 +18,8 @@ from ..position.chess960 import settled
 from ..position.values import WDL
 
 DRAWN = WDL(0.0, 1.0, 0.0)
-# Q of another move that is worth refusing a draw: in open positions Q is off by .12 on average, and the best
-# of several such values is too high
-REFUSING = 0.1
+# Q of another move that is worth refusing a draw, twice the average error of Q in open positions
+REFUSING = 0.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,6 @@ def test_a_move_without_a_search_repeats_only_if_material_is_behind() -> None:
 def test_a_draw_is_refused_only_for_a_clearly_better_move() -> None:
     repeat, other, worse = (chess.Move.from_uci(text) for text in ("f6g8", "d7d5", "h7h5"))
     draws = Draws(at_once=frozenset({repeat}))
-    for value, place in ((0.3, 1), (0.05, 0), (-0.3, 0)):
+    for value, place in ((0.5, 1), (0.1, 0), (-0.3, 0)):
         rows = draws.ranked([(repeat, 90, 0.4), (other, 50, value), (worse, 10, -0.6)])
         assert [row[0] for row in rows].index(repeat) == place, value

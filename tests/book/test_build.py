@@ -108,7 +108,10 @@ def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
     assert searches_left(tree, 3) == 0
 
 
-def test_every_move_leads_where_it_says_and_values_are_those_of_the_rule(tmp_path: Path) -> None:
+def test_every_move_leads_where_it_says_and_values_are_those_of_the_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "LINE_SECONDS", 0.0)
     path, found = tmp_path / "a.graph", config(max_ply=4)
     seen: list[BuildProgress] = []
     built(path, found, 240, on_progress=seen.append)

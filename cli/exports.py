@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from graphsearch.exchange.output import ExportReport
     from graphsearch.exchange.selection import Selection
-    from graphsearch.exchange.streaming import Forecast
+    from graphsearch.exchange.streaming import OutputSize
 
 ENDINGS = {
     ".pgn": "pgn",
@@ -191,7 +191,7 @@ def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
     )
 
 
-def _say_size(form: str, request: Request, large: Forecast) -> None:
+def _say_size(form: str, request: Request, large: OutputSize) -> None:
     """Says how large an output will be, and how it becomes smaller."""
     parts = [f"{request.output} will have {'at least' if large.least else 'about'} {size(large.size)}"]
     if large.free is not None and large.free < large.size:
@@ -203,21 +203,14 @@ def _say_size(form: str, request: Request, large: Forecast) -> None:
 
 def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
     write: Callable[..., ExportReport]
-    say_size = partial(_say_size, form, request)
     if form == "pgn":
         from graphsearch.exchange.pgn_export import export_pgn as write
     elif form == "epd":
-        from graphsearch.exchange.epd_export import export_epd
-
-        return partial(export_epd, on_large=say_size)
+        from graphsearch.exchange.epd_export import export_epd as write
     elif form == "jsonl":
-        from graphsearch.exchange.rows_export import export_jsonl
-
-        return partial(export_jsonl, on_large=say_size)
+        from graphsearch.exchange.rows_export import export_jsonl as write
     elif form == "csv":
-        from graphsearch.exchange.rows_export import export_csv
-
-        return partial(export_csv, on_large=say_size)
+        from graphsearch.exchange.rows_export import export_csv as write
     elif form == "parquet":
         from graphsearch.exchange.parquet_export import export_parquet as write
     else:
@@ -225,6 +218,8 @@ def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
 
         weights: Any = request.weights or "n"  # the export checks it
         return partial(export_polyglot, weights=weights)
+    if form in (*ROWS, "epd"):
+        return partial(write, on_large=partial(_say_size, form, request))
     return write
 
 

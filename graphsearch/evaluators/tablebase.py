@@ -52,10 +52,8 @@ class Syzygy:
                 f" and {DTZ_FILES} beside them"
             )
         self.most_men = max(len(name) - 1 for name in names)
-        self._ranked: tuple[str, list[chess.Move] | None] = (
-            "",
-            None,
-        )  # the last position, which is asked twice
+        # of the last position, which is asked twice
+        self._ranked: tuple[str, list[chess.Move] | None] = "", None
         self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in self.folders)
 
     def result(self, board: chess.Board) -> int | None:

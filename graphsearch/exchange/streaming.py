@@ -86,7 +86,7 @@ Texts = Callable[[Store, RecordPool, Path], AbstractContextManager[Callable[[Par
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class OutputSize:
     """The predicted size of a large output.
 
     Attributes:
@@ -99,10 +99,10 @@ class Forecast:
     free: int | None
 
 
-OnLarge = Callable[[Forecast], None]
+OnLarge = Callable[[OutputSize], None]
 
 
-class _Scale:
+class _SizeCheck:
     """Predicts the size of an output, once, if it is large or exceeds the free space."""
 
     def __init__(self, store: Store, selection: Selection, target: Target, told: OnLarge | None) -> None:
@@ -119,7 +119,7 @@ class _Scale:
             return
         size = written * max(self._nodes, met) // visited
         if size >= LARGE or (self._free is not None and size > self._free):
-            self._told(Forecast(size, not self._nodes, self._free))
+            self._told(OutputSize(size, not self._nodes, self._free))
             self._told = None
 
 
@@ -156,7 +156,7 @@ def export_stream(
             Walk(store, chosen, folder, report, leaves=True, rest=rest, on_progress=on_progress) as walk,
             texts(store, walk.pool, folder) as text_of,
         ):
-            written, scale = len(head), _Scale(store, selection, target, on_large)
+            written, check = len(head), _SizeCheck(store, selection, target, on_large)
             for visits in walk.visits():
                 rows = np.flatnonzero(visits.own)
                 report.left_out["other_side"] += len(visits) - len(rows)
@@ -169,7 +169,7 @@ def export_stream(
                 written += len(text)
                 report.positions += len(rows)
                 report.moves += len(part.of)
-                scale.look(written, int(visits.ids[-1]), walk.met)
+                check.look(written, int(visits.ids[-1]), walk.met)
         if not report.positions:
             raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
     return report

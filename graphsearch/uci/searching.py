@@ -109,8 +109,9 @@ class Searcher:
         evaluator = graph.evaluator
         if isinstance(evaluator, TablebaseEvaluator):
             board = answer.board
-            answer.prefer(evaluator.tables.safe_moves(board) or (), wins=evaluator.tables.result(board) == 1)
-            answer.prefer(evaluator.best_moves(board) or (), wins=evaluator.tables.result(board) == 1)
+            wins = evaluator.tables.result(board) == 1
+            answer.prefer(evaluator.tables.safe_moves(board) or (), wins=wins)
+            answer.prefer(evaluator.best_moves(board) or (), wins=wins)
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits, known: NodeView | None) -> None:
         """Runs one search and ends the answer with its final report; `known`: the position before it."""

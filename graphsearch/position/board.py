@@ -367,10 +367,25 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
     return found
 
 
-def history_keys(board: chess.Board) -> NDArray[np.uint64]:
-    """Returns the Polyglot keys of positions that occurred at least twice before the last one of a game.
+def occurred_twice(board: chess.Board) -> dict[int, chess.Board]:
+    """Returns the positions that occurred at least twice before the last one of a game, by Polyglot key.
 
     Only positions since the last irreversible move can recur, so no others are counted.
+    """
+    game = settled(board).copy()
+    counts: Counter[int] = Counter()
+    found = {}
+    while game.move_stack and game.halfmove_clock:
+        game.pop()
+        key = chess.polyglot.zobrist_hash(game)
+        counts[key] += 1
+        if counts[key] == 2:
+            found[key] = game.copy(stack=False)
+    return found
+
+
+def history_keys(board: chess.Board) -> NDArray[np.uint64]:
+    """Returns the keys of `occurred_twice`.
 
     >>> board = chess.Board()
     >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
@@ -378,9 +393,4 @@ def history_keys(board: chess.Board) -> NDArray[np.uint64]:
     >>> len(history_keys(board))  # the start position, and those after Nf3 and Nf3 Nf6
     3
     """
-    game = settled(board).copy()
-    counts: Counter[int] = Counter()
-    while game.move_stack and game.halfmove_clock:
-        game.pop()
-        counts[chess.polyglot.zobrist_hash(game)] += 1
-    return np.array([key for key, count in counts.items() if count >= 2], np.uint64)
+    return np.array(list(occurred_twice(board)), np.uint64)

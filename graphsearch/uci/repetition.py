@@ -6,15 +6,14 @@ the moves are worth a draw, which no visit has to find out.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 import chess
 import chess.polyglot
 
 from ..graph.view import UNPROVEN, MoveView, NodeView
-from ..position.chess960 import settled
+from ..position.board import occurred_twice
 from ..position.values import WDL
 
 DRAWN = WDL(0.0, 1.0, 0.0)
@@ -43,18 +42,17 @@ class Draws:
         >>> list(map(str, Draws.of(board).at_once))
         ['f6g8']
         """
-        twice = _occurred_twice(board)
+        twice = occurred_twice(board)
         if not twice:
             return cls()
-        keys = {chess.polyglot.zobrist_hash(past) for past in twice}
-        own = {past.occupied_co[board.turn] for past in twice}
+        own = {past.occupied_co[board.turn] for past in twice.values()}
         at_once, offered, walk = set(), set(), board.copy(stack=False)
         for move in board.legal_moves:
             walk.push(move)
             if walk.halfmove_clock:
-                if chess.polyglot.zobrist_hash(walk) in keys:
+                if chess.polyglot.zobrist_hash(walk) in twice:
                     at_once.add(move)
-                elif walk.occupied_co[board.turn] in own and _reaches(walk, keys):  # a reply moves no own man
+                elif walk.occupied_co[board.turn] in own and _reaches(walk, twice):  # replies move no own man
                     offered.add(move)
             walk.pop()
         return cls(frozenset(at_once), frozenset(offered))
@@ -93,21 +91,7 @@ class Draws:
         return found or tuple(moves)
 
 
-def _occurred_twice(board: chess.Board) -> list[chess.Board]:
-    """Returns the positions that occurred twice before the last one of a game and can occur again."""
-    game = settled(board).copy()
-    counts: Counter[int] = Counter()
-    found = []
-    while game.move_stack and game.halfmove_clock:
-        game.pop()
-        key = chess.polyglot.zobrist_hash(game)
-        counts[key] += 1
-        if counts[key] == 2:
-            found.append(game.copy(stack=False))
-    return found
-
-
-def _reaches(board: chess.Board, keys: set[int]) -> bool:
+def _reaches(board: chess.Board, keys: Container[int]) -> bool:
     """Returns whether a move leads to one of some positions."""
     for move in board.legal_moves:
         board.push(move)

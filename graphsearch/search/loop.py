@@ -193,6 +193,8 @@ class GraphSearch(Session):
         self.begin(lists=self.job.lists)
         if self._run is None and not self.job.hurry:  # in a hurry, the first save inserts it
             self.graph.call(self._insert_run)
+        elif self.graph.log_held:  # of the last save: the reader may have gone since
+            self.graph.call(lambda store: None)
         self.arena.set_run(self._run or 0)
 
     def _insert_run(self, store: Store) -> None:

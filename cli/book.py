@@ -155,7 +155,8 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
     for i, item in enumerate(found):
         if i:
             print()
-        runs = table(map(_run_cells, item.runs), {"Started (UTC)": LEFT, "Ended": LEFT})
+        cells = (_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs)
+        runs = table(cells, {"Started (UTC)": LEFT, "Ended": LEFT})
         print_parts([*_status_lines(item), "", runs])
 
 
@@ -233,7 +234,8 @@ def _plies(found: Status) -> list[str]:
     return lines
 
 
-def _run_cells(run: RunRow) -> dict[str, str]:
+def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
+    without = "active, or killed" if is_last else "killed"  # one build at a time writes a file
     return {
         "Run": str(run.number),
         "Started (UTC)": moment(run.started),
@@ -242,7 +244,7 @@ def _run_cells(run: RunRow) -> dict[str, str]:
         "Searched": f"{run.searched:,}",
         "Added": f"{run.positions:,}",
         "Evaluations": f"{run.evaluations:,}",
-        "Ended": "active, or killed" if run.ended is None else ENDED.get(run.ended, run.ended),
+        "Ended": without if run.ended is None else ENDED.get(run.ended, run.ended),
     }
 
 

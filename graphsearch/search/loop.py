@@ -25,6 +25,7 @@ from .in_flight import search_of
 from .job import BatchLimit, Control, OnProgress, SearchJob
 from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
+from .repetition import Draws
 from .results import Progress, SearchResult
 from .session import LOAD_SECONDS, SaveClock, Session
 from .walkers import walking_threads
@@ -132,6 +133,7 @@ class GraphSearch(Session):
         asked = frozenset(job.searchmoves)
         self._control = control
         self._listed = asked or best  # at the root; empty: all
+        self._draws = (Draws.of(job.board) if len(self.past) else Draws()).among(self._listed)
         self._forces = bool(asked) and asked != best and len(asked) < job.board.legal_moves.count()
         batch, overlap = self.params.minibatch_size, bool(self.params.overlap)
         self._runner = WaveRunner(
@@ -169,7 +171,7 @@ class GraphSearch(Session):
             except StoreError as error:
                 unsaved = error
             hurried = 1 if self.job.hurry and self.job.lines is None else self.job.lines
-            node = self._view(hurried)  # with the draws by this game's history, which are not saved
+            node = self._in_game(hurried)  # with the draws by this game's history, which are not saved
             self._show()
         finally:
             unsaved = self._end() or unsaved
@@ -191,6 +193,8 @@ class GraphSearch(Session):
         self.begin(lists=self.job.lists)
         if self._run is None and not self.job.hurry:  # in a hurry, the first save inserts it
             self.graph.call(self._insert_run)
+        elif self.graph.log_held:  # of the last save: the reader may have gone since
+            self.graph.call(lambda store: None)
         self.arena.set_run(self._run or 0)
 
     def _insert_run(self, store: Store) -> None:
@@ -357,8 +361,11 @@ class GraphSearch(Session):
             depth=counts.depth,
             seldepth=counts.seldepth,
             loaded=(graph.loading.done, graph.loading.total) if graph.loading else None,
-            viewer=self._view,
+            viewer=self._in_game,
         )
+
+    def _in_game(self, lines: int | None) -> NodeView:
+        return self._draws.shown(self._view(lines))
 
     def _view(self, lines: int | None) -> NodeView:
         first = self._listed or (self._mates.first if self._mates else ())

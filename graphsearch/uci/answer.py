@@ -17,6 +17,7 @@ from ..base.limits import SECONDS
 from ..graph.view import NodeView, Reader
 from ..position.board import history_keys, legal_moves
 from ..search.params import Limits
+from ..search.repetition import Draws
 from ..search.results import Progress
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import ranking
@@ -25,7 +26,6 @@ from .info_lines import Report, info_lines, stats_lines, totals_line
 from .options import OutputOptions
 from .protocol import Go, written_line
 from .quick import quick_move
-from .repetition import Draws
 from .writer import Writer
 
 INFO_SECONDS = 1.0  # between two reports of the same best move

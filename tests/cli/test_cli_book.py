@@ -84,8 +84,11 @@ def test_status_has_plies_runs_and_roots(book: Path, toml: Path, cli: Cli) -> No
     total = sum(row["open"] + row["leaf"] + row["end"] for row in found[0]["plies"])
     connection = sqlite3.connect(book)
     assert total == connection.execute("SELECT count(*) FROM book_position").fetchone()[0]
+    connection.execute("UPDATE book_run SET ended = NULL WHERE id = 1")
+    connection.commit()
     connection.close()
     text = cli("book", "status", "--store", book).out
+    assert ("killed" in text, "active" in text) == (True, False)  # a later run has begun since
     assert "Book white (white)" in text
     assert "nothing is left to search" in text
 

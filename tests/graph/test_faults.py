@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import chess
@@ -21,6 +21,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError
 from graphsearch.graph import saving
 from graphsearch.graph.view import NodeView
+from graphsearch.search.results import SearchResult
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
@@ -139,6 +140,28 @@ def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_e
     assert verify(path).ok
     with Store.open(path, read_only=True) as store:
         assert store.node_count >= result.nodes
+
+
+def test_a_reader_that_has_gone_does_not_end_the_next_search_in_a_hurry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    for name in ("LOG_BYTES", "MERGING_LOG_BYTES", "LONGEST_LOG_BYTES"):
+        monkeypatch.setattr(saving, name, 1 << 13)
+    searched(path, 100)
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT value FROM store_info").fetchone()
+        graph = Graph.open(path, evaluator=HashEvaluator())
+        assert analyze(graph, chess.Board(), Limits(visits=2000), PARAMS).stop_reason == "reader"
+        assert searched_in_a_hurry(graph).stop_reason == "reader"
+    with graph:
+        # nothing is saved between these searches; the graph's own reader may hold the log for a moment, too
+        until(lambda: searched_in_a_hurry(graph).stop_reason == "visits")
+
+
+def searched_in_a_hurry(graph: Graph) -> SearchResult:
+    return analyze(graph, chess.Board(), Limits(visits=200), PARAMS, hurry=True)
 
 
 def search_until_a_fault(graph: Graph) -> None:

@@ -6,9 +6,10 @@ import chess
 import numpy as np
 import pytest
 
+from graphsearch import Graph, Limits, analyze
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.search.repetition import Draws
 from graphsearch.uci.quick import quick_move
-from graphsearch.uci.repetition import Draws
 from tests.support.positions import played
 from tests.support.reference import HashEvaluator
 from tests.uci.engines import Played, best_of, field_of
@@ -59,6 +60,29 @@ def test_the_side_that_stands_worse_repeats_whatever_earlier_searches_preferred(
     assert best_of(fresh) == habit
     assert best_of(game) == "e4f3"
     assert field_of(next(line for line in reversed(game) if " multipv 1 " in line), "cp") == 0
+
+
+@pytest.mark.parametrize(
+    ("result", "habit", "best"), [(0.6, "e4f3", None), (-0.6, "e4e3", "e4f3"), (-0.6, "e4f3", "e4f3")]
+)
+def test_an_analysis_gives_the_draw_the_same_place(result: float, habit: str, best: str | None) -> None:
+    game, other = played(BEFORE, TWICE.split()), chess.Move.from_uci("e4e3")
+    with Graph.open(None, evaluator=Habits(result, habit)) as graph:
+        alone = analyze(graph, chess.Board(HERE), Limits(visits=1000))
+        assert str(alone.bestmove) == habit
+        shown: list[chess.Move] = []
+        found = analyze(
+            graph,
+            game,
+            Limits(visits=100),
+            on_progress=lambda now: shown.append(now.node().moves[0].move),
+        )
+        listed = analyze(graph, game, Limits(visits=100), searchmoves=[other])
+    assert str(found.bestmove) == best if best else str(found.bestmove) != "e4f3"
+    assert shown[-1] == found.bestmove
+    drawn = next(move for move in found.node.moves if str(move.move) == "e4f3")
+    assert (drawn.q, drawn.pv) == (0, (drawn.move,))
+    assert listed.bestmove == other
 
 
 def test_the_gui_may_ask_for_other_moves_than_the_draw() -> None:

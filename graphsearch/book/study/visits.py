@@ -186,13 +186,13 @@ def _now() -> datetime:
 
 
 def _is_same(visit: Visit, moment: datetime) -> bool:
-    """Returns whether a look belongs to a visit; an unreadable time counts as long ago."""
+    """Returns whether a look belongs to a visit; a time that is unreadable or to come counts as long ago."""
     try:
         ended = datetime.fromisoformat(visit.ended)
     except ValueError:
         return False
     ended = ended if ended.tzinfo else ended.replace(tzinfo=UTC)
-    return moment - ended < PAUSE
+    return abs(moment - ended) < PAUSE
 
 
 def _base(known: Sequence[Visit], moment: datetime) -> Visit | None:

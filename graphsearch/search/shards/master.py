@@ -34,6 +34,7 @@ from ...workers.launcher import check_pool, count_machines, launcher_for
 from ..claims import view_in_game
 from ..job import Control, SearchJob
 from ..params import Limits
+from ..repetition import Draws
 from ..results import Counts, Progress, SearchResult
 from .attempt import Attempt, ClusterSetup
 from .part import ShardProgress, ShardReport
@@ -255,7 +256,7 @@ class _ClusterRun:
         assert node is not None, "the first wave records the root"
         return SearchResult.of(
             board,
-            node,
+            Draws.of(board).among(self._job.searchmoves).shown(node),
             Counts.together(reports),
             store=str(self._setup.folder),
             nodes=nodes,

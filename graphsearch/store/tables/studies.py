@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from ...base.errors import InvalidParameterError
 from .columns import TABLES
-from .provenance import now
+from .provenance import fact_number, now, set_fact
 from .rows import checked, read_rows, rows, write_rows
 
 _STUDY = tuple(TABLES["study"].columns)
+GONE = "note_revision"  # row of store_info: the greatest revision of a deleted note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,13 +171,19 @@ def find_note(connection: sqlite3.Connection, key: str) -> Note | None:
 
 
 def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> Note:
-    """Writes the note on a position, replacing an earlier one; returns it with its revision."""
+    """Writes the note on a position, replacing an earlier one; returns it with a revision it never had."""
     known = find_note(connection, key)
-    note = Note(key, fen, text, known.revision + 1 if known else 1, now())
+    last = known.revision if known else fact_number(connection, GONE)
+    note = Note(key, fen, text, last + 1, now())
     write_rows(connection, "note", [note])
     return note
 
 
 def delete_note(connection: sqlite3.Connection, key: str) -> bool:
     """Deletes the note on a position; returns whether there was one."""
-    return connection.execute("DELETE FROM note WHERE key = ?", (key,)).rowcount > 0
+    known = find_note(connection, key)
+    if known is None:
+        return False
+    set_fact(connection, GONE, str(max(known.revision, fact_number(connection, GONE))))
+    connection.execute("DELETE FROM note WHERE key = ?", (key,))
+    return True

@@ -111,6 +111,11 @@ def test_whoever_has_not_seen_a_change_is_refused(graph: Path, study: int) -> No
         write_note(graph, board, "two", 0)
     write_note(graph, board, "two", 1)
     assert note_on(graph, board).as_dict()["text"] == "two"
+    write_note(graph, board, "", 2)
+    write_note(graph, board, "another", 0)
+    for past in (1, 2):  # of the deleted note
+        with pytest.raises(ChangedMeanwhileError):
+            write_note(graph, board, "of a window that knows the first one", past)
 
 
 def test_names_are_unique(graph: Path, study: int) -> None:

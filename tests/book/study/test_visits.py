@@ -73,6 +73,13 @@ def test_looks_within_the_pause_are_one_visit(graph: Path) -> None:
     assert later.compared == len(FENS)  # what was looked at earlier is not forgotten
 
 
+def test_a_visit_of_a_clock_that_was_fast_is_over_when_it_is_right_again(graph: Path) -> None:
+    note_visit(graph, FENS, moment=NOW + timedelta(days=400))
+    searched(graph)
+    found = changes_since_visit(graph, moment=NOW)
+    assert (found.since, found.counts["best"]) == ((NOW + timedelta(days=400)).isoformat(), 1)
+
+
 def test_only_the_last_two_visits_are_kept(graph: Path) -> None:
     for day in range(5):
         note_visit(graph, FENS[:1], moment=BEGAN + timedelta(days=day))

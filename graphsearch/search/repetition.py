@@ -6,7 +6,7 @@ the moves are worth a draw, which no visit has to find out.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, replace
 
 import chess
@@ -56,6 +56,10 @@ class Draws:
                     offered.add(move)
             walk.pop()
         return cls(frozenset(at_once), frozenset(offered))
+
+    def among(self, listed: Collection[chess.Move]) -> Draws:
+        """Returns the draws of a search of listed moves only; none listed: all."""
+        return Draws(self.at_once.intersection(listed), self.offered.intersection(listed)) if listed else self
 
     def __bool__(self) -> bool:
         return bool(self.at_once or self.offered)

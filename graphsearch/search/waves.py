@@ -280,9 +280,15 @@ class WaveRunner:
 
     # ---------------------------------------------------------- one wave
     def visit_known(self) -> None:
-        """Makes one visit, with nothing in flight, unless it needs an evaluation."""
+        """Makes one visit, with nothing in flight, that the caller expects to need no evaluation.
+
+        Batches of 1 make it even with an evaluation, by the kernel of all their visits: compiling another one
+        in a game would cost several moves. Larger waves drop a visit that needs an evaluation.
+        """
         self.make_room(1)
-        if self._gather(self.wave, self._nothing, 1):
+        if self._batch == 1 and self._runs_inside:
+            self._run_slice(1, 1, time.monotonic())
+        elif self._gather(self.wave, self._nothing, 1):
             self.drop()
         else:
             self._complete(self.wave)

@@ -91,6 +91,7 @@ def adv(typing_context: Context, p: Type, i: Type) -> Typed:
 
 
 as_u8 = _pointer_as(types.uint8, 8)
+as_i8 = _pointer_as(types.int8, 8)
 as_i16 = _pointer_as(types.int16, 16)
 as_i32 = _pointer_as(types.int32, 32)
 as_i64 = _pointer_as(types.int64, 64)

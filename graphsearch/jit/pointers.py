@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .calls import Bound, intrinsic
 from .compiler import JIT_OFF
-from .types import Pointer, float32, float64, int16, int32, int64, uint8, uint16, uint32, uint64
+from .types import Pointer, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 U = uint64
 ZERO, ONE = U(0), U(1)
@@ -62,6 +62,10 @@ if JIT_OFF:
     def as_u8(p: Pointer[T]) -> Pointer[uint8]:
         """Returns the pointer as one to bytes."""
         return cast(Pointer[uint8], _plain(p).view(np.uint8))
+
+    def as_i8(p: Pointer[T]) -> Pointer[int8]:
+        """Returns the pointer as one to int8."""
+        return cast(Pointer[int8], _plain(p).view(np.int8))
 
     def as_i16(p: Pointer[T]) -> Pointer[int16]:
         """Returns the pointer as one to int16."""
@@ -184,6 +188,7 @@ else:
     ptr = intrinsic("ptr")
     adv = intrinsic("adv")
     as_u8 = intrinsic("as_u8")
+    as_i8 = intrinsic("as_i8")
     as_i16 = intrinsic("as_i16")
     as_i32 = intrinsic("as_i32")
     as_i64 = intrinsic("as_i64")

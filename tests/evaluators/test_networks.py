@@ -28,6 +28,7 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
 from graphsearch.evaluators.builtin.evaluator import DIGEST, BuiltinEvaluator
 from graphsearch.evaluators.builtin.weights import ARRAYS, FILE, Networks, load_networks, read_networks
 from graphsearch.evaluators.inside import BatchArrays
+from graphsearch.evaluators.nnue.file import POLICY_FILE
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.protocol import checked as valid
 from graphsearch.evaluators.quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS
@@ -323,6 +324,12 @@ def test_weights_that_overflow_are_refused(tmp_path: Path) -> None:
     networks.write(path)
     with pytest.raises(EvaluatorError, match="too large to be added"):
         read_networks(path.read_bytes(), "it")
+
+
+def test_a_file_for_its_policy_network_alone_does_not_evaluate() -> None:
+    data = files("graphsearch.evaluators.nnue").joinpath(POLICY_FILE).read_bytes()
+    with pytest.raises(EvaluatorError, match="16-bit rows"):
+        BuiltinEvaluator(networks=read_networks(data, POLICY_FILE))
 
 
 # ------------------------------------------------------------------ the networks of the package

@@ -255,8 +255,9 @@ def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: 
 
 
 def first_network(network: ValueArrays, options: argparse.Namespace) -> ValueArrays:
-    """Returns the network that a run begins with."""
-    width = options.width or len(network.bias)
+    """Returns the network that a run begins with: rows within LIMITS, wider and with hints if asked for."""
+    most, width = LIMITS["rows"], options.width or len(network.bias)
+    network = network._replace(rows=np.clip(network.rows, -most, most))
     wide = widened(network, width) if width > len(network.bias) else network
     return with_hints(wide) if options.hints else wide
 

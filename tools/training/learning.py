@@ -17,7 +17,7 @@ from tools.training.records import OPTIONS
 
 WARM_UP = 200  # steps
 LAST_RATE = 0.02  # final share of the learning rate
-LIMITS = {"rows": 1.98}  # of weight magnitudes; sums of 64 rows must fit into int16
+LIMITS = {"rows": 127 / 181}  # of weight magnitudes; the rows of V are 8-bit, in units of 1 / FULL
 LIMIT = 8.0  # of all other weights
 REPORTS = 40  # progress lines of a training run
 

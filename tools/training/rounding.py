@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin import layout
-from graphsearch.evaluators.builtin.weights import INT32_ROOM, Networks, read_networks
+from graphsearch.evaluators.builtin.weights import INT32_ROOM, ROW_BITS, Networks, read_networks
 from tools.training.policy_learning import PolicyArrays
 from tools.training.train import State
 from tools.training.value_learning import F32, ValueArrays
@@ -27,9 +27,10 @@ FULL_RANGE = 30_000  # largest int16 magnitude in last layers
 FINEST = 4096.0  # largest unit (the integer of 1.0) of a layer
 
 
-def integers(array: F32, unit: float) -> NDArray[np.int16]:
-    """Returns an array in units of 1 / unit, rounded to int16."""
-    return np.clip(np.round(array * unit), -32767, 32767).astype("<i2")
+def integers(array: F32, unit: float, bits: int = 16) -> NDArray[Any]:
+    """Returns an array in units of 1 / unit, rounded to integers of 8 or 16 bits."""
+    most = (1 << (bits - 1)) - 1
+    return np.clip(np.round(array * unit), -most, most).astype(f"<i{bits // 8}")
 
 
 def finest_unit(rows: F32) -> Any:
@@ -47,7 +48,7 @@ def rounded(value: ValueArrays, policy: PolicyArrays, card: dict[str, Any]) -> N
     tables = {"from": policy.leaves, "to": policy.goes, "class": policy.kinds}
     unit = min(float(finest_unit(table).min()) for table in tables.values())
     arrays: dict[str, NDArray[Any]] = {
-        "value_rows": integers(value.rows, full),
+        "value_rows": integers(value.rows, full, ROW_BITS),
         "value_bias": integers(value.bias, full),
         "value_first": first.reshape(*first.shape[:2], 2, width),
         "value_plain": np.stack([value.first_bias, 1 / (full**2 * units)]).astype("<f4"),

@@ -35,7 +35,7 @@ NOISE_RANGE = (-3.5, 2.0)  # of the logarithm of the noise
 # words of the header: widths, and offsets of the sections
 (
     VALUE_WIDTH,
-    VALUE_ROWS,  # int16[FEATURES][width]
+    VALUE_ROWS,  # int8[FEATURES][width]
     VALUE_BIAS,  # int16[width]
     VALUE_FIRST,  # int16[STACKS][FIRST + OUTPUTS][2][width]: the first layer, then the linear part
     VALUE_FIRST_PLAIN,  # float32[2][STACKS][FIRST + OUTPUTS]: biases, then scales of the sums

@@ -1,11 +1,11 @@
-"""Sums and products of rows of 16-bit weights."""
+"""Sums and products of rows of weights. Sums are 16-bit, rows of 8 bits or 16."""
 
 from __future__ import annotations
 
 from ...jit.compiler import inner
-from ...jit.pointers import adv, as_i16
-from ...jit.types import Pointer, int16, int32, int64
-from .layout import FULL
+from ...jit.pointers import adv, as_i8, as_i16
+from ...jit.types import Pointer, int8, int16, int32, int64
+from .layout import FULL, VALUE_ROWS
 
 
 @inner
@@ -15,27 +15,36 @@ def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
 
 
 @inner
+def value_rows(weights: Pointer[int64]) -> Pointer[int8]:
+    """Returns the rows of the value network."""
+    return as_i8(adv(weights, int64(weights[VALUE_ROWS])))
+
+
+@inner
 def sum_rows(
     width: int64,
-    rows: Pointer[int16],
+    rows: Pointer[int8] | Pointer[int16],
     bias: Pointer[int16],
     features: Pointer[int64],
     n: int64,
     out: Pointer[int16],
 ) -> None:
-    """Writes the sum of the bias and the rows of n features, int16[width]; adds four rows per pass."""
+    """Writes the sum of the bias and the rows of n features, int16[width]; adds eight rows per pass."""
     for i in range(width):
         out[i] = bias[i]
-    whole = n & ~3
-    for j in range(0, whole, 4):
+    whole = n & ~7
+    for j in range(0, whole, 8):
         a, b = adv(rows, features[j] * width), adv(rows, features[j + 1] * width)
         c, d = adv(rows, features[j + 2] * width), adv(rows, features[j + 3] * width)
+        e, f = adv(rows, features[j + 4] * width), adv(rows, features[j + 5] * width)
+        g, h = adv(rows, features[j + 6] * width), adv(rows, features[j + 7] * width)
         for i in range(width):
-            out[i] += a[i] + b[i] + c[i] + d[i]
+            four = int16(a[i]) + int16(b[i]) + int16(c[i]) + int16(d[i])
+            out[i] += four + int16(e[i]) + int16(f[i]) + int16(g[i]) + int16(h[i])
     for j in range(whole, n):
         a = adv(rows, features[j] * width)
         for i in range(width):
-            out[i] += a[i]
+            out[i] += int16(a[i])
 
 
 @inner

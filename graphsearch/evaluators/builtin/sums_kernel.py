@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_i16, as_i64
-from ...jit.types import Pointer, int16, int64, uint64
+from ...jit.types import Pointer, int8, int16, int64, uint64
 from ...position.words import Position
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT
 from .features_kernel import MOST_FEATURES, Seen, king_rows, list_features, list_men, see, turn_of
-from .layout import MOST_WIDTH, VALUE_BIAS, VALUE_ROWS, VALUE_WIDTH
-from .rows_kernel import section, sum_rows
+from .layout import MOST_WIDTH, VALUE_BIAS, VALUE_WIDTH
+from .rows_kernel import section, sum_rows, value_rows
 
 CAME, LEFT, VIEW = 0, MOST_FEATURES, 2 * MOST_FEATURES
 SEEN = 3 * MOST_FEATURES
@@ -48,7 +48,7 @@ def sums_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: in
 @inner
 def change_rows(
     width: int64,
-    rows: Pointer[int16],
+    rows: Pointer[int8],
     base: Pointer[int16],
     came: Pointer[int64],
     n: int64,
@@ -63,21 +63,21 @@ def change_rows(
         c, d = adv(rows, left[j] * width), adv(rows, left[j + 1] * width)
         if j == 0:
             for i in range(width):
-                out[i] = base[i] + a[i] + b[i] - c[i] - d[i]
+                out[i] = base[i] + int16(a[i]) + int16(b[i]) - int16(c[i]) - int16(d[i])
         else:
             for i in range(width):
-                out[i] += a[i] + b[i] - c[i] - d[i]
+                out[i] += int16(a[i]) + int16(b[i]) - int16(c[i]) - int16(d[i])
     if both == 0:
         for i in range(width):
             out[i] = base[i]
     for j in range(both, n):
         a = adv(rows, came[j] * width)
         for i in range(width):
-            out[i] += a[i]
+            out[i] += int16(a[i])
     for j in range(both, m):
         a = adv(rows, left[j] * width)
         for i in range(width):
-            out[i] -= a[i]
+            out[i] -= int16(a[i])
 
 
 @inner
@@ -87,8 +87,8 @@ def sum_view(
     """Writes the sums of a side's view from scratch."""
     features = as_i64(adv(area, int64(VIEW)))
     n = list_features(s, seen, side, features)
-    rows, bias = section(weights, int64(VALUE_ROWS)), section(weights, int64(VALUE_BIAS))
-    sum_rows(int64(weights[VALUE_WIDTH]), rows, bias, features, n, out)
+    bias = section(weights, int64(VALUE_BIAS))
+    sum_rows(int64(weights[VALUE_WIDTH]), value_rows(weights), bias, features, n, out)
 
 
 @inner
@@ -116,10 +116,9 @@ def sum_frame(
         ):
             see(s, side, came, n, view)
             see(s, side, left, m, adv(view, n))
-            rows = section(weights, int64(VALUE_ROWS))
             change_rows(
                 int64(weights[VALUE_WIDTH]),
-                rows,
+                value_rows(weights),
                 sums_at(weights, area, below, side),
                 view,
                 n,

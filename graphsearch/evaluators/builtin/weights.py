@@ -3,6 +3,8 @@
     file    "gsnets2\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
 
 All numbers are little-endian. The card describes the networks: widths, scales, data, training, figures.
+Without `value_row_bits` in the card, the rows of V are 16-bit, and no kernel reads them: a file whose policy
+network alone is used.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from . import layout as at
 FILE = "networks.bin"
 MAGIC = b"gsnets2\n"
 MOST_BYTES = 1 << 26
+ROW_BITS = 8  # of the value network's rows, as the kernels read them
 INT32_ROOM = (1 << 31) // at.FULL**2  # limit of the sum of magnitudes in a row of weights over activations
 
 # names in the order of the file: (header word of the section, dtype, shape by (value width, policy width))
 ARRAYS: dict[str, tuple[int, str, Any]] = {
-    "value_rows": (at.VALUE_ROWS, "<i2", lambda v, p: (at.FEATURES, v)),
+    "value_rows": (at.VALUE_ROWS, f"<i{ROW_BITS // 8}", lambda v, p: (at.FEATURES, v)),
     "value_bias": (at.VALUE_BIAS, "<i2", lambda v, p: (v,)),
     "value_first": (at.VALUE_FIRST, "<i2", lambda v, p: (at.STACKS, at.FIRST + at.OUTPUTS, 2, v)),
     "value_plain": (at.VALUE_FIRST_PLAIN, "<f4", lambda v, p: (2, at.STACKS, at.FIRST + at.OUTPUTS)),
@@ -63,7 +66,13 @@ class Networks:
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]], card: dict[str, Any]) -> Networks:
         """Returns networks with copies of the arrays; the card must have their widths."""
+        card = card | {"value_row_bits": 8 * arrays["value_rows"].itemsize}
         return _networks(b"".join(arrays[name].tobytes() for name in ARRAYS), card)
+
+    @property
+    def has_value(self) -> bool:
+        """Returns whether the kernels can read the value network."""
+        return self.arrays["value_rows"].dtype == np.int8
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -126,6 +135,8 @@ def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
     room[: len(plain)] = np.frombuffer(plain, np.uint8)
     arrays = {}
     for name, (word, dtype, shape) in ARRAYS.items():
+        if name == "value_rows" and card.get("value_row_bits") != ROW_BITS:
+            dtype = "<i2"
         size = shape(*widths)
         end = begin + int(np.prod(size)) * np.dtype(dtype).itemsize
         words[word] = at.HEADER + begin // 8

@@ -105,6 +105,7 @@ def test_training_writes_networks_that_the_evaluator_reads(folder: Path) -> None
     assert main(["pack", str(out), str(state), str(state)]) == 0
     networks = read_networks(out.read_bytes(), "it")
     assert networks.widths == (64, 64)
+    assert networks.has_value
     stages = networks.card["stages"]
     assert [stage["name"] for stage in stages] == ["value"]
     assert [stage["name"] for stage in State.read(folder / "small.npz").stages] == ["policy", "policy"]

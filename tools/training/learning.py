@@ -13,11 +13,14 @@ from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
+from graphsearch.evaluators.builtin.layout import FULL
+from graphsearch.evaluators.builtin.weights import ROW_BITS
 from tools.training.records import OPTIONS
 
 WARM_UP = 200  # steps
 LAST_RATE = 0.02  # final share of the learning rate
-LIMITS = {"rows": 127 / 181}  # of weight magnitudes; the rows of V are 8-bit, in units of 1 / FULL
+# of weight magnitudes; the rows of V are packed into ROW_BITS, in units of 1 / FULL, and P keeps to the same
+LIMITS = {"rows": ((1 << (ROW_BITS - 1)) - 1) / FULL}
 LIMIT = 8.0  # of all other weights
 REPORTS = 40  # progress lines of a training run
 

@@ -186,7 +186,7 @@ def _now() -> datetime:
 
 
 def _is_same(visit: Visit, moment: datetime) -> bool:
-    """Returns whether a look belongs to a visit; a time that is unreadable or to come counts as long ago."""
+    """Returns whether a look belongs to a visit; an unreadable or future time counts as long ago."""
     try:
         ended = datetime.fromisoformat(visit.ended)
     except ValueError:

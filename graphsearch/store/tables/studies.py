@@ -171,7 +171,7 @@ def find_note(connection: sqlite3.Connection, key: str) -> Note | None:
 
 
 def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> Note:
-    """Writes the note on a position, replacing an earlier one; returns it with a revision it never had."""
+    """Writes the note on a position, replacing an earlier one; returns it with a new revision."""
     known = find_note(connection, key)
     last = known.revision if known else fact_number(connection, GONE)
     note = Note(key, fen, text, last + 1, now())

@@ -1,4 +1,4 @@
-"""`python -m tools.training make | label | begin | train | distil | pack | judge`."""
+"""`python -m tools.training make | label | begin | train | distil | gpu | pack | judge`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ COMMANDS = {  # command -> module
     "begin": "rounding",
     "train": "train",
     "distil": "distil",
+    "gpu": "gpu",
     "pack": "rounding",
     "judge": "judge",
 }

@@ -69,21 +69,25 @@ class Groups(NamedTuple):
 
 
 class Table:
-    """Parallel games, and the network that labels their groups."""
+    """Parallel games, and the network that labels their groups.
+
+    Attributes:
+      games: as they stand. scratch: work area for the network.
+    """
 
     def __init__(self, weights: NDArray[np.int64], beginnings: Starts, games: int) -> None:
         self._tables, self._weights, self._starts = load_tables(), weights, beginnings
         words = np.zeros((games, POSITION_WORDS), np.uint64)
-        self._games = Games(words, np.full(games, OVER, np.int64), np.zeros(games))
-        self._scratch = np.zeros(scratch_words(int(weights[WIDTH])), np.uint64)
+        self.games = Games(words, np.full(games, OVER, np.int64), np.zeros(games))
+        self.scratch = np.zeros(scratch_words(int(weights[WIDTH])), np.uint64)
 
     def deal(self, seed: int) -> Groups:
         """Returns a new group from each game."""
-        games = len(self._games.ply)
+        games = len(self.games.ply)
         members, begins = np.zeros(MOST_MEMBERS * games, RECORD), np.zeros(games + 1, np.int64)
         hints = np.zeros((len(members), HINTS), np.float32)
         out = members, hints, begins
-        write_groups(self._tables, self._weights, self._starts, self._games, seed, self._scratch, *out)
+        write_groups(self._tables, self._weights, self._starts, self.games, seed, self.scratch, *out)
         return Groups(members[: begins[-1]], hints[: begins[-1]], begins)
 
 

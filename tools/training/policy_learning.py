@@ -78,30 +78,43 @@ def count_moves(tables: Any, records: Any, counts: Any) -> None:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def describe_moves(table: Any, s: Any, moves: Any, seen: Any, places: Any, goals: Any, classes: Any) -> Any:
+    """Fills what the network sees of a position and its moves; returns the number of its features.
+
+    Args:
+      moves: uint16[n], all legal ones. seen: int64[MOST_FEATURES] out, features of the mover's view.
+      places, goals, classes: of the moves, out.
+    """
+    child, gains = np.zeros(10, np.uint64), np.zeros(40, np.uint64)
+    stm = side_to_move(s)
+    white, black = attacks_of(table, s, 0), attacks_of(table, s, 1)
+    theirs = white.every if stm else black.every
+    turn, masks = turn_of(s, stm), check_masks(table, s)
+    for j in range(len(moves)):
+        m = moves[j]
+        piece = mover_of(s, m)
+        places[j] = place_of(piece, from_square(m), turn)
+        goals[j] = place_of(piece, landing_of(s, m), turn)
+        kind = kind_of_move(table, s, m, theirs, masks, ptr(child, 0), ptr(gains, 0))
+        classes[j] = class_of(kind, piece)
+    return list_features(s, seen_of(s, white, black), stm, ptr(seen, 0))
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def describe(tables: Any, records: Any, lessons: Any, best: Any, begin: Any, end: Any) -> None:
     """Fills the features of some records and their moves; `best`: index of the engine's move, -1 if none."""
-    words, child, gains = np.zeros(10, np.uint64), np.zeros(10, np.uint64), np.zeros(40, np.uint64)
-    own = np.zeros(MOST_FEATURES, np.int64)
+    words, own = np.zeros(10, np.uint64), np.zeros(MOST_FEATURES, np.int64)
     table, s, moves = ptr(tables, 0), ptr(words, 0), np.zeros(256, np.uint16)
     for i in range(begin, end):
         load_words(records[i], words)
-        stm = side_to_move(s)
-        white, black = attacks_of(table, s, 0), attacks_of(table, s, 1)
-        n = list_features(s, seen_of(s, white, black), stm, ptr(own, 0))
-        theirs = white.every if stm else black.every
-        lessons.seen[i] = n
-        for j in range(n):
+        n, at = generate_moves(table, s, ptr(moves, 0)), lessons.offsets[i]
+        of_moves = lessons.places[at:], lessons.goals[at:], lessons.classes[at:]
+        lessons.seen[i] = describe_moves(table, s, moves[:n], own, *of_moves)
+        for j in range(lessons.seen[i]):
             lessons.features[i, j] = own[j]
-        turn, masks = turn_of(s, stm), check_masks(table, s)
         best[i] = -1
-        for j in range(generate_moves(table, s, ptr(moves, 0))):
-            m, at = moves[j], lessons.offsets[i] + j
-            piece = mover_of(s, m)
-            lessons.places[at] = place_of(piece, from_square(m), turn)
-            lessons.goals[at] = place_of(piece, landing_of(s, m), turn)
-            kind = kind_of_move(table, s, m, theirs, masks, ptr(child, 0), ptr(gains, 0))
-            lessons.classes[at] = class_of(kind, piece)
-            if m == records[i]["best"]:
+        for j in range(n):
+            if moves[j] == records[i]["best"]:
                 best[i] = j
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import chess
@@ -383,6 +384,47 @@ def test_a_gpu_that_fails_is_said_so_and_refused_if_it_was_asked_for(
     assert cli("evaluate", "startpos", *on_cpu).err == ""
     with pytest.raises(EvaluatorError, match=r"cannot be run on cuda.* leave out device=cuda"):
         create(f"lc0:{tiny_file}", {"device": "cuda"})
+
+
+class WorkingGpu(BrokenGpu):
+    """An onnxruntime whose CPU calls itself a GPU, and that notes the sizes of batches."""
+
+    def __init__(self) -> None:
+        super().__init__(fails=False)
+        self.sizes: list[int] = []
+        self.has_libraries = False
+
+    def preload_dlls(self) -> None:
+        sys.stdout.write("found them")
+        self.has_libraries = True
+
+    def InferenceSession(self, model: bytes, options: Any, *, providers: list[str], **more: Any) -> Any:
+        session = super().InferenceSession(model, options, providers=providers, **more)
+
+        def run(outputs: Any, inputs: dict[str, Any], *rest: Any) -> Any:
+            self.sizes += [len(planes) for planes in inputs.values()]
+            return session.run(outputs, inputs, *rest)
+
+        get = (session.get_inputs, session.get_outputs)
+        found = SimpleNamespace(get_inputs=get[0], get_outputs=get[1], run=run)
+        found.get_providers = lambda: providers
+        return found
+
+
+def test_a_gpu_gets_batches_of_few_sizes_and_says_the_same(
+    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    boards = random_games(3, 70, 40)
+    on_cpu = create(f"lc0:{tiny_file}").evaluate(PositionBatch.from_boards(boards))
+    gpu = WorkingGpu()
+    monkeypatch.setitem(sys.modules, "onnxruntime", gpu)
+    evaluator = create(f"lc0:{tiny_file}")
+    for count in (1, 3, 33, 65, 70):
+        found = evaluator.evaluate(PositionBatch.from_boards(boards[:count]))
+        np.testing.assert_allclose(found.wdl, on_cpu.wdl[:count], atol=1e-5)
+    assert gpu.sizes == [1, 1, 4, 64, 128, 128]
+    assert gpu.has_libraries
+    assert capsys.readouterr().out == ""
 
 
 # ------------------------------------------------------------------ searches

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import io
 import threading
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +21,13 @@ PLANES_NAME, POLICY_NAME = "/input/planes", "/output/policy"
 WDL_NAME, VALUE_NAME = "/output/wdl", "/output/value"  # a network has one of them
 
 INSTALL = "pip install '.[lc0]' in the folder of graphsearch"
-AUTO, CPU = "auto", "cpu"
-AUTO_DEVICES = ("cuda", "rocm", "migraphx", "dml", "coreml")  # `auto` prefers them to the CPU
+AUTO, CPU, CUDA = "auto", "cpu", "cuda"
+AUTO_DEVICES = (CUDA, "rocm", "migraphx", "dml", "coreml")  # `auto` prefers them to the CPU
 PROVIDER = "ExecutionProvider"  # suffix of onnxruntime's device names
 SPINNING = "session.intra_op.allow_spinning"  # busy waiting of threads: would double the CPU time
 # bytes; smaller models evaluate a single position in one thread, as sharing it would cost more than it saves
 SMALL_MODEL = 16_000_000
+EVEN = 64  # batches on a GPU: powers of two up to it, then its multiples
 FATAL_ONLY = 4  # log level of onnxruntime; errors are exceptions anyway
 
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
@@ -80,6 +83,8 @@ class Session:
         """
         ort = needed("onnxruntime")
         wanted = _providers(ort, device)
+        if _device_of(wanted[0]) == CUDA:
+            _load_libraries(ort)
         self.runtime, why = _load_somewhere(ort, model, label, wanted, threads)
         self.device = _device_of(self.runtime.get_providers()[0])
         self._lone = self.runtime
@@ -151,9 +156,10 @@ class Session:
           EvaluatorError: if onnxruntime fails, for example out of device memory.
         """
         count = len(planes)
-        if self.batch and count != self.batch:
-            assert count < self.batch, "the caller makes batches of the model's size"
-            planes = np.concatenate([planes, np.zeros((self.batch - count, *planes.shape[1:]), planes.dtype)])
+        size = self.batch or (count if self.device == CPU else padded_size(count))
+        if count != size:
+            assert count < size, "the caller makes batches of the model's size"
+            planes = np.concatenate([planes, np.zeros((size - count, *planes.shape[1:]), planes.dtype)])
         runtime = self._lone if count == 1 else self.runtime
         try:
             policy, value = runtime.run(self.outputs, {self.planes: planes})
@@ -163,6 +169,18 @@ class Session:
         policy = policy if self._is_mapped else policy[:, convolution_outputs()]
         value = value[:count].reshape(count, -1)
         return policy.astype(np.float32, copy=False), value.astype(np.float32, copy=False)
+
+
+def padded_size(count: int) -> int:
+    """Returns the size to which a GPU's batch is filled up.
+
+    At each new size a GPU's library looks for the fastest convolutions, which takes long, and a search's
+    batches have hundreds of sizes.
+
+    >>> [padded_size(count) for count in (1, 3, 33, 64, 65, 250)]
+    [1, 4, 64, 64, 128, 256]
+    """
+    return 1 << (count - 1).bit_length() if count <= EVEN else -(-count // EVEN) * EVEN
 
 
 def _load_somewhere(
@@ -193,6 +211,13 @@ def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int
         ) from None
 
 
+def _load_libraries(ort: Any) -> None:
+    """Loads CUDA's libraries from packages that pip installed, where onnxruntime does not look by itself."""
+    if hasattr(ort, "preload_dlls"):
+        with redirect_stdout(io.StringIO()):  # it prints what it does not find, and the session fails then
+            ort.preload_dlls()
+
+
 def _providers(ort: Any, device: str) -> list[str]:
     """Returns onnxruntime's names of the device to use, and of the CPU as its fallback."""
     installed = {_device_of(name): name for name in ort.get_available_providers()}
@@ -202,7 +227,7 @@ def _providers(ort: Any, device: str) -> list[str]:
         known = ", ".join(sorted(installed))
         raise EvaluatorError(
             f"this onnxruntime has no device {device!r}, only {known};"
-            " for an NVIDIA GPU: pip install onnxruntime-gpu in place of onnxruntime"
+            " for an NVIDIA GPU: pip install 'onnxruntime-gpu[cuda,cudnn]' in place of onnxruntime"
         )
     return list(dict.fromkeys([installed[device], installed[CPU]]))
 

@@ -211,14 +211,23 @@ def test_priors_are_what_the_arrays_say() -> None:
     valid(batch, found)
     assert (found.priors > 0).all()
     checked = 0
-    for (board, moves), (begin, end) in zip(batch.boards(), pairwise(batch.offsets.tolist()), strict=True):
+    level, decided = layout.TEMPERATURES
+    parts = zip(batch.boards(), pairwise(batch.offsets.tolist()), found.wdl.tolist(), strict=True)
+    for (board, moves), (begin, end), (win, _, loss) in parts:
         priors = dict(zip(moves, np.log(found.priors[begin:end]).tolist(), strict=True))
-        logits = expected_logits(board)
+        least = max(priors.values()) - LOGIT_FLOOR + 0.01
+        logits = {move: logit for move, logit in expected_logits(board).items() if priors[move] > least}
+        ranked = sorted(logits, key=logits.__getitem__)
+        if len(ranked) < 2 or logits[ranked[-1]] - logits[ranked[0]] < 0.1:
+            continue
+        span = priors[ranked[-1]] - priors[ranked[0]]
+        temperature = (logits[ranked[-1]] - logits[ranked[0]]) / span
+        q = win - loss  # a share of the better side's chances counts as drawn, so |Q| was larger
+        assert decided - 1e-3 < temperature < level + (decided - level) * q * q + 1e-3
         for one, other in pairwise(logits):
-            if min(priors[one], priors[other]) > max(priors.values()) - LOGIT_FLOOR + 0.01:
-                expected = logits[one] - logits[other]
-                assert priors[one] - priors[other] == pytest.approx(expected, abs=1e-4)
-                checked += 1
+            expected = (logits[one] - logits[other]) / temperature
+            assert priors[one] - priors[other] == pytest.approx(expected, abs=1e-4)
+            checked += 1
     assert checked > 200
 
 

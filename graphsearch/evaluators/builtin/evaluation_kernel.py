@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_i64, popc
-from ...jit.types import Pointer, float32, int64, uint16, uint64
+from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, side_to_move
 from ...position.scores import FAR, LEAST_MATE
 from ...position.words import BLACK, WHITE, BoardTable, Position
@@ -12,7 +12,7 @@ from ..batch_kernel import batch_of, chances, softmax, value_of_score
 from ..quiescence.captures_kernel import get, put
 from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
 from .features_kernel import MOST_FEATURES, Seen, attacks_of, list_features, seen_of
-from .layout import SCORE_UNIT
+from .layout import SCORE_UNIT, TEMPERATURES
 from .policy_kernel import WORK_WORDS, write_logits
 from .sums_kernel import SUMS_WORDS, sum_frame, sum_view, sums_at
 from .value_kernel import VALUE_WORDS, Value, network_value
@@ -75,6 +75,13 @@ search = quiescence_over(static_at)
 
 
 @inner
+def temperature_at(q: float64) -> float64:
+    """Returns the temperature of the priors: the more open a position, the more moves deserve a look."""
+    level, decided = TEMPERATURES
+    return level + (decided - level) * q * q
+
+
+@inner
 def evaluate_position(
     T: BoardTable,
     weights: Pointer[int64],
@@ -99,12 +106,15 @@ def evaluate_position(
     listed = list_features(s, seen, stm, features)
     theirs = white.every if stm else black.every
     write_logits(T, weights, s, moves, n, theirs, features, listed, adv(area, int64(POLICY)), priors)
-    softmax(priors, n)
     for i in range(PW):
         stack[i] = s[i]
     value = value_at(weights, stack, int64(0), seen, area)
     score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR), int64(0), False)
     win, loss = chances(score / SCORE_UNIT, value.draw_width, value.noise)
+    temperature = temperature_at(win - loss)
+    for i in range(n):
+        priors[i] = float32(float64(priors[i]) / temperature)
+    softmax(priors, n)
     return value_of_score(win, loss, score)
 
 

@@ -29,6 +29,7 @@ CLASSES = 6 * KINDS_OF_MOVES  # by the piece that moves
 # Activations are int16: FULL stands for 1, and its square just fits.
 FULL = 181
 SCORE_UNIT = 400 / 361 * 1000  # thousandths of a pawn of the score 1
+TEMPERATURES = (1.9, 1.3)  # of P where Q is 0, and where it is 1 or -1
 WIDTH_RANGE = (-3.0, 2.0)  # of the logarithm of the draw width
 NOISE_RANGE = (-3.5, 2.0)  # of the logarithm of the noise
 

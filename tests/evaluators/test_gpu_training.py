@@ -20,7 +20,7 @@ from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
 
 if TYPE_CHECKING:  # they import the compiler, and every process of tests reads this file
-    from tools.training.examples_kernel import Lessons
+    from tools.training.examples_kernel import LessonArrays
     from tools.training.gpu import Dealer
 
 SHARE, HINTS = 30.0, 0.2
@@ -84,7 +84,7 @@ def views_agree(features: Any, members: Any) -> bool:
     return all(same)
 
 
-def lessons_agree(lessons: Lessons, some: Dealer) -> bool:
+def lessons_agree(lessons: LessonArrays, some: Dealer) -> bool:
     """Returns whether lessons of positions are those that training on sets makes of them."""
     from tools.training import policy_learning
     from tools.training.records import RECORD
@@ -165,7 +165,7 @@ def apart(ours: Any, theirs: Any) -> float:
     return float(np.sqrt(((np.asarray(ours) - theirs) ** 2).sum() / ((theirs**2).sum() + 1e-20)))
 
 
-def flat(lessons: Lessons) -> Any:
+def flat(lessons: LessonArrays) -> Any:
     """Returns lessons in the form of the compiled pass."""
     from tools.training import policy_learning
 

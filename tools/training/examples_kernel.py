@@ -18,19 +18,27 @@ from graphsearch.jit.pointers import popc, ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board_kernel import PW
 from graphsearch.position.words import BLACK, WHITE
-from tools.training.groups_kernel import MOST_MEMBERS, OFF, OFF_HEAT, OPTIONS, OVER, TURNED, go_on, place
-from tools.training.policy_learning import describe_moves
+from tools.training.groups_kernel import (
+    MOST_MEMBERS,
+    MOST_OFF,
+    OFF,
+    OFF_HEAT,
+    OPTIONS,
+    OVER,
+    TURNED,
+    go_on,
+    place,
+)
+from tools.training.policy_learning import SEEN, describe_moves
 from tools.training.records import chances_of_label, load_words
 from tools.training.value_learning import see
 
-SEEN = 64  # features of a view; where it has fewer, FEATURES + j stands at j
 MOST_MOVES = 80  # of a lesson; positions with more are left out
 LABEL, WIN, LOSS, SIGN = range(4)  # targets of a member; its sign is 0 where a group has fewer members
 FEWEST_MOVES = 2  # of a lesson
-MOST_OFF_GAME = 4  # plies off the game, less one
 
 
-class Examples(NamedTuple):
+class GroupArrays(NamedTuple):
     """Groups for the value network.
 
     Attributes:
@@ -45,7 +53,7 @@ class Examples(NamedTuple):
     hints: Any
 
 
-class Lessons(NamedTuple):
+class LessonArrays(NamedTuple):
     """Positions for the policy network.
 
     Attributes:
@@ -61,24 +69,24 @@ class Lessons(NamedTuple):
     targets: Any
 
 
-def room_for(games: int) -> Lessons:
+def room_for(games: int) -> LessonArrays:
     """Returns empty lessons."""
     shape = games, MOST_MOVES
     places, goals, classes = (np.full(shape, value, np.uint16) for value in (0, 0, CLASSES))
     targets = np.zeros(shape, np.float32)
-    return Lessons(np.zeros((games, SEEN), np.uint16), places, goals, classes, targets)
+    return LessonArrays(np.zeros((games, SEEN), np.uint16), places, goals, classes, targets)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def fill(out: Any, features: Any, n: Any) -> None:
-    """Fills the features of a view."""
+    """Fills the features of a view; where it has fewer than SEEN, FEATURES + j stands at j."""
     for j in range(SEEN):
         out[j] = features[j] if j < n else FEATURES + j
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def describe_groups(tables: Any, members: Any, begins: Any, features: Any, stacks: Any, targets: Any) -> None:
-    """Fills the arrays of `Examples` except the hints; the targets are zeros before."""
+    """Fills the arrays of `GroupArrays` except the hints; the targets are zeros before."""
     words = np.zeros(10, np.uint64)
     own, other = np.zeros(MOST_FEATURES, np.int64), np.zeros(MOST_FEATURES, np.int64)
     for g in range(len(begins) - 1):
@@ -119,7 +127,7 @@ def write_lessons(
             continue
         n = place(table, games.words[g], moves, stack)
         if n and np.random.random() < OFF:
-            n = go_on(table, net, OFF_HEAT, np.random.randint(1, MOST_OFF_GAME), moves, n, stack)
+            n = go_on(table, net, OFF_HEAT, np.random.randint(1, MOST_OFF + 1), moves, n, stack)
         if n < FEWEST_MOVES or n > MOST_MOVES:
             continue
         for i in range(PW):

@@ -40,9 +40,8 @@ from tools.training.distil import (
     without_hints,
 )
 from tools.training.examples_kernel import (
-    SEEN,
-    Examples,
-    Lessons,
+    GroupArrays,
+    LessonArrays,
     describe_groups,
     room_for,
     write_lessons,
@@ -50,6 +49,7 @@ from tools.training.examples_kernel import (
 from tools.training.groups_kernel import HINTS, MOST_MEMBERS
 from tools.training.learning import cooling_rate, steady_rate
 from tools.training.make import read_openings
+from tools.training.policy_learning import SEEN
 from tools.training.train import State, say
 
 GAMES = 2048  # of a thread; each deal yields a group of each
@@ -76,7 +76,7 @@ class Dealer:
         self.table, self._share, self._weights = Table(weights, beginnings, games), lessons, weights
         self._games = games
 
-    def deal(self, seed: int) -> tuple[Examples, Lessons]:
+    def deal(self, seed: int) -> tuple[GroupArrays, LessonArrays]:
         """Returns a group of each game, and lessons of some."""
         dealt = self.table.deal(seed)
         shape = self._games, MOST_MEMBERS
@@ -84,15 +84,15 @@ class Dealer:
         sizes = np.diff(dealt.begins)
         hints[np.arange(MOST_MEMBERS) < sizes[:, None]] = dealt.hints
         features = np.zeros((*shape, 2, SEEN), np.uint16)
-        some = Examples(features, np.zeros(shape, np.uint8), np.zeros((*shape, 4), np.float32), hints)
+        some = GroupArrays(features, np.zeros(shape, np.uint8), np.zeros((*shape, 4), np.float32), hints)
         describe_groups(load_tables(), dealt.members, dealt.begins, *some[:3])
         return some, self._lessons(seed)
 
-    def _lessons(self, seed: int) -> Lessons:
+    def _lessons(self, seed: int) -> LessonArrays:
         out, table = room_for(self._games), self.table
         some = table.games, self._share, seed, table.scratch
         count = write_lessons(load_tables(), self._weights, *some, out)
-        return Lessons(*(array[:count] for array in out))
+        return LessonArrays(*(array[:count] for array in out))
 
 
 class Dealers:
@@ -117,7 +117,7 @@ class Dealers:
             self._deals.put(error)
             raise
 
-    def take(self, wait: bool) -> Iterator[tuple[Examples, Lessons]]:
+    def take(self, wait: bool) -> Iterator[tuple[GroupArrays, LessonArrays]]:
         """Yields what was dealt since the last time; `wait`: at least one deal."""
         while True:
             try:
@@ -197,7 +197,7 @@ def joined(parts: list[Any]) -> Any:
     return type(parts[0])(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def held_out(weights: Any, openings: Any, share: float) -> tuple[Examples, Lessons]:
+def held_out(weights: Any, openings: Any, share: float) -> tuple[GroupArrays, LessonArrays]:
     """Returns groups and lessons of games that are never learned."""
     dealer = Dealer(weights, beginnings_of(HELD, HELD_SEED, openings), HELD, share)
     parts = [dealer.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)]
@@ -224,15 +224,15 @@ def study(courses: dict[str, Course], dealers: Dealers, options: argparse.Namesp
     from tools.training.gpu_networks import sharpened
 
     begin = said = time.monotonic()
-    lessons: list[Lessons] = []
+    lessons: list[LessonArrays] = []
     while (spent := time.monotonic() - begin) < options.seconds:
         for some, more in dealers.take(courses["value"].dealt == 0):
             courses["value"].put(some)
             lessons.append(more)
         waiting = joined(lessons) if lessons else None
         while waiting is not None and len(waiting.features) >= LESSONS_AT_ONCE:
-            courses["policy"].put(sharpened(Lessons(*(array[:LESSONS_AT_ONCE] for array in waiting))))
-            waiting = Lessons(*(array[LESSONS_AT_ONCE:] for array in waiting))
+            courses["policy"].put(sharpened(LessonArrays(*(array[:LESSONS_AT_ONCE] for array in waiting))))
+            waiting = LessonArrays(*(array[LESSONS_AT_ONCE:] for array in waiting))
         lessons = [waiting] if waiting is not None else []
         for course in courses.values():  # copies of rows go on meanwhile
             course.wait()

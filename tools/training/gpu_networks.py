@@ -1,6 +1,6 @@
-"""Both networks, their losses and Adam for JAX: the same functions as `value_learning.py`,
-`groups_learning.py` and `policy_learning.py`, for thousands of positions at a time.
+"""Both networks, their losses and Adam for JAX, for thousands of positions at a time.
 
+The functions are those of `value_learning.py`, `groups_learning.py` and `policy_learning.py`.
 A position's rows are added by a product of matrices: a row of zeros and ones for each view. Weights of rows
 count as the integers that `pack` makes of them, which bfloat16 holds exactly up to 256; their gradients are
 those of the unrounded weights.
@@ -25,11 +25,11 @@ from graphsearch.evaluators.builtin.layout import (
     STACKS,
     WIDTH_RANGE,
 )
-from tools.training.examples_kernel import LABEL, LOSS, SEEN, SIGN, WIN, Examples, Lessons
+from tools.training.examples_kernel import LABEL, LOSS, SIGN, WIN, GroupArrays, LessonArrays
 from tools.training.groups_kernel import MOST_MEMBERS
 from tools.training.groups_learning import EVENNESS, GIVEN_AWAY, HINTS_AT
 from tools.training.learning import LIMIT, LIMITS
-from tools.training.policy_learning import PolicyArrays
+from tools.training.policy_learning import SEEN, PolicyArrays
 from tools.training.value_learning import (
     CHANCES_SHARE,
     DRAW_SHARE,
@@ -130,7 +130,7 @@ def value_outputs(net: ValueArrays, features: Any, stacks: Any) -> Any:
     return first[:, FIRST:HINTS_AT] + more, first[:, HINTS_AT:]
 
 
-def value_loss(net: ValueArrays, some: Examples, share: float, weight: float) -> Any:
+def value_loss(net: ValueArrays, some: GroupArrays, share: float, weight: float) -> Any:
     """Returns the mean loss of a member, and the figures of `pass_groups` except the error of Q.
 
     Args:
@@ -177,8 +177,8 @@ def value_loss(net: ValueArrays, some: Examples, share: float, weight: float) ->
     return total / there.sum(), figures
 
 
-def policy_loss(net: PolicyArrays, some: Lessons) -> Any:
-    """Returns the cross-entropy, and it with the share of the target's first choices."""
+def policy_loss(net: PolicyArrays, some: LessonArrays) -> Any:
+    """Returns the cross-entropy, and the figures: it and the share of the target's first choices."""
     active = hidden(net.rows, net.bias, some.features)
     kinds = jnp.minimum(some.classes.astype(jnp.int32), CLASSES - 1)
 
@@ -248,7 +248,7 @@ def room(some: Any, count: int) -> Any:
     return jax.tree.map(lambda array: jnp.zeros((count, *array.shape[1:]), array.dtype), some)
 
 
-def sharpened(lessons: Lessons) -> Lessons:
+def sharpened(lessons: LessonArrays) -> LessonArrays:
     """Returns lessons whose targets are a power of the priors, in float16."""
     powers = lessons.targets**SHARP
     targets = (powers / powers.sum(1, keepdims=True)).astype("float16")

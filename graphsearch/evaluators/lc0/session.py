@@ -214,7 +214,7 @@ def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int
 def _load_libraries(ort: Any) -> None:
     """Loads CUDA's libraries from packages that pip installed, where onnxruntime does not look by itself."""
     if hasattr(ort, "preload_dlls"):
-        with redirect_stdout(io.StringIO()):  # it prints what it does not find, and the session fails then
+        with redirect_stdout(io.StringIO()):  # it prints what is missing; the session fails by itself
             ort.preload_dlls()
 
 

@@ -161,7 +161,7 @@ class GraphSearch(Session):
                     self._runner.finish()
                 self._restrict()
                 if self._mates and not self._is_proven():
-                    self._mates.find(self._view(0))
+                    self._mates.find(doubtful=len(self.past) > 0)
                 self._resume()  # last: the leaves of a wave in flight must stay unknown
                 self._loop()
                 self._runner.finish(resumable=self.reason in RESUMABLE)

@@ -13,6 +13,7 @@ from ..base.errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.lines import learn_line
 from ..graph.view import NodeView
+from ..store.record.bounds import UNPROVEN
 from ..store.record.ranking import node_mean
 from ..store.record.transposition import EntryTable
 
@@ -49,16 +50,21 @@ class RootMates:
         self._next = self._pause_after(0)
         self.first: frozenset[chess.Move] = frozenset()
 
-    def find(self, node: NodeView) -> None:
+    def find(self, *, doubtful: bool) -> None:
         """Looks for a proof in the file's entries, then for a short mate if the root is still open.
 
         An entry may have proven the root's result before any record proves a move that leads to it.
+
+        Args:
+          doubtful: whether positions of the game may spoil the proof of the root's record.
         """
         if self._stop.is_set():
             return
         proofs = self._graph.entries.proofs
         self._line = self._finder.recall(self._board, proofs, self._stop) if proofs else ()
-        if not self._line and node.bounds[0] != node.bounds[1]:
+        record = self._graph.read(self._board)
+        lower, upper = record.bounds_at(self._board.halfmove_clock) if record else UNPROVEN
+        if not self._line and (lower != upper or doubtful):
             self._line = self._finder.before(self._board, self._stop)
         self.learn()
 

@@ -38,6 +38,7 @@ from .params import FLOW
 from .walkers import WALK_FROM, Walkers
 
 SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
+FIRST_LEAVES = 64  # of the first slice: a few milliseconds, even with the slowest evaluator inside the kernels
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
@@ -87,7 +88,7 @@ class WaveRunner:
         self._most_entries = self._flown = 0
         self._nothing = wave.new_wave(1)
         self._flying: _Flying | None = None
-        self._waves_per_slice, self._visits_at_room = 1, -1
+        self._waves_per_slice, self._visits_at_room = max(1, FIRST_LEAVES // batch), -1
         self._look_ahead = LookAhead(graph, root)
         self._threads = threads if self._inside and batch == 1 else 1
         walks = graph, root, self._leaves, self._evaluator, self.wave

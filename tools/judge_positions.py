@@ -58,7 +58,7 @@ def expected(wdl: chess.engine.Wdl) -> float:
     return (wdl.wins - wdl.losses) / 1000
 
 
-def score_of(score: chess.engine.Score) -> dict[str, int | None]:
+def score_of(score: chess.engine.Score) -> dict[str, Any]:
     """Returns a score as it is written.
 
     >>> score_of(chess.engine.Cp(31)), score_of(chess.engine.Mate(-2))

@@ -298,6 +298,26 @@ def test_a_uci_engine_is_a_variant(files: dict[str, Path], tmp_path: Path) -> No
     assert rows[1]["regret_less"] == pytest.approx(rows[1]["regret"]) != 0
 
 
+def test_chosen_moves_are_judged_again(tmp_path: Path) -> None:
+    """The reference prefers a move that loses the queen; the judge sees that it does."""
+    head = "import chess\n\n\ndef go(board, words, k):\n    legal = sorted(map(str, board.legal_moves))\n"
+    reply = head + "    say('bestmove', '{move}' if '{move}' in legal else legal[0])\n"
+    good, bad = (
+        f"engine={fake_engine(tmp_path / move, reply.format(move=move))}" for move in ("d1d3", "d1d5")
+    )
+    row = {"fen": "4k3/2p5/4p3/3r4/8/8/8/3QK3 w - - 0 1", "bestmove": "d1d3"}
+    scores = {"d1d3": {"cp": 0}, "d1d5": {"cp": 10}}
+    reference = tmp_path / "reference.jsonl"
+    reference.write_text(json.dumps(row | {"moves_depth10": scores}))
+    options = {"variant": (good, bad), "reference": reference, "evaluations": (10,)}
+    assert run("quality", options)["rows"][0]["regret"] > 0
+    rows = run("quality", options | {"judge": 2000, "program": stockfish()})["rows"]
+    assert [row["best_move"] for row in rows] == [1.0, 0.0]
+    assert rows[0]["regret"] == 0 < rows[1]["regret"]
+    rows = run("quality", options | {"variant": (good,), "judge": 2000, "program": stockfish()})["rows"]
+    assert (rows[0]["best_move"], rows[0]["regret"]) == (1.0, 0.0), "nothing to compare it with"
+
+
 def test_a_move_gives_away_what_the_best_one_is_worth_more() -> None:
     case = Case(chess.Board(), ("e2e4",), {"e2e4": 0.25, "a2a3": -0.25})
     assert (case.regret("e2e4"), case.regret("a2a3")) == (0.0, 0.5)

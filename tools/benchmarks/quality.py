@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+import chess
+import chess.engine
+
 from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.evaluators.uci.scores import Score, policy_q
 from graphsearch.search.params import GATHERERS
+from tools.judge_positions import score_of
 
 from .harness import Row, benchmark
-from .positions import Case, played, read_reference
+from .positions import Case, centipawns_of, played, read_reference
 from .searching import Found, Inside, Remembering, UciEngine, Variant
 
 PRESETS = {  # variants of one evaluator; the first is the base
@@ -37,6 +44,8 @@ def quality(
     half: str = "",
     kind: str = "",
     evaluations: tuple[int, ...] = (400,),
+    judge: int = 0,
+    program: str = "stockfish",
 ) -> Iterator[Row]:
     """What variants of a search find at equal evaluations: batches, gatherers, evaluators, engines.
 
@@ -49,6 +58,9 @@ def quality(
       --reference  positions; without it those of games that the built-in evaluator plays
       --half      tune or report: half of the reference, games whole. Choose on one, report on the other
       --kind      open or decided: positions of the reference below or from |win - loss| = .9 on
+      --judge     N: --program searches the chosen moves and the reference's best one again, N nodes for each.
+                  Choose N so that the judge is stronger than every variant: short searches miss what makes a
+                  move better, and then more evaluations seem to find no better moves
 
     same        the move of the base. equal: its root record, bit for bit
     distance    L1 distance of the root's visits from those of the base, 0 to 2
@@ -61,18 +73,36 @@ def quality(
     shared: dict[EvaluatorSpec, Remembering] = {}
     parsed = {text: Variant.parse(text) for text in texts}
     searchers = {text: UciEngine(it) if it.engine else Inside(it, shared) for text, it in parsed.items()}
-    try:
+    with ExitStack() as opened:
+        for searcher in searchers.values():
+            opened.callback(searcher.close)
+        engine = opened.enter_context(chess.engine.SimpleEngine.popen_uci(program)) if judge else None
         for case in read_reference(reference, half, kind)[:positions] if reference else played(positions):
-            for count in evaluations:
-                found = {text: searcher.search(case, count) for text, searcher in searchers.items()}
-                for text, one in found.items():
-                    name: Row = {"evaluations": count, "variant": text}
-                    yield name | _figures(case, one, found[texts[0]])
+            found = {
+                (count, text): searcher.search(case, count)
+                for count in evaluations
+                for text, searcher in searchers.items()
+            }
+            if engine:
+                case = judged_again(case, {one.move for one in found.values()}, engine, judge)
+            for (count, text), one in found.items():
+                name: Row = {"evaluations": count, "variant": text}
+                yield name | _figures(case, one, found[count, texts[0]])
             for remembered in shared.values():
                 remembered.forget()
-    finally:
-        for searcher in searchers.values():
-            searcher.close()
+
+
+def judged_again(case: Case, moves: Iterable[str], engine: chess.engine.SimpleEngine, nodes: int) -> Case:
+    """Returns the position with an engine's scores of these moves and its best ones, instead of all moves."""
+    listed = [chess.Move.from_uci(move) for move in sorted({*filter(None, moves), *case.best})]
+    scores = {listed[0].uci(): {"cp": 0}}  # a single move gives nothing away
+    if len(listed) > 1:
+        limit = chess.engine.Limit(nodes=nodes * len(listed))
+        found = engine.analyse(case.board, limit, multipv=len(listed), root_moves=listed, game=object())
+        scores = {one["pv"][0].uci(): score_of(one["score"].relative) for one in found}
+    worth = {move: policy_q(Score(score.get("cp", 0), score.get("mate"))) for move, score in scores.items()}
+    best = tuple(move for move in worth if worth[move] == max(worth.values()))
+    return replace(case, best=best, worth=worth, centipawns={m: centipawns_of(s) for m, s in scores.items()})
 
 
 def _figures(case: Case, found: Found, base: Found) -> Row:

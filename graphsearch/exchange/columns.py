@@ -37,7 +37,7 @@ from ..store.codec import bulk
 from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
 from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
-from ..store.record.ranking import ranking, visits_of
+from ..store.record.ranking import LED_BY_VALUE_FROM, ranking, visits_of
 from ..store.segments import keys_of
 from .worth_kernel import describe, value_edges
 
@@ -247,11 +247,11 @@ def _ranks(
     n: NDArray[np.uint32],
     q: Floats,
 ) -> NDArray[np.int16]:
-    """Returns each move's rank as `ranking`; by visits, value and P in records without certain values."""
+    """Returns each move's rank as `ranking`; by visits, value and P where nothing else decides."""
     order = np.lexsort((place, -q, -n.astype(np.int64), of))
     rank = np.empty(len(of), np.int16)
     rank[order] = np.arange(len(of)) - batch.code_offsets[of] + 1
-    special = np.abs(batch.v) == 1.0
+    special = (np.abs(batch.v) == 1.0) | (visits_of(batch) >= LED_BY_VALUE_FROM)
     special[edge_of[(batch.edge_d >= rules.DRAWN) | (np.abs(batch.q) == 1.0)]] = True
     for i in np.flatnonzero(special & (np.diff(batch.code_offsets) > 0)).tolist():
         here = slice(int(batch.code_offsets[i]), int(batch.code_offsets[i + 1]))

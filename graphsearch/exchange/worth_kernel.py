@@ -26,6 +26,8 @@ from ..store.codec.batch_kernel import Columns, Records, pointers
 from ..store.record.bounds import AS_GOOD_AS_WON
 from ..store.record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
 from ..store.record.node_kernel import lower_in, upper_in
+from ..store.record.ranking import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
+from ..store.record.ranking import cautious_value as _cautious_value
 
 Words: TypeAlias = NDArray[np.uint64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -34,6 +36,7 @@ Floats: TypeAlias = NDArray[np.float64]
 MOST_MOVES = 256
 THOUSAND = 1000.0
 NO_MATE = -1  # of a proof: the length of its mate is unknown
+cautious_value = inner(_cautious_value)
 WIN, EVEN, OPEN, LOST = 0, 1, 2, 3  # groups of the ranking
 NO_NOTE, WON, DRAWN_NOTE, LOST_NOTE = 0, 1, 2, 3  # notes: the proven result at a clock
 
@@ -150,21 +153,29 @@ def _result(c: Records, e: int64, clock: int64) -> int64:
 
 
 @inner
-def _leads(c: Records, begin: int64, end: int64, clock: int64) -> tuple[bool, bool]:
-    """Returns whether proven draws, and whether moves of value 1, rank before the most visited open move."""
-    most, worth, found = int64(0), 0.0, False
+def _leads(c: Records, begin: int64, end: int64, clock: int64) -> tuple[bool, bool, int64]:
+    """Returns (whether proven draws lead, whether moves of value 1 do, the leading open edge, -1 if none)."""
+    most, worth, leader, visits = int64(0), 0.0, int64(-1), int64(1)
     for e in range(begin, end):
-        if _result(c, e, clock) == 2:
+        n, value = int64(c.n[e]), _value(c, e)
+        visits += n
+        better = leader < 0 or n > most or (n == most and value > worth)
+        if better and _result(c, e, clock) == 2:
+            most, worth, leader = n, value, int64(e)
+    if most and visits >= LED_BY_VALUE_FROM:
+        bound = cautious_value(worth, float64(most))
+        for e in range(begin, end):
             n, value = int64(c.n[e]), _value(c, e)
-            if not found or n > most or (n == most and value > worth):
-                most, worth, found = n, value, True
-    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON
+            better = n * MOST_TIMES_FEWER >= most and cautious_value(value, float64(n)) > bound
+            if better and _result(c, e, clock) == 2:
+                bound, worth, leader = cautious_value(value, float64(n)), value, int64(e)
+    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON, leader
 
 
 @inner
 def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64, x: Rank) -> None:
     """Fills group, length and worth of a record's edges: their sort keys."""
-    draws_lead, wins_lead = _leads(c, begin, end, clock)
+    draws_lead, wins_lead, leader = _leads(c, begin, end, clock)
     for e in range(begin, end):
         k = e - begin
         result, d, value = _result(c, e, clock), int64(c.edge_d[e]), _value(c, e)
@@ -178,7 +189,7 @@ def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64
             x.group[k] = int64(EVEN)
         else:
             x.group[k] = int64(EVEN) if result == 0 and draws_lead else int64(OPEN)
-            x.worth[k] = 0.0 - value
+            x.length[k], x.worth[k] = int64(e != leader), 0.0 - value
 
 
 @inner

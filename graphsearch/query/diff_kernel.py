@@ -25,8 +25,11 @@ from ..store.record.bounds_kernel import (
     share_of,
 )
 from ..store.record.node_kernel import lower_in, upper_in
+from ..store.record.ranking import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
+from ..store.record.ranking import cautious_value as _cautious_value
 
 MOST_MOVES = 256
+cautious_value = inner(_cautious_value)
 OPEN = int64(2)  # result of a move without an exact proof; a proven result is -1, 0 or 1
 
 
@@ -70,24 +73,40 @@ def _value(c: Records, e: int64) -> float64:
 
 
 @inner
-def _leads(c: Records, i: int64, results: Pointer[int64]) -> tuple[bool, bool]:
-    """Returns whether proven draws, and whether moves of value 1, come before the most visited open move."""
+def _leads(c: Records, i: int64, results: Pointer[int64]) -> tuple[bool, bool, int64]:
+    """Returns (whether proven draws lead, whether moves of value 1 do, the leading open edge, -1 if none)."""
     begin = c.edge_offsets[i]
-    most, worth = int64(0), 0.0
+    most, worth, leader, visits = int64(0), 0.0, int64(-1), int64(1)
     for k in range(c.edge_offsets[i + 1] - begin):
-        if results[k] == OPEN:
+        n, value = int64(c.n[begin + k]), _value(c, begin + k)
+        visits += n
+        if results[k] == OPEN and (n > most or (n == most and (value > worth or leader < 0))):
+            most, worth, leader = n, value, int64(k)
+    if most and visits >= LED_BY_VALUE_FROM:
+        bound = cautious_value(worth, float64(most))
+        for k in range(c.edge_offsets[i + 1] - begin):
             n, value = int64(c.n[begin + k]), _value(c, begin + k)
-            if n > most or (n == most and value > worth):
-                most, worth = n, value
-    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON
+            if (
+                results[k] == OPEN
+                and n * MOST_TIMES_FEWER >= most
+                and cautious_value(value, float64(n)) > bound
+            ):
+                bound, worth, leader = cautious_value(value, float64(n)), value, int64(k)
+    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON, leader
 
 
 @inner
 def _place(
-    result: int64, n: int64, value: float64, d: int64, longest: int64, leads: tuple[bool, bool]
+    k: int64,
+    result: int64,
+    n: int64,
+    value: float64,
+    d: int64,
+    longest: int64,
+    leads: tuple[bool, bool, int64],
 ) -> tuple[int64, int64, int64, float64]:
-    """Returns the ranking key of an edge, least first: group, length, -n, -value. `leads`: by `_leads`."""
-    draws_lead, wins_lead = leads
+    """Returns the ranking key of edge k, least first: group, length, -n, -value. `leads`: by `_leads`."""
+    draws_lead, wins_lead, leader = leads
     if result == 1:
         return int64(0), d, -n, 0.0
     if result == -1:
@@ -95,9 +114,8 @@ def _place(
         return int64(0) if first else int64(3), -d, -n, 0.0
     if wins_lead and n and value == 1.0:
         return int64(1), int64(0), -n, 0.0
-    if result == 0 and draws_lead:
-        return int64(1), int64(0), -n, 0.0 - value
-    return int64(2), int64(0), -n, 0.0 - value
+    group = int64(1) if result == 0 and draws_lead else int64(2)
+    return group, int64(k != leader), -n, 0.0 - value
 
 
 @inner
@@ -118,12 +136,12 @@ def _best_edge(
         results[k] = _result(T, s, c, i, int64(k), moves, keys)
     leads = _leads(c, i, results)
     best = int64(edges)  # the first that was not visited, if there is one
-    first = (int64(2), int64(0), int64(0), 0.0)
+    first = (int64(2), int64(1), int64(0), 0.0)
     if edges == c.code_offsets[i + 1] - c.code_offsets[i]:
         first = (int64(4), int64(0), int64(0), 0.0)
     for k in range(edges - 1, -1, -1):
         e = begin + k
-        here = _place(results[k], int64(c.n[e]), _value(c, e), int64(c.edge_d[e]), longest, leads)
+        here = _place(int64(k), results[k], int64(c.n[e]), _value(c, e), int64(c.edge_d[e]), longest, leads)
         if here <= first:
             best, first = int64(k), here
     return best

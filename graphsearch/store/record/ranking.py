@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import chain, repeat
 from operator import add
@@ -18,6 +19,9 @@ from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
 from .node import Edge, NodeRecord, RecordBatch, node_value
 
 LOST = 3  # the class of the moves ranked last
+# From so many visits of a position on, its leading move is chosen by value, among the moves with at least one
+# visit for so many of the most visited move: the value less so much over the root of the move's visits.
+LED_BY_VALUE_FROM, MOST_TIMES_FEWER, CAUTION = 10_000, 20, 4.0
 
 
 def edge_of(record: NodeRecord, k: int) -> Edge:
@@ -28,11 +32,11 @@ def edge_of(record: NodeRecord, k: int) -> Edge:
 def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
     """Returns the edges, as places in descending P, best first.
 
-    Proven wins come first (the shortest first), then the other moves by visits, value and P, and last proven
-    losses (the longest first). Proven draws come before the unproven moves if the most visited of these is
-    worth less. So do moves of value 1, which are tablebase wins, unless the most visited unproven move is as
-    good as won: evaluators round to 1, too. If the position is mated in a known number of plies, the moves
-    that last this long come first.
+    Proven wins come first (the shortest first), then the other moves, the leading one (`leader_of`) before
+    all others, those by visits, value and P, and last proven losses (the longest first). Proven draws come
+    before the unproven moves if the leading one is worth less. So do moves of value 1, which are tablebase
+    wins, unless the leading move is as good as won: evaluators round to 1, too. If the position is mated in a
+    known number of plies, the moves that last this long come first.
 
     Args:
       clock: the halfmove clock of the path; default: the clock at which the record was evaluated.
@@ -40,13 +44,16 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     """
     edges = record.edges
     if not may_be_proven(record):
-        ranked = sorted(range(len(edges)), key=lambda k: (-edges[k].n, negate(edges[k].value), k))
+        leader = leader_of(record, range(len(edges)))
+        ranked = sorted(
+            range(len(edges)), key=lambda k: (k != leader, -edges[k].n, negate(edges[k].value), k)
+        )
         return [*ranked, *range(len(edges), len(record.codes))]
     at = clock_of_words(record.words) if clock is None else clock
     zeroing = chain(resets, repeat(False))
     proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
-    open_edges = [edge for edge, proof in zip(edges, proofs, strict=True) if proof is None]
-    best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
+    leader = leader_of(record, [k for k, proof in enumerate(proofs) if proof is None])
+    best = Edge(0) if leader is None else edges[leader]
     draws_lead = best.n == 0 or best.value < 0
     wins_lead = best.value < AS_GOOD_AS_WON
     own = record.proof
@@ -66,11 +73,31 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
             )
         if wins_lead and edge.n and edge.value == 1.0:  # large waves give it few visits
             return 1, 0, -edge.n, 0.0, k
-        return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
+        return 1 if proof and draws_lead else 2, int(k != leader), -edge.n, negate(edge.value), k
 
     ranked = sorted(range(len(edges)), key=worth)
     lost = bisect_left(ranked, LOST, key=lambda k: worth(k)[0])
     return [*ranked[:lost], *range(len(edges), len(record.codes)), *ranked[lost:]]
+
+
+def leader_of(record: NodeRecord, open_edges: Iterable[int]) -> int | None:
+    """Returns which of the unproven edges leads: the most visited one, later the one of the best value.
+
+    After LED_BY_VALUE_FROM visits of the position, the move of the highest `value - CAUTION / sqrt(n)` finds
+    better moves than the most visited one, before that it does not (docs/contributing/benchmarks.md).
+    """
+    edges, places = record.edges, list(open_edges)
+    most = max(places, key=lambda k: (edges[k].n, edges[k].value), default=None)
+    if most is None or record.visits < LED_BY_VALUE_FROM:
+        return most
+    least = max(1, edges[most].n / MOST_TIMES_FEWER)
+    trusted = [most, *(k for k in places if edges[k].n >= least)]
+    return max(trusted, key=lambda k: cautious_value(edges[k].value, edges[k].n))
+
+
+def cautious_value(value: float, visits: float) -> float:
+    """Returns the value of a move less its uncertainty; `visits`: above 0, of the move."""
+    return value - CAUTION / math.sqrt(visits)
 
 
 def may_be_proven(record: NodeRecord) -> bool:
@@ -124,6 +151,6 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
     moves, edges = legal_moves(board), record.edges
     if may_be_proven(record):
         best = ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
-    else:  # nothing is proven or as good as won: the most visited move, as in `ranking`
-        best = max(range(len(edges)), key=lambda k: (edges[k].n, edges[k].value), default=0)
+    else:  # nothing is proven or as good as won
+        best = leader_of(record, range(len(edges))) or 0
     return moves[record.order[best]]

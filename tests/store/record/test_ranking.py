@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import chess
@@ -23,7 +24,27 @@ CASES: list[tuple[Edges, str]] = [
     ({"e4": (5000, 0.98), "d4": (300, 1.0), "a3": (400, 1.0)}, "a2a3"),
     ({"e4": (5000, 1.0), "d4": (300, 1.0)}, "e2e4"),
     ({"e4": (5000, -0.5), "d4": (1, 1.0)}, "d2d4"),
+    # from 10,000 visits on the highest value - 4 / sqrt(n) leads, here of e4: .2 - .04
+    ({"e4": (9900, 0.2), "d4": (90, 0.9)}, "e2e4"),  # fewer than a twentieth of the visits
+    ({"e4": (10000, 0.2), "d4": (900, 0.28)}, "e2e4"),  # .28 - .133
+    ({"e4": (10000, 0.2), "d4": (900, 0.3)}, "d2d4"),
+    ({"e4": (9000, 0.2), "d4": (900, 0.3)}, "e2e4"),  # not so many
+    ({"e4": (10000, -0.2), "d4": (900, 0.0), "a3": (3600, -0.1)}, "d2d4"),
+    ({"e4": (10000, 0.98), "d4": (900, 1.0)}, "d2d4"),  # a value of 1 as ever
+    ({"e4": (10000, 0.995), "d4": (900, 1.0)}, "e2e4"),
+    ({"e4": (20, -0.1), "d4": (10**9, -0.1)}, "d2d4"),
 ]
+
+
+def random_edges(rng: random.Random) -> Edges:
+    """Returns edges of a position with many visits, with values close to each other."""
+    moves = rng.sample(["e4", "d4", "a3", "h3", "Nf3", "Nc3", "b3", "g3"], rng.randint(1, 8))
+    scale = rng.choice([20, 3000, 20000, 10**6])
+    mean = rng.choice([0.0, 0.5, -0.3, 0.97])
+    return {move: (rng.randint(1, scale), min(1.0, mean + rng.uniform(-0.1, 0.1))) for move in moves}
+
+
+CASES_AT_RANDOM = [random_edges(random.Random(seed)) for seed in range(60)]
 
 
 @pytest.mark.parametrize(("edges", "best"), CASES)
@@ -34,7 +55,15 @@ def test_a_value_of_one_is_first_unless_the_most_visited_move_is_almost_won(edge
     assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == best
 
 
-@pytest.mark.parametrize("edges", [edges for edges, _ in CASES])
+@pytest.mark.parametrize("edges", CASES_AT_RANDOM)
+def test_many_records_rank_alike_at_once(edges: Edges) -> None:
+    board = chess.Board()
+    record = node(board, edges)
+    best = best_move(record, board)
+    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])] == best
+
+
+@pytest.mark.parametrize("edges", [*(edges for edges, _ in CASES), *CASES_AT_RANDOM])
 def test_exports_rank_such_moves_alike(edges: Edges, tmp_path: Path) -> None:
     path = graph_file(tmp_path / "a.graph", {"": edges})
     with (
@@ -46,7 +75,9 @@ def test_exports_rank_such_moves_alike(edges: Edges, tmp_path: Path) -> None:
         assert visits.moves.edge.tolist() == visited
 
 
-@pytest.mark.parametrize("edges", [*(edges for edges, _ in CASES), {}, {"e4": (9, 0.1), "d4": (9, 0.1)}])
+@pytest.mark.parametrize(
+    "edges", [*(edges for edges, _ in CASES), *CASES_AT_RANDOM, {}, {"e4": (9, 0.1), "d4": (9, 0.1)}]
+)
 def test_the_best_move_is_the_first_of_the_ranking(edges: Edges) -> None:
     board = chess.Board()
     record = node(board, edges)

@@ -42,7 +42,8 @@ KINDS = {"ECO": WHOLE, "Opening": WHOLE, "Line": LEFT}
 By = Annotated[
     str,
     option(
-        "--by WHAT", "visits: follow the most visited move at every ply; value: the move with the highest Q."
+        "--by WHAT",
+        "visits: follow the best move at every ply, mostly the most visited; value: that of the highest Q.",
     ),
 ]
 MaxMoves = Annotated[int | None, option("--max-moves K", "Follow at most K moves per position.", min=1)]

@@ -224,7 +224,22 @@ def node_view(node: NodeView, multipv: int, width: int | None = None) -> Rendera
 
     if not node.moves:
         return Text(node_summary(node))
-    return Group(Text(node_summary(node)), moves_table(node, multipv, width))
+    lead = lead_line(node)
+    return Group(Text(node_summary(node)), moves_table(node, multipv, width), *([Text(lead)] if lead else []))
+
+
+def lead_line(node: NodeView) -> str:
+    """Returns that the first move leads by its value, if another one has more visits; else an empty text."""
+    from graphsearch.store.record.ranking import LED_BY_VALUE_FROM, cautious_value
+
+    first, most = node.moves[0], max(node.moves, key=lambda move: move.n)
+    if node.visits < LED_BY_VALUE_FROM or not first.n < most.n or first.q is None or most.q is None:
+        return ""
+    if first.bounds[0] == first.bounds[1] or cautious_value(first.q, first.n) <= cautious_value(
+        most.q, most.n
+    ):
+        return ""
+    return f"{first.san} leads by value, {most.san} by visits"
 
 
 def board_text(position: str) -> str:

@@ -85,8 +85,8 @@ def pv(
       path: the graph file, which is only read, or records in memory.
       board: the position; the game before it counts for repetitions.
       lines: number of moves with a line.
-      by: `visits`: the most visited move at every ply, a certain win before all others; `value`: the visited
-        move of the highest Q.
+      by: `visits`: the best move at every ply, mostly the most visited one, a certain win before all others;
+        `value`: the visited move of the highest Q.
       plies: most plies of a line.
 
     Raises:

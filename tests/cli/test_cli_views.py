@@ -33,6 +33,17 @@ def test_the_default_table_has_five_columns(cli: Cli, file: Path) -> None:
     assert "V and P of" in more
 
 
+@pytest.mark.parametrize(("q", "leads"), [(0.3, True), (0.2, False)])
+def test_a_table_says_if_the_first_move_is_not_the_most_visited(
+    cli: Cli, tmp_path: Path, q: float, leads: bool
+) -> None:
+    path = graph_file(tmp_path / "led.graph", {"": {"e4": (12000, 0.2), "d4": (3000, q)}})
+    text = cli("show", path).out
+    assert ("d4 leads by value, e4 by visits" in text) == leads
+    assert (text.index("\nd4 ") < text.index("\ne4 ")) == leads
+    assert cli("show", path, "--json").json["moves"][0]["san"] == ("d4" if leads else "e4")
+
+
 def test_scores_are_whites_unless_the_movers_are_asked_for(cli: Cli, file: Path) -> None:
     """After 1. e4 e5, q is -0.15 for Black, who plays it: good for White."""
     words = ("show", file, "e4", "--details", "--lines", "1")

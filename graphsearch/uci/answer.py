@@ -271,7 +271,8 @@ class GoAnswer:
         if visited and visited[0][2] == 1.0 and not self._ends_by_proof:  # a certain win
             return True
         best_n, second_n = ([row[1] for row in visited] + [0, 0])[:2]
-        agrees = not visited or max(visited, key=lambda row: row[2])[0] == visited[0][0]
+        most = max((row[1] for row in visited), default=0)
+        highest = max((row[2] for row in visited), default=0.0)
         speed = progress.visits_per_s
         at = Standing(
             elapsed=elapsed,
@@ -279,7 +280,7 @@ class GoAnswer:
             best_n=best_n,
             second_n=second_n,
             best_since=self._best_since - self.began,  # below 0: since the pondering
-            agrees=agrees,
+            agrees=not visited or visited[0][1:] == (most, highest),
             choices=len(ranked),
         )
         return may_stop(self._budget, at)

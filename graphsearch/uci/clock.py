@@ -83,9 +83,9 @@ class Standing:
 
     Attributes:
       elapsed: seconds. speed: visits per second.
-      best_n, second_n: visits of the two most visited moves allowed; 0 if there is none.
+      best_n, second_n: visits of the two best moves allowed; 0 if there is none.
       best_since: the elapsed seconds when the best move last changed; below 0: before the clock began.
-      agrees: whether the most visited move also has the best value.
+      agrees: whether the best move has the most visits and the best value.
       choices: number of moves allowed.
     """
 

@@ -230,7 +230,7 @@ def node_view(node: NodeView, multipv: int, width: int | None = None) -> Rendera
 
 def lead_line(node: NodeView) -> str:
     """Returns that the first move leads by its value, if another one has more visits; else an empty text."""
-    from graphsearch.store.record.ranking import LED_BY_VALUE_FROM, cautious_value
+    from graphsearch.store.record.leading import LED_BY_VALUE_FROM, cautious_value
 
     first, most = node.moves[0], max(node.moves, key=lambda move: move.n)
     if node.visits < LED_BY_VALUE_FROM or not first.n < most.n or first.q is None or most.q is None:

@@ -36,8 +36,9 @@ from ..query.steps import Floats, Ints, Mask, Words, legal_codes, positions_afte
 from ..store.codec import bulk
 from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
+from ..store.record.leading import LED_BY_VALUE_FROM
 from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
-from ..store.record.ranking import LED_BY_VALUE_FROM, ranking, visits_of
+from ..store.record.ranking import ranking, visits_of
 from ..store.segments import keys_of
 from .worth_kernel import describe, value_edges
 

@@ -25,9 +25,9 @@ from ..position.mates_kernel import mate_in_one
 from ..store.codec.batch_kernel import Columns, Records, pointers
 from ..store.record.bounds import AS_GOOD_AS_WON
 from ..store.record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
+from ..store.record.leading import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
+from ..store.record.leading import cautious_value as _cautious_value
 from ..store.record.node_kernel import lower_in, upper_in
-from ..store.record.ranking import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
-from ..store.record.ranking import cautious_value as _cautious_value
 
 Words: TypeAlias = NDArray[np.uint64]
 Ints: TypeAlias = NDArray[np.int64]

@@ -24,9 +24,9 @@ from ..store.record.bounds_kernel import (
     resets_clock,
     share_of,
 )
+from ..store.record.leading import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
+from ..store.record.leading import cautious_value as _cautious_value
 from ..store.record.node_kernel import lower_in, upper_in
-from ..store.record.ranking import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
-from ..store.record.ranking import cautious_value as _cautious_value
 
 MOST_MOVES = 256
 cautious_value = inner(_cautious_value)

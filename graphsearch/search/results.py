@@ -122,7 +122,7 @@ class SearchResult(Answer):
       depth: mean length of a visit, in plies.
       seldepth: longest visit, in plies.
       seconds: wall time, saving included.
-      bestmove: the shortest proven win, else the leading move (`store.record.ranking`), or a draw by a third
+      bestmove: the shortest proven win, else the leading move (`store.record.leading`), or a draw by a third
         occurrence in the game if no other move is clearly better; None if the game is over.
       node: the root with all its moves.
       nodes: positions in the graph.

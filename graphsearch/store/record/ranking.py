@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from itertools import chain, repeat
 from operator import add
@@ -16,12 +15,10 @@ from numpy.typing import NDArray
 from ...position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ...position.values import negate
 from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
+from .leading import leader_of
 from .node import Edge, NodeRecord, RecordBatch, node_value
 
 LOST = 3  # the class of the moves ranked last
-# From so many visits of a position on, its leading move is chosen by value, among the moves with at least one
-# visit for so many of the most visited move: the value less so much over the root of the move's visits.
-LED_BY_VALUE_FROM, MOST_TIMES_FEWER, CAUTION = 10_000, 20, 4.0
 
 
 def edge_of(record: NodeRecord, k: int) -> Edge:
@@ -78,26 +75,6 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     ranked = sorted(range(len(edges)), key=worth)
     lost = bisect_left(ranked, LOST, key=lambda k: worth(k)[0])
     return [*ranked[:lost], *range(len(edges), len(record.codes)), *ranked[lost:]]
-
-
-def leader_of(record: NodeRecord, open_edges: Iterable[int]) -> int | None:
-    """Returns which of the unproven edges leads: the most visited one, later the one of the best value.
-
-    After LED_BY_VALUE_FROM visits of the position, the move of the highest `value - CAUTION / sqrt(n)` finds
-    better moves than the most visited one, before that it does not (docs/contributing/benchmarks.md).
-    """
-    edges, places = record.edges, list(open_edges)
-    most = max(places, key=lambda k: (edges[k].n, edges[k].value), default=None)
-    if most is None or record.visits < LED_BY_VALUE_FROM:
-        return most
-    least = max(1, edges[most].n / MOST_TIMES_FEWER)
-    trusted = [most, *(k for k in places if edges[k].n >= least)]
-    return max(trusted, key=lambda k: cautious_value(edges[k].value, edges[k].n))
-
-
-def cautious_value(value: float, visits: float) -> float:
-    """Returns the value of a move less its uncertainty; `visits`: above 0, of the move."""
-    return value - CAUTION / math.sqrt(visits)
 
 
 def may_be_proven(record: NodeRecord) -> bool:

@@ -233,13 +233,11 @@ def lead_line(node: NodeView) -> str:
     from graphsearch.store.record.leading import LED_BY_VALUE_FROM, cautious_value
 
     first, most = node.moves[0], max(node.moves, key=lambda move: move.n)
-    if node.visits < LED_BY_VALUE_FROM or not first.n < most.n or first.q is None or most.q is None:
+    if node.visits < LED_BY_VALUE_FROM or first is most or first.q is None or most.q is None:
         return ""
-    if first.bounds[0] == first.bounds[1] or cautious_value(first.q, first.n) <= cautious_value(
-        most.q, most.n
-    ):
-        return ""
-    return f"{first.san} leads by value, {most.san} by visits"
+    is_open = first.bounds[0] < first.bounds[1]
+    leads = is_open and cautious_value(first.q, first.n) > cautious_value(most.q, most.n)
+    return f"{first.san} leads by value, {most.san} by visits" if leads else ""
 
 
 def board_text(position: str) -> str:

@@ -38,9 +38,7 @@ from .params import FLOW
 from .walkers import WALK_FROM, Walkers
 
 SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
-FIRST_LEAVES = (
-    64  # of the first slice: a few milliseconds, even with the slowest evaluator inside the kernels
-)
+FIRST_LEAVES = 64  # of the first slice: at most a few milliseconds
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.

@@ -25,8 +25,7 @@ def leader_of(record: NodeRecord, open_edges: Iterable[int]) -> int | None:
     """
     edges, places = record.edges, list(open_edges)
     most = max(places, key=lambda k: (edges[k].n, edges[k].value), default=None)
-    if most is None or record.visits < LED_BY_VALUE_FROM:
+    if most is None or not edges[most].n or record.visits < LED_BY_VALUE_FROM:
         return most
-    least = max(1, edges[most].n / MOST_TIMES_FEWER)
-    trusted = [most, *(k for k in places if edges[k].n >= least)]
+    trusted = [most, *(k for k in places if edges[k].n * MOST_TIMES_FEWER >= edges[most].n)]
     return max(trusted, key=lambda k: cautious_value(edges[k].value, edges[k].n))

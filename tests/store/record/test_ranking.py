@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import chess
@@ -13,6 +14,7 @@ from graphsearch.exchange.selection import Selection, plan
 from graphsearch.exchange.walk import Walk
 from graphsearch.position.board import legal_moves
 from graphsearch.query.diff import values_of
+from graphsearch.store.record.bounds import DRAWN
 from graphsearch.store.record.ranking import best_move, ranking
 from graphsearch.store.store import Store
 
@@ -53,6 +55,14 @@ def test_a_value_of_one_is_first_unless_the_most_visited_move_is_almost_won(edge
     record = node(board, edges)
     assert best_move(record, board) == chess.Move.from_uci(best)
     assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == best
+
+
+def test_a_position_whose_visits_all_went_to_a_proven_move_has_no_leader() -> None:
+    board = chess.Board()
+    record = node(board, {"e4": (12000, 0.0), "d4": (0, 0.0)})
+    record = replace(record, edges=(replace(record.edges[0], d=DRAWN), record.edges[1]))
+    assert best_move(record, board) == chess.Move.from_uci("e2e4")
+    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == "e2e4"
 
 
 @pytest.mark.parametrize("edges", CASES_AT_RANDOM)

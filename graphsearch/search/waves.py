@@ -88,7 +88,8 @@ class WaveRunner:
         self._most_entries = self._flown = 0
         self._nothing = wave.new_wave(1)
         self._flying: _Flying | None = None
-        self._waves_per_slice, self._visits_at_room = max(1, FIRST_LEAVES // batch), -1
+        first = max(1, FIRST_LEAVES // batch)
+        self._waves_per_slice, self._visits_at_room = first if self._have_room(first) else 1, -1
         self._look_ahead = LookAhead(graph, root)
         self._threads = threads if self._inside and batch == 1 else 1
         walks = graph, root, self._leaves, self._evaluator, self.wave
@@ -202,6 +203,10 @@ class WaveRunner:
         self._graph.pager.working = filled
         self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
 
+    def _have_room(self, waves: int) -> bool:
+        """Returns whether the records of so many waves take only a small part of the memory."""
+        return waves * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
+
     def _make_more_room(self) -> None:
         """Grows the arena; fails if no visit was completed since it last grew, which then did not help."""
         visits = int(self._arena.counters[arena_kernel.VISITS])
@@ -229,9 +234,7 @@ class WaveRunner:
             return
         spent = time.monotonic() - begin
         self._leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
-        longer = 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF
-        is_short = spent < SLICE_SECONDS / 2
-        if is_short and longer < self._graph.pager.budget // 16:  # a small part of the memory
+        if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._waves_per_slice):
             self._waves_per_slice *= 2
         elif spent > SLICE_SECONDS:
             self._waves_per_slice = max(1, self._waves_per_slice // 2)

@@ -65,6 +65,15 @@ def test_a_position_whose_visits_all_went_to_a_proven_move_has_no_leader() -> No
     assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == "e2e4"
 
 
+def test_a_value_of_one_comes_before_a_proven_draw() -> None:
+    board = chess.Board()
+    record = node(board, {"a3": (6000, -0.5), "e4": (5000, 0.0), "d4": (10, 1.0)})
+    a3, e4, d4 = record.edges
+    record = replace(record, edges=(a3, replace(e4, d=DRAWN), d4))
+    assert best_move(record, board) == chess.Move.from_uci("d2d4")
+    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == "d2d4"
+
+
 @pytest.mark.parametrize("edges", CASES_AT_RANDOM)
 def test_many_records_rank_alike_at_once(edges: Edges) -> None:
     board = chess.Board()

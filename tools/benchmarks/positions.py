@@ -7,7 +7,7 @@ import json
 import random
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,12 @@ class Case:
         """Q of the position."""
         return self.wdl[0] - self.wdl[2] if self.wdl else None
 
+    def scored(self, scores: Mapping[str, Mapping[str, int]]) -> Case:
+        """Returns the position with an engine's scores of moves: `{UCI: {"cp": N} or {"mate": N}}`."""
+        worth = {move: policy_q(Score(one.get("cp", 0), one.get("mate"))) for move, one in scores.items()}
+        centipawns = {move: centipawns_of(one) for move, one in scores.items()}
+        return replace(self, worth=worth, centipawns=centipawns)
+
     def regret(self, move: str) -> float | None:
         """Returns the Q that a move gives away; None without an engine's evaluation."""
         return max(0.0, max(self.worth.values()) - self.worth[move]) if self.worth else None
@@ -110,15 +116,13 @@ def _kind_of(wdl: Sequence[int] | None) -> str:
 
 
 def _case(row: dict[str, Any]) -> Case:
-    scores, wdl = row.get("moves_depth10", {}), row.get("wdl")
-    worth = {move: policy_q(Score(score.get("cp", 0), score.get("mate"))) for move, score in scores.items()}
-    return Case(
+    wdl = row.get("wdl")
+    case = Case(
         chess.Board(row["fen"]),
         (row["bestmove"],),
-        worth,
-        tuple(share / 1000 for share in wdl) if wdl else None,
-        {move: centipawns_of(score) for move, score in scores.items()},
+        wdl=tuple(share / 1000 for share in wdl) if wdl else None,
     )
+    return case.scored(row.get("moves_depth10", {}))
 
 
 def centipawns_of(score: Mapping[str, int]) -> int:

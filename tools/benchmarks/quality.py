@@ -11,12 +11,11 @@ import chess
 import chess.engine
 
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.evaluators.uci.scores import Score, policy_q
 from graphsearch.search.params import GATHERERS
 from tools.judge_positions import score_of
 
 from .harness import Row, benchmark
-from .positions import Case, centipawns_of, played, read_reference
+from .positions import Case, played, read_reference
 from .searching import Found, Inside, Remembering, UciEngine, Variant
 
 PRESETS = {  # variants of one evaluator; the first is the base
@@ -100,9 +99,8 @@ def judged_again(case: Case, moves: Iterable[str], engine: chess.engine.SimpleEn
         limit = chess.engine.Limit(nodes=nodes * len(listed))
         found = engine.analyse(case.board, limit, multipv=len(listed), root_moves=listed, game=object())
         scores = {one["pv"][0].uci(): score_of(one["score"].relative) for one in found}
-    worth = {move: policy_q(Score(score.get("cp", 0), score.get("mate"))) for move, score in scores.items()}
-    best = tuple(move for move in worth if worth[move] == max(worth.values()))
-    return replace(case, best=best, worth=worth, centipawns={m: centipawns_of(s) for m, s in scores.items()})
+    case = case.scored(scores)
+    return replace(case, best=tuple(move for move in scores if case.regret(move) == 0.0))
 
 
 def _figures(case: Case, found: Found, base: Found) -> Row:

@@ -12,8 +12,9 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position.board_kernel import PW
-from ..position.scores import LEAST_MATE
+from ..position.scores import LEAST_MATE, LEAST_WON
 from ..position.words import BoardTable, Position
+from .bare_king_kernel import drawn_share
 
 EvaluatePosition = Callable[
     [BoardTable, Pointer[int64], Position, Pointer[uint16], int64, Pointer[float32], Pointer[uint64]],
@@ -56,10 +57,14 @@ def value_of_score(win: float64, loss: float64, score: int64) -> tuple[float32, 
     search that cannot distinguish them wins few of them.
 
     Args:
-      score: in thousandths of a pawn; a mate score gets no drawn share.
+      score: in thousandths of a pawn; a mate score gets no drawn share, that of an ending against a bare king
+        its own (`drawn_share`).
     """
     if abs(score) >= LEAST_MATE:
         return value_of(win, loss)
+    if abs(score) >= LEAST_WON:
+        won = 1.0 - drawn_share(score)
+        return value_of(won, 0.0) if score > 0 else value_of(0.0, won)
     certain = 1.0 - MOST_DOUBT * (win - loss) ** 2 * math.exp(-abs(score) / DOUBT_LENGTH)
     return value_of(win * certain, loss) if win > loss else value_of(win, loss * certain)
 

@@ -6,8 +6,9 @@ from ...jit.compiler import inner
 from ...jit.pointers import adv, as_i64, popc
 from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, side_to_move
-from ...position.scores import FAR, LEAST_MATE
+from ...position.scores import FAR, LEAST_WON
 from ...position.words import BLACK, WHITE, BoardTable, Position
+from ..bare_king_kernel import bare_king_score
 from ..batch_kernel import batch_of, chances, softmax, value_of_score
 from ..quiescence.captures_kernel import get, put
 from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
@@ -17,7 +18,7 @@ from .policy_kernel import WORK_WORDS, write_logits
 from .sums_kernel import SUMS_WORDS, sum_frame, sum_view, sums_at
 from .value_kernel import VALUE_WORDS, Value, network_value
 
-MOST_STATIC = LEAST_MATE - 1
+MOST_STATIC = LEAST_WON - 1
 
 # offsets in the area, in words: sums of the frames, work area of the value network, that of the policy
 # network, its features
@@ -38,13 +39,16 @@ def value_at(
     sum_frame(weights, stack, ply, seen, area)
     own, other = sums_at(weights, area, ply, stm), sums_at(weights, area, ply, 1 - stm)
     value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
-    put(s, KEPT, plain_score(value))
+    put(s, KEPT, plain_score(s, value))
     return value
 
 
 @inner
-def plain_score(value: Value) -> int64:
-    """Returns the score of a `Value` in thousandths of a pawn, never as large as a mate."""
+def plain_score(s: Position, value: Value) -> int64:
+    """Returns a position's score in thousandths of a pawn, never a mate's; `value`: the network's."""
+    bare = bare_king_score(s)
+    if bare:
+        return bare
     return int64(min(max(value.score * SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
 
 
@@ -56,7 +60,8 @@ def static_score(T: BoardTable, weights: Pointer[int64], s: Position, area: Poin
     own, other = sums_at(weights, area, first, stm), sums_at(weights, area, first, 1 - stm)
     sum_view(weights, s, seen, stm, area, own)
     sum_view(weights, s, seen, 1 - stm, area, other)
-    return plain_score(network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK))))
+    value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
+    return plain_score(s, value)
 
 
 @inner

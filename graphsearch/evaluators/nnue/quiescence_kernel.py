@@ -9,14 +9,15 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, adv, as_i64, popc, ptr
 from ...jit.types import Pointer, int64, uint64
 from ...position.board_kernel import PW, side_to_move
-from ...position.scores import LEAST_MATE
+from ...position.scores import LEAST_WON
 from ...position.words import BLACK, WHITE, BoardTable
+from ..bare_king_kernel import bare_king_score
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, quiescence_over
 from .accumulator_kernel import BOARD_WORDS, LISTS_WORDS, accumulate, accumulator_at
 from .layers_kernel import output, work_words
 from .layout import MEN_PER_STACK, PAWN, ROW_WORDS, row_words
 
-MOST_STATIC = LEAST_MATE - 1
+MOST_STATIC = LEAST_WON - 1
 
 
 def area_words(width: int) -> int:
@@ -33,8 +34,8 @@ def work_at(weights: Pointer[int64], area: Pointer[uint64]) -> Pointer[int64]:
 
 
 @inner
-def static_at(
-    T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
+def network_score(
+    weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
     """Returns the network's score of a frame's position in thousandths of a pawn, for the side to move."""
     accumulate(weights, stack, ply, area)
@@ -49,6 +50,16 @@ def static_at(
     )
     score = value * 1000 // int64(weights[PAWN])
     return min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
+
+
+@inner
+def static_at(
+    T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
+) -> int64:
+    """Returns `network_score` of a frame's position, or its `bare_king_score`; adds to the accumulators."""
+    score = network_score(weights, stack, ply, area)
+    bare = bare_king_score(adv(stack, ply * FRAME_WORDS))
+    return bare if bare else score
 
 
 search = quiescence_over(static_at)
@@ -77,7 +88,7 @@ def scores(
             stack[i] = positions[b * PW + i]
         stack[KEPT] = ZERO
         if quiet[0] == quiet[1]:
-            out[b] = static_at(ptr(T, 0), ptr(weights, 0), stack, int64(0), area)
+            out[b] = network_score(ptr(weights, 0), stack, int64(0), area)
         else:
             out[b] = search(
                 ptr(T, 0), ptr(weights, 0), stack, area, int64(0), quiet[0], quiet[1], int64(0), False

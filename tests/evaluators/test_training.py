@@ -181,7 +181,7 @@ def quiet_ones(network: str, path: str) -> list[tuple[str, int, int]]:
     ]
 
 
-QUIET = (chess.STARTING_FEN, "4k3/8/8/8/8/8/8/4K2R w - - 0 1")
+QUIET = (chess.STARTING_FEN, "4k3/8/8/8/8/8/4P3/4K2R w - - 0 1")
 CHECK = "4k3/8/8/8/8/8/4r3/4K3 w - - 0 1"
 
 

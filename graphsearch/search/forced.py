@@ -22,7 +22,7 @@ from ..position.board import legal_moves
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
 from .params import SearchParams
-from .puct import exploration_term, fpu
+from .puct import exploration_term, fpu, least_decided, openness
 from .puct_kernel import set_listed
 from .waves import WaveRunner
 
@@ -158,11 +158,13 @@ def _caught_up(
     r, prior = counts[:, 1], np.array(record.priors)[record.order]
     q = np.zeros(len(n))
     q[: len(record.edges)] = [edge.q for edge in record.edges]
-    unvisited = fpu(node_mean(record)[0], params.fpu_value, float(prior[n > 0].sum()))
+    mean = node_mean(record)[0]
+    opened = openness(mean, least_decided(params.decided_from))
+    unvisited = fpu(mean, params.fpu_value, float(prior[n > 0].sum()))
     while True:
         spent = int(n.sum())
         value = np.where(n > 0, (n - r) * q / np.maximum(n, 1), unvisited)
-        term = exploration_term(spent, params.cpuct, params.cpuct_base, params.cpuct_factor)
+        term = opened * exploration_term(spent, params.cpuct, params.cpuct_base, params.cpuct_factor)
         best = listed[int(np.argmax((value + term * prior / (1 + n))[listed]))]
         room = rooms.get(best, 0) - int(n[best])
         if room <= 0:

@@ -11,7 +11,8 @@ from ..graph.arena_kernel import FLOATS, SEARCH_FLOATS, SEARCH_INTS
     FPU_VALUE,
     CATCH_UP_RATIO,
     WAVE_SHARE,
-) = range(SEARCH_FLOATS, SEARCH_FLOATS + 6)
+    LEAST_DECIDED,  # `puct.least_decided`
+) = range(SEARCH_FLOATS, SEARCH_FLOATS + 7)
 EXPLORATION = SEARCH_FLOATS + 8  # c(N) sqrt(max(1, sum n)) for small sums of n
 EXPLORATION_ENTRIES = FLOATS - EXPLORATION
 

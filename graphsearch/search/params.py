@@ -21,6 +21,8 @@ class SearchParams:
         `c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase)`.
       cpuct_factor: growth of the exploration constant, >= 0 (`CPuctFactor`).
       fpu_value: an unvisited edge counts as `Q - FpuValue * sqrt(sum of visited P)`, >= 0.
+      decided_from: where |Q| of a node is above this, exploration shrinks with 1 - Q^2; in (0, 1], 1 switches
+        that off, as in lc0 (`DecidedFrom`).
       minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT. AUTO: as many as
         the evaluator wants (`Evaluator.batch_size`); a search has 1 wherever the evaluator is a kernel.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
@@ -39,6 +41,7 @@ class SearchParams:
     cpuct_base: float = 38739.0
     cpuct_factor: float = 3.894
     fpu_value: float = 0.33
+    decided_from: float = 0.7
     minibatch_size: int = 0  # AUTO
     catch_up_ratio: float = 1.0
     max_wave_share: float = 0.25
@@ -105,6 +108,7 @@ OPTION_NAMES: Mapping[str, str] = {
     "CPuctBase": "cpuct_base",
     "CPuctFactor": "cpuct_factor",
     "FpuValue": "fpu_value",
+    "DecidedFrom": "decided_from",
     "MinibatchSize": "minibatch_size",
     "CatchUpRatio": "catch_up_ratio",
     "MaxWaveShare": "max_wave_share",
@@ -119,6 +123,7 @@ Range = tuple[Callable[[Any], bool], str]
 POSITIVE: Range = (lambda x: 0 < x <= LARGEST, f"above 0, at most {LARGEST:.0e}")
 NOT_NEGATIVE: Range = (lambda x: 0 <= x <= LARGEST, f"0 to {LARGEST:.0e}")
 COLLISIONS: Range = (lambda x: 1 <= x <= MAX_COLLISIONS, f"1 to {MAX_COLLISIONS}")
+SHARE: Range = (lambda x: 0 < x <= 1, "above 0, at most 1")
 RANGES: Mapping[str, Range] = {
     "cpuct": POSITIVE,
     "cpuct_base": POSITIVE,
@@ -126,7 +131,8 @@ RANGES: Mapping[str, Range] = {
     "fpu_value": NOT_NEGATIVE,
     "minibatch_size": (lambda x: 0 <= x <= MAX_BATCH, f"1 to {MAX_BATCH}, or auto"),
     "catch_up_ratio": (lambda x: x >= 1, "a number of at least 1"),
-    "max_wave_share": (lambda x: 0 < x <= 1, "above 0, at most 1"),
+    "decided_from": SHARE,
+    "max_wave_share": SHARE,
     "gather": (lambda x: x in GATHERERS, f"one of {', '.join(GATHERERS)}"),
     "max_collision_events": COLLISIONS,
     "max_collision_visits": COLLISIONS,

@@ -3,7 +3,7 @@
 The formulas are those of `puct.py`, compiled. P is `code ** 4 * NORM`; the factor NORM of a block, which all
 its edges share, goes into the exploration term:
 
-    gain of an edge = scale * code ** 4,   scale = c(N) sqrt(max(1, sum n)) * NORM
+    gain of an edge = scale * code ** 4,   scale = c(N) o(Q) sqrt(max(1, sum n)) * NORM
 
 In a search of some root moves only, `ints[LISTED + j]` is 1 if edge `j` of the root, in descending P, takes
 visits. Gatherers check it at the root only: below, a return to the root's position is a path draw. P, FPU and
@@ -53,6 +53,7 @@ from .param_layout import (
     EXPLORATION,
     EXPLORATION_ENTRIES,
     FPU_VALUE,
+    LEAST_DECIDED,
     LISTED,
     RESTRICTED,
     SCHEME,
@@ -67,6 +68,7 @@ _term = inner(puct.exploration_term)
 _mean = inlined(puct.mean_with_draws)
 _fpu = inner(puct.fpu)
 score = inlined(puct.score)
+_openness = inlined(puct.openness)
 
 
 @inner
@@ -86,7 +88,8 @@ def exploration(A: ArenaPointers, visits: int64) -> float64:
 @inner
 def scale_of(A: ArenaPointers, block: int64, visits: int64) -> float64:
     """Returns the factor that turns code ** 4 of an edge into its gain after `visits` visits."""
-    return exploration(A, visits) * float64(A.values[block + NORM])
+    opened = _openness(float64(A.values[block + BLOCK_Q]), A.floats[LEAST_DECIDED])
+    return exploration(A, visits) * opened * float64(A.values[block + NORM])
 
 
 @inner
@@ -312,6 +315,7 @@ def set_params(arrays: ArenaArrays, params: SearchParams) -> None:
     floats[FPU_VALUE] = params.fpu_value
     floats[CATCH_UP_RATIO] = params.catch_up_ratio
     floats[WAVE_SHARE] = params.max_wave_share
+    floats[LEAST_DECIDED] = puct.least_decided(params.decided_from)
     fill_exploration(floats)
     ints[SCHEME] = GATHERERS.index(params.gather)
     ints[COLLISION_EVENTS] = params.max_collision_events

@@ -113,6 +113,7 @@ def stats_lines(
     indices = _policy_indices(board)
     spent = node.visits - 1
     scale = puct.exploration_term(float(spent), params.cpuct, params.cpuct_base, params.cpuct_factor)
+    scale *= puct.openness(node.q, puct.least_decided(params.decided_from))
     visited = sum(move.p for move in node.moves if move.n)
     fpu = puct.fpu(node.q, params.fpu_value, visited)
     rows = []

@@ -297,6 +297,7 @@ def best_edge(node: Node, taken: list[int], params: SearchParams) -> int:
     priors = [code**4 * norm for code in node.codes]
     mass = [n + f for n, f in zip(node.n, taken, strict=True)]
     scale = puct.exploration_term(sum(mass), params.cpuct, params.cpuct_base, params.cpuct_factor)
+    scale *= puct.openness(node.mean(), puct.least_decided(params.decided_from))
     tried = sum(p for p, m in zip(priors, mass, strict=True) if m)
     fpu = puct.fpu(node.mean(), params.fpu_value, tried)
     values = [q if n else fpu for q, n in zip(node.q, node.n, strict=True)]

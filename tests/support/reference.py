@@ -265,6 +265,7 @@ class ReferenceSearch:
         spent = sum(node.n)
         base = p.cpuct_base
         c = (p.cpuct + p.cpuct_factor * math.log((spent + 1.0 + base) / base)) * math.sqrt(max(1.0, spent))
+        c *= min(1.0, max(1.0 - node.mean() ** 2, 0.005) / max(1.0 - p.decided_from**2, 0.005))
         norm = float(np.float32(1.0 / sum(code**4 for code in node.codes)))
         visited = float(sum(code**4 for code, n in zip(node.codes, node.n, strict=True) if n))
         fpu = node.mean() - p.fpu_value * math.sqrt(visited * norm)

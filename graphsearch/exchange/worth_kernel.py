@@ -23,10 +23,8 @@ from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.mates_kernel import mate_in_one
 from ..store.codec.batch_kernel import Columns, Records, pointers
-from ..store.record.bounds import AS_GOOD_AS_WON
+from ..store.codec.leading_kernel import UNPROVEN, edge_value, leads_of
 from ..store.record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
-from ..store.record.leading import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
-from ..store.record.leading import cautious_value as _cautious_value
 from ..store.record.node_kernel import lower_in, upper_in
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -36,7 +34,6 @@ Floats: TypeAlias = NDArray[np.float64]
 MOST_MOVES = 256
 THOUSAND = 1000.0
 NO_MATE = -1  # of a proof: the length of its mate is unknown
-cautious_value = inner(_cautious_value)
 WIN, EVEN, OPEN, LOST = 0, 1, 2, 3  # groups of the ranking
 NO_NOTE, WON, DRAWN_NOTE, LOST_NOTE = 0, 1, 2, 3  # notes: the proven result at a clock
 
@@ -45,6 +42,7 @@ class Rank(NamedTuple):
     """Scratch arrays for ranking one record's edges, `[MOST_MOVES]` each."""
 
     order: Pointer[int64]  # edges, best first
+    result: Pointer[int64]  # of each edge, at the clock of the path
     group: Pointer[int64]
     length: Pointer[int64]
     worth: Pointer[float64]
@@ -66,13 +64,6 @@ class ListedPointers(NamedTuple):
     edge: Pointer[int64]
     place: Pointer[int16]
     code: Pointer[uint16]
-
-
-@inner
-def _value(c: Records, e: int64) -> float64:
-    """Returns the value of all visits of an edge, as `Edge.value`."""
-    n = int64(c.n[e])
-    return float64(n - int64(c.r[e])) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
 
 
 @inner
@@ -143,42 +134,25 @@ def _proof(c: Records, i: int64, lower: int64, upper: int64, clock: int64) -> tu
 
 @inner
 def _result(c: Records, e: int64, clock: int64) -> int64:
-    """Returns the proven result of an edge at a clock, as `store.record.ranking.proof_at`; 2 if none."""
+    """Returns an edge's proven result at a clock, as `store.record.ranking.proof_at`; UNPROVEN if none."""
     low, high = _edge_bounds(c, e)
     if low != high:
-        return int64(2)
+        return UNPROVEN
     if low != 0 and clock + plies_of(int64(c.edge_d[e])) > CLOCK_DRAW:
-        return int64(2)
+        return UNPROVEN
     return low
 
 
 @inner
-def _leads(c: Records, begin: int64, end: int64, clock: int64) -> tuple[bool, bool, int64]:
-    """Returns (whether proven draws lead, whether moves of value 1 do, the leading open edge, -1 if none)."""
-    most, worth, leader, visits = int64(0), 0.0, int64(-1), int64(1)
-    for e in range(begin, end):
-        n, value = int64(c.n[e]), _value(c, e)
-        visits += n
-        better = leader < 0 or n > most or (n == most and value > worth)
-        if better and _result(c, e, clock) == 2:
-            most, worth, leader = n, value, int64(e)
-    if most and visits >= LED_BY_VALUE_FROM:
-        bound = cautious_value(worth, float64(most))
-        for e in range(begin, end):
-            n, value = int64(c.n[e]), _value(c, e)
-            better = n * MOST_TIMES_FEWER >= most and cautious_value(value, float64(n)) > bound
-            if better and _result(c, e, clock) == 2:
-                bound, worth, leader = cautious_value(value, float64(n)), value, int64(e)
-    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON, leader
-
-
-@inner
-def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64, x: Rank) -> None:
+def _classify(c: Records, i: int64, clock: int64, longest: int64, x: Rank) -> None:
     """Fills group, length and worth of a record's edges: their sort keys."""
-    draws_lead, wins_lead, leader = _leads(c, begin, end, clock)
+    begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
+    for e in range(begin, end):
+        x.result[e - begin] = _result(c, e, clock)
+    draws_lead, wins_lead, leader = leads_of(c, i, x.result)
     for e in range(begin, end):
         k = e - begin
-        result, d, value = _result(c, e, clock), int64(c.edge_d[e]), _value(c, e)
+        result, d, value = x.result[k], int64(c.edge_d[e]), edge_value(c, e)
         x.length[k], x.worth[k] = int64(0), 0.0
         if result == 1:
             x.group[k], x.length[k] = int64(WIN), d
@@ -189,7 +163,7 @@ def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64
             x.group[k] = int64(EVEN)
         else:
             x.group[k] = int64(EVEN) if result == 0 and draws_lead else int64(OPEN)
-            x.length[k], x.worth[k] = int64(e != leader), 0.0 - value
+            x.length[k], x.worth[k] = int64(k != leader), 0.0 - value
 
 
 @inner
@@ -216,7 +190,7 @@ def _rank(c: Records, i: int64, clock: int64, own_clock: int64, x: Rank) -> int6
     longest = int64(0)
     if lower == -1 and upper == -1:
         longest = _proof(c, i, lower, upper, own_clock)[0]
-    _classify(c, begin, end, clock, longest, x)
+    _classify(c, i, clock, longest, x)
     for k in range(end - begin):
         place = int64(k)
         while place > 0 and _comes_before(c, begin, x, int64(k), x.order[place - 1]):
@@ -250,10 +224,11 @@ def list_choices(
     """
     Tp, c = ptr(T, 0), pointers(columns)
     L = ListedPointers(ptr(out.of, 0), ptr(out.edge, 0), ptr(out.place, 0), ptr(out.code, 0))
-    order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
+    order, result = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
+    group = np.zeros(MOST_MOVES, np.int64)
     length, worth = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.float64)
     moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)
-    x = Rank(ptr(order, 0), ptr(group, 0), ptr(length, 0), ptr(worth, 0))
+    x = Rank(ptr(order, 0), ptr(result, 0), ptr(group, 0), ptr(length, 0), ptr(worth, 0))
     m, K = ptr(moves, 0), ptr(keys, 0)
     at = int64(0)
     for i in range(len(clocks)):
@@ -283,7 +258,11 @@ def list_choices(
         for k in range(count if rest else int64(0)):
             if k >= edges or c.n[begin + k] == 0:
                 at = _list(L, at, int64(i), int64(-1), ranked_move(K[k]), m)
-    return at + int64((order[0] + group[0] + length[0] + keys[0] + moves[0]) & 0) + int64(worth[0] * 0.0)
+    return (
+        at
+        + int64((order[0] + result[0] + group[0] + length[0] + keys[0] + moves[0]) & 0)
+        + int64(worth[0] * 0.0)
+    )
 
 
 @inner
@@ -364,7 +343,7 @@ def value_edges(columns: Columns, q: Floats, draw: Floats, mates: Ints, mated: N
     for i in range(columns.v.size):
         clock = clock_of(adv(c.words, PW * i))
         for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-            q[e], draw[e] = _value(c, e), _draws(c, e)
+            q[e], draw[e] = edge_value(c, e), _draws(c, e)
             result, d = _result(c, e, clock), int64(c.edge_d[e])
             has = (result == 1 or result == -1) and d <= MOST_MATE
             mated[e] = uint8(1 if has else 0)
@@ -383,10 +362,11 @@ def best_moves(T: Words, columns: Columns, best: Ints, codes: NDArray[np.uint16]
         moves.
     """
     Tp, c = ptr(T, 0), pointers(columns)
-    order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
+    order, result = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
+    group = np.zeros(MOST_MOVES, np.int64)
     length, worth = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.float64)
     moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)
-    x = Rank(ptr(order, 0), ptr(group, 0), ptr(length, 0), ptr(worth, 0))
+    x = Rank(ptr(order, 0), ptr(result, 0), ptr(group, 0), ptr(length, 0), ptr(worth, 0))
     m, K = ptr(moves, 0), ptr(keys, 0)
     for i in range(len(best)):
         best[i], codes[i] = int64(-1), uint16(0)
@@ -408,4 +388,6 @@ def best_moves(T: Words, columns: Columns, best: Ints, codes: NDArray[np.uint16]
         rank_codes(adv(c.codes, c.code_offsets[i]), count, k + 1, K)
         best[i] = ranked_move(K[k])
         codes[i] = m[best[i]]
-    return int64((order[0] + group[0] + length[0] + keys[0] + moves[0]) & 0) + int64(worth[0] * 0.0)
+    return int64((order[0] + result[0] + group[0] + length[0] + keys[0] + moves[0]) & 0) + int64(
+        worth[0] * 0.0
+    )

@@ -15,7 +15,7 @@ from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.words import BoardTable, Position
 from ..store.codec.batch_kernel import Columns, Records, pointers
-from ..store.record.bounds import AS_GOOD_AS_WON
+from ..store.codec.leading_kernel import UNPROVEN, edge_value, leads_of
 from ..store.record.bounds_kernel import (
     DRAWN,
     MOST_MATE,
@@ -24,13 +24,9 @@ from ..store.record.bounds_kernel import (
     resets_clock,
     share_of,
 )
-from ..store.record.leading import LED_BY_VALUE_FROM, MOST_TIMES_FEWER
-from ..store.record.leading import cautious_value as _cautious_value
 from ..store.record.node_kernel import lower_in, upper_in
 
 MOST_MOVES = 256
-cautious_value = inner(_cautious_value)
-OPEN = int64(2)  # result of a move without an exact proof; a proven result is -1, 0 or 1
 
 
 @inner
@@ -50,49 +46,19 @@ def _resets(
 def _result(
     T: BoardTable, s: Position, c: Records, i: int64, k: int64, moves: Pointer[uint16], keys: Pointer[int64]
 ) -> int64:
-    """Returns the proven result of edge `k` at the clock of its record; OPEN if there is none."""
+    """Returns the proven result of edge `k` at the clock of its record; UNPROVEN if there is none."""
     e = c.edge_offsets[i] + k
     if c.n[e] == c.r[e]:
-        return OPEN
+        return UNPROVEN
     q, d = as_f32(c.q)[e], int64(c.edge_d[e])
     low, high = bounds_of(q, d)
     if low != high:
-        return OPEN
+        return UNPROVEN
     clock = int64(clock_of(s))
     if low == 0 or clock + plies_of(d) <= CLOCK_DRAW:
         return low
     late = d <= CLOCK_DRAW and clock < CLOCK_DRAW and _resets(T, s, c, i, k, moves, keys)
-    return low if late else OPEN
-
-
-@inner
-def _value(c: Records, e: int64) -> float64:
-    """Returns the value of all visits of an edge, 0 without any."""
-    n, r = int64(c.n[e]), int64(c.r[e])
-    return float64(n - r) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
-
-
-@inner
-def _leads(c: Records, i: int64, results: Pointer[int64]) -> tuple[bool, bool, int64]:
-    """Returns (whether proven draws lead, whether moves of value 1 do, the leading open edge, -1 if none)."""
-    begin = c.edge_offsets[i]
-    most, worth, leader, visits = int64(0), 0.0, int64(-1), int64(1)
-    for k in range(c.edge_offsets[i + 1] - begin):
-        n, value = int64(c.n[begin + k]), _value(c, begin + k)
-        visits += n
-        if results[k] == OPEN and (n > most or (n == most and (value > worth or leader < 0))):
-            most, worth, leader = n, value, int64(k)
-    if most and visits >= LED_BY_VALUE_FROM:
-        bound = cautious_value(worth, float64(most))
-        for k in range(c.edge_offsets[i + 1] - begin):
-            n, value = int64(c.n[begin + k]), _value(c, begin + k)
-            if (
-                results[k] == OPEN
-                and n * MOST_TIMES_FEWER >= most
-                and cautious_value(value, float64(n)) > bound
-            ):
-                bound, worth, leader = cautious_value(value, float64(n)), value, int64(k)
-    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON, leader
+    return low if late else UNPROVEN
 
 
 @inner
@@ -105,7 +71,7 @@ def _place(
     longest: int64,
     leads: tuple[bool, bool, int64],
 ) -> tuple[int64, int64, int64, float64]:
-    """Returns the ranking key of edge k, least first: group, length, -n, -value. `leads`: by `_leads`."""
+    """Returns the ranking key of edge k, least first: group, length, -n, -value. `leads`: by `leads_of`."""
     draws_lead, wins_lead, leader = leads
     if result == 1:
         return int64(0), d, -n, 0.0
@@ -134,14 +100,16 @@ def _best_edge(
     edges = c.edge_offsets[i + 1] - begin
     for k in range(edges):
         results[k] = _result(T, s, c, i, int64(k), moves, keys)
-    leads = _leads(c, i, results)
+    leads = leads_of(c, i, results)
     best = int64(edges)  # the first that was not visited, if there is one
     first = (int64(2), int64(1), int64(0), 0.0)
     if edges == c.code_offsets[i + 1] - c.code_offsets[i]:
         first = (int64(4), int64(0), int64(0), 0.0)
     for k in range(edges - 1, -1, -1):
         e = begin + k
-        here = _place(int64(k), results[k], int64(c.n[e]), _value(c, e), int64(c.edge_d[e]), longest, leads)
+        here = _place(
+            int64(k), results[k], int64(c.n[e]), edge_value(c, e), int64(c.edge_d[e]), longest, leads
+        )
         if here <= first:
             best, first = int64(k), here
     return best

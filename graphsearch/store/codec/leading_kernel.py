@@ -1,4 +1,4 @@
-"""The leading moves of many records at once, by the rules of `store/record/leading.py` and `ranking.py`."""
+"""The leading moves of records, by the rules of `store/record/leading.py` and `store/record/ranking.py`."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from ..position.scores import LEAST_MATE, LEAST_WON
 from ..position.words import BISHOPS, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position
 
 # The share of such an ending that counts as drawn: at most so much with two minor pieces, a factor less for
-# each minor piece more (a rook counts as three, a queen as five). With a half of it a search of 1,000
-# evaluations does not mate with two bishops. It falls with the way that is left: up to DRIVEN for the bare
+# each minor piece more (a rook counts as three, a queen as five). With .15 a search of 1,000 evaluations
+# does not mate with two bishops. It falls with the way that is left: up to DRIVEN for the bare
 # king's way to the corner, up to 7 for the way between the kings.
 MOST_DRAWN, MORE_MEN = 0.4, 0.65
 DRIVEN = 12

@@ -9,7 +9,7 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, adv, as_i64, popc, ptr
 from ...jit.types import Pointer, int64, uint64
 from ...position.board_kernel import PW, side_to_move
-from ...position.scores import LEAST_MATE, LEAST_WON
+from ...position.scores import LEAST_WON
 from ...position.words import BLACK, WHITE, BoardTable
 from ..bare_king_kernel import bare_king_score
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, quiescence_over
@@ -17,7 +17,7 @@ from .accumulator_kernel import BOARD_WORDS, LISTS_WORDS, accumulate, accumulato
 from .layers_kernel import output, work_words
 from .layout import MEN_PER_STACK, PAWN, ROW_WORDS, row_words
 
-MOST_SCORE, MOST_STATIC = LEAST_MATE - 1, LEAST_WON - 1  # of the network, of a static evaluation
+MOST_STATIC = LEAST_WON - 1
 
 
 def area_words(width: int) -> int:
@@ -48,8 +48,7 @@ def network_score(
         (popc(frame[WHITE] | frame[BLACK]) - 1) // MEN_PER_STACK,
         work_at(weights, area),
     )
-    score = value * 1000 // int64(weights[PAWN])
-    return min(max(score, int64(-MOST_SCORE)), int64(MOST_SCORE))
+    return value * 1000 // int64(weights[PAWN])
 
 
 @inner

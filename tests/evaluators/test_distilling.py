@@ -1,4 +1,4 @@
-"""Learning to compare moves: gradients of groups, and a network that learns from games of its own.
+"""Learning to compare moves: gradients of groups, and networks that learn from games of their own.
 
 What is compiled there runs uncompiled here, as in `test_training.py`.
 """
@@ -9,17 +9,19 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import chess
 import numpy as np
 import pytest
 
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue.file import ARCHITECTURES
+from graphsearch.position.board import pack
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
 
 if TYPE_CHECKING:  # it imports the compiler, and every process of tests reads this file
-    from tools.training.distil import Groups
+    from tools.training.dealing import Groups
 
 SHARE, HINTS = 30.0, 0.2
 
@@ -34,17 +36,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def dealt(network: str) -> tuple[Groups, Any]:
     """Returns groups of two games, and the weights of the network that labels them."""
-    from tools.training.distil import Table, beginnings_of
+    from tools.training.dealing import Table, beginnings_of
 
     evaluator: Any = create(f"nnue:{network}")
     table = Table(evaluator.weights, beginnings_of(2, 7, ()), 2)
     return table.deal(1), evaluator.weights
 
 
-def facts_of(folder: str) -> tuple[dict[str, Any], dict[str, Any], list[list[int]]]:
-    """Returns what tests ask of the members of groups, of their gradients, and of what is learned."""
+def facts_of(folder: str) -> tuple[dict[str, Any], dict[str, Any], list[list[int]], dict[str, Any]]:
+    """Returns what tests ask of members of groups, of their gradients, of what is learned, and of starts."""
     groups, weights = dealt(f"{folder}/a.nnue")
-    return members_of(groups, weights, dealt(f"{folder}/a.nnue")[0]), slopes_of(groups), learned(Path(folder))
+    members, slopes = members_of(groups, weights, dealt(f"{folder}/a.nnue")[0]), slopes_of(groups)
+    return members, slopes, learned(Path(folder)), started(Path(folder))
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +161,53 @@ def test_learning_goes_on_and_its_end_is_written_to_the_state(facts: Any, folder
         assert not np.array_equal(found.networks["value"].rows, arrays["average.rows"])
         assert arrays["average.first"].shape[1] > found.networks["value"].first.shape[1]  # without hints
     assert found.networks["value"].bias.shape == (12,)
+
+
+def started(folder: Path) -> dict[str, Any]:
+    """Learns P in games from a set of two level positions and a won one; returns what came of it."""
+    from tools.training import dealing, distil, groups_kernel
+    from tools.training.__main__ import main
+    from tools.training.groups_kernel import Starts
+    from tools.training.records import PAWN, RECORD, write_shard
+    from tools.training.train import State
+
+    records = np.zeros(3, RECORD)
+    fens = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1", chess.STARTING_FEN, "4k3/8/8/8/8/8/QQ6/4K3 w - - 0 1"
+    for record, fen in zip(records, fens, strict=True):
+        record["words"] = pack(chess.Board(fen))[:9]
+    records["score"][2] = 9 * PAWN
+    sets, state, learning = folder / "set", folder / "policy.npz", folder / "learned.npz"
+    sets.mkdir()
+    write_shard(sets / "1.positions", records, np.zeros(0, np.int16))
+    dealing.MORE_OF_A_STACK = 3
+    vars(groups_kernel)["ENDED_DECIDED"] = vars(groups_kernel)["ENDED_FEW"] = 0.0
+    starts = dealing.open_starts([sets], 1)
+    some = Starts(starts.words[:2], starts.ply[:2])
+    State.new((8, 8), 3).write(state)
+    words = ["distil", str(state), str(learning), "--evaluator", f"nnue:{folder / 'a.nnue'}"]
+    words += ["--network", "policy", "--sets", str(sets), "--groups", "2", "--threads", "1", "--samples", "2"]
+    assert distil.HELD == 1
+    code = main(words)
+    return {
+        "starts": [int((starts.words[:, :9] == record["words"]).all(axis=1).sum()) for record in records],
+        "all": len(starts.ply),
+        "mixed": len(dealing.mixed(some, starts, 0.5).ply),
+        "code": code,
+        "stage": State.read(state).stages[-1],
+    }
+
+
+def test_games_begin_at_the_open_positions_of_sets(facts: Any) -> None:
+    found = facts[3]
+    assert found["starts"] == [3, 24, 0]
+    assert found["all"] == 27
+    assert found["mixed"] == 27 + 2 * 14  # two positions, as often as it takes to be half of all
+
+
+def test_the_policy_network_learns_the_priors_of_new_games(facts: Any) -> None:
+    found = facts[3]
+    assert found["code"] == 0
+    assert found["stage"]["name"] == "policy"
+    assert found["stage"]["samples"] >= 2
+    assert 0 <= found["stage"]["first_choice"] <= 1
+    assert [one["positions"] for one in found["stage"]["sets"]] == [3]

@@ -37,11 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def dealer(folder: str) -> Dealer:
     """Returns a dealer of two games, whose lessons are the games' own positions."""
-    from tools.training import examples_kernel
-    from tools.training.distil import beginnings_of
+    from tools.training import examples_kernel, groups_kernel
+    from tools.training.dealing import beginnings_of
     from tools.training.gpu import Dealer
 
     vars(examples_kernel)["OFF"] = 0.0
+    vars(groups_kernel)["ENDED_DECIDED"] = vars(groups_kernel)["ENDED_FEW"] = 0.0
     evaluator: Any = create(f"nnue:{folder}/a.nnue")
     return Dealer(evaluator.weights, beginnings_of(2, 7, ()), 2, 1.0)
 
@@ -121,6 +122,7 @@ def losses_of(folder: str) -> dict[str, list[Any]]:
     import jax
 
     from tools.training import gpu_networks, policy_learning, value_learning
+    from tools.training.dealing import packed, sharpened
     from tools.training.distil import with_hints
     from tools.training.groups_learning import pass_groups
 
@@ -142,9 +144,9 @@ def losses_of(folder: str) -> dict[str, list[Any]]:
         out[f"value {name}"] = [apart(ours, theirs / len(groups.members)), 0.0]
     policy = rounded(policy_learning.new_network(8, rng))
     gradient = type(policy)(*(np.zeros_like(array) for array in policy))
-    given = gpu_networks.sharpened(lessons)
+    given = sharpened(lessons)
     count = len(given.features)
-    total = policy_learning.pass_lessons(flat(given), np.arange(count), policy, gradient, True)
+    total = policy_learning.pass_lessons(packed(given), np.arange(count), policy, gradient, True)
     (_, found), slopes = jax.value_and_grad(gpu_networks.policy_loss, has_aux=True)(policy, given)
     out["policy"] = [found.tolist(), (total / count).tolist()]
     for name, ours, theirs in zip(policy._fields, slopes, gradient, strict=True):
@@ -163,17 +165,6 @@ def rounded(network: Any) -> Any:
 def apart(ours: Any, theirs: Any) -> float:
     """Returns the relative difference of two gradients."""
     return float(np.sqrt(((np.asarray(ours) - theirs) ** 2).sum() / ((theirs**2).sum() + 1e-20)))
-
-
-def flat(lessons: LessonArrays) -> Any:
-    """Returns lessons in the form of the compiled pass."""
-    from tools.training import policy_learning
-
-    there = lessons.classes < CLASSES
-    offsets = np.concatenate([[0], np.cumsum(there.sum(1))])
-    seen = (lessons.features < FEATURES).sum(1).astype(np.uint8)
-    moves = (lessons.places, lessons.goals, lessons.classes, lessons.targets.astype(np.float32))
-    return policy_learning.Lessons(lessons.features, seen, offsets, *(array[there] for array in moves))
 
 
 @needs_jax

@@ -1,18 +1,20 @@
-"""Teaches the value network what another network's quiescence says, in games that nobody has seen before.
+"""Teaches a network what another one says, in games that nobody has seen before.
 
     python -m tools.training distil STATE.npz LEARNING.npz --samples 100e6 --rate 1e-4 [--openings FILE.pgn]
 
-Positions are made when they are learned, and forgotten (`groups_kernel.py`). LEARNING keeps the weights with
-all that learning goes on from; it is made from STATE's value network where there is none, wider if --width
-says so. With --hints, the network learns its teacher's hidden sums, too. The rate is
-constant, and falls to 0 at the end, in the share --cool. LEARNING is written before it falls, so that the
-same command learns on from there at any time. At the end STATE gets the average of the last weights, which
-compares moves better than they do. Ctrl-C and SIGTERM keep LEARNING.
+The value network learns the results of quiescence (`groups_kernel.py`), the policy network (--network policy)
+the priors. Positions are made when they are learned, and forgotten. With --sets, most games begin at open
+positions of these sets: games that are played without a search are decided before their endgames. LEARNING
+keeps the weights with all that learning goes on from; it is made from STATE's network where there is none,
+V wider if --width says so. With --hints, V learns its teacher's hidden sums, too. The rate is constant, and
+falls to 0 at the end, in the share --cool. LEARNING is written before it falls, so that the same command
+learns on from there at any time. At the end STATE gets the average of the last weights, which compares moves
+better than they do. Ctrl-C and SIGTERM keep LEARNING.
 
 A line of progress: samples; of groups of other games, the loss of a position and of a group's comparison,
 errors of Q and of sigmoid(score), correlation within a group, loss of widths that differ in it, error of the
-hints; the same of
-the average of the last weights; CPU-seconds.
+hints (P: of positions of other games, cross-entropy and same first choice); the same of the average of the
+last weights; CPU-seconds.
 """
 
 from __future__ import annotations
@@ -24,23 +26,30 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.nnue.evaluation_kernel import scratch_words
-from graphsearch.evaluators.nnue.layout import WIDTH
-from graphsearch.position.board import POSITION_WORDS, pack
 from graphsearch.position.tables import load_tables
-from tools.training.groups_kernel import HINTS, MOST_MEMBERS, OVER, Games, Starts, write_groups
+from tools.training.dealing import (
+    OPEN_SHARE,
+    Table,
+    beginnings_of,
+    joined,
+    mixed,
+    open_starts,
+    packed,
+    sharpened,
+)
+from tools.training.groups_kernel import HINTS, Starts
 from tools.training.groups_learning import HINTS_AT, pass_groups
 from tools.training.learning import LIMITS, Learner, cooling_rate, move_average, steady_rate
-from tools.training.make import Line, read_openings, starts
-from tools.training.records import RECORD, Records
+from tools.training.make import Line, read_openings
+from tools.training.policy_learning import Lessons, PolicyArrays, pass_lessons
+from tools.training.records import hashes
 from tools.training.train import State, read_named, say, write_named
 from tools.training.value_learning import ValueArrays
 
@@ -52,64 +61,7 @@ SEEDS = 10_000_000  # range of seeds for the steps of one --seed
 REPORT, SAVE = 1_000_000, 10_000_000  # samples between two progress lines, and between two saves
 PARTS = ("weights", "average", "first", "second")  # in the file of learning
 NUMBERS = ("steps", "samples", "cpu_seconds")
-FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness", "hints")
 SEED_OF_NEW, NEW_ROWS, NEW_FIRST = 7, 0.02, 0.005  # seed and size of random numbers in new parts of a network
-
-
-class Groups(NamedTuple):
-    """Groups of records.
-
-    Attributes:
-      hints: float32[members, HINTS]. begins: int64[G + 1], index of each group's first member.
-    """
-
-    members: Records
-    hints: NDArray[np.float32]
-    begins: NDArray[np.int64]
-
-
-class Table:
-    """Parallel games, and the network that labels their groups.
-
-    Attributes:
-      games: as they stand. scratch: work area for the network.
-    """
-
-    def __init__(self, weights: NDArray[np.int64], beginnings: Starts, games: int) -> None:
-        self._tables, self._weights, self._starts = load_tables(), weights, beginnings
-        words = np.zeros((games, POSITION_WORDS), np.uint64)
-        self.games = Games(words, np.full(games, OVER, np.int64), np.zeros(games))
-        self.scratch = np.zeros(scratch_words(int(weights[WIDTH])), np.uint64)
-
-    def deal(self, seed: int) -> Groups:
-        """Returns a new group from each game."""
-        games = len(self.games.ply)
-        members, begins = np.zeros(MOST_MEMBERS * games, RECORD), np.zeros(games + 1, np.int64)
-        hints = np.zeros((len(members), HINTS), np.float32)
-        out = members, hints, begins
-        write_groups(self._tables, self._weights, self._starts, self.games, seed, self.scratch, *out)
-        return Groups(members[: begins[-1]], hints[: begins[-1]], begins)
-
-
-def beginnings_of(count: int, seed: int, openings: Sequence[Line]) -> Starts:
-    """Returns start positions of games."""
-    some = list(islice(starts(np.random.default_rng(seed), openings), count))
-    words = np.array([pack(start.board) for start in some], np.uint64)
-    return Starts(words, np.array([start.ply for start in some], np.int64))
-
-
-def joined(parts: Sequence[Groups]) -> Groups:
-    """Returns the concatenated groups of all parts."""
-    sizes = np.concatenate([np.diff(part.begins) for part in parts])
-    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    members = np.concatenate([part.members for part in parts])
-    return Groups(members, np.concatenate([part.hints for part in parts]), begins)
-
-
-def held_out(weights: NDArray[np.int64], openings: Sequence[Line]) -> Groups:
-    """Returns the held-out groups, which are never used for learning."""
-    table = Table(weights, beginnings_of(HELD, HELD_SEED, openings), HELD)
-    return joined([table.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)])
 
 
 def widened(network: ValueArrays, width: int) -> ValueArrays:
@@ -145,25 +97,37 @@ def without_hints(network: ValueArrays) -> ValueArrays:
 
 
 class Distilling:
-    """The network in training.
+    """A value network in training.
 
     Attributes:
       learner: with the weights. average: moving average of the weights, of the same form.
       samples, cpu_seconds: totals of all runs.
     """
 
-    def __init__(self, network: ValueArrays, options: argparse.Namespace) -> None:
-        self.learner, self.average = Learner(network, options.threads), network
-        self.average = ValueArrays(*(array.copy() for array in network))
+    name: str = "value"
+    form: Any = ValueArrays
+    figures: tuple[str, ...] = (
+        *("loss", "comparison", "error_of_q", "error_of_score"),
+        *("correlation", "unevenness", "hints"),
+    )
+
+    def __init__(self, network: Any, options: argparse.Namespace) -> None:
+        self.learner = Learner(network, options.threads)
+        self.average = type(network)(*(array.copy() for array in network))
         self.samples, self.cpu_seconds = 0, 0.0
         self._shares = options.share, options.hints
         self._pool = ThreadPoolExecutor(options.threads)
 
     @classmethod
+    def begin(cls, network: Any, options: argparse.Namespace) -> Distilling:
+        """Returns what has learned nothing yet, from the network of a state."""
+        return cls(first_network(network, options), options)
+
+    @classmethod
     def read(cls, path: Path, options: argparse.Namespace) -> Distilling:
         """Returns the state of a file written by `write`."""
         with np.load(path) as arrays:
-            parts = [read_named(arrays, name, ValueArrays) for name in PARTS]
+            parts = [read_named(arrays, name, cls.form) for name in PARTS]
             numbers = json.loads(str(arrays["numbers"]))
         found = cls(parts[0], options)
         found.average = parts[1]
@@ -178,34 +142,90 @@ class Distilling:
         numbers = dict(zip(NUMBERS, (learner.steps, self.samples, self.cpu_seconds), strict=True))
         write_named(path, dict(zip(PARTS, parts, strict=True)), numbers=numbers)
 
-    def _pass(self, groups: Groups, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
-        return pass_groups(load_tables(), groups, net, grad, chosen, learns, *self._shares)
+    def network(self) -> Any:
+        """Returns the average as the network of a state."""
+        return without_hints(self.average)
 
-    def judge(self, network: ValueArrays, groups: Groups) -> NDArray[np.float64]:
-        """Returns the mean figures of some groups."""
-        every = np.arange(len(groups.begins) - 1)
-        return self.learner.run(partial(self._pass, groups), every, False, network)
+    def deal(self, table: Table, seed: int) -> Any:
+        """Returns something new to learn."""
+        return table.deal(seed)
 
-    def judged(self, groups: Groups) -> str:
-        """Returns a text with the figures of some groups, for the weights and for their average."""
-        both = (self.judge(network, groups) for network in (self.learner.weights, self.average))
+    def held_out(self, table: Table) -> Any:
+        """Returns what is never learned."""
+        return joined([table.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)])
+
+    def one_pass(self, dealt: Any, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
+        """Returns the sums of the figures; if `learns`, adds the gradients."""
+        return pass_groups(load_tables(), dealt, net, grad, chosen, learns, *self._shares)
+
+    def size(self, dealt: Any) -> tuple[int, int]:
+        """Returns the numbers of units of a pass and of samples in it."""
+        return len(dealt.begins) - 1, len(dealt.members)
+
+    def judge(self, network: Any, held: Any) -> NDArray[np.float64]:
+        """Returns the mean figures of what was held out."""
+        every = np.arange(self.size(held)[0])
+        return self.learner.run(partial(self.one_pass, held), every, False, network)
+
+    def judged(self, held: Any) -> str:
+        """Returns a text with the figures of what was held out, for the weights and for their average."""
+        both = (self.judge(network, held) for network in (self.learner.weights, self.average))
         return " | ".join(" ".join(f"{x:.4f}" for x in found) for found in both)
 
     def step(self, tables: Sequence[Table], seed: int, rate: float) -> None:
-        """Deals groups and learns them."""
+        """Deals from every table, and learns it."""
 
         def work(at: int) -> int:
-            dealt = tables[at].deal(seed * len(tables) + at)
-            every = np.arange(len(dealt.begins) - 1)
-            self._pass(dealt, self.learner.weights, self.learner.gradients[at], every, True)
-            return len(dealt.members)
+            dealt = self.deal(tables[at], seed * len(tables) + at)
+            units, samples = self.size(dealt)
+            self.one_pass(dealt, self.learner.weights, self.learner.gradients[at], np.arange(units), True)
+            return samples
 
         samples = sum(self._pool.map(work, range(len(tables))))
         self.samples += samples
-        self.learner.step(rate, samples)
+        if samples:  # no lessons if all games have ended
+            self.learner.step(rate, samples)
         if self.learner.steps % AVERAGED == 0:
             for kept, new in zip(self.average, self.learner.weights, strict=True):
                 move_average(kept.reshape(-1), new.reshape(-1), np.float32(AVERAGED / AVERAGE_STEPS))
+
+
+class PolicyDistilling(Distilling):
+    """A policy network in training."""
+
+    name, form = "policy", PolicyArrays
+    figures = ("cross_entropy", "first_choice")
+
+    @classmethod
+    def begin(cls, network: Any, options: argparse.Namespace) -> Distilling:
+        """Returns what has learned nothing yet, from the network of a state."""
+        return cls(network, options)
+
+    def network(self) -> Any:
+        """Returns the average as the network of a state."""
+        return self.average
+
+    def deal(self, table: Table, seed: int) -> Lessons:
+        """Returns a lesson of each game, one group of moves later."""
+        table.deal(seed)
+        return packed(sharpened(table.lessons(seed)))
+
+    def held_out(self, table: Table) -> Lessons:
+        """Returns the lessons of some rounds."""
+        for turn in range(HELD_ROUNDS - 1):
+            table.deal(HELD_SEED + turn)
+        return self.deal(table, HELD_SEED + HELD_ROUNDS)
+
+    def one_pass(self, dealt: Any, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
+        """Returns the sums of the figures; if `learns`, adds the gradients."""
+        return pass_lessons(dealt, chosen, net, grad, learns)
+
+    def size(self, dealt: Any) -> tuple[int, int]:
+        """Returns the number of lessons, twice."""
+        return len(dealt.seen), len(dealt.seen)
+
+
+NETWORKS: dict[str, type[Distilling]] = {kind.name: kind for kind in (Distilling, PolicyDistilling)}
 
 
 class Limits:
@@ -231,7 +251,7 @@ class Limits:
         return (self.done(samples) - (1 - share)) / share if share else -1.0
 
 
-def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: argparse.Namespace) -> bool:
+def learn(learning: Distilling, tables: Sequence[Table], held: Any, options: argparse.Namespace) -> bool:
     """Learns; writes the state before cooling; returns whether cooling was completed."""
     limits = Limits(options, learning.samples)
     reported = saved = learning.samples
@@ -266,32 +286,43 @@ def first_network(network: ValueArrays, options: argparse.Namespace) -> ValueArr
     return with_hints(wide) if options.hints else wide
 
 
+def beginnings(options: argparse.Namespace, seed: int, openings: Sequence[Line]) -> Starts:
+    """Returns where the games of a run begin."""
+    some = beginnings_of(BEGINNINGS, seed, openings)
+    return mixed(some, open_starts(options.sets, seed), OPEN_SHARE) if options.sets else some
+
+
 def run(options: argparse.Namespace) -> int:
     """Learns, and writes the network if the rate has fallen to 0; returns the exit code."""
-    state, weights = State.read(options.state), create(options.evaluator).weights
+    state, weights, kind = (
+        State.read(options.state),
+        create(options.evaluator).weights,
+        NETWORKS[options.network],
+    )
     learning = (
-        Distilling.read(options.learning, options)
+        kind.read(options.learning, options)
         if options.learning.exists()
-        else Distilling(first_network(state.networks["value"], options), options)
+        else kind.begin(state.networks[kind.name], options)
     )
     openings, begin = read_openings(options.openings), learning.samples
     learned, others = openings[: options.lines], openings[options.lines :]
-    held = held_out(weights, others)
-    beginnings = beginnings_of(BEGINNINGS, options.seed * SEEDS + learning.learner.steps, learned)
-    tables = [Table(weights, beginnings, options.groups // options.threads) for _ in range(options.threads)]
+    held = learning.held_out(Table(weights, beginnings_of(HELD, HELD_SEED, others), HELD))
+    some = beginnings(options, options.seed * SEEDS + learning.learner.steps, learned)
+    tables = [Table(weights, some, options.groups // options.threads) for _ in range(options.threads)]
     if not learn(learning, tables, held, options):
         return 0
     figures = learning.judge(learning.average, held)
-    state.networks["value"] = without_hints(learning.average)
+    state.networks[kind.name] = learning.network()
     state.stages.append(
         {
-            "name": "value",
+            "name": kind.name,
             "distilled": options.evaluator,
             "samples": learning.samples,
             "of_this_run": learning.samples - begin,
             **{name: getattr(options, name) for name in ("share", "hints", "rate", "cool", "seed")},
+            "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
             "cpu_seconds": round(learning.cpu_seconds),
-            **dict(zip(FIGURES, (round(float(x), 5) for x in figures), strict=True)),
+            **dict(zip(kind.figures, (round(float(x), 5) for x in figures), strict=True)),
         }
     )
     state.write(options.state)
@@ -303,6 +334,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     out.add_argument("state", type=Path)
     out.add_argument("learning", type=Path)
+    out.add_argument("--network", choices=list(NETWORKS), default="value")
     out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")
     out.add_argument("--samples", type=float, default=1e8, help="to learn in this run")
     out.add_argument("--seconds", type=float, default=1e9, help="that this run may take")
@@ -314,5 +346,6 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--groups", type=int, default=GROUPS, help="of a step")
     out.add_argument("--openings", type=Path)
     out.add_argument("--lines", type=int, help="of the openings, only that many; others are for judging")
+    out.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of `make`, where games begin")
     out.add_argument("--threads", type=int, default=2)
     out.add_argument("--seed", type=int, default=1)

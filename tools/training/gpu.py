@@ -28,24 +28,17 @@ import numpy as np
 
 from graphsearch.evaluators.factory import create
 from graphsearch.position.tables import load_tables
+from tools.training.dealing import Table, beginnings_of, sharpened
 from tools.training.distil import (
-    BEGINNINGS,
     HELD,
     HELD_ROUNDS,
     HELD_SEED,
     SEEDS,
-    Table,
-    beginnings_of,
+    beginnings,
     first_network,
     without_hints,
 )
-from tools.training.examples_kernel import (
-    GroupArrays,
-    LessonArrays,
-    describe_groups,
-    room_for,
-    write_lessons,
-)
+from tools.training.examples_kernel import GroupArrays, LessonArrays, describe_groups
 from tools.training.groups_kernel import HINTS, MOST_MEMBERS
 from tools.training.learning import cooling_rate, steady_rate
 from tools.training.make import read_openings
@@ -73,7 +66,7 @@ class Dealer:
     """
 
     def __init__(self, weights: Any, beginnings: Any, games: int, lessons: float) -> None:
-        self.table, self._share, self._weights = Table(weights, beginnings, games), lessons, weights
+        self.table, self._share = Table(weights, beginnings, games), lessons
         self._games = games
 
     def deal(self, seed: int) -> tuple[GroupArrays, LessonArrays]:
@@ -86,13 +79,7 @@ class Dealer:
         features = np.zeros((*shape, 2, SEEN), np.uint16)
         some = GroupArrays(features, np.zeros(shape, np.uint8), np.zeros((*shape, 4), np.float32), hints)
         describe_groups(load_tables(), dealt.members, dealt.begins, *some[:3])
-        return some, self._lessons(seed)
-
-    def _lessons(self, seed: int) -> LessonArrays:
-        out, table = room_for(self._games), self.table
-        some = table.games, self._share, seed, table.scratch
-        count = write_lessons(load_tables(), self._weights, *some, out)
-        return LessonArrays(*(array[:count] for array in out))
+        return some, self.table.lessons(seed, self._share)
 
 
 class Dealers:
@@ -212,7 +199,7 @@ def courses_of(networks: dict[str, Any], held: Any, options: argparse.Namespace)
         "value": partial(jaxed.value_loss, share=options.share, weight=options.hints),
         "policy": jaxed.policy_loss,
     }
-    rows = {"value": held[0], "policy": jaxed.sharpened(held[1])}
+    rows = {"value": held[0], "policy": sharpened(held[1])}
     return {
         name: Course(name, networks[name], rows[name], losses[name], int(ROOM[name] * options.room))
         for name in networks
@@ -221,8 +208,6 @@ def courses_of(networks: dict[str, Any], held: Any, options: argparse.Namespace)
 
 def study(courses: dict[str, Course], dealers: Dealers, options: argparse.Namespace) -> None:
     """Learns until the time is over."""
-    from tools.training.gpu_networks import sharpened
-
     begin = said = time.monotonic()
     lessons: list[LessonArrays] = []
     while (spent := time.monotonic() - begin) < options.seconds:
@@ -266,8 +251,8 @@ def run(options: argparse.Namespace) -> int:
     held = held_out(weights, others, 1.0)
     courses = courses_of(networks, held, options)
     say("0 s | " + " | ".join(course.progress() for course in courses.values()))
-    beginnings = beginnings_of(BEGINNINGS, options.seed * SEEDS, learned)
-    some = [Dealer(weights, beginnings, GAMES, options.lessons) for _ in range(options.threads)]
+    begun = beginnings(options, options.seed * SEEDS, learned)
+    some = [Dealer(weights, begun, GAMES, options.lessons) for _ in range(options.threads)]
     dealers = Dealers(some, options.seed)
     study(courses, dealers, options)
     dealers.stop()
@@ -311,5 +296,6 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--report", type=float, default=20.0, help="seconds between two lines of progress")
     out.add_argument("--openings", type=Path)
     out.add_argument("--lines", type=int, help="of the openings, only that many; others are for judging")
+    out.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of `make`, where games begin")
     out.add_argument("--threads", type=int, default=15)
     out.add_argument("--seed", type=int, default=1)

@@ -39,7 +39,6 @@ from tools.training.value_learning import (
     ValueArrays,
 )
 
-SHARP = 1 / 0.65  # power of the priors that are targets
 NEVER = -1e9  # logit of no move
 
 
@@ -246,10 +245,3 @@ def put(data: Any, some: Any, at: Any) -> Any:
 def room(some: Any, count: int) -> Any:
     """Returns zeros for `count` rows of the form of some data."""
     return jax.tree.map(lambda array: jnp.zeros((count, *array.shape[1:]), array.dtype), some)
-
-
-def sharpened(lessons: LessonArrays) -> LessonArrays:
-    """Returns lessons whose targets are a power of the priors, in float16."""
-    powers = lessons.targets**SHARP
-    targets = (powers / powers.sum(1, keepdims=True)).astype("float16")
-    return lessons._replace(targets=targets)

@@ -23,6 +23,7 @@ PRESETS = {  # variants of one evaluator; the first is the base
     "gatherers": ["MinibatchSize=1", *(f"MinibatchSize=256 Gather={name}" for name in GATHERERS)],
     "catch-up": [f"MinibatchSize=16 CatchUpRatio={ratio}" for ratio in (1, 1.25, 1.5, 2, 3, 5, "inf")],
     "overlap": [f"MinibatchSize=64 Overlap={n}" for n in (0, 1)],
+    "lc0": ["DecidedFrom=1", ""],  # lc0's values, and the defaults
     "evaluator": [""],
 }
 

@@ -211,7 +211,7 @@ class PolicyDistilling(Distilling):
         return packed(sharpened(table.lessons(seed)))
 
     def held_out(self, table: Table) -> Lessons:
-        """Returns the lessons of some rounds."""
+        """Returns lessons of games that have run for some rounds."""
         for turn in range(HELD_ROUNDS - 1):
             table.deal(HELD_SEED + turn)
         return self.deal(table, HELD_SEED + HELD_ROUNDS)

@@ -42,6 +42,7 @@ from .parting import cluster_at, identity_of
 
 ATTEMPTS = 3  # to resume from one save, before the search ends
 MACHINES = 0  # of a new cluster: as many shards as the pool has machines
+LEAST_PATIENCE = 0.1  # seconds for an answer about progress, however often it is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +239,7 @@ class _ClusterRun:
         show, interval = self._control.on_progress, self._control.interval
         if show and time.monotonic() - self._shown >= interval:
             self._shown = time.monotonic()
-            if found := attempt.progress(self._leader, interval):
+            if found := attempt.progress(self._leader, max(interval, LEAST_PATIENCE)):
                 show(_progress(found, self._job.board))
         return self._control.stop.is_set()
 

@@ -250,7 +250,7 @@ def test_a_search_of_the_only_shard_is_stopped_from_outside(
 ) -> None:
     stop = threading.Event()
     monkeypatch.setattr("graphsearch.search.shards.part.PROGRESS_SECONDS", 0.0)
-    control = Control(on_progress=lambda _: stop.set(), interval=0.05, stop=stop)
+    control = Control(on_progress=lambda _: stop.set(), interval=0.0, stop=stop)
     job = SearchJob(board=BOARDS[0], limits=Limits(visits=10**9), params=SearchParams(minibatch_size=64))
     assert master.analyze(lone, job, control).result.stop_reason == "stop"
     assert verify(lone).ok

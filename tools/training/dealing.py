@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, MEN_PER_STACK, STACKS
+from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES
 from graphsearch.evaluators.nnue.evaluation_kernel import scratch_words
 from graphsearch.evaluators.nnue.layout import WIDTH
 from graphsearch.position.board import POSITION_WORDS, pack
 from graphsearch.position.tables import load_tables
-from graphsearch.position.words import BLACK, WHITE
 from tools.training.examples_kernel import LessonArrays, room_for, write_lessons
 from tools.training.groups_kernel import HINTS, MOST_MEMBERS, OVER, Games, Starts, write_groups
 from tools.training.make import Line, starts
 from tools.training.policy_learning import Lessons
-from tools.training.records import PAWN, RECORD, Records, read_sets
+from tools.training.records import OPTIONS, PAWN, RECORD, Records, load_words, read_sets, words_of
+from tools.training.value_learning import stack_of
 
-OPEN_SCORE, MORE_OF_A_STACK = 2 * PAWN, 10_000  # of positions of sets that begin games
+OPEN_SCORE = 2 * PAWN  # above those of positions of sets that begin games
+MORE_OF_A_STACK = 10_000  # such positions than of the stack with fewer men
 OPEN_SHARE = 0.85  # of the games
 SHARP = 1 / 0.65  # power of the priors that are targets
 
@@ -79,13 +81,20 @@ def open_starts(folders: Sequence[Path], seed: int) -> Starts:
     """Returns open positions of some sets, more of the stacks of many men."""
     rng, records = np.random.default_rng(seed), read_sets(folders)[0]
     records = records[np.abs(records["score"]) < OPEN_SCORE]
-    men = np.bitwise_count(records["words"][:, WHITE] | records["words"][:, BLACK])
-    stacks = np.minimum((men.astype(np.int64) - 1) // MEN_PER_STACK, STACKS - 1)
+    stacks = np.zeros(len(records), np.int64)
+    find_stacks(records, stacks)
     chosen = [rng.choice(np.flatnonzero(stacks == k), MORE_OF_A_STACK * (k + 1)) for k in np.unique(stacks)]
     records = records[np.concatenate(chosen)]
-    words = np.zeros((len(records), POSITION_WORDS), np.uint64)
-    words[:, : records["words"].shape[1]] = records["words"]
-    return Starts(words, records["ply"].astype(np.int64))
+    return Starts(words_of(records), records["ply"].astype(np.int64))
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def find_stacks(records: Any, stacks: Any) -> None:
+    """Fills the stacks of all records."""
+    words = np.zeros(POSITION_WORDS, np.uint64)
+    for i in range(len(records)):
+        load_words(records[i], words)
+        stacks[i] = stack_of(words)
 
 
 def mixed(some: Starts, others: Starts, share: float) -> Starts:

@@ -61,6 +61,7 @@ SEEDS = 10_000_000  # range of seeds for the steps of one --seed
 REPORT, SAVE = 1_000_000, 10_000_000  # samples between two progress lines, and between two saves
 PARTS = ("weights", "average", "first", "second")  # in the file of learning
 NUMBERS = ("steps", "samples", "cpu_seconds")
+FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness", "hints")
 SEED_OF_NEW, NEW_ROWS, NEW_FIRST = 7, 0.02, 0.005  # seed and size of random numbers in new parts of a network
 
 
@@ -106,10 +107,7 @@ class Distilling:
 
     name: str = "value"
     form: Any = ValueArrays
-    figures: tuple[str, ...] = (
-        *("loss", "comparison", "error_of_q", "error_of_score"),
-        *("correlation", "unevenness", "hints"),
-    )
+    figures: tuple[str, ...] = FIGURES
 
     def __init__(self, network: Any, options: argparse.Namespace) -> None:
         self.learner = Learner(network, options.threads)

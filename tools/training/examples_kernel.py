@@ -12,12 +12,11 @@ import numpy as np
 from numba import njit
 
 from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES
-from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, MEN_PER_STACK, STACKS
+from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES
 from graphsearch.evaluators.nnue.evaluation_kernel import evaluate_position
-from graphsearch.jit.pointers import popc, ptr
+from graphsearch.jit.pointers import ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board_kernel import PW
-from graphsearch.position.words import BLACK, WHITE
 from tools.training.groups_kernel import (
     MOST_MEMBERS,
     MOST_OFF,
@@ -31,7 +30,7 @@ from tools.training.groups_kernel import (
 )
 from tools.training.policy_learning import SEEN, describe_moves
 from tools.training.records import chances_of_label, load_words
-from tools.training.value_learning import see
+from tools.training.value_learning import see, stack_of
 
 MOST_MOVES = 80  # of a lesson; positions with more are left out
 LABEL, WIN, LOSS, SIGN = range(4)  # targets of a member; its sign is 0 where a group has fewer members
@@ -100,8 +99,7 @@ def describe_groups(tables: Any, members: Any, begins: Any, features: Any, stack
             n = see(tables, words, own, other)
             fill(features[g, k, 0], own, n)
             fill(features[g, k, 1], other, n)
-            men = popc(words[WHITE] | words[BLACK])
-            stacks[g, k] = min((men - 1) // MEN_PER_STACK, STACKS - 1)
+            stacks[g, k] = stack_of(words)
             win, loss = chances_of_label(float(member["score"]), int(member["ply"]))
             target = targets[g, k]
             target[LABEL], target[WIN], target[LOSS] = float(member["score"]), win, loss

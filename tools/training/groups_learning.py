@@ -24,9 +24,9 @@ from numba import njit
 from numpy import float32
 
 from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES
-from graphsearch.evaluators.builtin.layout import FEATURES, FIRST, MEN_PER_STACK, OUTPUTS, STACKS
-from graphsearch.jit.pointers import ONE, popc
-from graphsearch.position.words import BLACK, META, WHITE
+from graphsearch.evaluators.builtin.layout import FEATURES, FIRST, OUTPUTS
+from graphsearch.jit.pointers import ONE
+from graphsearch.position.words import META
 from tools.training.groups_kernel import HINTS, MOST_MEMBERS, TURNED, worth_of
 from tools.training.records import OPTIONS, PAWN, load_words, sigmoid
 from tools.training.value_learning import (
@@ -39,6 +39,7 @@ from tools.training.value_learning import (
     judge,
     new_work,
     see,
+    stack_of,
     within,
 )
 
@@ -133,7 +134,7 @@ def see_group(tables: Any, members: Any, works: Any, changes: Any, turns: Any, s
         load_words(members[k], words)
         n = see(tables, words, works[k].own, works[k].other)
         turns[k] = int(words[META] & ONE)
-        stacks[k] = min((popc(words[WHITE] | words[BLACK]) - 1) // MEN_PER_STACK, STACKS - 1)
+        stacks[k] = stack_of(words)
         for colour in range(2):
             seen = works[k].own if colour == turns[k] else works[k].other
             for j in range(n):

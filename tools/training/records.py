@@ -18,6 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from graphsearch.position.board import POSITION_WORDS
+
 RECORD = np.dtype(
     [
         ("words", "<u8", 9),  # the packed position without its key
@@ -99,6 +101,13 @@ def load_words(record: Any, words: Any) -> None:
     """Copies a record's position to uint64[10]."""
     for j in range(9):
         words[j] = record["words"][j]
+
+
+def words_of(records: Records) -> NDArray[np.uint64]:
+    """Returns the positions of records, without keys: uint64[len(records), POSITION_WORDS]."""
+    words = np.zeros((len(records), POSITION_WORDS), np.uint64)
+    words[:, : records["words"].shape[1]] = records["words"]
+    return words
 
 
 # ------------------------------------------------------------------ chances, by the model of Stockfish 15.1

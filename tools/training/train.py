@@ -30,12 +30,21 @@ from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue.layout import WIDTH
 from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
 from graphsearch.evaluators.quiescence.quiescence_kernel import STACK_WORDS
-from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables
 from tools.training import policy_learning, value_learning
 from tools.training.learning import Learner, Pass, Plan, learn
-from tools.training.records import IN_CHECK, MOST_SCORE, PAWN, PLAYED, Records, hashes, read_sets, thinned
+from tools.training.records import (
+    IN_CHECK,
+    MOST_SCORE,
+    PAWN,
+    PLAYED,
+    Records,
+    hashes,
+    read_sets,
+    thinned,
+    words_of,
+)
 
 KEPT = 40_000  # last positions, held out; at most a tenth
 BATCHES = {"value": 8192, "policy": 4096}
@@ -111,8 +120,7 @@ def scores_of(
 
 def quiet_part(records: Records, weights: NDArray[np.int64]) -> Records:
     """Returns the result of `quiet_of` for one batch of records."""
-    words = np.zeros((len(records), POSITION_WORDS), np.uint64)
-    words[:, : records["words"].shape[1]] = records["words"]
+    words = words_of(records)
     found = scores_of(words, weights, QUIESCENCE)
     gained = found - scores_of(words, weights, STATIC)
     labels = found * PAWN // 1000

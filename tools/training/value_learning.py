@@ -71,6 +71,12 @@ class Work(NamedTuple):
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def stack_of(words: Any) -> Any:
+    """Returns the stack of a position, by its number of men."""
+    return min((popc(words[WHITE] | words[BLACK]) - 1) // MEN_PER_STACK, STACKS - 1)
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def new_work(net: Any) -> Any:
     """Returns a zeroed `Work` for a network."""
     width, outputs = net.bias.shape[0], net.first.shape[1]
@@ -261,7 +267,7 @@ def pass_batch(tables: Any, records: Any, chosen: Any, net: Any, grad: Any, lear
     for i in chosen:
         load_words(records[i], words)
         n = see(tables, words, work.own, work.other)
-        stack = min((popc(words[WHITE] | words[BLACK]) - 1) // MEN_PER_STACK, STACKS - 1)
+        stack = stack_of(words)
         forward(net, work, n, stack)
         loss, error_q, error_score = judge(records[i], work.first, work.first_slopes)
         total[0] += loss

@@ -44,7 +44,6 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
-    "graphsearch/evaluators/nnue/file.py": "the policy network of the package",
     "graphsearch/store/tables/columns.py": "the SQL of the package",
     "graphsearch/position/openings.py": "the openings of the package",
     "graphsearch/store/lock.py": "the lock beside a graph file",

@@ -1,9 +1,10 @@
 """Fits what `nnue` adds to a network to an engine's labels: the value map and the weights of the priors.
 
-    python -m tools.fit_network --labels labels.jsonl --network stockfish
+    python -m tools.fit_network --labels labels.jsonl --network stockfish [--priors]
 
 Labels are made by `tools.judge_positions`. One stretch of positions in two is held out of the fit of the
-priors; its figures are printed. The numbers are written to `graphsearch/evaluators/nnue/fitted.json`.
+priors; its figures are printed. The numbers are written to `graphsearch/evaluators/nnue/fitted.json`; those
+of the value map stay with --priors.
 """
 
 from __future__ import annotations
@@ -156,15 +157,20 @@ def main() -> int:
     )
     parser.add_argument("--labels", type=Path, required=True, help="file of tools.judge_positions")
     parser.add_argument("--network", required=True, help=".nnue file, or a program that has one")
-    parser.add_argument("--temperature", type=float, default=0.04, help="of the policy target, in Q")
+    parser.add_argument("--temperature", type=float, default=0.1, help="of the policy target, in Q")
+    parser.add_argument("--priors", action="store_true", help="fit the priors only")
     options = parser.parse_args()
     cases, weights = read_reference(options.labels), prepared(network_of(options.network))
     batch = PositionBatch.from_boards([case.board for case in cases])
     best, parts = traced(batch, weights)
-    fitted = [map_numbers(batch, best, np.array([case.wdl for case in cases], np.float64))]
-    fitted.append(fit_policy(cases, batch, parts, options.temperature))
-    about = f"made by tools/fit_network.py from {len(best)} positions"
-    found = json.loads(FITTED.read_text()) | {"about": about, "numbers": np.concatenate(fitted).tolist()}
+    found = json.loads(FITTED.read_text())
+    numbers, sources = np.array(found["numbers"]), found["positions"]
+    if not options.priors:
+        wdl = np.array([case.wdl for case in cases], np.float64)
+        numbers[: layout.POLICY_AT], sources["value map"] = map_numbers(batch, best, wdl), len(best)
+    numbers[layout.POLICY_AT :] = fit_policy(cases, batch, parts, options.temperature)
+    sources["priors"] = len(best)
+    found["numbers"] = numbers.tolist()
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
     FITTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     return 0

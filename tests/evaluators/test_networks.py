@@ -28,7 +28,6 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
 from graphsearch.evaluators.builtin.evaluator import DIGEST, BuiltinEvaluator
 from graphsearch.evaluators.builtin.weights import ARRAYS, FILE, Networks, load_networks, read_networks
 from graphsearch.evaluators.inside import BatchArrays
-from graphsearch.evaluators.nnue.file import POLICY_FILE
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.protocol import checked as valid
 from graphsearch.evaluators.quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS
@@ -335,10 +334,22 @@ def test_weights_that_overflow_are_refused(tmp_path: Path) -> None:
         read_networks(path.read_bytes(), "it")
 
 
-def test_a_file_for_its_policy_network_alone_does_not_evaluate() -> None:
-    data = files("graphsearch.evaluators.nnue").joinpath(POLICY_FILE).read_bytes()
+def test_an_earlier_file_with_rows_of_16_bits_does_not_evaluate(tmp_path: Path) -> None:
+    networks, path = small_networks(), tmp_path / "networks.bin"
+    rows = networks.arrays["value_rows"].astype("<i2")
+    Networks.of({**networks.arrays, "value_rows": rows}, networks.card).write(path)
     with pytest.raises(EvaluatorError, match="16-bit rows"):
-        BuiltinEvaluator(networks=read_networks(data, POLICY_FILE))
+        BuiltinEvaluator(networks=read_networks(path.read_bytes(), "it"))
+
+
+def test_the_policy_network_alone_has_the_same_arrays() -> None:
+    networks = small_networks()
+    words = networks.policy_words()
+    assert words[layout.POLICY_WIDTH] == WIDTHS[1]
+    for name, (word, dtype, shape) in list(ARRAYS.items())[-6:]:
+        expected = networks.arrays[name]
+        found = words[words[word] :].view(dtype)[: expected.size].reshape(shape(*WIDTHS))
+        np.testing.assert_array_equal(found, expected)
 
 
 # ------------------------------------------------------------------ the networks of the package

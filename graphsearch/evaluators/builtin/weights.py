@@ -3,8 +3,8 @@
     file    "gsnets2\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
 
 All numbers are little-endian. The card describes the networks: widths, scales, data, training, figures.
-Without `value_row_bits` in the card, the rows of V are 16-bit, and no kernel reads them: a file whose policy
-network alone is used.
+Without `value_row_bits` in the card, the rows of V are 16-bit, and no kernel reads them: an earlier file,
+with which training can begin.
 """
 
 from __future__ import annotations
@@ -78,6 +78,14 @@ class Networks:
     def widths(self) -> tuple[int, int]:
         """Returns the widths of the value and the policy network."""
         return _widths(self.card)
+
+    def policy_words(self) -> NDArray[np.int64]:
+        """Returns the array that the policy network's kernel reads, without the value network."""
+        begin, sections = int(self.words[at.POLICY_ROWS]), slice(at.POLICY_ROWS, at.CLASS_BIAS + 1)
+        out = np.concatenate([np.zeros(at.HEADER, np.int64), self.words[begin:]])
+        out[at.POLICY_WIDTH] = self.words[at.POLICY_WIDTH]
+        out[sections] = self.words[sections] - (begin - at.HEADER)
+        return out
 
     def digest(self) -> str:
         """Returns the SHA-256 of all weights."""

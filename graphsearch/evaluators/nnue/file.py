@@ -17,8 +17,6 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,7 +25,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import NETWORK, PIECE, check_size, open_file, size_text
-from ..builtin.weights import read_networks
+from ..builtin.weights import load_networks
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
 
@@ -59,7 +57,6 @@ def decode(data: bytes) -> tuple[NDArray[np.int64], bytes]:
     return numbers, rest
 
 
-POLICY_FILE = "policy.bin"
 VERSION = 0x7AF32F20
 PACKED = b"COMPRESSED_LEB128"
 TEXT_MOST = 1 << 16  # bytes of the description; the known ones have 75
@@ -156,15 +153,9 @@ def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
     return room[begin : begin + count]
 
 
-@cache
-def _order_of_moves() -> NDArray[np.int64]:
-    """Returns the policy network that `fitted.json` was fitted with; `builtin` may have a newer one."""
-    return read_networks(files(__package__).joinpath(POLICY_FILE).read_bytes(), POLICY_FILE).words
-
-
 def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
     """Returns the array of a network without its weights: header, zeros, then the policy network."""
-    width, policy = architecture.width, _order_of_moves()
+    width, policy = architecture.width, load_networks().policy_words()
     stacks_at = HEADER_WORDS + ROWS * layout.row_words(width)
     fitted_at = stacks_at + STACKS * layout.stack_words(width)
     policy_at = -(-(fitted_at + layout.FITTED_NUMBERS) // 8) * 8  # aligned as the rest

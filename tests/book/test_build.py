@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -157,26 +158,36 @@ def test_mates_and_stalemates_are_ends(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ interruptions
 class Deadly(CountingEvaluator):
-    """Kills its process after more than 70 positions."""
+    """Kills its process after more than 70 positions, as soon as a search has been saved."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         if len(self.asked) > 70:
+            while not searches_in(self._path):  # saving goes on in the background
+                time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         return super().evaluate(batch)
+
+
+def searches_in(path: Path) -> int:
+    """Returns the number of positions with searches in the book of a file."""
+    return sum(position.searches > 0 for position in tree_of_file(path, config()).positions.values())
 
 
 @needs_fork
 def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, whole = tmp_path / "a.graph", tmp_path / "whole.graph"
     monkeypatch.setattr(builder, "SAVE_SECONDS", 0.0)  # after every search
-    with Fork(lambda _: built(path, config(max_ply=6), evaluator=Deadly())) as child:
+    with Fork(lambda _: built(path, config(max_ply=6), evaluator=Deadly(path))) as child:
         child.rest()
     assert child.status == signal.SIGKILL
     assert verify(path).ok
-    assert any(position.searches for position in tree_of_file(path, config()).positions.values())
+    assert searches_in(path)
     built(path, config(max_ply=6), 100)
-    searched = sum(position.searches > 0 for position in tree_of_file(path, config()).positions.values())
-    built(whole, config(max_ply=6), 20 * searched)
+    built(whole, config(max_ply=6), 20 * searches_in(path))
     assert contents(path) == contents(whole)
 
 

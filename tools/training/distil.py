@@ -65,21 +65,45 @@ FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", 
 SEED_OF_NEW, NEW_ROWS, NEW_FIRST = 7, 0.02, 0.005  # seed and size of random numbers in new parts of a network
 
 
-def widened(network: ValueArrays, width: int) -> ValueArrays:
-    """Returns a network with more accumulators: sums of two others with some noise, hardly used yet."""
-    rng, old = np.random.default_rng(SEED_OF_NEW), len(network.bias)
-    pairs = np.array([rng.permutation(old) for _ in range(2 * -(-(width - old) // old))]).reshape(2, -1)
-    a, b = pairs[:, : width - old]
+class Widening:
+    """Makes more accumulators for a network: sums of two others with some noise, hardly used yet.
 
-    def more(array: NDArray[np.float32]) -> NDArray[np.float32]:
-        new = (array[..., a] + array[..., b]) / np.sqrt(2)
-        new += rng.normal(0, NEW_ROWS, new.shape)
+    Args:
+      old, width: numbers of accumulators.
+    """
+
+    def __init__(self, old: int, width: int) -> None:
+        self._rng = np.random.default_rng(SEED_OF_NEW)
+        pairs = np.array([self._rng.permutation(old) for _ in range(2 * -(-(width - old) // old))])
+        self._a, self._b = pairs.reshape(2, -1)[:, : width - old]
+
+    def rows(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns rows, or biases, with those of the new accumulators."""
+        new = (array[..., self._a] + array[..., self._b]) / np.sqrt(2)
+        new += self._rng.normal(0, NEW_ROWS, new.shape)
         return np.concatenate([array, np.clip(new, -LIMITS["rows"], LIMITS["rows"])], -1, dtype=np.float32)
 
-    first = network.first.reshape(*network.first.shape[:2], 2, old)
-    new = rng.uniform(-NEW_FIRST, NEW_FIRST, (*first.shape[:3], width - old))
-    first = np.concatenate([first, new], -1, dtype=np.float32).reshape(*first.shape[:2], 2 * width)
-    return network._replace(rows=more(network.rows), bias=more(network.bias), first=first)
+    def weights(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the weights of the next layer, with those of the new accumulators."""
+        new = self._rng.uniform(-NEW_FIRST, NEW_FIRST, (*array.shape[:-1], len(self._a)))
+        return np.concatenate([array, new], -1, dtype=np.float32)
+
+
+def widened(network: ValueArrays, width: int) -> ValueArrays:
+    """Returns a value network with more accumulators."""
+    old = len(network.bias)
+    more = Widening(old, width)
+    rows, bias = more.rows(network.rows), more.rows(network.bias)
+    first = more.weights(network.first.reshape(*network.first.shape[:2], 2, old))
+    return network._replace(rows=rows, bias=bias, first=first.reshape(*network.first.shape[:2], 2 * width))
+
+
+def widened_policy(network: PolicyArrays, width: int) -> PolicyArrays:
+    """Returns a policy network with more accumulators."""
+    more = Widening(len(network.bias), width)
+    rows, bias = more.rows(network.rows), more.rows(network.bias)
+    leaves, goes, kinds = map(more.weights, (network.leaves, network.goes, network.kinds))
+    return PolicyArrays(rows, bias, leaves, goes, kinds, network.plain)
 
 
 def with_hints(network: ValueArrays) -> ValueArrays:

@@ -36,6 +36,7 @@ from tools.training.distil import (
     SEEDS,
     beginnings,
     first_network,
+    widened_policy,
     without_hints,
 )
 from tools.training.examples_kernel import GroupArrays, LessonArrays, describe_groups
@@ -43,6 +44,7 @@ from tools.training.groups_kernel import HINTS, MOST_MEMBERS
 from tools.training.learning import cooling_rate, steady_rate
 from tools.training.make import read_openings
 from tools.training.policy_learning import SEEN
+from tools.training.records import hashes
 from tools.training.train import State, say
 
 GAMES = 2048  # of a thread; each deal yields a group of each
@@ -245,6 +247,8 @@ def run(options: argparse.Namespace) -> int:
     states = {name: State.read(getattr(options, name)) for name in FIGURES}
     networks = {name: state.networks[name] for name, state in states.items()}
     networks["value"] = first_network(networks["value"], options)
+    if (width := options.policy_width or 0) > len(networks["policy"].bias):
+        networks["policy"] = widened_policy(networks["policy"], width)
     weights = create(options.evaluator).weights
     openings = read_openings(options.openings)
     learned, others = openings[: options.lines], openings[options.lines :]
@@ -267,6 +271,7 @@ def run(options: argparse.Namespace) -> int:
                 "device": jax.devices()[0].device_kind,
                 "dealt": courses[name].dealt,
                 "learned": courses[name].learned,
+                "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
                 "rate": getattr(options, f"{name}_rate"),
                 **{key: getattr(options, key) for key in ("seconds", "cool", "seed", "share", "hints")},
                 **dict(zip(FIGURES[name], courses[name].judged(), strict=True)),
@@ -288,6 +293,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--share", type=float, default=30.0, help="of the comparison in V's loss")
     out.add_argument("--hints", type=float, default=0.2, help="weight of hints in V's loss")
     out.add_argument("--width", type=int, help="accumulators of V, at least those of its state")
+    out.add_argument("--policy-width", type=int, help="accumulators of P, at least those of its state")
     out.add_argument("--lessons", type=float, default=0.5, help="lessons for P per group for V, at most 1")
     out.add_argument("--value-times", type=float, default=8.0, help="a group is learned on average, at most")
     out.add_argument("--policy-times", type=float, default=4.0, help="likewise for lessons")

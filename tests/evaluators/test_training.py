@@ -105,7 +105,7 @@ def test_training_writes_networks_that_the_evaluator_reads(folder: Path) -> None
     assert main(["pack", str(out), str(state), str(state)]) == 0
     networks = read_networks(out.read_bytes(), "it")
     assert networks.widths == (64, 64)
-    assert networks.has_value
+    assert not networks.is_earlier
     stages = networks.card["stages"]
     assert [stage["name"] for stage in stages] == ["value"]
     assert [stage["name"] for stage in State.read(folder / "small.npz").stages] == ["policy", "policy"]
@@ -122,6 +122,19 @@ def test_a_blend_keeps_a_share_of_what_a_stage_has_changed() -> None:
     blend(blended, old, 0.75)
     for array, before, after in zip(blended, old, new, strict=True):
         np.testing.assert_allclose(array, 0.25 * before + 0.75 * after, atol=1e-6)
+
+
+def test_a_wider_policy_network_says_nearly_the_same() -> None:
+    from tools.training.distil import NEW_FIRST, widened_policy
+    from tools.training.train import State
+
+    old = State.new((64, 64), seed=3).networks["policy"]
+    new = widened_policy(old, 96)
+    for part, before in zip(new, old, strict=True):
+        np.testing.assert_array_equal(part[..., : before.shape[-1]], before)
+    assert new.plain.shape == old.plain.shape
+    assert {array.shape[-1] for array in new[:-1]} == {96}
+    assert np.abs(new.goes[:, 64:]).max() <= NEW_FIRST < np.abs(new.rows[:, 64:]).max()
 
 
 def test_the_last_samples_are_kept_back() -> None:

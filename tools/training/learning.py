@@ -19,7 +19,7 @@ from tools.training.records import OPTIONS
 
 WARM_UP = 200  # steps
 LAST_RATE = 0.02  # final share of the learning rate
-# of weight magnitudes; the rows of V are packed into ROW_BITS, in units of 1 / FULL, and P keeps to the same
+# of weight magnitudes; rows are packed into ROW_BITS, in units of 1 / FULL
 LIMITS = {"rows": ((1 << (ROW_BITS - 1)) - 1) / FULL}
 LIMIT = 8.0  # of all other weights
 REPORTS = 40  # progress lines of a training run

@@ -54,7 +54,7 @@ def rounded(value: ValueArrays, policy: PolicyArrays, card: dict[str, Any]) -> N
         "value_plain": np.stack([value.first_bias, 1 / (full**2 * units)]).astype("<f4"),
         "value_second": value.second.astype("<f4"),
         "value_last": value.last.astype("<f4"),
-        "policy_rows": integers(policy.rows, full),
+        "policy_rows": integers(policy.rows, full, ROW_BITS),
         "policy_bias": integers(policy.bias, full),
         **{name: integers(table, unit) for name, table in tables.items()},
         "class_plain": np.append(policy.plain, 1 / (full**2 * unit)).astype("<f4"),

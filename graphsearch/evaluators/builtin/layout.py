@@ -29,7 +29,7 @@ CLASSES = 6 * KINDS_OF_MOVES  # by the piece that moves
 # Activations are int16: FULL stands for 1, and its square just fits.
 FULL = 181
 SCORE_UNIT = 400 / 361 * 1000  # thousandths of a pawn of the score 1
-TEMPERATURES = (1.9, 1.3)  # of P where Q is 0, and where it is 1 or -1
+TEMPERATURES = (2.1, 1.45)  # of P where Q is 0, and where it is 1 or -1
 WIDTH_RANGE = (-3.0, 2.0)  # of the logarithm of the draw width
 NOISE_RANGE = (-3.5, 2.0)  # of the logarithm of the noise
 
@@ -43,7 +43,7 @@ NOISE_RANGE = (-3.5, 2.0)  # of the logarithm of the noise
     VALUE_SECOND,  # float32[STACKS][2 * FIRST + 1][SECOND]: weights of clipped and of squared inputs, biases
     VALUE_LAST,  # float32[STACKS][SECOND][OUTPUTS]
     POLICY_WIDTH,
-    POLICY_ROWS,  # int16[FEATURES][width]
+    POLICY_ROWS,  # int8[FEATURES][width]
     POLICY_BIAS,  # int16[width]
     FROM,  # int16[PLACES][width]
     TO,  # int16[PLACES][width]

@@ -48,7 +48,7 @@ from .layout import (
     POLICY_WIDTH,
     TO,
 )
-from .rows_kernel import activate, dot, section, sum_rows
+from .rows_kernel import activate, dot, rows_of, section, sum_rows
 
 CHECK, CAPTURE, EXCHANGE, PROMOTION, THREAT = 1, 2, 4, 12, 28  # addends of `kind_of_move`
 
@@ -172,7 +172,7 @@ def hidden_layer(
 ) -> None:
     """Writes the hidden layer of a position, and its sums: int16[width] each."""
     width = int64(weights[POLICY_WIDTH])
-    rows, bias = section(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
+    rows, bias = rows_of(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
     sum_rows(width, rows, bias, features, n, sums)
     activate(width, sums, hidden)
 

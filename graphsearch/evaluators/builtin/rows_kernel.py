@@ -1,11 +1,11 @@
-"""Sums and products of rows of weights. Sums are 16-bit, rows of 8 bits or 16."""
+"""Sums and products of rows of weights. The rows of features are 8-bit, their sums and other rows 16-bit."""
 
 from __future__ import annotations
 
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_i8, as_i16
 from ...jit.types import Pointer, int8, int16, int32, int64
-from .layout import FULL, VALUE_ROWS
+from .layout import FULL
 
 
 @inner
@@ -15,15 +15,15 @@ def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
 
 
 @inner
-def value_rows(weights: Pointer[int64]) -> Pointer[int8]:
-    """Returns the rows of the value network."""
-    return as_i8(adv(weights, int64(weights[VALUE_ROWS])))
+def rows_of(weights: Pointer[int64], name: int64) -> Pointer[int8]:
+    """Returns the rows of features of a network; `name`: their word in the header."""
+    return as_i8(adv(weights, int64(weights[name])))
 
 
 @inner
 def sum_rows(
     width: int64,
-    rows: Pointer[int8] | Pointer[int16],
+    rows: Pointer[int8],
     bias: Pointer[int16],
     features: Pointer[int64],
     n: int64,

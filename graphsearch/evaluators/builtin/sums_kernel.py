@@ -15,8 +15,8 @@ from ...jit.types import Pointer, int8, int16, int64, uint64
 from ...position.words import Position
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT
 from .features_kernel import MOST_FEATURES, Seen, king_rows, list_features, list_men, see, turn_of
-from .layout import MOST_WIDTH, VALUE_BIAS, VALUE_WIDTH
-from .rows_kernel import section, sum_rows, value_rows
+from .layout import MOST_WIDTH, VALUE_BIAS, VALUE_ROWS, VALUE_WIDTH
+from .rows_kernel import rows_of, section, sum_rows
 
 CAME, LEFT, VIEW = 0, MOST_FEATURES, 2 * MOST_FEATURES
 SEEN = 3 * MOST_FEATURES
@@ -88,7 +88,7 @@ def sum_view(
     features = as_i64(adv(area, int64(VIEW)))
     n = list_features(s, seen, side, features)
     bias = section(weights, int64(VALUE_BIAS))
-    sum_rows(int64(weights[VALUE_WIDTH]), value_rows(weights), bias, features, n, out)
+    sum_rows(int64(weights[VALUE_WIDTH]), rows_of(weights, int64(VALUE_ROWS)), bias, features, n, out)
 
 
 @inner
@@ -118,7 +118,7 @@ def sum_frame(
             see(s, side, left, m, adv(view, n))
             change_rows(
                 int64(weights[VALUE_WIDTH]),
-                value_rows(weights),
+                rows_of(weights, int64(VALUE_ROWS)),
                 sums_at(weights, area, below, side),
                 view,
                 n,

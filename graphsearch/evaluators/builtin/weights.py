@@ -3,8 +3,8 @@
     file    "gsnets2\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
 
 All numbers are little-endian. The card describes the networks: widths, scales, data, training, figures.
-Without `value_row_bits` in the card, the rows of V are 16-bit, and no kernel reads them: an earlier file,
-with which training can begin.
+Without `value_row_bits` or `policy_row_bits` in the card, those rows are 16-bit, and no kernel reads them: an
+earlier file, with which training can begin.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from . import layout as at
 FILE = "networks.bin"
 MAGIC = b"gsnets2\n"
 MOST_BYTES = 1 << 26
-ROW_BITS = 8  # of the value network's rows, as the kernels read them
+ROW_BITS = 8  # of both networks' rows, as the kernels read them
 INT32_ROOM = (1 << 31) // at.FULL**2  # limit of the sum of magnitudes in a row of weights over activations
 
 # names in the order of the file: (header word of the section, dtype, shape by (value width, policy width))
@@ -40,13 +40,14 @@ ARRAYS: dict[str, tuple[int, str, Any]] = {
     "value_plain": (at.VALUE_FIRST_PLAIN, "<f4", lambda v, p: (2, at.STACKS, at.FIRST + at.OUTPUTS)),
     "value_second": (at.VALUE_SECOND, "<f4", lambda v, p: (at.STACKS, 2 * at.FIRST + 1, at.SECOND)),
     "value_last": (at.VALUE_LAST, "<f4", lambda v, p: (at.STACKS, at.SECOND, at.OUTPUTS)),
-    "policy_rows": (at.POLICY_ROWS, "<i2", lambda v, p: (at.FEATURES, p)),
+    "policy_rows": (at.POLICY_ROWS, f"<i{ROW_BITS // 8}", lambda v, p: (at.FEATURES, p)),
     "policy_bias": (at.POLICY_BIAS, "<i2", lambda v, p: (p,)),
     "from": (at.FROM, "<i2", lambda v, p: (at.PLACES, p)),
     "to": (at.TO, "<i2", lambda v, p: (at.PLACES, p)),
     "class": (at.CLASS, "<i2", lambda v, p: (at.CLASSES, p)),
     "class_plain": (at.CLASS_BIAS, "<f4", lambda v, p: (at.CLASSES + 1,)),
 }
+ROWS = ("value_rows", "policy_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,13 @@ class Networks:
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]], card: dict[str, Any]) -> Networks:
         """Returns networks with copies of the arrays; the card must have their widths."""
-        card = card | {"value_row_bits": 8 * arrays["value_rows"].itemsize}
+        card = card | {_bits_of(name): 8 * arrays[name].itemsize for name in ROWS}
         return _networks(b"".join(arrays[name].tobytes() for name in ARRAYS), card)
 
     @property
-    def has_value(self) -> bool:
-        """Returns whether the kernels can read the value network."""
-        return self.arrays["value_rows"].dtype == np.int8
+    def is_earlier(self) -> bool:
+        """Returns whether the networks are of an earlier file, which no kernel can read."""
+        return any(self.arrays[name].dtype != np.int8 for name in ROWS)
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -124,6 +125,10 @@ def read_networks(data: bytes, where: str) -> Networks:
     return networks
 
 
+def _bits_of(rows: str) -> str:
+    return rows.replace("rows", "row_bits")
+
+
 def _widths(card: Mapping[str, Any]) -> tuple[int, int]:
     widths = card["value_width"], card["policy_width"]
     if not all(isinstance(w, int) and 0 < w <= at.MOST_WIDTH and w % 64 == 0 for w in widths):
@@ -143,7 +148,7 @@ def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
     room[: len(plain)] = np.frombuffer(plain, np.uint8)
     arrays = {}
     for name, (word, dtype, shape) in ARRAYS.items():
-        if name == "value_rows" and card.get("value_row_bits") != ROW_BITS:
+        if name in ROWS and card.get(_bits_of(name)) != ROW_BITS:
             dtype = "<i2"
         size = shape(*widths)
         end = begin + int(np.prod(size)) * np.dtype(dtype).itemsize

@@ -12,18 +12,18 @@ from graphsearch.query.line import tree_values, values
 
 
 def test_the_values_of_a_tree_are_those_of_its_lines(small_graph: Path) -> None:
-    lines = (["e2e4", "e7e5"], ["d2d4"], ["a2a3", "h7h5", "a3a4", "h5h4", "a4a5"])
-    moves, expected = list[tuple[int, str]](), list[float | None]()
+    lines = (["e2e4", "e7e5"], ["d2d4"], ["g2g4", "h7h5", "a2a3", "h5h4", "a3a4"])
+    moves, expected = list[tuple[int, str]](), list[int | None]()
     for line in lines:
         board, parent = chess.Board(), 0
         for uci in line:
             board.push_uci(uci)
             moves.append((parent, uci))
             parent = len(moves)
-        expected += [point.played_q for point in values(small_graph, board).points[:-1]]
+        played = [point.played_q for point in values(small_graph, board).points[:-1]]
+        expected += [None if q is None else 1 if q > 0 else -1 if q < 0 else 0 for q in played]
     found = tree_values(small_graph, chess.Board(), moves).values
-    assert [one is None for one in found] == [q is None for q in expected]
-    assert all(one is None or q is None or one.cp * q >= 0 for one, q in zip(found, expected, strict=True))
+    assert [one and (one.cp > 0) - (one.cp < 0) for one in found] == expected
     assert found[0] is not None
     assert found[0].n > 0
     assert found[-1] is None

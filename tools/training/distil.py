@@ -49,7 +49,7 @@ from tools.training.groups_learning import HINTS_AT, pass_groups
 from tools.training.learning import LIMITS, Learner, cooling_rate, move_average, steady_rate
 from tools.training.make import Line, read_openings
 from tools.training.policy_learning import Lessons, PolicyArrays, pass_lessons
-from tools.training.records import hashes
+from tools.training.records import described
 from tools.training.train import State, read_named, say, write_named
 from tools.training.value_learning import ValueArrays
 
@@ -93,8 +93,8 @@ def widened(network: ValueArrays, width: int) -> ValueArrays:
     """Returns a value network with more accumulators."""
     old = len(network.bias)
     more = Widening(old, width)
-    rows, bias = more.rows(network.rows), more.rows(network.bias)
     first = more.weights(network.first.reshape(*network.first.shape[:2], 2, old))
+    rows, bias = more.rows(network.rows), more.rows(network.bias)
     return network._replace(rows=rows, bias=bias, first=first.reshape(*network.first.shape[:2], 2 * width))
 
 
@@ -342,7 +342,7 @@ def run(options: argparse.Namespace) -> int:
             "samples": learning.samples,
             "of_this_run": learning.samples - begin,
             **{name: getattr(options, name) for name in ("share", "hints", "rate", "cool", "seed")},
-            "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
+            "sets": described(options.sets),
             "cpu_seconds": round(learning.cpu_seconds),
             **dict(zip(kind.figures, (round(float(x), 5) for x in figures), strict=True)),
         }

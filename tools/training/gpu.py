@@ -44,7 +44,7 @@ from tools.training.groups_kernel import HINTS, MOST_MEMBERS
 from tools.training.learning import cooling_rate, steady_rate
 from tools.training.make import read_openings
 from tools.training.policy_learning import SEEN
-from tools.training.records import hashes
+from tools.training.records import described
 from tools.training.train import State, say
 
 GAMES = 2048  # of a thread; each deal yields a group of each
@@ -262,6 +262,7 @@ def run(options: argparse.Namespace) -> int:
     dealers.stop()
     found = {name: course.network() for name, course in courses.items()}
     found["value"] = without_hints(found["value"])
+    sets = described(options.sets)
     for name, state in states.items():
         state.networks[name] = found[name]
         state.stages.append(
@@ -271,7 +272,7 @@ def run(options: argparse.Namespace) -> int:
                 "device": jax.devices()[0].device_kind,
                 "dealt": courses[name].dealt,
                 "learned": courses[name].learned,
-                "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
+                "sets": sets,
                 "rate": getattr(options, f"{name}_rate"),
                 **{key: getattr(options, key) for key in ("seconds", "cool", "seed", "share", "hints")},
                 **dict(zip(FIGURES[name], courses[name].judged(), strict=True)),

@@ -91,6 +91,11 @@ def hashes(folders: Sequence[Path]) -> Iterator[tuple[str, int, str]]:
         yield folder.name, count, digest.hexdigest()
 
 
+def described(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Returns what a card says of the sets in some folders."""
+    return [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(folders)]
+
+
 def thinned(records: Records, values: Values, chosen: NDArray[np.bool_]) -> tuple[Records, Values]:
     """Returns some records and the values of their moves."""
     return records[chosen], values[np.repeat(chosen, records["moves"])]

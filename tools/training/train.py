@@ -40,7 +40,7 @@ from tools.training.records import (
     PAWN,
     PLAYED,
     Records,
-    hashes,
+    described,
     read_sets,
     thinned,
     words_of,
@@ -187,7 +187,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     state.stages.append(
         {
             "name": options.network,
-            "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
+            "sets": described(options.sets),
             "samples": count,
             **({"quiet": options.quiet} if options.quiet else {}),
             "blend": options.blend,

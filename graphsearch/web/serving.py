@@ -93,6 +93,7 @@ class Server:
                 log_level="error",
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # guesses are counted by machine, and a header could name any
                 ws="none",
                 lifespan="off",
                 timeout_graceful_shutdown=LEAVE_SECONDS,

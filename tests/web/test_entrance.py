@@ -11,6 +11,7 @@ from contextlib import suppress
 from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,6 +23,7 @@ from graphsearch.web.serving import Server
 
 from ..conftest import Cli
 from .client import Client, Serve, done
+from .page import ENTER, MEN, Page
 
 PAGES = (
     "/",
@@ -105,7 +107,7 @@ def test_every_answer_has_a_policy_that_lets_nothing_foreign_in(reader: Client) 
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
 
 
 def test_the_page_fetches_nothing_from_elsewhere() -> None:
@@ -146,6 +148,30 @@ def test_a_password_opens_the_door_and_a_wrong_one_does_not(serve: Serve, small_
     port = urlsplit(client.server.address).port
     assert client.ask("GET", "/api/position", Host=f"192.168.0.9:{port}").status == 200
     assert client.ask("GET", "/api/position", Host=f"evil.example:{port}").status == 403
+
+
+def test_the_password_is_typed_into_the_form_of_a_browser(
+    driver: Any, serve: Serve, small_graph: Path
+) -> None:
+    client = serve(small_graph, password="correct horse")
+    page = Page(driver, client)
+    driver.get(f"http://{client.host}/")
+    for password, seen in (("wrong", "That is not the password."), ("correct horse", "graphsearch")):
+        driver.find_element("css selector", "#password").send_keys(password, ENTER)
+        page.says("body", seen)
+    page.has(MEN)
+
+
+def test_guesses_in_the_name_of_other_machines_are_those_of_one(
+    serve: Serve, small_graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.web.gate.GUESS_SECONDS", 3600.0)  # no bucket fills meanwhile
+    client = serve(small_graph, password="correct horse")
+    statuses = [
+        client.ask("POST", "/enter", b"password=wrong", X_Forwarded_For=f"10.0.0.{k}").status
+        for k in range(2 * GUESSES)
+    ]
+    assert statuses == [403] * GUESSES + [429] * GUESSES
 
 
 def test_of_many_guesses_at_once_only_a_few_are_looked_at_and_none_has_to_wait(

@@ -1,4 +1,4 @@
-"""`graphsearch lab nodetypes`: uniform trees and files, tables, JSON and pictures; wrong use in one line."""
+"""`graphsearch lab nodetypes`: tables, JSON; wrong use in one line."""
 
 from __future__ import annotations
 
@@ -7,40 +7,11 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch import Graph, __version__
-from graphsearch.jit.compiler import JIT_OFF
+from graphsearch import Graph
 from graphsearch.jit.places import COMPILING
 from graphsearch.store.record.transposition import Entry
 
 from ..conftest import Cli, sql
-
-COUNTS = {"ply", "actual", "expected"}
-
-
-def test_a_uniform_tree_in_perfect_order_is_minimal(cli: Cli) -> None:
-    depth = 2 if JIT_OFF else 6
-    done = cli("lab", "nodetypes", "--synthetic", 40, depth).ends(0)
-    assert "Both searches visit exactly the minimal tree, at every ply and for every type." in done.out
-    assert "Expected by Kannan: 100.0 %" in done.out
-    data = cli("lab", "nodetypes", "--synthetic", 40, depth, "--json").json
-    assert data["exact"]
-    total = 79 if JIT_OFF else 127_999
-    assert data["formula"]["total"] == total
-    assert [done["leaves"] for done in data["searches"]] == [total, total]
-    assert set(data["searches"][0]["plies"][0]) == COUNTS
-    assert data["searches"][1]["plies"][2]["actual"] == {"pv": 1, "cut": 39, "all": 39}
-
-
-def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
-    done = cli("lab", "nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--rules", "kannan")
-    assert done.code == 0
-    assert "Pearl's branching factor" in done.out
-    assert "became All when 1 candidate failed" in done.out
-    data = cli("lab", "nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--json").json
-    assert (data["order"], data["seed"], data["exact"]) == ("random", 3, False)
-    assert all(search["price"] > 1 for search in data["searches"])
-    share = cli("lab", "nodetypes", "--synthetic", 8, 3, "--order", 0.5, "--candidates", 2, "--json").json
-    assert (share["order"], share["searches"][0]["candidates"]) == ("0.5", 2)
 
 
 @pytest.fixture
@@ -115,23 +86,3 @@ def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, 
     assert "no fixed-depth search and no mate proof has left an entry" in done.err
     assert cli("lab", "nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 2
     assert cli("lab", "nodetypes", "8/8 w", "--store", entries_file).code == 2
-
-
-def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> None:
-    stored, tree = tmp_path / "stored.svg", tmp_path / "tree.PNG"
-    done = cli("lab", "nodetypes", "startpos", "--store", entries_file, "--plot", stored, "--rules", "kannan")
-    assert done.code == 0
-    assert f"Plotted: {stored}" in done.err
-    text = stored.read_text(encoding="utf-8")
-    assert all(
-        word in text
-        for word in (
-            "Rules of Pradu Kannan:",
-            "minimal tree",
-            "4 stored positions",
-            "100.0 % agree",
-            f"graphsearch {__version__}",
-        )
-    )
-    assert cli("lab", "nodetypes", "--synthetic", 3, 3, "--plot", tree, "--json").code == 0
-    assert tree.read_bytes().startswith(b"\x89PNG")

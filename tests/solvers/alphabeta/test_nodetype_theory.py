@@ -1,21 +1,22 @@
-"""Node types in theory: the published rules, and every row of the published table of minimal trees."""
+"""Node types in theory: the published rules and table, and an alpha-beta over uniform trees."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 
 from graphsearch.solvers.alphabeta.nodetypes.theory import (
     ALL,
     CUT,
+    KINDS,
     PV,
     Arrival,
     Rules,
     expected,
     minimal,
     minimal_of,
-    random_branching,
 )
 
 # the published table for b = 40: worst case, best case, PV, Cut, All
@@ -63,15 +64,58 @@ def test_what_no_floating_point_number_holds_is_infinite_and_null_in_json() -> N
     assert (deep.as_dict()["worst"], minimal_of([30.5] * 300).as_dict()["worst"]) == (None, None)
 
 
-def test_pearls_branching_factor_solves_its_equation() -> None:
-    for branching in (2, 3, 10, 40):
-        factor = random_branching(branching)
-        root = factor / (1 + factor)
-        assert math.isclose(root**branching + root, 1, rel_tol=1e-12)
-    golden = (1 + math.sqrt(5)) / 2
-    assert math.isclose(random_branching(2), golden)
-    ratios = [random_branching(b) / (b / math.log(b)) for b in (10, 100, 10_000, 1_000_000)]
-    assert all(1 < ratio < 1.5 for ratio in ratios)  # of the order of b / ln b
+class UniformTree:
+    """A tree with b moves at every node, the best one first, and the nodes of alpha-beta by ply and type.
+
+    The value of a position is that of its first child, negated; every other child is worse for the mover.
+    """
+
+    def __init__(self, branching: int, depth: int) -> None:
+        self.branching, self.depth = branching, depth
+        self.types: Counter[tuple[int, str]] = Counter()
+        self.as_expected: Counter[tuple[Rules, bool]] = Counter()
+
+    def minimax(self, value: int, ply: int) -> int:
+        if ply == self.depth:
+            return value
+        return max(-self.minimax(self.child(value, i), ply + 1) for i in range(self.branching))
+
+    def child(self, value: int, place: int) -> int:
+        return -value + (place and 1 + place % 3)
+
+    def search(self, value: int, ply: int, alpha: float, beta: float, kinds: dict[Rules, str]) -> float:
+        best = self.best_of_children(value, ply, alpha, beta, kinds) if ply < self.depth else value
+        kind = CUT if best >= beta else ALL if best <= alpha else PV
+        self.types[ply, kind] += 1
+        for rules, wanted in kinds.items():
+            self.as_expected[rules, kind == wanted] += 1
+        return best
+
+    def best_of_children(
+        self, value: int, ply: int, alpha: float, beta: float, kinds: dict[Rules, str]
+    ) -> float:
+        best = -math.inf
+        for place in range(self.branching):
+            way = Arrival.FURTHER if place else Arrival.FIRST
+            below = {rules: expected(rules, kind, way) for rules, kind in kinds.items()}
+            window = -beta, -max(alpha, best)
+            best = max(best, -self.search(self.child(value, place), ply + 1, *window, below))
+            if best >= beta:
+                break
+        return best
+
+
+@pytest.mark.parametrize(("branching", "depth"), [(1, 5), (2, 9), (3, 6), (5, 4), (40, 3)])
+def test_alpha_beta_in_perfect_order_visits_the_minimal_tree_and_the_expected_types(
+    branching: int, depth: int
+) -> None:
+    tree = UniformTree(branching, depth)
+    found = tree.search(7, 0, -math.inf, math.inf, dict.fromkeys(Rules, PV))
+    assert found == tree.minimax(7, 0) == 7
+    for ply in range(depth + 1):
+        wanted = minimal(branching, ply)
+        assert [tree.types[ply, kind] for kind in KINDS] == [wanted.pv, wanted.cut, wanted.all]
+    assert not any(tree.as_expected[rules, False] for rules in Rules)
 
 
 @pytest.mark.parametrize(

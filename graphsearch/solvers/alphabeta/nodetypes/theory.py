@@ -176,19 +176,3 @@ def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
         return _of_bound(root, len(branchings), prod(free), prod(branchings))
     backwards = branchings[::-1]
     return Minimal(1, prod(backwards[0::2]) - 1, prod(backwards[1::2]) - 1, prod(branchings))
-
-
-def random_branching(branching: float) -> float:
-    """Returns the branching factor of alpha-beta for leaves with independent random values.
-
-    Pearl (1982): x / (1 - x), where x is the positive root of x^b + x = 1; the leaves of depth n grow like
-    its n-th power. It is of the order of b / ln b, as Knuth and Moore found without deep cuts.
-
-    >>> round(random_branching(40), 2), random_branching(1)
-    (14.2, 1.0)
-    """
-    low, high = 0.5, 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (low, middle) if middle**branching + middle > 1 else (middle, high)
-    return low / (1 - low)

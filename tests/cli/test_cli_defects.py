@@ -51,7 +51,7 @@ COMMANDS: dict[str, list[object]] = {
     "help": [],
     "mate": ["startpos", "--visits", 10],
     "evaluate": ["startpos"],
-    "lab nodetypes": ["--synthetic", 2, 2],
+    "lab nodetypes": ["startpos", "--store", "{graph}"],
     "lab perft": ["startpos", 2],
     "lab refresh": ["{graph}"],
     "review": ["{pgn}", "--store", "{graph}", "--visits", 10],

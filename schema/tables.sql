@@ -533,6 +533,17 @@ CREATE TABLE note (
   changed TEXT NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE edit (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  step INTEGER NOT NULL,
+  undone INTEGER NOT NULL,
+  edited TEXT NOT NULL,
+  old TEXT,
+  new TEXT
+);
+
+CREATE INDEX edit_step ON edit (step);
+
 CREATE TABLE repertoire_position (
   side TEXT NOT NULL,
   key TEXT NOT NULL,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .file import check_is_file, open_beside, open_reader, sql_errors
 from .sharded.files import file_of_tables
+from .tables.edits import recorded
 
 WAIT_SECONDS = 60.0  # for a transaction of another process
 
@@ -52,6 +53,13 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 def changing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
     """Yields a connection in one transaction, as `opened_to_change` and `transaction` do."""
     with opened_to_change(path) as (connection, real), transaction(connection, real):
+        yield connection
+
+
+@contextmanager
+def editing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """Yields a connection as `changing` does; what it changes is logged as one edit, which can be undone."""
+    with changing(path) as connection, recorded(connection):
         yield connection
 
 

@@ -12,7 +12,7 @@ _GOOD = (
     "e2e4",
     chess.STARTING_FEN,
     "{}",
-    *("pgn", "white", "leaf", "waiting", "exact", "1-0", "2024-03-15"),
+    *("pgn", "white", "study", "leaf", "waiting", "exact", "1-0", "2024-03-15"),
     *(3, 1, 0.5, b"x", ""),
 )
 HOSTILE = (

@@ -186,6 +186,8 @@ def test_variations_are_promoted_demoted_deleted_and_written_on_and_a_study_is_r
     saved(page)
     written(page, number, f"2. Nf3 $5 $14 {{ closed ) {EVIL} }} )")
     page.click("#delete-line")
+    page.says("dialog.sure", "Delete c5 and the 1 move behind it?")
+    page.click("dialog.sure .primary")
     page.reaches("e4")
     saved(page)
     written(page, number, "1. e4 e5 ( 1... e6 ) 2. Nf3 Nc6 *")

@@ -10,7 +10,7 @@ import chess
 from ...base.answer import Answer
 from ...base.errors import ChangedMeanwhileError
 from ...position.board import check, fen_of, key_text
-from ...store.plain_tables import changing, opened_to_read
+from ...store.plain_tables import editing, opened_to_read
 from ...store.tables import studies as rows
 from ...store.tables.studies import Note
 
@@ -83,7 +83,7 @@ def write_note(path: AnyPath, board: chess.Board, text: str, revision: int | Non
     """
     check(board)
     key, plain = key_text(board), text.replace("\0", "").replace("\r\n", "\n").strip()
-    with changing(path) as connection:
+    with editing(path) as connection:
         known = rows.find_note(connection, key)
         if revision is not None and revision != (known.revision if known else 0):
             raise ChangedMeanwhileError("the note was changed elsewhere; it is shown as it is now")

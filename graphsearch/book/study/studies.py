@@ -17,7 +17,7 @@ from ...base.errors import ChangedMeanwhileError, ImportFileError, InvalidParame
 from ...base.limits import STUDIES, STUDY_MOVES
 from ...exchange.sources import GivenFile, opened
 from ...position.board import board_of, check, fen_of
-from ...store.plain_tables import changing, opened_to_read
+from ...store.plain_tables import editing, opened_to_read
 from ...store.tables import studies as rows
 from ...store.tables.studies import Study, StudyMove
 from ...store.upkeep.verify import Problems
@@ -136,7 +136,7 @@ def import_studies(
     games = _taken(lines, source, report, on_game)
     if all(game.is_unreadable for game in games):
         raise ImportFileError("; ".join([f"{source} has no games", *report.problems[:1]]))
-    with changing(path) as connection:
+    with editing(path) as connection:
         for game in games:
             wanted = checked_name(name or _title(game, source))
             study = rows.add_study(
@@ -243,7 +243,7 @@ def create_study(path: AnyPath, name: str, fen: str | None, change: StudyChange)
     board = board_of(fen or chess.STARTING_FEN)
     check(board)
     start = None if fen_of(board) == chess.STARTING_FEN else fen_of(board)
-    with changing(path) as connection:
+    with editing(path) as connection:
         study = rows.add_study(connection, checked_name(name), start, {}, "")
         return _changed(connection, study, change)
 
@@ -261,7 +261,7 @@ def change_study(
       InvalidParameterError: if there is no such study or move, the name is not free, or a move is illegal.
       StoreError: if the file cannot be written.
     """
-    with changing(path) as connection:
+    with editing(path) as connection:
         study = _wanted(connection, known_by)
         if revision is not None and study.revision != revision:
             raise ChangedMeanwhileError(
@@ -318,7 +318,7 @@ def delete_study(path: AnyPath, known_by: int | str, revision: int | None = None
     Raises:
       as `change_study`.
     """
-    with changing(path) as connection:
+    with editing(path) as connection:
         study = _wanted(connection, known_by)
         if revision is not None and study.revision != revision:
             raise ChangedMeanwhileError(f"the study {study.name!r} was changed elsewhere; look at it first")

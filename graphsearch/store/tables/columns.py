@@ -35,7 +35,7 @@ _BY_NAME = [
     (of.FEN, "fen position"),
     (of.Q, "q second_q value outside"),
     (of.SHARE, "p win draw loss second_draw"),
-    (of.ID, "id segment merged_into source number book book_run event study revision visit"),
+    (of.ID, "id segment merged_into source number book book_run event study revision visit step"),
     (of.RUN, "run"),
     (of.EVALUATOR, "evaluator"),
     (of.PLY, "ply depth"),
@@ -51,7 +51,7 @@ _BY_NAME = [
         ANY_TEXT,
         "digest mapping started finished last_searched created updated since expires added saved began",
     ),
-    (ANY_TEXT, "config origin moves note evaluation pv site before comment"),
+    (ANY_TEXT, "config origin moves note evaluation pv site before comment old new"),
     (COUNT, "n age visits evaluations taken skipped players place bytes workers worker pid"),
     (COUNT, "white draws black unknown variations games white_elo black_elo"),
     (
@@ -66,12 +66,13 @@ _BY_NAME = [
     (integer(1, MAX_PIECE_ENTRIES), "entries"),
     (integer(-FAR, FAR), "alpha beta"),
     (integer(-1, 1), "lower upper"),
-    (integer(0, 1), "root"),
+    (integer(0, 1), "root undone"),
     (integer(0, MOST_BOX), "box"),
     (blob(8 * MAX_CHUNK_BLOCKS), "keys"),
     (blob(1 << 20), "dictionary"),
     (blob(1 << 24), "bloom"),
     (blob(255), "policy"),
+    (one_of("study", "study_move", "note", "repertoire_position", "repertoire_move"), "edited"),
     (one_of("white", "black", "both"), "side"),
     (one_of("1-0", "0-1", "1/2-1/2", "*"), "result"),
 ]
@@ -142,6 +143,6 @@ def _tables() -> Iterator[tuple[str, Table]]:
 TABLES: dict[str, Table] = dict(_tables())
 # older files lack these tables: a reader treats them as empty, a writer creates them
 LATER = (
-    *("study", "study_move", "note", "repertoire_position", "repertoire_move"),
+    *("study", "study_move", "note", "edit", "repertoire_position", "repertoire_move"),
     *("visit", "seen", "game_index", "game_text", "task"),
 )

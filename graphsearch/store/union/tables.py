@@ -94,8 +94,8 @@ OWN = frozenset(
 )
 
 # not merged: facts of one file; tables derived from the records, which are rebuilt; leases of running builds;
-# visits; the queue of the page, with tasks for one file
-LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit", "seen", "task"})
+# visits; the log of edits; the queue of the page, with tasks for one file
+LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit", "seen", "edit", "task"})
 
 
 Row = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Reads, changes, imports and exports studies and notes for the notation pane.
+"""Reads, changes, imports and exports studies and notes for the notation pane; undoes and redoes edits.
 
 A change names the revision that was read.
 """
@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Annotated, TypeVar
 from uuid import uuid4
 
@@ -33,12 +34,15 @@ from ...exchange.sources import GivenFile
 from ...position.board import fen_of
 from ...position.notation import named_board
 from ...query.line import tree_values
+from ...store.plain_tables import changing
 from ...store.sharded.files import file_of_tables
+from ...store.tables.edits import TurnedEdit, redo, undo
 from ...store.tables.studies import Study, StudyMove
 from ..served_file import ServedFile
 from .requests import (
     MOST_BODY_BYTES,
     SPELLED,
+    Answer,
     GivenPosition,
     Name,
     Nothing,
@@ -284,6 +288,18 @@ def _note(served: ServedFile, wanted: NoteWritten) -> dict[str, object]:
     return note_on(served.path, board).as_dict()
 
 
+# ------------------------------------------------------------ undo
+def _turned(turn: Callable[[Connection], TurnedEdit | None]) -> Answer[Nothing]:
+    """Returns the function that undoes or redoes an edit of studies, notes and repertoires."""
+
+    def answer(served: ServedFile, wanted: Nothing) -> dict[str, object]:
+        with changing(served.path) as connection:
+            found = turn(connection)
+        return {"edit": asdict(found) if found else None}
+
+    return answer
+
+
 ROUTES = [
     get("/api/studies", Nothing, _studies),
     get("/api/study", StudyWanted, lambda served, it: _as_dict(*studies.load_study(served.path, it.id))),
@@ -293,6 +309,8 @@ ROUTES = [
     post("/api/study-change", StudyEdit, _edit),
     post("/api/study-delete", StudyGone, _delete),
     post("/api/note", NoteWritten, _note),
+    post("/api/undo", Nothing, _turned(undo)),
+    post("/api/redo", Nothing, _turned(redo)),
     post("/api/tree-pgn", NewStudy, _tree_pgn, writes=False),
     post("/api/read-tree", TreeText, _read, writes=False),
     post("/api/tree-values", ValuesWanted, _values, writes=False),

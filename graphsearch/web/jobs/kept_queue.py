@@ -16,6 +16,7 @@ from ...base.errors import GraphSearchError, StoreError
 from ...store.lock import lock_of, unlock
 from ...store.plain_tables import changing, opened_to_read
 from ...store.sharded.files import file_of_tables
+from ...store.tables.edits import forget_edits
 from ...store.tables.tasks import TaskRow, all_tasks, drop_tasks, put_tasks
 
 ENDING = "-queue"  # of the folder's name
@@ -43,12 +44,17 @@ class KeptQueue:
         self._lock: int | None = None
 
     def begin(self) -> None:
-        """Locks the queue of the file and starts to save it, unless another server has it."""
+        """Locks the queue of the file and starts to save it, unless another server has it.
+
+        Edits of earlier sessions cannot be undone any more.
+        """
         if not self.problem and not os.access(file_of_tables(self._path), os.W_OK):
             self.problem = READ_ONLY
         if not self.problem:
             self._lock = self._locked(self._path.with_name(self._path.name + ENDING))
         if self.folder is not None:
+            with suppress(StoreError), changing(self._path) as connection:
+                forget_edits(connection)
             threading.Thread(target=self._write, daemon=True).start()
 
     def _locked(self, folder: Path) -> int | None:

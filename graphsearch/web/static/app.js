@@ -193,12 +193,22 @@ function escape() {
 const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, Escape: escape, "?": () => { import("./keys.js").then(({ toggleKeys }) => toggleKeys($("keys"))); } };
 const TURNS = { ArrowUp: -1, ArrowDown: 1 };
 document.addEventListener("keydown", (event) => {
+  if (turnsBack(event)) return;
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const act = KEYS[event.key] || (TURNS[event.key] && (() => desk.turn(TURNS[event.key])));
   if (!act || isTaken(event.target, event.key)) return;
   holdKey(event.repeat);
   if (act(event) !== false) event.preventDefault();
 });
+
+// Ctrl-Z and Ctrl-Y, unless text is typed, which the browser turns back itself
+function turnsBack(event) {
+  const key = event.key.toLowerCase();
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || !"zy".includes(key) || isTaken(event.target, "Control") || document.querySelector("dialog[open]")) return false;
+  desk.turning(key === "y" || event.shiftKey ? "redo" : "undo");
+  event.preventDefault();
+  return true;
+}
 
 document.addEventListener("keyup", () => holdKey(false));
 

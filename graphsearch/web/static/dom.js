@@ -24,6 +24,16 @@ function fill(element, attributes, children) {
 
 export const put = (host, ...children) => (host.replaceChildren(...children.flat().filter(Boolean)), host);
 
+// asks before something large is done; resolves to whether it is to be done
+export function sure(question, verb) {
+  return new Promise((resolve) => {
+    const dialog = h("dialog", { class: "sheet sure", "aria-label": question, onclose: () => { dialog.remove(); resolve(dialog.returnValue === "yes"); } },
+      h("form", { method: "dialog" }, h("p", { text: question }), h("div", { class: "row" }, h("button", { value: "yes", class: "primary", text: verb }), h("button", { value: "", text: "Cancel" }))));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
 // gives the browser a file to keep
 export function download(blob, name) {
   const link = h("a", { href: URL.createObjectURL(blob), download: name });

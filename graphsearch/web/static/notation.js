@@ -3,16 +3,17 @@
 // Moves that are played go into it; a line that is only looked at does not, unless a hand says so.
 
 import { ask, latest, send } from "./api.js";
-import { h, put, score } from "./dom.js";
+import { h, points, put, score } from "./dom.js";
 import { editor } from "./notation_edit.js";
 import { drawTree } from "./notation_view.js";
 import { noteOn } from "./note.js";
-import { on, open, state } from "./state.js";
+import { on, open, refresh, state, tell } from "./state.js";
 import { START_NODE, Tree } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
 const MOST_VALUES = 1000; // moves whose values are asked for
 const VALUES_MS = 250;
+const MOST_PAST = 100; // states of a draft that undo leads back to
 const MS_PER_VALUE = 5; // between two questions to a running search
 
 let hands = {};
@@ -23,13 +24,20 @@ let buttons = new Map();
 let saving = Promise.resolve();
 let waits = 0; // changes that are not written yet
 let closed = ""; // why the file takes no changes
+const done = []; // what this page changed last, for undo: "draft" or "file"
+const undone = [];
 let wanted = null; // the move of a study that an address names
 const isClosed = () => (pane.study ? closed : "");
 const edit = editor({ change, here: () => (current === null ? null : pane.tree.node(current)), pane: () => pane, isClosed });
 const worth = latest();
 
 function draft(game, { root = null, tree = new Tree(), comment = "", headers = {} } = {}) {
-  return { tree, root, comment, headers, study: 0, revision: 0, name: "", game };
+  return { tree, root, comment, headers, study: 0, revision: 0, name: "", game, ...sinceNow({ tree, comment }) };
+}
+
+// what a draft is now, and the states that undo and redo lead to
+function sinceNow({ tree, comment }) {
+  return { now: { tree: tree.copy(), comment }, past: [], future: [] };
 }
 
 const places = () => [...state.look.line, ...state.look.rest];
@@ -54,6 +62,7 @@ function keepDraft(line) {
   pane = draft(state.game, { root: state.root, headers: state.game?.headers });
   values = new Map();
   grow(START_NODE, line);
+  Object.assign(pane, sinceNow(pane));
   if (state.game && pane.tree.find(state.game.line).plies < state.game.line.length) bringGame(line);
 }
 
@@ -67,6 +76,7 @@ async function bringGame(line) {
     grow(START_NODE, moves);
     const found = mine.tree.find(line.map((step) => step.move));
     grow(found.id, line.slice(found.plies));
+    Object.assign(mine, sinceNow(mine));
     locate();
     draw();
   } catch (error) { hands.toast(error.message); }
@@ -133,7 +143,12 @@ function change(made, { to = null } = {}) {
 }
 
 function save(made) {
-  if (!pane.study || !made) return;
+  if (!made || !(made.put?.length || made.drop || made.says)) return;
+  if (!pane.study) {
+    Object.assign(pane, sinceNow(pane), { past: [...pane.past, pane.now].slice(-MOST_PAST) });
+  }
+  noteChange(pane.study ? "file" : "draft");
+  if (!pane.study) return;
   const mine = pane;
   waits += 1;
   saving = saving.then(() => write(mine, made)).finally(() => { waits -= 1; showState(); });
@@ -149,6 +164,53 @@ async function write(mine, made) {
     hands.toast(error.message);
     if (pane === mine) await openStudy(mine.study, { node: current }).catch((problem) => hands.toast(problem.message));
   }
+}
+
+// ------------------------------------------------------------ undo and redo
+function noteChange(kind) {
+  done.push(kind);
+  undone.length = 0;
+}
+
+// the draft is turned back here, all else by the server, which has the edits of other windows too
+async function turnBack(act) {
+  const [from, to] = act === "undo" ? [done, undone] : [undone, done];
+  let kind = from.pop();
+  while (kind === "draft" && !turnDraft(act)) kind = from.pop();
+  if (kind === "draft") to.push(kind);
+  else await turnFile(act, () => to.push("file"));
+}
+
+function turnDraft(act) {
+  const [from, to] = act === "undo" ? [pane.past, pane.future] : [pane.future, pane.past];
+  const found = !pane.study && from.pop();
+  if (!found) return false;
+  to.push(pane.now);
+  Object.assign(pane, { now: found, tree: found.tree.copy(), comment: found.comment });
+  locate();
+  draw();
+  if (current === null) goTo(pane.tree.find(pane.root === state.root ? state.line.slice(0, state.at) : []).id);
+  else history.replaceState(null, "", hands.address());
+  return true;
+}
+
+async function turnFile(act, onDone) {
+  await saving;
+  const { edit: found } = await send(act);
+  if (!found) { hands.toast(act === "undo" ? "There is nothing to undo." : "There is nothing to redo."); return; }
+  onDone();
+  hands.toast(`${act === "undo" ? "Undone" : "Done again"}: ${editOf(found)}.`);
+  const shown = found.returned.length === 1 && !pane.study ? found.returned[0] : pane.study;
+  if (found.gone.includes(shown)) await look();
+  else if (found.studies.includes(shown)) await openStudy(shown, { node: shown === pane.study ? current : START_NODE });
+  refresh();
+  tell("file");
+}
+
+function editOf({ names, moves, notes, sides }) {
+  const [name, ...others] = names;
+  return [name && `the study ${name}${others.length ? ` and ${points(others.length, "other")}` : ""}${moves ? `, ${points(moves, "move")}` : ""}`,
+    notes.length && "a note", ...sides.map((side) => `${side === "white" ? "White’s" : "Black’s"} repertoire`)].filter(Boolean).join(", ");
 }
 
 // ------------------------------------------------------------ studies
@@ -168,10 +230,12 @@ export async function openStudy(id, { node = START_NODE } = {}) {
 async function keep(name) {
   const study = await send("study-new", { name, root: pane.root, put: pane.tree.renumbered(), comment: pane.comment, says: true, headers: pane.headers });
   const path = current === null ? [] : pane.tree.path(current).map((each) => each.move);
+  noteChange("file");
   show(study, new Tree(study.moves).find(path).id);
 }
 
 function renamed({ id, name, revision }) {
+  noteChange("file");
   if (id !== pane.study) return;
   Object.assign(pane, { name, revision });
   showState();
@@ -198,7 +262,7 @@ async function look() {
   const { studies } = await ask("studies");
   const mine = studies.find((each) => each.id === pane.study);
   if (waits || mine?.revision === pane.revision) return;
-  if (!mine) { hands.toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); Object.assign(pane, { study: 0, revision: 0 }); locate(); draw(); return; }
+  if (!mine) { hands.toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); Object.assign(pane, { study: 0, revision: 0 }, sinceNow(pane)); locate(); draw(); return; }
   await openStudy(pane.study, { node: current });
   hands.toast(`The study ${mine.name} was changed elsewhere; it is shown as it is now.`);
 }
@@ -282,6 +346,9 @@ export function notation(given) {
   $("studies-open").addEventListener("click", () => studies("show"));
   $("keep").addEventListener("click", () => studies("keep"));
   $("close-study").addEventListener("click", close);
+  const turning = (act) => turnBack(act).catch((error) => given.toast(error.message));
+  for (const act of ["undo", "redo"]) $(act).addEventListener("click", () => turning(act));
+  on("edited", () => noteChange("file"));
   const note = noteOn($("note"), { ...given, closed: () => closed, open: openStudy });
   on("arrived", arrived);
   on("ahead", ahead);
@@ -303,7 +370,7 @@ export function notation(given) {
     wanted = null;
     openStudy(id, { node }).catch((error) => given.toast(error.message));
   });
-  return { turn, comment: () => edit.comment() };
+  return { turn, turning, comment: () => edit.comment() };
 }
 
 // what is shown, as a new study would have it

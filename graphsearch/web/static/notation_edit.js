@@ -1,7 +1,7 @@
 // What is done with the move on the board: comment, glyphs, its place among variations, deleting, copying.
 
 import { said } from "./chess.js";
-import { h, put } from "./dom.js";
+import { h, points, put, sure } from "./dom.js";
 import { keysOf, showMenu } from "./menu.js";
 import { glyph, MOVE_GLYPHS, VALUE_GLYPHS } from "./notation_view.js";
 import { lineItems } from "./repertoire_row.js";
@@ -38,11 +38,18 @@ export function editor({ change, here, pane, isClosed }) {
     return [
       act("promote", "Promote", "Move the variation up; at the top it is the main line", () => change(tree.shift(branch, -1)), branch === null),
       act("demote", "Demote", "Move this move's line down among its variations", () => demote(node), !canDemote(node)),
-      act("delete-move", "Delete", "Delete this move and all behind it", () => { const { parent } = node; change(tree.remove(node.id), { to: parent }); }),
-      kids.length > 0 && act("delete-line", "Delete variation", "Delete the whole variation", () => { const { parent } = tree.node(branch); change(tree.remove(branch), { to: parent }); }),
+      act("delete-move", "Delete", "Delete this move and all behind it", () => remove(node)),
+      kids.length > 0 && act("delete-line", "Delete variation", "Delete the whole variation", () => remove(tree.node(branch))),
       act("to-repertoire", "To repertoire…", "Add the moves up to here to a repertoire", (event) => addMenu(event.currentTarget, node)),
       act("copy-line", "Copy line", "Copy the moves up to here and on", line),
     ];
+  }
+
+  async function remove(node) {
+    const { tree } = pane();
+    const below = tree.below(node.id);
+    if (below && !await sure(`Delete ${node.san} and the ${points(below, "move")} behind it?`, "Delete")) return;
+    if (pane().tree === tree && tree.node(node.id)) change(tree.remove(node.id), { to: node.parent });
   }
 
   function addMenu(button, node) {

@@ -2,7 +2,7 @@
 
 import { ask, latest, send } from "./api.js";
 import { h, put } from "./dom.js";
-import { here, state } from "./state.js";
+import { here, state, tell } from "./state.js";
 
 const WAIT_MS = 120; // a held arrow key asks once
 const NOTHING = { text: "", revision: 0, studies: [] };
@@ -37,6 +37,7 @@ export function noteOn(host, { toast, closed, open }) {
     const [mine, text] = [place, area.value];
     try {
       const found = await send("note", { ...mine, text, revision: known.revision });
+      tell("edited");
       if (mine === place) { typed = area.value !== text; take(found); }
     } catch (error) {
       toast(error.message);

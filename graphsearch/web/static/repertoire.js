@@ -4,7 +4,7 @@ import { ask, latest, upload } from "./api.js";
 import { said } from "./chess.js";
 import { chip, count, h, percent, points, put, short, table } from "./dom.js";
 import { drill, today } from "./drill.js";
-import { open, played, state } from "./state.js";
+import { open, played, state, tell } from "./state.js";
 import { change, SIDES } from "./repertoire_row.js";
 
 const GLYPHS = { 2: "?", 4: "??", 6: "?!" };
@@ -60,6 +60,7 @@ export const repertoireView = {
       try {
         const found = await upload(`repertoire-import?${new URLSearchParams({ side, name: file.name })}`, file, () => {});
         told.textContent = [`${points(found.added, "move")} added.`, ...found.left_out.slice(0, 20).map((reason) => `Left out: ${reason}`), found.found > 20 ? `and ${found.found - 20} more` : ""].join(" ");
+        tell("edited");
         load();
       } catch (error) { toast(error.message); }
     }

@@ -12,6 +12,7 @@ export const has = (side, move) => Boolean(state.look?.repertoire[side]?.include
 export async function change(side, { root, line }, { remove = false } = {}) {
   try {
     const { added, removed } = await send(`repertoire-${remove ? "remove" : "add"}`, { side, root, line: line.join(" ") });
+    if (added || removed) tell("edited");
     tell("told", `${SIDES[side]} repertoire: ${remove ? `${points(removed, "move")} removed` : added ? `${points(added, "move")} added` : "it has this line already"}.`);
     refresh();
   } catch (error) { tell("error", error); }

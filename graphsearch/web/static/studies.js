@@ -2,7 +2,7 @@
 
 import { ask, send, upload } from "./api.js";
 import { count, download, h, put, table, when } from "./dom.js";
-import { state } from "./state.js";
+import { state, tell } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -30,6 +30,7 @@ export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }
       const query = new URLSearchParams({ name: one.name });
       const found = await upload(`study-import?${query}`, one, () => {});
       put(told, found.left_out.slice(0, 200).map((reason) => h("li", { text: reason })), found.found > 200 && h("li", { text: `and ${count(found.found - 200)} more` }));
+      tell("edited");
       if (found.studies.length === 1) await open(found.studies[0].id);
       if (found.studies.length === 1 && !found.found) dialog.close();
       else await load();
@@ -47,7 +48,7 @@ export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }
 
   // asked in the list itself: a second press deletes
   function remove(study) {
-    ask_(study, h("span", { text: `Delete ${study.name}? ` }), h("button", { type: "button", id: "study-delete", text: "Delete", onclick: safely(async () => { await send("study-delete", { id: study.id, revision: study.revision }); await load(); }) }));
+    ask_(study, h("span", { text: `Delete ${study.name}? ` }), h("button", { type: "button", id: "study-delete", text: "Delete", onclick: safely(async () => { await send("study-delete", { id: study.id, revision: study.revision }); tell("edited"); toast(`The study ${study.name} is deleted; Ctrl-Z brings it back.`); await load(); }) }));
   }
 
   function rename(study) {

@@ -16,6 +16,13 @@ export class Tree {
     this.last = Math.max(this.last, node.id);
   }
 
+  // the same moves, which later changes of this tree leave alone
+  copy() {
+    const found = new Tree([], this.last);
+    found.nodes = structuredClone(this.nodes);
+    return found;
+  }
+
   get size() { return this.nodes.size - 1; }
   node(id) { return this.nodes.get(id); }
   kids(id) { return this.nodes.get(id).kids.map((kid) => this.nodes.get(kid)); }
@@ -84,6 +91,9 @@ export class Tree {
     for (const node of this.path(id).reverse()) if (this.node(node.parent).kids[0] !== node.id) return node.id;
     return null;
   }
+
+  // how many moves go with this one
+  below(id) { return [...this.walk(id)].length; }
 
   remove(id) {
     const kids = this.node(this.node(id).parent).kids;

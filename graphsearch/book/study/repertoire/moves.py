@@ -21,7 +21,7 @@ from ....base.errors import ImportFileError, InvalidParameterError, InvalidPosit
 from ....base.limits import REPERTOIRE, STUDY_MOVES
 from ....exchange.sources import GivenFile, opened
 from ....position.board import board_of, check, fen_of, key_text
-from ....store.plain_tables import changing, opened_to_read
+from ....store.plain_tables import editing, opened_to_read
 from ....store.tables import repertoire as rows
 from ....store.tables.repertoire import RepertoireMove, RepertoirePosition
 from ....store.upkeep.verify import Problems
@@ -202,7 +202,7 @@ def add_line(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
     checked_side(side)
     if not board.move_stack:
         raise InvalidParameterError("name a line: there is no move to add")
-    with changing(path) as connection:
+    with editing(path) as connection:
         growth = _Growth(load_from(connection, side))
         walk = board.root()
         key = growth.begin(walk)
@@ -230,7 +230,7 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
     if all(game.is_unreadable for game in games):
         raise ImportFileError("; ".join([f"{given.name} has no games", *report.problems[:1]]))
     report.games = len(games)
-    with changing(path) as connection:
+    with editing(path) as connection:
         growth = _Growth(load_from(connection, side))
         for game in games:
             check_time()
@@ -280,7 +280,7 @@ def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChang
     before = board.copy()
     move = before.pop()
     key, san = key_text(before), before.san(move)
-    with changing(path) as connection:
+    with editing(path) as connection:
         found = load_from(connection, side)
         if move.uci() not in found.moves.get(key, {}):
             raise InvalidPositionError(f"{side}'s repertoire does not have {san} in {fen_of(before)}")

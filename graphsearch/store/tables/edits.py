@@ -1,0 +1,191 @@
+"""Undo and redo of studies, notes and repertoires: the table `edit` logs every row that an edit changes.
+
+Triggers of a `recorded` connection write each row as it was before and after the change. An undo writes the
+rows of an edit back in reverse order, a redo in order. Call the functions within a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ...base.errors import ChangedMeanwhileError, CorruptRecordError
+from .columns import TABLES
+from .provenance import fact_number, now, set_fact
+from .rows import fault_of, insert, rows
+from .studies import GONE
+
+EDITED = ("study", "study_move", "note", "repertoire_position", "repertoire_move")
+MOST_ROWS = 500_000  # of the log; older edits are forgotten
+_GROWING = ("revision", "last", "changed")  # columns that an undo does not turn back
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A changed row: its table, and its values before and after; None: it was not there."""
+
+    table: str
+    before: Row | None
+    after: Row | None
+
+
+@dataclass(slots=True)
+class TurnedEdit:
+    """An edit that was undone or redone.
+
+    Attributes:
+      studies: numbers of the changed ones. returned: those that were missing and are there again. gone: those
+        that are missing now.
+      names: of the studies. moves: number of changed moves of studies.
+      notes: positions with a changed note. sides: repertoires that changed.
+    """
+
+    studies: list[int] = field(default_factory=list)
+    returned: list[int] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    moves: int = 0
+    notes: list[str] = field(default_factory=list)
+    sides: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def recorded(connection: sqlite3.Connection) -> Iterator[None]:
+    """Logs what the body changes in the tables `EDITED` as one edit, and forgets what was undone before.
+
+    The triggers stay until the connection is closed.
+    """
+    step = 1 + int(connection.execute("SELECT coalesce(max(step), 0) FROM edit").fetchone()[0])
+    connection.execute("PRAGMA recursive_triggers = ON")  # else a replaced row is not logged
+    for table in EDITED:
+        for event, *known in (("INSERT", 0, 1), ("DELETE", 1, 0), ("UPDATE", 1, 1)):
+            old, new = (_values(table, row, one) for row, one in zip(("OLD", "NEW"), known, strict=True))
+            values = f"{step}, 0, '{table}', {old}, {new}"
+            log = f"INSERT INTO edit (step, undone, edited, old, new) VALUES ({values})"  # noqa: S608 (constants)
+            name = f"edit_{table}_{event}"
+            connection.execute(f"CREATE TEMP TRIGGER {name} AFTER {event} ON main.{table} BEGIN {log}; END")
+    yield
+    if connection.execute("SELECT 1 FROM edit WHERE step = ?", (step,)).fetchone():
+        connection.execute("DELETE FROM edit WHERE undone = 1")
+        oldest = connection.execute("SELECT max(id) FROM edit").fetchone()[0] - MOST_ROWS
+        connection.execute("DELETE FROM edit WHERE id <= ? AND step < ?", (oldest, step))
+
+
+def _values(table: str, row: str, known: int) -> str:
+    """Returns the SQL for a row as a JSON array, NULL if it is not known."""
+    return f"json_array({', '.join(f'{row}.{name}' for name in TABLES[table].columns)})" if known else "NULL"
+
+
+def undo(connection: sqlite3.Connection) -> TurnedEdit | None:
+    """Undoes the last edit that is not undone; returns it, None if there is none.
+
+    Raises:
+      ChangedMeanwhileError: if another program has changed the same rows without logging it.
+    """
+    return _turned(connection, "SELECT max(step) FROM edit WHERE undone = 0", back=True)
+
+
+def redo(connection: sqlite3.Connection) -> TurnedEdit | None:
+    """Redoes the edit that was undone last; as `undo`."""
+    return _turned(connection, "SELECT min(step) FROM edit WHERE undone = 1", back=False)
+
+
+def forget_edits(connection: sqlite3.Connection) -> None:
+    """Empties the log."""
+    connection.execute("DELETE FROM edit")
+
+
+def _turned(connection: sqlite3.Connection, statement: str, *, back: bool) -> TurnedEdit | None:
+    step = connection.execute(statement).fetchone()[0]
+    if step is None:
+        return None
+    turned = TurnedEdit()
+    order = f"WHERE step = ? ORDER BY id {'DESC' if back else 'ASC'}"
+    for edited, *texts in list(rows(connection, "edit", ("edited", "old", "new"), order, (step,))):
+        old, new = (_row(edited, text) for text in texts)
+        change = _Change(edited, new, old) if back else _Change(edited, old, new)
+        _write(connection, change)
+        _note(turned, change)
+    connection.execute("UPDATE edit SET undone = ? WHERE step = ?", (int(back), step))
+    return turned
+
+
+def _row(table: str, text: str | None) -> Row | None:
+    """Returns a logged row by column.
+
+    Raises:
+      CorruptRecordError: if it does not fit its table.
+    """
+    if text is None:
+        return None
+    names = tuple(TABLES[table].columns)
+    try:
+        values = json.loads(text)
+        row = dict(zip(names, values, strict=True))
+        fault = fault_of(table, row)
+    except (ValueError, TypeError):
+        fault = "it is no row of this table"
+    if fault:
+        raise CorruptRecordError(f"the table edit is damaged in a row of {table}: {fault}")
+    return row
+
+
+def _write(connection: sqlite3.Connection, change: _Change) -> None:
+    table, names = change.table, tuple(TABLES[change.table].columns)
+    known = change.before or change.after or {}
+    where = " AND ".join(f"{name} = ?" for name in TABLES[table].key)
+    key = tuple(known[name] for name in TABLES[table].key)
+    found = next(rows(connection, table, names, f"WHERE {where}", key), None)
+    present = dict(zip(names, found, strict=True)) if found else None
+    if not _is_same(present, change.before):
+        raise ChangedMeanwhileError(
+            f"the rows of {table} were changed by another program since; this edit cannot be turned back"
+        )
+    connection.execute(f"DELETE FROM {table} WHERE {where}", key)  # noqa: S608 (constants)
+    if change.after is not None:
+        written = _grown(connection, change.after, [one for one in (present, change.before) if one])
+        insert(connection, table, names, [tuple(written.values())], otherwise="ABORT")
+    elif table == "note" and present:
+        set_fact(connection, GONE, str(max(int(str(present["revision"])), fact_number(connection, GONE))))
+
+
+def _is_same(one: Row | None, other: Row | None) -> bool:
+    """Returns whether two rows hold the same, except for the columns that only grow."""
+    if one is None or other is None:
+        return one is other
+    return all(one[name] == other[name] for name in one if name not in _GROWING)
+
+
+def _grown(connection: sqlite3.Connection, row: Row, others: Sequence[Row]) -> dict[str, object]:
+    """Returns a row with a revision that no reader has seen, and a greatest number of moves that stays."""
+    found = dict(row)
+    for name in ("revision", "last"):
+        if name in found:
+            found[name] = max(int(str(one[name])) for one in (row, *others))
+    if "revision" in found:
+        found["revision"] = 1 + max(int(str(found["revision"])), fact_number(connection, GONE))
+    if "changed" in found:
+        found["changed"] = now()
+    return found
+
+
+def _note(turned: TurnedEdit, change: _Change) -> None:
+    """Notes what a changed row belongs to."""
+    row = change.after or change.before or {}
+    if change.table == "study_move":
+        turned.moves += 1
+    elif change.table == "study":
+        number, name = int(str(row["id"])), str(row["name"])
+        if number not in turned.studies:
+            turned.studies.append(number)
+            turned.names.append(name)
+        if change.before is None or change.after is None:
+            (turned.gone if change.after is None else turned.returned).append(number)
+    elif change.table == "note":
+        turned.notes.append(str(row["fen"]))
+    elif row["side"] not in turned.sides:
+        turned.sides.append(str(row["side"]))

@@ -1,269 +1,259 @@
-"""The tools that train the networks: gradients, shards, and a file that the evaluator reads.
+"""The tools that make the networks: what is dealt and learned, and a file that the evaluator reads.
 
-What is compiled there runs uncompiled here: that takes seconds, and compiling it would take a minute.
+What is compiled there runs uncompiled here: that takes seconds, and compiling it would take a minute. JAX may
+be missing.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import importlib.util
+import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import chess
 import numpy as np
 import pytest
 
+from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES
 from graphsearch.evaluators.builtin.weights import read_networks
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue.file import ARCHITECTURES
-from graphsearch.position.board import encode_move, legal_moves, pack, unpack
+from graphsearch.evaluators.protocol import PositionBatch
+from graphsearch.position.board import unpack
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
 
-# what imports the compiler is imported where it is used: every process of tests reads this file
+if TYPE_CHECKING:  # it imports the compiler, and every process of tests reads this file
+    from tools.training.dealing import Dealer
+
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 
 
-def positions(count: int, *, by_an_engine: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Returns records of a random game, with an engine's answers or with values of all moves."""
-    from tools.training.records import PLAYED, RECORD, UNKNOWN
-
-    rng, board = np.random.default_rng(count), chess.Board()
-    records, values = np.zeros(count, RECORD), list[int]()
-    for record in records:
-        if board.is_game_over():
-            board = chess.Board()
-        moves = legal_moves(board)
-        record["words"], record["ply"], record["kind"] = pack(board)[:9], board.ply(), PLAYED
-        record["score"], record["win"], record["loss"] = rng.integers(-900, 900), UNKNOWN, UNKNOWN
-        if by_an_engine:
-            record["win"], record["loss"] = rng.integers(0, 500, 2)
-            record["best"] = encode_move(moves[int(rng.integers(len(moves)))])
-        else:
-            record["moves"] = len(moves)
-            values += rng.integers(-900, 900, len(moves)).tolist()
-        board.push(moves[int(rng.integers(len(moves)))])
-    return records, np.array(values, np.int16)
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Returns the name of a made-up network that teaches."""
+    path = tmp_path_factory.mktemp("network") / "a.nnue"
+    path.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
+    return f"nnue:{path}"
 
 
-def slopes_of(path: Path) -> list[tuple[str, float, float]]:
-    """Returns names of weights, their gradients and the slopes of the loss, of both networks."""
-    from tools.training import policy_learning, value_learning
-    from tools.training.records import read_shard
+def dealer(teacher: str) -> Dealer:
+    """Returns a dealer of two games, whose lessons are the games' own positions."""
+    from tools.training import dealing, games_kernel
 
-    rng, tables = np.random.default_rng(4), load_tables()
-    records, values = read_shard(path)
-    every, found = np.arange(len(records)), list[tuple[str, float, float]]()
-    lessons = policy_learning.lessons_of(records, values, 60.0)
-
-    def compare(network: Any, one_pass: Any) -> None:
-        gradients = type(network)(*(np.zeros_like(array) for array in network))
-        one_pass(network, gradients, True)
-        for name, array, gradient in zip(network._fields, network, gradients, strict=True):
-            for at in np.argsort(-np.abs(gradient.ravel()))[:20:10]:
-                flat, old, losses = array.reshape(-1), array.flat[at], []
-                for step in (0.004, -0.004):
-                    flat[at] = old + step
-                    losses.append(one_pass(network, gradients, False)[0])
-                flat[at] = old
-                found.append((name, float(gradient.flat[at]), float((losses[0] - losses[1]) / 0.008)))
-
-    value = value_learning.new_network(8, rng)
-    for array in (value.first, value.last):
-        array[:] = rng.uniform(-0.3, 0.3, array.shape)
-    compare(value, partial(value_learning.pass_batch, tables, records, every))
-    policy = policy_learning.new_network(8, rng)
-    compare(policy, partial(policy_learning.pass_lessons, lessons, every))
-    return found
+    vars(games_kernel)["ENDED_DECIDED"] = vars(games_kernel)["ENDED_FEW"] = 0.0
+    evaluator: Any = create(teacher)
+    return dealing.Dealer(evaluator.weights, dealing.starts(2, 7, ()), 2, 1.0)
 
 
-class Plain(NamedTuple):
-    """A network of one array."""
+# ------------------------------------------------------------------ deals
+def dealt(teacher: str) -> dict[str, Any]:
+    """Returns what tests ask of dealt groups and lessons."""
+    from tools.training import games_kernel
+    from tools.training.games_kernel import LABEL, SIGN
 
-    rows: Any
-
-
-def train(folder: str) -> None:
-    """Trains a value network, and in two stages a policy that is too narrow to be packed."""
-    from tools.training.__main__ import main
-
-    for words in (
-        ["state.npz", "value", f"{folder}/plain", "--widths", "64", "64"],
-        ["small.npz", "policy", f"{folder}/plain", "--widths", "8", "8"],
-        ["small.npz", "policy", f"{folder}/engine"],
-    ):
-        assert main(["train", f"{folder}/{words[0]}", *words[1:], "--epochs", "1"]) == 0
-
-
-@pytest.mark.usefixtures("facts")
-def test_training_writes_networks_that_the_evaluator_reads(folder: Path) -> None:
-    from tools.training.__main__ import main
-    from tools.training.records import hashes
-    from tools.training.train import State
-
-    out, state = folder / "networks.bin", folder / "state.npz"
-    assert main(["pack", str(out), str(state), str(state)]) == 0
-    networks = read_networks(out.read_bytes(), "it")
-    assert networks.widths == (64, 64)
-    assert not networks.is_earlier
-    stages = networks.card["stages"]
-    assert [stage["name"] for stage in stages] == ["value"]
-    assert [stage["name"] for stage in State.read(folder / "small.npz").stages] == ["policy", "policy"]
-    (taught_by,) = hashes([folder / "plain"])
-    assert list(stages[0]["sets"][0].values()) == list(taught_by)
+    vars(games_kernel)["OFF"] = 0.0
+    some = dealer(teacher)
+    groups, lessons = some.deal(1)
+    there = groups.targets[..., SIGN] != 0
+    again = dealer(teacher).deal(1)
+    evaluator: Any = create(teacher)
+    games = [unpack(words.tolist()) for words in some.games.words]
+    priors = evaluator.evaluate(PositionBatch.from_boards(games)).priors.tolist()
+    return {
+        "sizes": there.sum(1).tolist(),
+        "in order": bool((np.diff(there.astype(int), axis=1) <= 0).all()),
+        "labels": groups.targets[there][:, LABEL].tolist(),
+        "alone": static_labels(evaluator.weights, some.leaves[there]),
+        "seen": views(groups.features[there]),
+        "expected": expected_views(some.leaves[there]),
+        "hints": bool((np.abs(groups.hints[there]).max(1) > 0).all() and not groups.hints[~there].any()),
+        "again": all(bool((a == b).all()) for a, b in zip(groups, again[0], strict=True)),
+        "lessons": lessons.targets[lessons.classes < CLASSES].tolist(),
+        "priors": priors,
+    }
 
 
-def test_a_blend_keeps_a_share_of_what_a_stage_has_changed() -> None:
-    from tools.training.train import State, blend
+def static_labels(weights: Any, words: Any) -> list[int]:
+    """Returns what a network says of positions without a search, in 1/361 of a pawn."""
+    from graphsearch.evaluators.nnue.layout import WIDTH
+    from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
+    from graphsearch.evaluators.quiescence.quiescence_kernel import STACK_WORDS
+    from tools.training.games_kernel import MOST_SCORE
 
-    old = State.new((64, 64), seed=3).networks["policy"]
-    new = State.new((64, 64), seed=4).networks["policy"]
-    blended = [array.copy() for array in new]
-    blend(blended, old, 0.75)
-    for array, before, after in zip(blended, old, new, strict=True):
-        np.testing.assert_allclose(array, 0.25 * before + 0.75 * after, atol=1e-6)
-
-
-def test_a_wider_policy_network_says_nearly_the_same() -> None:
-    from tools.training.distil import NEW_FIRST, widened_policy
-    from tools.training.train import State
-
-    old = State.new((64, 64), seed=3).networks["policy"]
-    new = widened_policy(old, 96)
-    for part, before in zip(new, old, strict=True):
-        np.testing.assert_array_equal(part[..., : before.shape[-1]], before)
-    assert new.plain.shape == old.plain.shape
-    assert {array.shape[-1] for array in new[:-1]} == {96}
-    assert np.abs(new.goes[:, 64:]).max() <= NEW_FIRST < np.abs(new.rows[:, 64:]).max()
+    scratch = np.zeros(STACK_WORDS + area_words(int(weights[WIDTH])), np.uint64)
+    window, out = np.zeros(2, np.int64), np.zeros(len(words), np.int64)
+    scores(load_tables(), weights, words.reshape(-1).copy(), window, out, scratch)
+    return [int(x) for x in np.clip(out * 361 // 1000, -MOST_SCORE, MOST_SCORE)]
 
 
-def test_the_last_samples_are_kept_back() -> None:
-    from tools.training import learning
-
-    learned, judged = set[int](), set[int]()
-
-    def note(_net: Any, _grad: Any, chosen: Any, learns: bool) -> Any:
-        (learned if learns else judged).update(chosen.tolist())
-        return np.zeros(1)
-
-    learner = learning.Learner(Plain(np.zeros(1, np.float32)))
-    in_order = learning.Plan(epochs=1, batch=10, rate=1e-3, kept=20, seed=1)
-    learning.learn(learner, note, 100, in_order, lambda _: None)
-    assert (learned, judged) == (set(range(80)), set(range(80, 100)))
+def views(features: Any) -> list[list[int]]:
+    """Returns the features of each view, sorted."""
+    return [sorted(view[view < FEATURES].tolist()) for member in features for view in member]
 
 
+def expected_views(words: Any) -> list[list[int]]:
+    """Returns the same of some positions, by python-chess."""
+    from tests.evaluators.test_networks import features
+
+    boards = [unpack([*position[:9].tolist(), 0]) for position in words]
+    return [sorted(features(board, side)) for board in boards for side in (board.turn, not board.turn)]
+
+
+def test_members_of_groups_are_quiet_and_lessons_have_the_priors_of_the_teacher(teacher: str) -> None:
+    from tools.training.games_kernel import LEAST_MEMBERS, MOST_MEMBERS
+
+    found = in_plain_python(dealt, teacher)
+    assert all(LEAST_MEMBERS <= size <= MOST_MEMBERS for size in found["sizes"])
+    assert found["in order"]
+    close = [abs(a - b) <= 1 for a, b in zip(found["labels"], found["alone"], strict=True)]
+    assert np.mean(close) > 0.9  # the line of another may end in a stalemate
+    assert found["seen"] == found["expected"]
+    assert found["hints"]
+    assert found["again"]
+    assert found["lessons"] == pytest.approx(found["priors"], abs=1e-6)
+
+
+def test_games_begin_from_legal_positions_of_all_kinds(tmp_path: Path) -> None:
+    from tools.training.dealing import starts, with_starts
+
+    found = starts(60, 2, [[chess.Move.from_uci("e2e4")]])
+    boards = [unpack(words.tolist()) for words in found.words]
+    assert all(board.is_valid() and any(board.legal_moves) for board in boards)
+    assert set(found.ply.tolist()) >= {0, 1}
+    assert found.ply.max() >= 60
+    path = tmp_path / "open.fen"
+    path.write_text("8/5k2/8/8/8/8/3PK3/8 w - - 0 60\n\n", encoding="utf-8")
+    both = with_starts(path, found)
+    assert (len(both.ply), both.ply[-1]) == (61, 118)
+
+
+# ------------------------------------------------------------------ networks
 def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) -> None:
     from tools.training.__main__ import main
-    from tools.training.rounding import rounded
-    from tools.training.train import State
+    from tools.training.networks import State, rounded
 
     state, file, again = (tmp_path / name for name in ("state.npz", "networks.bin", "again.bin"))
     made = State.new((64, 64), seed=3).networks
     networks = rounded(made["value"], made["policy"], {"stages": [{"name": "value"}]})
     networks.write(file)
-    assert main(["begin", str(state), str(file)]) == 0
+    State.of(file).write(state)
     assert State.read(state).stages == [{"name": "value"}]
-    assert main(["pack", str(again), str(state), str(state)]) == 0
+    assert main(["pack", str(again), str(state)]) == 0
     packed = read_networks(again.read_bytes(), "it")
+    assert (packed.widths, packed.card["stages"]) == ((64, 64), [{"name": "value"}])
     for name, array in networks.arrays.items():
         np.testing.assert_allclose(packed.arrays[name], array, atol=1, rtol=1e-3)
 
 
-def shard_of_games(network: str, path: str) -> int:
-    """Writes a shard of two short games whose positions are all kept; returns how many it has."""
-    from tools.training import games_kernel, make
+def answers() -> dict[str, Any]:
+    """Returns scores and logits of positions by JAX, and those by NumPy."""
+    import jax.numpy as jnp
 
-    make.LEAST_PLIES, make.MOST_PLIES = 3, 4
-    games_kernel.KEPT_OPENING = games_kernel.KEPT_LEVEL = games_kernel.KEPT_DECIDED = 1.0
-    evaluator: Any = create(f"nnue:{network}")
-    return make.make_shard(Path(path), evaluator.weights, 2, (1, 2), (), 0.5)
+    from tests.evaluators import test_networks as plain
+    from tools.training import games_kernel as kernel
+    from tools.training import learning
+    from tools.training.networks import unrounded
 
-
-def quiet_ones(network: str, path: str) -> list[tuple[str, int, int]]:
-    """Returns each quiet position of a shard with its label and the network's word alone."""
-    from tools.training import train
-    from tools.training.records import read_shard
-
-    evaluator: Any = create(f"nnue:{network}")
-    found = train.quiet_of(read_shard(Path(path))[0], evaluator.weights, 2)
-    words = np.pad(found["words"], ((0, 0), (0, 1)))
-    alone = train.scores_of(words, evaluator.weights, train.STATIC)
-    return [
-        (unpack([*words_of, 0]).board_fen(), int(label), int(score) * 361 // 1000)
-        for words_of, label, score in zip(found["words"].tolist(), found["score"], alone, strict=True)
-    ]
-
-
-QUIET = (chess.STARTING_FEN, "4k3/8/8/8/8/8/4P3/4K2R w - - 0 1")
-CHECK = "4k3/8/8/8/8/8/4r3/4K3 w - - 0 1"
-
-
-def facts_of(folder: str) -> dict[str, Any]:
-    """Returns what tests ask of the files in a folder; writes a shard of games and trained networks there."""
-    network = f"{folder}/a.nnue"
-    train(folder)
+    networks = unrounded(plain.NETWORKS)
+    boards = plain.boards_of_games()[:8]
+    features = jnp.array([[padded(plain.features(b, side)) for side in (b.turn, not b.turn)] for b in boards])
+    stacks = jnp.array([(len(board.piece_map()) - 1) // 4 for board in boards])
+    outputs = np.asarray(learning.value_outputs(networks["value"], features, stacks)[0])
+    found: list[float] = []
+    expected: list[float] = []
+    for board, (own, _) in zip(boards, features, strict=True):
+        logits = dict(list(plain.expected_logits(board).items())[:5])
+        active = learning.hidden(networks["policy"].rows, networks["policy"].bias, own[None])
+        for move, logit in logits.items():
+            described = describe(kernel, board, move)
+            found.append(float(learning.logits(networks["policy"], active, *described)[0, 0]))
+            expected.append(logit)
+    wanted = [plain.expected_value(board) for board in boards]
     return {
-        "slopes": [slopes_of(Path(f"{folder}/{name}/a.positions")) for name in ("plain", "engine")],
-        "games": shard_of_games(network, f"{folder}/games.positions"),
-        "quiet": quiet_ones(network, f"{folder}/three.positions"),
+        "scores": [outputs[:, 0].tolist(), [score for score, _, _ in wanted]],
+        "logits": [found, expected],
     }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a network and with shards."""
-    from tools.training.records import IN_CHECK, RECORD, write_shard
-
-    folder = tmp_path_factory.mktemp("training")
-    (folder / "a.nnue").write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
-    for name in ("plain", "engine"):
-        (folder / name).mkdir()
-        write_shard(folder / name / "a.positions", *positions(3, by_an_engine=name == "engine"))
-    records = np.zeros(3, RECORD)
-    for record, board in zip(records, map(chess.Board, (QUIET[0], CHECK, QUIET[1])), strict=True):
-        record["words"], record["kind"] = pack(board)[:9], IN_CHECK if board.is_check() else 0
-    write_shard(folder / "three.positions", records, np.zeros(0, np.int16))
-    return folder
+def padded(features: list[int]) -> list[int]:
+    """Returns the features of a view with the fillers that stand for none."""
+    return [*features, *range(FEATURES + len(features), FEATURES + 64)]
 
 
-@pytest.fixture(scope="module")
-def facts(folder: Path) -> Any:
-    """The facts of that folder, from one process without the compiler."""
-    return in_plain_python(facts_of, str(folder))
+def describe(kernel: Any, board: chess.Board, move: chess.Move) -> list[Any]:
+    """Returns the place, the goal and the class of a move, `[1, 1]` each."""
+    from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES
+    from graphsearch.jit.pointers import ptr
+    from graphsearch.position.board import encode_move, pack
+
+    words, moves = np.array(pack(board), np.uint64), np.array([encode_move(move)], np.uint16)
+    out = [np.zeros(1, np.uint16) for _ in range(3)]
+    kernel.describe_moves(
+        ptr(load_tables(), 0), ptr(words, 0), moves, np.zeros(MOST_FEATURES, np.int64), *out
+    )
+    return [array[None] for array in out]
 
 
-def test_gradients_are_those_of_the_loss(facts: Any) -> None:
-    names = {"rows", "bias", "first", "second", "last", "plain", "leaves", "goes", "kinds"}
-    for found in facts["slopes"]:
-        assert {name for name, _, _ in found} >= names
-        for name, gradient, slope in found:
-            assert gradient == pytest.approx(slope, rel=0.03, abs=2e-4), name
+@needs_jax
+def test_jax_computes_what_the_arrays_say() -> None:
+    for name, (found, expected) in in_plain_python(answers).items():
+        assert found == pytest.approx(expected, rel=1e-3, abs=1e-3), name
 
 
-def test_a_game_has_a_value_for_every_move_of_what_was_played(facts: Any, folder: Path) -> None:
-    from tools.training.records import PLAYED, read_shard
+def learned(teacher: str, state: str) -> list[list[float]]:
+    """Teaches both networks by a few steps; returns the losses before and after of what they learn."""
+    from tools.training import distil, learning
+    from tools.training.dealing import sharpened
+    from tools.training.games_kernel import LessonArrays
+    from tools.training.networks import State
 
-    records, values = read_shard(folder / "games.positions")
-    assert facts["games"] == len(records)
-    for record in records:
-        moves = list(unpack([*record["words"].tolist(), 0]).legal_moves)
-        assert record["moves"] == (len(moves) if record["kind"] & PLAYED else 0)
-        assert moves
-    assert {bool(record["kind"] & PLAYED) for record in records} == {True, False}
-    assert records["moves"].sum() == len(values) > 0
+    vars(distil).update(LEAST=2, BATCH={"value": 2, "policy": 2}, AT_ONCE={"value": 4, "policy": 4})
+    vars(distil).update(ROOM={"value": 2, "policy": 2}, TIMES={"value": 1e9, "policy": 1e9})
+    groups, lessons = dealer(teacher).deal(1)
+    rows = groups, sharpened(LessonArrays(*(array[:2] for array in lessons)))
+    new = State.new((64, 64), 1)
+    courses = distil.courses_of(new.networks, rows)
+    out = []
+    for (name, course), some in zip(courses.items(), rows, strict=True):
+        course.put(some)
+        before = course.judged()[0]
+        for _ in range(30):
+            assert course.learn(0.0, 2e-3, 1)
+        out.append([before, course.judged()[0]])
+        new.networks[name] = course.network()
+        assert all(np.isfinite(array).all() for array in new.networks[name])
+        assert np.abs(new.networks[name].rows).max() <= learning.LIMITS["rows"]
+    new.networks["value"] = distil.without_hints(new.networks["value"])
+    new.write(Path(state))
+    return out
 
 
-def test_value_is_learned_from_quiet_positions_as_the_network_sees_them(facts: Any) -> None:
-    assert [fen for fen, _, _ in facts["quiet"]] == [chess.Board(fen).board_fen() for fen in QUIET]
-    assert all(label == alone for _, label, alone in facts["quiet"])
+@needs_jax
+def test_both_networks_learn_and_can_be_packed(teacher: str, tmp_path: Path) -> None:
+    from tools.training.__main__ import main
+
+    state, out = tmp_path / "state.npz", tmp_path / "networks.bin"
+    for before, after in in_plain_python(learned, teacher, str(state)):
+        assert after < 0.9 * before
+    assert main(["pack", str(out), str(state)]) == 0
+    assert read_networks(out.read_bytes(), "it").widths == (64, 64)
 
 
-def test_games_begin_from_legal_positions_of_all_kinds() -> None:
-    from tools.training.make import random_endgame, starts
+def test_an_evaluator_is_judged_by_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tools.training.__main__ import main
 
-    rng = np.random.default_rng(2)
-    assert all(random_endgame(rng).is_valid() for _ in range(20))
-    found = [start for start, _ in zip(starts(rng, [[chess.Move.from_uci("e2e4")]]), range(60), strict=False)]
-    assert all(start.board.is_valid() and any(start.board.legal_moves) for start in found)
-    assert {start.ply for start in found} >= {0, 1}
-    assert max(start.ply for start in found) >= 60
+    boards = [chess.Board(), chess.Board("4k3/8/8/8/8/8/3PP3/4K3 w - - 0 1")]
+    with (path := tmp_path / "reference.jsonl").open("w", encoding="utf-8") as file:
+        for number, board in enumerate(boards):
+            moves = [move.uci() for move in board.legal_moves]
+            scores = {move: {"cp": 5 * at} for at, move in enumerate(moves)}
+            case = {"fen": board.fen(), "wdl": [300 + 200 * number, 500 - 200 * number, 200], "cp": 30}
+            file.write(json.dumps(case | {"bestmove": moves[-1], "moves_depth10": scores}) + "\n")
+    assert main(["judge", str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["positions"] == 2
+    assert 0 < found["cross_entropy_bestmove"] < 20
+    assert main(["nothing"]) == 2

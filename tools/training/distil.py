@@ -1,115 +1,72 @@
-"""Teaches a network what another one says, in games that nobody has seen before.
+"""Teaches both networks what a network of Stockfish's says, in games that nobody has seen before (JAX).
 
-    python -m tools.training distil STATE.npz LEARNING.npz --samples 100e6 --rate 1e-4 [--openings FILE.pgn]
+    python -m tools.training distil STATE.npz --seconds 1200 [--openings FILE.pgn] [--starts FILE.fen]
 
-The value network learns the results of quiescence (`groups_kernel.py`), the policy network (--network policy)
-the priors. Positions are made when they are learned, and forgotten. With --sets, most games begin at open
-positions of these sets: games that are played without a search are decided before their endgames. LEARNING
-keeps the weights with all that learning goes on from; it is made from STATE's network where there is none,
-V wider if --width says so. With --hints, V learns its teacher's hidden sums, too. The rate is constant, and
-falls to 0 at the end, in the share --cool. LEARNING is written before it falls, so that the same command
-learns on from there at any time. At the end STATE gets the average of the last weights, which compares moves
-better than they do. Ctrl-C and SIGTERM keep LEARNING.
+Threads play games and label positions, and a GPU learns meanwhile (`pip install 'jax[cuda13]'`). Without one
+the CPU learns, in smaller pieces (`pip install jax`). The value network learns groups of moves with hints,
+the policy network the priors of positions. What was dealt is learned several times, in random order, the last
+of it that fits into memory. The rate is constant, and falls to 0 in the share --cool of the time. STATE is
+made from --networks, or from random numbers, where there is none; it is written at the end.
 
-A line of progress: samples; of groups of other games, the loss of a position and of a group's comparison,
-errors of Q and of sigmoid(score), correlation within a group, loss of widths that differ in it, error of the
-hints (P: of positions of other games, cross-entropy and same first choice); the same of the average of the
-last weights; CPU-seconds.
+A line of progress: seconds; for V: millions of groups dealt and learned, and of held-out ones the loss of a
+position, the comparison's loss, the correlation within a group and the error of the hints; for P: millions of
+positions dealt and learned, and of held-out ones the cross-entropy and the share with the same first choice.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import signal
+import os
+import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
-from numpy.typing import NDArray
 
+from graphsearch.evaluators.builtin.layout import FIRST, OUTPUTS
 from graphsearch.evaluators.factory import create
-from graphsearch.position.tables import load_tables
+from tools.training import learning
 from tools.training.dealing import (
-    OPEN_SHARE,
-    Table,
-    beginnings_of,
+    SEEDS,
+    Dealer,
+    Dealers,
+    Line,
     joined,
-    mixed,
-    open_starts,
-    packed,
+    read_openings,
     sharpened,
+    starts,
+    with_starts,
 )
-from tools.training.groups_kernel import HINTS, Starts
-from tools.training.groups_learning import HINTS_AT, pass_groups
-from tools.training.learning import LIMITS, Learner, cooling_rate, move_average, steady_rate
-from tools.training.make import Line, read_openings
-from tools.training.policy_learning import Lessons, PolicyArrays, pass_lessons
-from tools.training.records import described
-from tools.training.train import State, read_named, say, write_named
-from tools.training.value_learning import ValueArrays
+from tools.training.games_kernel import HINTS, GroupArrays, LessonArrays
+from tools.training.networks import State, ValueArrays
 
-GROUPS = 1024  # per step
 BEGINNINGS = 6_000
 HELD, HELD_ROUNDS, HELD_SEED = 500, 8, 990_001  # games held out, groups of each, and their seed
-AVERAGED, AVERAGE_STEPS = 10, 500  # steps between two updates of the average, and its span in steps
-SEEDS = 10_000_000  # range of seeds for the steps of one --seed
-REPORT, SAVE = 1_000_000, 10_000_000  # samples between two progress lines, and between two saves
-PARTS = ("weights", "average", "first", "second")  # in the file of learning
-NUMBERS = ("steps", "samples", "cpu_seconds")
-FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness", "hints")
-SEED_OF_NEW, NEW_ROWS, NEW_FIRST = 7, 0.02, 0.005  # seed and size of random numbers in new parts of a network
-
-
-class Widening:
-    """Makes more accumulators for a network: sums of two others with some noise, hardly used yet.
-
-    Args:
-      old, width: numbers of accumulators.
-    """
-
-    def __init__(self, old: int, width: int) -> None:
-        self._rng = np.random.default_rng(SEED_OF_NEW)
-        pairs = np.array([self._rng.permutation(old) for _ in range(2 * -(-(width - old) // old))])
-        self._a, self._b = pairs.reshape(2, -1)[:, : width - old]
-
-    def rows(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns rows, or biases, with those of the new accumulators."""
-        new = (array[..., self._a] + array[..., self._b]) / np.sqrt(2)
-        new += self._rng.normal(0, NEW_ROWS, new.shape)
-        return np.concatenate([array, np.clip(new, -LIMITS["rows"], LIMITS["rows"])], -1, dtype=np.float32)
-
-    def weights(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns the weights of the next layer, with those of the new accumulators."""
-        new = self._rng.uniform(-NEW_FIRST, NEW_FIRST, (*array.shape[:-1], len(self._a)))
-        return np.concatenate([array, new], -1, dtype=np.float32)
-
-
-def widened(network: ValueArrays, width: int) -> ValueArrays:
-    """Returns a value network with more accumulators."""
-    old = len(network.bias)
-    more = Widening(old, width)
-    first = more.weights(network.first.reshape(*network.first.shape[:2], 2, old))
-    rows, bias = more.rows(network.rows), more.rows(network.bias)
-    return network._replace(rows=rows, bias=bias, first=first.reshape(*network.first.shape[:2], 2 * width))
-
-
-def widened_policy(network: PolicyArrays, width: int) -> PolicyArrays:
-    """Returns a policy network with more accumulators."""
-    more = Widening(len(network.bias), width)
-    rows, bias = more.rows(network.rows), more.rows(network.bias)
-    leaves, goes, kinds = map(more.weights, (network.leaves, network.goes, network.kinds))
-    return PolicyArrays(rows, bias, leaves, goes, kinds, network.plain)
+SEED_OF_HINTS, FIRST_HINTS = 7, 0.005  # seed and size of random weights of the outputs for hints
+RATES, WARM_UP = {"value": 4e-4, "policy": 7e-4}, 200  # of learning, and steps until they are reached
+TIMES = {"value": 5.0, "policy": 8.0}  # that a row is learned on average, at most
+REPORT = 20.0  # seconds between two lines of progress
+SMALLER = 8 if learning.ON_CPU else 1  # times; the sizes below are those of a GPU of 80 GB
+GAMES = 2048 // SMALLER  # of a thread; each deal yields a group of each
+LESSONS_AT_ONCE = 1024 // SMALLER  # put into memory together
+ROOM = {"value": 8_000 // SMALLER * GAMES, "policy": 12_000 // SMALLER * LESSONS_AT_ONCE}  # rows in memory
+BATCH = {"value": 2048 // SMALLER, "policy": 4096 // SMALLER}
+AT_ONCE = {"value": 16 // SMALLER, "policy": 8 // SMALLER}  # steps between two looks at what was dealt
+LEAST = 40_000 // SMALLER  # rows before learning begins
+FIGURES = {
+    "value": ("loss", "comparison", "correlation", "error_of_hints"),
+    "policy": ("cross_entropy", "first_choice"),
+}
 
 
 def with_hints(network: ValueArrays) -> ValueArrays:
-    """Returns a network with outputs for hints, near 0."""
-    rng, stacks = np.random.default_rng(SEED_OF_NEW), len(network.first)
-    new = rng.uniform(-NEW_FIRST, NEW_FIRST, (stacks, HINTS, network.first.shape[2]))
+    """Returns a network with outputs for hints, near 0, after all others."""
+    rng, stacks = np.random.default_rng(SEED_OF_HINTS), len(network.first)
+    new = rng.uniform(-FIRST_HINTS, FIRST_HINTS, (stacks, HINTS, network.first.shape[2]))
     first = np.concatenate([network.first, new], 1, dtype=np.float32)
     bias = np.concatenate([network.first_bias, np.zeros((stacks, HINTS), np.float32)], 1)
     return network._replace(first=first, first_bias=bias)
@@ -117,257 +74,169 @@ def with_hints(network: ValueArrays) -> ValueArrays:
 
 def without_hints(network: ValueArrays) -> ValueArrays:
     """Returns a network without outputs for hints."""
-    first, bias = network.first[:, :HINTS_AT], network.first_bias[:, :HINTS_AT]
+    first, bias = network.first[:, : FIRST + OUTPUTS], network.first_bias[:, : FIRST + OUTPUTS]
     return network._replace(first=np.ascontiguousarray(first), first_bias=np.ascontiguousarray(bias))
 
 
-class Distilling:
-    """A value network in training.
+def rate_at(step: int, cooled: float, rate: float) -> float:
+    """Returns the learning rate: a warm-up, then constant; after a share `cooled` of the cooling phase, less.
+
+    >>> rate_at(0, -1, 1.0), rate_at(1000, 0, 1.0), rate_at(1000, 0.25, 1.0), rate_at(1000, 1, 1.0)
+    (0.005, 1.0, 0.5, 0.0)
+    """
+    return rate * min(1.0, (step + 1) / WARM_UP) * float(1 - np.sqrt(min(max(cooled, 0.0), 1.0)))
+
+
+class Course:
+    """A network that learns from the last rows that were dealt.
 
     Attributes:
-      learner: with the weights. average: moving average of the weights, of the same form.
-      samples, cpu_seconds: totals of all runs.
+      learner: with the weights. dealt, learned: numbers of rows so far.
     """
 
-    name: str = "value"
-    form: Any = ValueArrays
-    figures: tuple[str, ...] = FIGURES
+    def __init__(self, name: str, weights: Any, held: Any, loss: Callable[..., Any]) -> None:
+        self.learner, self._name, self._loss = learning.Learner.new(weights), name, loss
+        self._data, self._held = learning.room(held, ROOM[name]), held
+        self.dealt = self.learned = self._turn = 0
 
-    def __init__(self, network: Any, options: argparse.Namespace) -> None:
-        self.learner = Learner(network, options.threads)
-        self.average = type(network)(*(array.copy() for array in network))
-        self.samples, self.cpu_seconds = 0, 0.0
-        self._shares = options.share, options.hints
-        self._pool = ThreadPoolExecutor(options.threads)
+    def put(self, some: Any) -> None:
+        """Copies rows to the device, over the oldest if its room is full; their number divides the room."""
+        self._data = learning.put(self._data, some, self.dealt % ROOM[self._name])
+        self.dealt += len(some[0])
 
-    @classmethod
-    def begin(cls, network: Any, options: argparse.Namespace) -> Distilling:
-        """Returns what has learned nothing yet, from the network of a state."""
-        return cls(first_network(network, options), options)
+    def learn(self, cooled: float, rate: float, seed: int) -> bool:
+        """Makes some steps unless each row has been learned TIMES on average; returns whether it did."""
+        batch, steps = BATCH[self._name], AT_ONCE[self._name]
+        rows = batch * steps
+        if self.dealt < LEAST or self.learned + rows > TIMES[self._name] * self.dealt:
+            return False
+        filled, self._turn = min(self.dealt, ROOM[self._name]), self._turn + 1
+        now = rate_at(self.learned // batch, cooled, rate)
+        more = seed, self._turn, now, self._loss, steps, batch
+        self.learner = learning.learn(self.learner, self._data, filled, *more)
+        self.learned += rows
+        return True
 
-    @classmethod
-    def read(cls, path: Path, options: argparse.Namespace) -> Distilling:
-        """Returns the state of a file written by `write`."""
-        with np.load(path) as arrays:
-            parts = [read_named(arrays, name, cls.form) for name in PARTS]
-            numbers = json.loads(str(arrays["numbers"]))
-        found = cls(parts[0], options)
-        found.average = parts[1]
-        found.learner.first, found.learner.second = parts[2:]
-        found.learner.steps, found.samples, found.cpu_seconds = (numbers[name] for name in NUMBERS)
-        return found
+    def wait(self) -> None:
+        """Waits until the device has made all steps."""
+        self.learner.steps.block_until_ready()
 
-    def write(self, path: Path) -> None:
-        """Writes the complete state of learning, for resumption; replaces the file atomically."""
-        learner = self.learner
-        parts = (learner.weights, self.average, learner.first, learner.second)
-        numbers = dict(zip(NUMBERS, (learner.steps, self.samples, self.cpu_seconds), strict=True))
-        write_named(path, dict(zip(PARTS, parts, strict=True)), numbers=numbers)
+    def judged(self) -> list[float]:
+        """Returns the figures of held-out rows."""
+        found = learning.judge(self.learner.weights, self._held, self._loss)
+        return [round(float(x), 5) for x in found]
 
-    def network(self) -> Any:
-        """Returns the average as the network of a state."""
-        return without_hints(self.average)
-
-    def deal(self, table: Table, seed: int) -> Any:
-        """Returns something new to learn."""
-        return table.deal(seed)
-
-    def held_out(self, table: Table) -> Any:
-        """Returns what is never learned."""
-        return joined([table.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)])
-
-    def one_pass(self, dealt: Any, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
-        """Returns the sums of the figures; if `learns`, adds the gradients."""
-        return pass_groups(load_tables(), dealt, net, grad, chosen, learns, *self._shares)
-
-    def size(self, dealt: Any) -> tuple[int, int]:
-        """Returns the numbers of units of a pass and of samples in it."""
-        return len(dealt.begins) - 1, len(dealt.members)
-
-    def judge(self, network: Any, held: Any) -> NDArray[np.float64]:
-        """Returns the mean figures of what was held out."""
-        every = np.arange(self.size(held)[0])
-        return self.learner.run(partial(self.one_pass, held), every, False, network)
-
-    def judged(self, held: Any) -> str:
-        """Returns a text with the figures of what was held out, for the weights and for their average."""
-        both = (self.judge(network, held) for network in (self.learner.weights, self.average))
-        return " | ".join(" ".join(f"{x:.4f}" for x in found) for found in both)
-
-    def step(self, tables: Sequence[Table], seed: int, rate: float) -> None:
-        """Deals from every table, and learns it."""
-
-        def work(at: int) -> int:
-            dealt = self.deal(tables[at], seed * len(tables) + at)
-            units, samples = self.size(dealt)
-            self.one_pass(dealt, self.learner.weights, self.learner.gradients[at], np.arange(units), True)
-            return samples
-
-        samples = sum(self._pool.map(work, range(len(tables))))
-        self.samples += samples
-        if samples:  # no lessons if all games have ended
-            self.learner.step(rate, samples)
-        if self.learner.steps % AVERAGED == 0:
-            for kept, new in zip(self.average, self.learner.weights, strict=True):
-                move_average(kept.reshape(-1), new.reshape(-1), np.float32(AVERAGED / AVERAGE_STEPS))
-
-
-class PolicyDistilling(Distilling):
-    """A policy network in training."""
-
-    name, form = "policy", PolicyArrays
-    figures = ("cross_entropy", "first_choice")
-
-    @classmethod
-    def begin(cls, network: Any, options: argparse.Namespace) -> Distilling:
-        """Returns what has learned nothing yet, from the network of a state."""
-        return cls(network, options)
+    def progress(self) -> str:
+        """Returns a text with the numbers of rows and the figures of held-out ones."""
+        figures = " ".join(f"{x:.4f}" for x in self.judged())
+        return f"{self.dealt / 1e6:.2f} {self.learned / 1e6:.1f} {figures}"
 
     def network(self) -> Any:
-        """Returns the average as the network of a state."""
-        return self.average
-
-    def deal(self, table: Table, seed: int) -> Lessons:
-        """Returns a lesson of each game, one group of moves later."""
-        table.deal(seed)
-        return packed(sharpened(table.lessons(seed)))
-
-    def held_out(self, table: Table) -> Lessons:
-        """Returns lessons of games that have run for some rounds."""
-        for turn in range(HELD_ROUNDS - 1):
-            table.deal(HELD_SEED + turn)
-        return self.deal(table, HELD_SEED + HELD_ROUNDS)
-
-    def one_pass(self, dealt: Any, net: Any, grad: Any, chosen: NDArray[np.int64], learns: bool) -> Any:
-        """Returns the sums of the figures; if `learns`, adds the gradients."""
-        return pass_lessons(dealt, chosen, net, grad, learns)
-
-    def size(self, dealt: Any) -> tuple[int, int]:
-        """Returns the number of lessons, twice."""
-        return len(dealt.seen), len(dealt.seen)
+        """Returns the weights as NumPy arrays."""
+        return type(self.learner.weights)(*(np.asarray(array) for array in self.learner.weights))
 
 
-NETWORKS: dict[str, type[Distilling]] = {kind.name: kind for kind in (Distilling, PolicyDistilling)}
+def held_out(weights: Any, openings: Sequence[Line]) -> tuple[GroupArrays, LessonArrays]:
+    """Returns groups and lessons of games that are never learned."""
+    dealer = Dealer(weights, starts(HELD, HELD_SEED, openings), HELD, 1.0)
+    parts = [dealer.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)]
+    return joined([groups for groups, _ in parts]), sharpened(joined([lessons for _, lessons in parts]))
 
 
-class Limits:
-    """The limits of a run, in samples and time; `told`: whether SIGINT or SIGTERM asked it to end."""
-
-    def __init__(self, options: argparse.Namespace, begin: int) -> None:
-        self._options, self._begin = options, begin
-        self._since, self.told = time.monotonic(), False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._tell)
-
-    def _tell(self, *_: Any) -> None:
-        self.told = True
-
-    def done(self, samples: int) -> float:
-        """Returns the completed share of the run, 1 at the end."""
-        by_time = (time.monotonic() - self._since) / float(self._options.seconds)
-        return min(1.0, max((samples - self._begin) / float(self._options.samples), by_time))
-
-    def cooled(self, samples: int) -> float:
-        """Returns the completed share of the cooling phase, in which the rate falls; negative before it."""
-        share: float = self._options.cool
-        return (self.done(samples) - (1 - share)) / share if share else -1.0
+def courses_of(networks: dict[str, Any], held: tuple[Any, Any]) -> dict[str, Course]:
+    """Returns both networks, ready to learn."""
+    return {
+        "value": Course("value", with_hints(networks["value"]), held[0], learning.value_loss),
+        "policy": Course("policy", networks["policy"], held[1], learning.policy_loss),
+    }
 
 
-def learn(learning: Distilling, tables: Sequence[Table], held: Any, options: argparse.Namespace) -> bool:
-    """Learns; writes the state before cooling; returns whether cooling was completed."""
-    limits = Limits(options, learning.samples)
-    reported = saved = learning.samples
-    spent, cools = time.process_time(), False
-    say(f"{learning.samples:,} {learning.judged(held)}")
-    while limits.done(learning.samples) < 1 and not limits.told:
-        cooled, step = limits.cooled(learning.samples), learning.learner.steps
-        if cooled >= 0 and not cools:
-            cools = True
-            learning.write(options.learning)
-        rate = cooling_rate(cooled, options.rate) if cools else steady_rate(step, options.rate)
-        learning.step(tables, options.seed * SEEDS + step, rate)
-        learning.cpu_seconds += time.process_time() - spent
-        spent = time.process_time()
-        if learning.samples - reported >= REPORT:
-            reported = learning.samples
-            say(f"{learning.samples:,} {learning.judged(held)} {learning.cpu_seconds:.0f} s")
-            spent = time.process_time()
-        if not cools and learning.samples - saved >= SAVE:
-            saved = learning.samples
-            learning.write(options.learning)
-    if not cools:
-        learning.write(options.learning)
-    return options.cool > 0 and not limits.told
+def study(courses: dict[str, Course], dealers: Dealers, options: argparse.Namespace) -> None:
+    """Learns until the time is over."""
+    begin = said = time.monotonic()
+    lessons = list[LessonArrays]()
+    while (spent := time.monotonic() - begin) < options.seconds:
+        for groups, more in dealers.take(courses["value"].dealt == 0):
+            courses["value"].put(groups)
+            lessons.append(more)
+        waiting = joined(lessons) if lessons else LessonArrays.new(0)
+        while len(waiting.features) >= LESSONS_AT_ONCE:
+            courses["policy"].put(sharpened(LessonArrays(*(array[:LESSONS_AT_ONCE] for array in waiting))))
+            waiting = LessonArrays(*(array[LESSONS_AT_ONCE:] for array in waiting))
+        lessons = [waiting]
+        for course in courses.values():  # copies of rows go on meanwhile
+            course.wait()
+        cooled = (spent / options.seconds - (1 - options.cool)) / options.cool
+        made = False
+        for name, course in courses.items():
+            made = course.learn(cooled, RATES[name] * options.rate, options.seed) or made
+        if not made:
+            time.sleep(0.01)
+        if time.monotonic() - said > REPORT:
+            said = time.monotonic()
+            say(f"{said - begin:.0f} s | " + " | ".join(course.progress() for course in courses.values()))
 
 
-def first_network(network: ValueArrays, options: argparse.Namespace) -> ValueArrays:
-    """Returns the network that a run begins with: rows within LIMITS, wider and with hints if asked for."""
-    most, width = LIMITS["rows"], options.width or len(network.bias)
-    network = network._replace(rows=np.clip(network.rows, -most, most))
-    wide = widened(network, width) if width > len(network.bias) else network
-    return with_hints(wide) if options.hints else wide
+def say(text: str) -> None:
+    """Prints a progress line on stderr."""
+    print(text, file=sys.stderr, flush=True)
 
 
-def beginnings(options: argparse.Namespace, seed: int, openings: Sequence[Line]) -> Starts:
-    """Returns where the games of a run begin."""
-    some = beginnings_of(BEGINNINGS, seed, openings)
-    return mixed(some, open_starts(options.sets, seed), OPEN_SHARE) if options.sets else some
+def state_of(options: argparse.Namespace) -> State:
+    """Returns the state that a run begins with."""
+    if options.state.exists():
+        return State.read(options.state)
+    return State.of(options.networks) if options.networks else State.new(options.widths, options.seed)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Learns, and writes the network if the rate has fallen to 0; returns the exit code."""
-    state, weights, kind = (
-        State.read(options.state),
-        create(options.evaluator).weights,
-        NETWORKS[options.network],
-    )
-    learning = (
-        kind.read(options.learning, options)
-        if options.learning.exists()
-        else kind.begin(state.networks[kind.name], options)
-    )
-    openings, begin = read_openings(options.openings), learning.samples
+    """Learns, and writes both networks; returns the exit code."""
+    state, weights = state_of(options), create(options.evaluator).weights
+    openings = read_openings(options.openings)
     learned, others = openings[: options.lines], openings[options.lines :]
-    held = learning.held_out(Table(weights, beginnings_of(HELD, HELD_SEED, others), HELD))
-    some = beginnings(options, options.seed * SEEDS + learning.learner.steps, learned)
-    tables = [Table(weights, some, options.groups // options.threads) for _ in range(options.threads)]
-    if not learn(learning, tables, held, options):
-        return 0
-    figures = learning.judge(learning.average, held)
-    state.networks[kind.name] = learning.network()
-    state.stages.append(
-        {
-            "name": kind.name,
-            "distilled": options.evaluator,
-            "samples": learning.samples,
-            "of_this_run": learning.samples - begin,
-            **{name: getattr(options, name) for name in ("share", "hints", "rate", "cool", "seed")},
-            "sets": described(options.sets),
-            "cpu_seconds": round(learning.cpu_seconds),
-            **dict(zip(kind.figures, (round(float(x), 5) for x in figures), strict=True)),
-        }
-    )
+    courses = courses_of(state.networks, held_out(weights, others))
+    say("0 s | " + " | ".join(course.progress() for course in courses.values()))
+    begun = starts(BEGINNINGS, options.seed * SEEDS, learned)
+    if options.starts:
+        begun = with_starts(options.starts, begun)
+    some = [Dealer(weights, begun, GAMES, options.lessons) for _ in range(options.threads)]
+    dealers = Dealers(some, options.seed)
+    study(courses, dealers, options)
+    dealers.stop()
+    for name, course in courses.items():
+        state.networks[name] = course.network()
+        state.stages.append(stage_of(name, course, options) | {"device": jax.devices()[0].device_kind})
+        say(json.dumps(state.stages[-1]))
+    state.networks["value"] = without_hints(state.networks["value"])
     state.write(options.state)
-    say(json.dumps(state.stages[-1]))
     return 0
+
+
+def stage_of(name: str, course: Course, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns what the card says of a network's stage."""
+    return {
+        "name": name,
+        "distilled": options.evaluator,
+        "dealt": course.dealt,
+        "learned": course.learned,
+        **{key: getattr(options, key) for key in ("seconds", "rate", "cool", "seed")},
+        **({"starts": options.starts.name} if options.starts else {}),
+        **dict(zip(FIGURES[name], course.judged(), strict=True)),
+    }
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    out.add_argument("state", type=Path)
-    out.add_argument("learning", type=Path)
-    out.add_argument("--network", choices=list(NETWORKS), default="value")
+    out.add_argument("state", type=Path, help="file of both networks, made if missing")
+    out.add_argument("--networks", type=Path, help="file of `pack` that a new state begins with")
+    out.add_argument("--widths", type=int, nargs=2, default=[1024, 1024], metavar=("V", "P"))
     out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")
-    out.add_argument("--samples", type=float, default=1e8, help="to learn in this run")
-    out.add_argument("--seconds", type=float, default=1e9, help="that this run may take")
-    out.add_argument("--rate", type=float, default=1e-4)
-    out.add_argument("--share", type=float, default=30.0, help="of the comparison in the loss")
-    out.add_argument("--hints", type=float, default=0.0, help="weight of hints in the loss; 0: without")
-    out.add_argument("--width", type=int, help="accumulators of a new LEARNING, at least those of STATE")
-    out.add_argument("--cool", type=float, default=0.25, help="share in which the rate falls, 0 for none")
-    out.add_argument("--groups", type=int, default=GROUPS, help="of a step")
-    out.add_argument("--openings", type=Path)
+    out.add_argument("--seconds", type=float, default=600.0)
+    out.add_argument("--rate", type=float, default=1.0, help="of learning, as a multiple of RATES")
+    out.add_argument("--lessons", type=float, default=0.5, help="lessons for P per group for V, at most 1")
+    out.add_argument("--cool", type=float, default=0.55, help="share of the time in which the rate falls")
+    out.add_argument("--openings", type=Path, help="PGN file whose lines most games begin along")
     out.add_argument("--lines", type=int, help="of the openings, only that many; others are for judging")
-    out.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of `make`, where games begin")
-    out.add_argument("--threads", type=int, default=2)
+    out.add_argument("--starts", type=Path, help="file of FENs, open positions that most games begin at")
+    out.add_argument("--threads", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="that deal")
     out.add_argument("--seed", type=int, default=1)

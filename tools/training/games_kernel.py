@@ -1,250 +1,439 @@
-"""Plays games of a network against itself, and walks off them, with scores: the compiled part."""
+"""Plays games that networks learn from, and writes what they see of them and should say: the compiled part.
+
+Many games run in parallel. Their moves are drawn by the priors of the teacher, a network of Stockfish's,
+without a search, so a position costs little. After every few plies, a game yields
+
+    a group   for the value network: moves of its position, or of one a few plies off, drawn by the priors.
+              Each member is the quiet position at the end of the quiescence after its move, with the score
+              of the teacher. Its hints are the sums of the teacher's first layer, from which the score is
+              computed
+    a lesson  for the policy network: its position, or one a few plies off, with the teacher's priors
+
+Scores are in 1/361 of a pawn (the unit of Stockfish's networks), seen by the side to move.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from graphsearch.evaluators.nnue.evaluation_kernel import (
-    DROP_MASK,
-    SCORES,
-    UNSEEN,
-    drop_of,
-    score_below,
-    search_moves,
+from graphsearch.evaluators.builtin.features_kernel import (
+    MOST_FEATURES,
+    attacks_of,
+    list_features,
+    seen_of,
+    turn_of,
 )
-from graphsearch.evaluators.quiescence.captures_kernel import BIAS
-from graphsearch.evaluators.quiescence.quiescence_kernel import KEPT
-from graphsearch.jit.pointers import ZERO, popc, ptr
+from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, MEN_PER_STACK, STACKS
+from graphsearch.evaluators.builtin.policy_kernel import class_of, kind_of_move, mover_of, place_of
+from graphsearch.evaluators.nnue.evaluation_kernel import (
+    AREA,
+    LOGIT_BIAS,
+    LOGIT_UNIT,
+    ORDER,
+    POLICY,
+    SEEN_AT,
+    evaluate_position,
+    index_in,
+    order_by_policy,
+)
+from graphsearch.evaluators.nnue.layers_kernel import SUMS
+from graphsearch.evaluators.nnue.layout import FIRST
+from graphsearch.evaluators.nnue.quiescence_kernel import search, static_at, work_at
+from graphsearch.evaluators.quiescence.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, take_best
+from graphsearch.jit.pointers import ONE, ZERO, U, adv, as_i32, popc, ptr
 from graphsearch.jit.types import int64
-from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
-from graphsearch.position.scores import FAR, LEAST_MATE, MATE
-from graphsearch.position.words import BLACK, WHITE
-from tools.training.records import IN_CHECK, MATED, MOST_SCORE, PAWN, PLAYED, UNKNOWN, engine_chances
+from graphsearch.position.board_kernel import (
+    PW,
+    clock_of,
+    from_square,
+    generate_moves,
+    is_dead,
+    landing_of,
+    make_move,
+    side_to_move,
+)
+from graphsearch.position.mates_kernel import check_masks
+from graphsearch.position.scores import FAR, LEAST_MATE
+from graphsearch.position.words import BLACK, META, WHITE
 
-WORDS = 9  # of a position without its key
-PRUNED = 2500  # thousandths of a pawn below the best move; values beyond are bounds
-LEVEL, OPEN, DECIDED = 0.1, 0.9, 0.97  # |win - loss|; a decided game may end at any ply
-KEPT_LEVEL, KEPT_DECIDED, ENDED_DECIDED = 0.5, 0.6, 0.06
-OPENING_PLIES, KEPT_OPENING = 16, 0.35  # length of the opening, and the share of its positions to look at
-FEW_MEN, ENDED_FEW = 5, 0.05
-WALKED, WALK_ON, LONGEST_WALK = 0.3, 0.62, 5  # probabilities of a walk, and of its next step; most steps
-KEPT_BEST, KEPT_ANY, NEAR = 0.6, 0.03, 300.0  # shares of child positions; NEAR: thousandths of a pawn
-WALK_TEMPERATURE = 220.0  # thousandths of a pawn
-WALK_EVENLY = 0.2
-GROWS = 1.6  # factor on a label for the score of a later search, used to find decided positions
-FAR_BELOW = -1_000_000.0
+PAWN = 361
+MOST_SCORE = 20_000
+SEARCHED = 1.4  # ratio of Stockfish's score at 300,000 nodes to the teacher's, in open positions
+SEEN = 64  # features of a view
+MOST_MEMBERS, LEAST_MEMBERS = 8, 3
+MOST_MOVES, FEWEST_MOVES = 80, 2  # of a lesson
+LABEL, WIN, LOSS, SIGN = range(4)  # targets of a member
+HINTS = FIRST  # of a member
+HINT_UNIT, MOST_HINT = 127 * 64, 1.25  # the next layer clips a sum at one unit
 
-OPTIONS = {"nogil": True, "error_model": "numpy"}
+# the games
+LEAST_STEP, MOST_STEP = 2, 7  # range of plies between two groups
+HEATS = (0.3, 0.9)  # range of temperatures of the priors in a game
+RANDOM_MOVES, NO_RANDOM_MOVES = 6, 0.5  # at the beginning: maximum, and share of games without
+EVENLY = 30.0  # temperature of random moves
+OFF, MOST_OFF, OFF_HEAT = 0.5, 3, 1.3  # share of positions off the game, their maximum plies, temperature
+MOST_PLIES = 240
+DECIDED, ENDED_DECIDED = 4 * PAWN, 0.6  # best value above which a game ends, and the probability of that
+FEW_MEN, ENDED_FEW = 5, 0.2
+OVER = -1  # ply of a finished game
+
+OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": True}
+
+
+class Games(NamedTuple):
+    """Games in parallel.
+
+    Attributes:
+      words: uint64[G, PW], current positions. ply: int64[G], or OVER. heat: float64[G], temperatures.
+    """
+
+    words: Any
+    ply: Any
+    heat: Any
+
+
+class Starts(NamedTuple):
+    """Start positions of games, uint64[S, PW], and their plies, int64[S]."""
+
+    words: NDArray[np.uint64]
+    ply: NDArray[np.int64]
+
+
+class GroupArrays(NamedTuple):
+    """Groups for the value network.
+
+    Attributes:
+      features: uint16[G, MOST_MEMBERS, 2, SEEN], of the mover's view, then of the other.
+      stacks: uint8[G, MOST_MEMBERS].
+      targets: float32[G, MOST_MEMBERS, 4]: LABEL the score, WIN and LOSS its chances, SIGN 1 if the side to
+        move is the one that made the group's move, -1 if not, 0 where a group has fewer members.
+      hints: float32 or float16[G, MOST_MEMBERS, HINTS].
+    """
+
+    features: Any
+    stacks: Any
+    targets: Any
+    hints: Any
+
+    @classmethod
+    def new(cls, groups: int) -> GroupArrays:
+        """Returns arrays to fill."""
+        shape = groups, MOST_MEMBERS
+        features, stacks = np.zeros((*shape, 2, SEEN), np.uint16), np.zeros(shape, np.uint8)
+        return cls(features, stacks, np.zeros((*shape, 4), np.float32), np.zeros((*shape, HINTS), np.float32))
+
+
+class LessonArrays(NamedTuple):
+    """Positions for the policy network.
+
+    Attributes:
+      features: uint16[L, SEEN], of the mover's view.
+      places, goals, classes: uint16[L, MOST_MOVES] of the moves; the class is CLASSES where there is none.
+      targets: float32[L, MOST_MOVES], priors.
+    """
+
+    features: Any
+    places: Any
+    goals: Any
+    classes: Any
+    targets: Any
+
+    @classmethod
+    def new(cls, lessons: int) -> LessonArrays:
+        """Returns arrays to fill."""
+        shape = lessons, MOST_MOVES
+        places, goals, classes = (np.full(shape, value, np.uint16) for value in (0, 0, CLASSES))
+        targets = np.zeros(shape, np.float32)
+        return cls(np.zeros((lessons, SEEN), np.uint16), places, goals, classes, targets)
+
+
+# ------------------------------------------------------------------ what a network sees, and should say
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def stack_of(s: Any) -> Any:
+    """Returns the stack of a position, by its number of men."""
+    return min((popc(s[WHITE] | s[BLACK]) - 1) // MEN_PER_STACK, STACKS - 1)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def label_of(score: Any) -> Any:
-    """Returns the label of a score in thousandths of a pawn."""
-    if score >= LEAST_MATE:
-        return MATED + (MATE - score)
-    if score <= -LEAST_MATE:
-        return -MATED - (MATE + score)
-    return max(-MOST_SCORE, min(MOST_SCORE, score * PAWN // 1000))
+def fill(out: Any, features: Any, n: Any) -> None:
+    """Fills the features of a view; where it has fewer than SEEN, FEATURES + j stands at j."""
+    for j in range(SEEN):
+        out[j] = features[j] if j < n else FEATURES + j
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def put(record: Any, s: Any, label: Any, ply: Any, moves: Any, kind: Any) -> None:
-    """Fills a record."""
-    for i in range(WORDS):
-        record["words"][i] = s[i]
-    record["score"] = label
-    record["ply"] = ply
-    record["win"] = UNKNOWN
-    record["loss"] = UNKNOWN
-    record["best"] = 0
-    record["moves"] = moves
-    record["kind"] = kind
+def fill_views(table: Any, s: Any, out: Any, features: Any) -> None:
+    """Fills the features of both views of a position, the mover's first.
+
+    Args:
+      out: uint16[2, SEEN]. features: int64[MOST_FEATURES], working memory.
+    """
+    seen, stm = seen_of(s, attacks_of(table, s, 0), attacks_of(table, s, 1)), side_to_move(s)
+    fill(out[0], features, list_features(s, seen, stm, ptr(features, 0)))
+    fill(out[1], features, list_features(s, seen, 1 - stm, ptr(features, 0)))
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def decidedness(label: Any, ply: Any) -> Any:
-    """Returns |win - loss| of a label."""
-    win, loss = engine_chances(GROWS * label, ply)
-    return abs(win - loss)
+def describe_moves(table: Any, s: Any, moves: Any, seen: Any, places: Any, goals: Any, classes: Any) -> Any:
+    """Fills what the network sees of a position and its moves; returns the number of its features.
+
+    Args:
+      moves: uint16[n], all legal ones. seen: int64[MOST_FEATURES] out, features of the mover's view.
+      places, goals, classes: of the moves, out.
+    """
+    child, gains = np.zeros(10, np.uint64), np.zeros(40, np.uint64)
+    stm = side_to_move(s)
+    white, black = attacks_of(table, s, 0), attacks_of(table, s, 1)
+    theirs = white.every if stm else black.every
+    turn, masks = turn_of(s, stm), check_masks(table, s)
+    for j in range(len(moves)):
+        m = moves[j]
+        piece = mover_of(s, m)
+        places[j] = place_of(piece, from_square(m), turn)
+        goals[j] = place_of(piece, landing_of(s, m), turn)
+        kind = kind_of_move(table, s, m, theirs, masks, ptr(child, 0), ptr(gains, 0))
+        classes[j] = class_of(kind, piece)
+    return list_features(s, seen_of(s, white, black), stm, ptr(seen, 0))
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def wanted(decided: Any) -> Any:
-    """Returns whether to keep a position by its |win - loss|; random, to flatten the distribution."""
-    if LEVEL <= decided < OPEN:
-        return True
-    return np.random.random() < (KEPT_LEVEL if decided < LEVEL else KEPT_DECIDED)
+def sigmoid(x: Any) -> Any:
+    """Returns the logistic function."""
+    return 1.0 / (1.0 + np.exp(-min(max(x, -40.0), 40.0)))
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def draw_move(values: Any, n: Any, temperature: Any) -> Any:
-    """Returns the index of a random move, by the softmax of the values at a temperature in their unit."""
-    best = values[:n].max()
-    total = 0.0
+def chances_of(label: Any, ply: Any) -> Any:
+    """Returns the chances of winning and losing: Stockfish 15.1's of SEARCHED times a score."""
+    m, score = min(240, ply) / 64.0, SEARCHED * label
+    a = ((-0.58270499 * m + 2.68512549) * m + 15.24638015) * m + 344.49745382
+    b = ((-2.65734562 * m + 15.96509799) * m - 20.69040836) * m + 73.61029937
+    return sigmoid((score - a) / b), sigmoid((-score - a) / b)
+
+
+# ------------------------------------------------------------------ moves of games
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def logit_in(word: Any) -> Any:
+    """Returns the logit packed in a word of a move order."""
+    return (int64(word >> SEEN_AT) - LOGIT_BIAS) / LOGIT_UNIT
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def draw_by_logits(order: Any, n: Any, heat: Any) -> Any:
+    """Returns the index of a random move, by the softmax of the logits in a move order at a temperature."""
+    powers = np.empty(n)
     for i in range(n):
-        total += np.exp((values[i] - best) / temperature)
-    left = np.random.random() * total
+        powers[i] = logit_in(order[LIST + i])
+    powers = np.exp((powers - powers.max()) / heat)
+    left, chosen = np.random.random() * powers.sum(), n - 1
     for i in range(n):
-        left -= np.exp((values[i] - best) / temperature)
+        left -= powers[i]
         if left <= 0:
-            return i
-    return n - 1
+            chosen = i
+            break
+    return index_in(order[LIST + chosen])
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def seen_values(scratch: Any, n: Any, values: Any) -> None:
-    """Fills the scores of the moves seen by `search_moves`, FAR_BELOW for the others."""
+def go_on(table: Any, net: Any, heat: Any, plies: Any, moves: Any, n: Any, scratch: Any) -> Any:
+    """Plays moves from the position in the first frame; returns the last position's move count, 0 if over.
+
+    Args:
+      moves: uint16[256], the n legal moves; changed. scratch: of `search_moves`, a pointer.
+    """
+    order, child = adv(scratch, int64(ORDER)), adv(scratch, int64(FRAME_WORDS))
+    for _ in range(plies):
+        order_by_policy(table, net, scratch, ptr(moves, 0), n, order, adv(scratch, int64(POLICY)))
+        make_move(table, scratch, child, moves[draw_by_logits(order, n, heat)])
+        for i in range(PW):
+            scratch[i] = child[i]
+        n = generate_moves(table, scratch, ptr(moves, 0))
+        if n == 0 or clock_of(scratch) >= 100 or is_dead(scratch):
+            return 0
+    return n
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def place(table: Any, words: Any, moves: Any, scratch: Any) -> Any:
+    """Copies a position to the first frame; returns its number of moves."""
+    for i in range(PW):
+        scratch[i] = words[i]
+    return generate_moves(table, scratch, ptr(moves, 0))
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def begin_game(table: Any, net: Any, starts: Any, games: Any, g: Any, moves: Any, scratch: Any) -> Any:
+    """Begins a game with some random moves; returns its position's number of moves, 0 if it is over."""
+    at = np.random.randint(len(starts.ply))
+    games.heat[g] = np.random.uniform(HEATS[0], HEATS[1])
+    n = place(table, starts.words[at], moves, scratch)
+    made = 0 if np.random.random() < NO_RANDOM_MOVES else np.random.randint(RANDOM_MOVES + 1)
+    games.ply[g] = starts.ply[at] + made
+    return go_on(table, net, EVENLY, made, moves, n, scratch) if n else 0
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def next_parent(table: Any, net: Any, starts: Any, games: Any, g: Any, moves: Any, scratch: Any) -> Any:
+    """Writes the next group's position to the first frame; returns its number of moves and its ply."""
+    while True:
+        if games.ply[g] == OVER:
+            n = begin_game(table, net, starts, games, g, moves, scratch)
+            step = np.random.randint(MOST_STEP)
+        else:
+            n = place(table, games.words[g], moves, scratch)
+            step = np.random.randint(LEAST_STEP, MOST_STEP)
+        n = go_on(table, net, games.heat[g], step, moves, n, scratch) if n else 0
+        games.ply[g] += step
+        if n and games.ply[g] < MOST_PLIES:
+            break
+        games.ply[g] = OVER
+    for i in range(PW):
+        games.words[g, i] = scratch[i]
+    ply = games.ply[g]
+    if np.random.random() < OFF:
+        off = np.random.randint(1, MOST_OFF + 1)
+        n, ply = go_on(table, net, OFF_HEAT, off, moves, n, scratch), ply + off
+    return n, ply
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def end_game(games: Any, g: Any, targets: Any) -> None:
+    """Ends a game with some probability if its group is decided or it has few pieces."""
+    best = -float(FAR)
+    for k in range(MOST_MEMBERS):
+        if targets[k, SIGN] != 0:
+            best = max(best, targets[k, SIGN] * targets[k, LABEL])
+    if abs(best) > DECIDED and np.random.random() < ENDED_DECIDED:
+        games.ply[g] = OVER
+    if popc(games.words[g, WHITE] | games.words[g, BLACK]) <= FEW_MEN and np.random.random() < ENDED_FEW:
+        games.ply[g] = OVER
+
+
+# ------------------------------------------------------------------ groups
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def pick(table: Any, net: Any, moves: Any, n: Any, scratch: Any) -> None:
+    """Orders the moves of the position in the first frame randomly by the priors (Gumbel noise)."""
+    order = adv(scratch, int64(ORDER))
+    order_by_policy(table, net, scratch, ptr(moves, 0), n, order, adv(scratch, int64(POLICY)))
     for i in range(n):
-        word = scratch[SCORES + i]
-        values[i] = FAR_BELOW if word == UNSEEN else float(int64(word & DROP_MASK) - BIAS)
+        word = order[LIST + i]
+        gumbel = -np.log(-np.log(1e-12 + (1 - 1e-9) * np.random.random()))
+        seen = U(int64((logit_in(word) + gumbel) * LOGIT_UNIT) + LOGIT_BIAS)
+        order[LIST + i] = (seen << SEEN_AT) | (word & ((ONE << SEEN_AT) - ONE))
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def walk(
-    table: Any, net: Any, s: Any, values: Any, moves: Any, n: Any, ply: Any, work: Any, scratch: Any, out: Any
+def write_hints(table: Any, net: Any, leaf: Any, scratch: Any, out: Any) -> None:
+    """Writes the hints of a position; the frame above that of the group's move is used for it."""
+    frame, area = adv(scratch, int64(2 * FRAME_WORDS)), adv(scratch, int64(AREA))
+    for i in range(PW):
+        frame[i] = leaf[i]
+    frame[KEPT] = ZERO
+    static_at(table, net, scratch, int64(2), area)
+    sums = as_i32(adv(work_at(net, area), int64(SUMS)))
+    for k in range(HINTS):
+        out[k] = min(max(sums[k] / HINT_UNIT, -MOST_HINT), MOST_HINT)
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def write_group(
+    table: Any, net: Any, ply: Any, moves: Any, n: Any, scratch: Any, seen: Any, leaves: Any, out: Any, g: Any
 ) -> Any:
-    """Writes the positions of a walk off a position, as a search might make it; returns their number.
+    """Writes the group of the position in the first frame; returns whether it has enough members.
 
     Args:
-      s: the position, uint64[10]; changed.
-      values: of its n moves, float64[256]; changed. moves: uint16[256]; changed.
-      work: uint64[10]. scratch: of `search_moves`, a pointer. out: records.
+      seen: int64[MOST_FEATURES], working memory. leaves: uint64[MOST_MEMBERS, PW] out, the members.
+      out: `GroupArrays`, of which group g is filled.
     """
-    rows = 0
-    for step in range(LONGEST_WALK):
-        evenly = np.random.random() < WALK_EVENLY
-        chosen = np.random.randint(n) if evenly else draw_move(values, n, WALK_TEMPERATURE)
-        make_move(table, ptr(s, 0), ptr(work, 0), moves[chosen])
-        s[:] = work
-        n = generate_moves(table, ptr(s, 0), ptr(moves, 0))
-        if n == 0 or is_dead(ptr(s, 0)) or clock_of(ptr(s, 0)) >= 100:
+    pick(table, net, moves, n, scratch)
+    order, child = adv(scratch, int64(ORDER)), adv(scratch, int64(FRAME_WORDS))
+    leaf, area = adv(child, int64(LEAF)), adv(scratch, int64(AREA))
+    turn, rows = scratch[META] & ONE, 0
+    features, targets, hints = out.features[g], out.targets[g], out.hints[g]
+    scratch[KEPT] = ZERO
+    for _ in range(n):
+        if rows == MOST_MEMBERS:
             break
-        score, _ = search_moves(table, net, ptr(s, 0), ptr(moves, 0), n, scratch)
-        if abs(score) >= LEAST_MATE:
-            break
-        label = label_of(score)
-        if wanted(decidedness(label, ply + step + 1)):
-            put(out[rows], s, label, ply + step + 1, 0, IN_CHECK if in_check(table, ptr(s, 0)) else 0)
-            rows += 1
-        if np.random.random() > WALK_ON:
-            break
-        seen_values(scratch, n, values)
-    return rows
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def score_all(table: Any, net: Any, moves: Any, n: Any, stack: Any, scores: Any) -> None:
-    """Fills the scores of all moves of the position in the stack; from PRUNED below the best on, bounds.
-
-    A move's score is the quiescence score after it, minus its drop by replies in the last `search_moves`,
-    which tried the replies to the best moves.
-    """
-    best = -FAR
-    for i in range(n):
-        lowest = -FAR if best == -FAR else best - PRUNED
-        scores[i] = score_below(table, net, stack, int64(0), moves[i], int64(lowest), int64(FAR))
-        best = max(best, int64(scores[i]))
-    for i in range(n):
-        scores[i] -= drop_of(stack, i)
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def keep_children(table: Any, s: Any, scores: Any, moves: Any, n: Any, ply: Any, work: Any, out: Any) -> Any:
-    """Writes some child positions of a position, mostly after good moves; returns their number.
-
-    Args:
-      s: the position, uint64[10]. scores: of its n moves. ply: of it. work: uint64[10]. out: records.
-    """
-    rows, best = 0, scores[:n].max()
-    for i in range(n):
-        if abs(scores[i]) >= LEAST_MATE - 1000 or rows >= len(out):
+        make_move(table, scratch, child, moves[index_in(take_best(order))])
+        child[KEPT] = ZERO
+        if clock_of(child) >= 100 or is_dead(child):
             continue
-        if np.random.random() > KEPT_BEST * np.exp((scores[i] - best) / NEAR) + KEPT_ANY:
+        score = search(table, net, scratch, area, int64(1), int64(-FAR), int64(FAR), int64(0), True)
+        if abs(score) >= LEAST_MATE or is_dead(leaf):
             continue
-        label = label_of(int64(-scores[i]))
-        if wanted(decidedness(label, ply + 1)):
-            make_move(table, ptr(s, 0), ptr(work, 0), moves[i])
-            put(out[rows], work, label, ply + 1, 0, IN_CHECK if in_check(table, ptr(work, 0)) else 0)
-            rows += 1
-    return rows
+        for i in range(PW):
+            leaves[rows, i] = leaf[i]
+        turned = (leaf[META] & ONE) == turn
+        label = max(-MOST_SCORE, min(MOST_SCORE, (-score if turned else score) * PAWN // 1000))
+        target = targets[rows]
+        target[LABEL], target[SIGN] = label, 1.0 if turned else -1.0
+        target[WIN], target[LOSS] = chances_of(float(label), ply + 1)
+        out.stacks[g, rows] = stack_of(leaf)
+        fill_views(table, leaf, features[rows], seen)
+        write_hints(table, net, leaf, scratch, hints[rows])
+        rows += 1
+    for k in range(rows, MOST_MEMBERS):
+        fill(features[k, 0], seen, 0)
+        fill(features[k, 1], seen, 0)
+        out.stacks[g, k], targets[k], hints[k] = 0, 0, 0
+    return rows >= LEAST_MEMBERS
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def play(
-    tables: Any,
-    weights: Any,
-    scratch: Any,
-    start: Any,
-    ply: Any,
-    plies: Any,
-    seed: Any,
-    temperature: Any,
-    blunders: Any,
-    looked: Any,
-    records: Any,
-    values: Any,
-) -> Any:
-    """Plays a game; returns the numbers of records and values filled.
-
-    A position of the game gets the score of the network's search and the values of all moves, by `score_all`;
-    its child positions get these values; positions of a walk off it get the scores of their own searches.
+def write_groups(
+    tables: Any, weights: Any, starts: Any, games: Any, seed: Any, scratch: Any, leaves: Any, out: Any
+) -> None:
+    """Continues each game and writes a group of it.
 
     Args:
-      scratch: working memory of the network's search, uint64.
-      start: uint64[10]. ply: of `start` in its game. plies: maximum to play.
-      temperature: of the moves' values, thousandths of a pawn. blunders: share of uniformly drawn moves.
-      looked: share of the positions to write, with values of their moves.
-      records: `RECORD[...]` out. values: int16 out.
+      weights: of the teacher. games: `Games`, changed. scratch: uint64[scratch_words(width)].
+      leaves: uint64[G, MOST_MEMBERS, PW] out, the members' positions. out: `GroupArrays`, filled.
     """
     np.random.seed(seed)
     table, net, stack = ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0)
-    moves, there = np.zeros(256, np.uint16), np.zeros(256, np.uint16)
-    scores, off = np.zeros(256, np.float64), np.zeros(256, np.float64)
-    s, child, work = start.copy(), np.zeros(PW, np.uint64), np.zeros(PW, np.uint64)
-    rows = used = 0
-    for step in range(plies):
-        n = generate_moves(table, ptr(s, 0), ptr(moves, 0))
-        if n == 0 or clock_of(ptr(s, 0)) >= 100 or is_dead(ptr(s, 0)):
-            break
-        if rows + 1 + n + LONGEST_WALK > len(records) or used + n > len(values):
-            break
-        score, _ = search_moves(table, net, ptr(s, 0), ptr(moves, 0), n, stack)
-        label = label_of(score)
-        decided = decidedness(label, ply + step)
-        looks = ply + step >= OPENING_PLIES or np.random.random() < KEPT_OPENING
-        looks = looks and (looked >= 1.0 or np.random.random() < looked)
-        if looks:
-            for i in range(PW):
-                stack[i] = s[i]
-            stack[KEPT] = ZERO
-            score_all(table, net, ptr(moves, 0), n, stack, scores)
-        else:
-            seen_values(stack, n, scores)
-        if looks and abs(score) < LEAST_MATE and wanted(decided):
-            put(
-                records[rows],
-                s,
-                label,
-                ply + step,
-                n,
-                PLAYED | (IN_CHECK if in_check(table, ptr(s, 0)) else 0),
-            )
-            for i in range(n):
-                values[used + i] = label_of(int64(scores[i]))
-            rows, used = rows + 1, used + n
-        if looks:
-            rows += keep_children(table, s, scores, moves, n, ply + step, work, records[rows:])
-        if looks and np.random.random() < WALKED:
-            child[:], there[:], off[:] = s, moves, scores
-            rows += walk(table, net, child, off, there, n, ply + step, work, stack, records[rows:])
-        chosen = np.random.randint(n) if np.random.random() < blunders else draw_move(scores, n, temperature)
-        make_move(table, ptr(s, 0), ptr(work, 0), moves[chosen])
-        s[:] = work
-        if decided > DECIDED and np.random.random() < ENDED_DECIDED:
-            break
-        if popc(s[WHITE] | s[BLACK]) <= FEW_MEN and np.random.random() < ENDED_FEW:
-            break
-    return rows, used
+    moves, seen = np.zeros(256, np.uint16), np.zeros(MOST_FEATURES, np.int64)
+    for g in range(len(games.ply)):
+        done = False
+        while not done:
+            n, ply = next_parent(table, net, starts, games, g, moves, stack)
+            if n >= LEAST_MEMBERS:
+                done = write_group(table, net, ply, moves, n, stack, seen, leaves[g], out, g)
+        end_game(games, g, out.targets[g])
+
+
+# ------------------------------------------------------------------ lessons
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def write_lessons(
+    tables: Any, weights: Any, games: Any, share: Any, seed: Any, scratch: Any, out: Any
+) -> Any:
+    """Writes lessons of some of the games' positions; returns their number.
+
+    Args:
+      weights: of the teacher. games: `Games`. share: of the games, in [0, 1].
+      scratch: uint64[scratch_words(width)]. out: new `LessonArrays`.
+    """
+    np.random.seed(seed)
+    table, net, stack = ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0)
+    moves, priors, words = np.zeros(256, np.uint16), np.zeros(256, np.float32), np.zeros(10, np.uint64)
+    seen, s, count = np.zeros(MOST_FEATURES, np.int64), ptr(words, 0), 0
+    for g in range(len(games.ply)):
+        if games.ply[g] == OVER or np.random.random() >= share:
+            continue
+        n = place(table, games.words[g], moves, stack)
+        if n and np.random.random() < OFF:
+            n = go_on(table, net, OFF_HEAT, np.random.randint(1, MOST_OFF + 1), moves, n, stack)
+        if n < FEWEST_MOVES or n > MOST_MOVES:
+            continue
+        for i in range(PW):
+            words[i] = stack[i]
+        evaluate_position(table, net, s, ptr(moves, 0), int64(n), ptr(priors, 0), stack)
+        for j in range(n):
+            out.targets[count, j] = priors[j]
+        of_moves = out.places[count], out.goals[count], out.classes[count]
+        fill(out.features[count], seen, describe_moves(table, s, moves[:n], seen, *of_moves))
+        count += 1
+    return count

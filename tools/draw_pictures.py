@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from tools.benchmarks.explorer import served
+from graphsearch.web.served_file import ServedFile
+from graphsearch.web.serving import Server
 from tools.update_samples import read_all
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
@@ -123,6 +125,19 @@ def filled(folder: Path) -> Path:
     run("import", games, "--store", store)
     run("book", "build", book, "--store", store, "--evaluations", 5000)
     return store
+
+
+@contextmanager
+def served(store: Path) -> Iterator[Server]:
+    """Yields a server of a file, in this process."""
+    stop, server = threading.Event(), Server(ServedFile(store))
+    thread = threading.Thread(target=server.run, args=(stop,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
@@ -22,18 +21,17 @@ import pytest
 
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.search.params import GATHERERS
 from tools import judge_positions
 from tools.benchmarks import harness, memory
 from tools.benchmarks.__main__ import main, tables
 from tools.benchmarks.harness import REGISTRY, Row, benchmark, find, run, summarised
 from tools.benchmarks.memory import SlowEvaluator
-from tools.benchmarks.positions import DECIDED, MIDDLEGAMES, Case, half_of, played, read_reference
+from tools.benchmarks.positions import DECIDED, Case, half_of, played, read_reference
 from tools.benchmarks.scale import measured
-from tools.write_lc0_network import RandomNetwork, Shape
 
 from ..conftest import ROOT
 from ..support.engines import fake_engine, stockfish
+from ..support.random_lc0 import RandomNetwork, Shape
 
 Check = Callable[[list[Row]], object]
 MATE_IN_1, MATE_IN_2 = "6k1/5ppp/8/8/8/8/8/R5K1 w - -", "kbK5/pp6/1P6/8/8/8/8/R7 w - -"
@@ -42,7 +40,7 @@ GAME = '[White "A"]\n[Black "B"]\n\n1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. 
 
 
 @pytest.fixture
-def files(tmp_path: Path, small_graph: Path) -> dict[str, Path]:
+def files(tmp_path: Path) -> dict[str, Path]:
     """Files that options name."""
     rows = []
     for case in played(2):
@@ -58,7 +56,7 @@ def files(tmp_path: Path, small_graph: Path) -> dict[str, Path]:
     found["network"].write_bytes(RandomNetwork(Shape(seed=1)).file)
     found["won"] = tmp_path / "won"
     found["won"].write_text(json.dumps({"fen": MATE_IN_1, "bestmove": "a1a8", "wdl": [1000, 0, 0]}))
-    return found | {"graph": Path(shutil.copy(small_graph, tmp_path / "clicked.graph"))}
+    return found
 
 
 @pytest.fixture
@@ -77,9 +75,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (memory, harness):
         monkeypatch.setattr(module, "fresh", lambda work, *arguments: work(*arguments))
-    monkeypatch.setattr("tools.benchmarks.aims.process_seconds", cpu_seconds)
     monkeypatch.setattr("tools.benchmarks.scale.measured", measured)
-    monkeypatch.setattr("tools.benchmarks.mates.MIDDLEGAMES", MIDDLEGAMES[:1])
 
 
 def by(rows: list[Row], *keys: str) -> dict[Any, Row]:
@@ -92,11 +88,6 @@ def check_rows(rows: list[Row]) -> None:
     figures = [value for row in rows for value in row.values() if isinstance(value, float)]
     assert figures
     assert all(map(math.isfinite, figures))
-
-
-def check_filling(rows: list[Row]) -> None:
-    assert {row["gather"] for row in rows} == set(GATHERERS)
-    assert all(0 < row["positions"] <= row["batch"] for row in rows)
 
 
 def check_batches(rows: list[Row]) -> None:
@@ -117,23 +108,8 @@ def check_pairs(rows: list[Row]) -> None:
     assert rows[0]["best_move"] == 1.0, "a mate in one"
 
 
-def check_games(rows: list[Row]) -> None:
-    found = by(rows, "what")
-    assert 10 < found["positions"]["count"] <= 10 * 61
-    assert found["its moves"]["bytes"] == 60 < found["a kept game"]["bytes"]
-    assert found["import"]["cpu_s"] > 0
-
-
 def check_mates(rows: list[Row]) -> None:
     assert [(row["verdict"], row["samples"], row["shortest"]) for row in rows] == [("right", 2, True)]
-
-
-def check_beside(rows: list[Row]) -> None:
-    assert by(rows, "positions", "prover")["mates", True]["found"] == 1.0
-
-
-def check_conversion(rows: list[Row]) -> None:
-    assert [(row["points"], row["won"], row["plies"]) for row in rows] == [(1.0, 1.0, 1)], "a mate in one"
 
 
 def check_cluster(rows: list[Row]) -> None:
@@ -160,38 +136,19 @@ def check_beyond_memory(rows: list[Row]) -> None:
     assert 0 < found["builtin", "2 MB"]["per_s_ratio"] < 10
 
 
-def check_exports(rows: list[Row]) -> None:
-    assert [row["format"] for row in rows] == ["csv", "jsonl", "epd", "pgn", "bin"]
-    assert all(row["per_cpu_s"] > 0 and row["mb"] > 0 for row in rows)
-
-
-def check_aims(rows: list[Row]) -> None:
-    assert len(rows) == 4 + 3 + 5 + 2
-    assert all(row["value"] is not None and ("at_most" in row) != ("at_least" in row) for row in rows)
-
-
 PAIRS = "builtin 'policy=builtin value=uniform' 'policy=uniform value=builtin' uniform"
 QUICK: list[tuple[str, str, Check]] = [
-    ("filling", "--nodes 100 --batch 1 8 128 --roots 1", check_filling),
     ("quality", "--evaluations 60 --reference {reference}", check_batches),
     ("quality", f"--evaluations 60 --reference {{won}} --variant {PAIRS}", check_pairs),
-    ("explorer", "--store {graph} --clicks 2", check_rows),
     ("mates", "--file {mates} --check", check_mates),
-    ("mates-beside", "--visits 100 --rounds 1 --seconds 0.01 --mates {mates}", check_beside),
     ("network", "--file {network} --batch 1 4 --rounds 1 --least 4 --threads 1", check_rows),
 ]
 BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --evaluations 300 --slow-us 50 \
 --builtin-nodes 20000 --builtin-ram-mb 2"
-AIMS = "--resumed-nodes 3000 --session-evaluations 100 --nodes 40000 --ram-mb 2 --builtin-nodes 20000 \
---builtin-ram-mb 2 --wave 64 --visits 1000 --rounds 1 --seconds 0.01"
 SLOW: list[tuple[str, str, Check]] = [
-    ("games", "--games 10 --visits 200", check_games),
-    ("exports", "--store {graph}", check_exports),
-    ("conversion", "--reference {won} --evaluations 200 --program {engine}", check_conversion),
     ("cluster", "--visits 5000 --batch 512", check_cluster),
 ]
 FULL: list[tuple[str, str, Check]] = [  # a minute, for GRAPHSEARCH_FULL=1
-    ("aims", AIMS, check_aims),
     ("beyond-memory", BEYOND, check_beyond_memory),
     ("scale", "--nodes 6000 --first 6000 --ram-mb 16 --phases curve compact merge_small search", check_scale),
     ("pool", "--workers 1 --batch 16 --rounds 1 --grown 100 --visits 100", check_rows),
@@ -215,8 +172,6 @@ def test_a_benchmark_gives_figures_that_agree(
     capsys: pytest.CaptureFixture[str],
     small: None,
 ) -> None:
-    if "{engine}" in words:
-        files["engine"] = fake_engine(files["games"].parent / "engine")
     assert main([name, *shlex.split(words.format(**files)), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["benchmark"] == name

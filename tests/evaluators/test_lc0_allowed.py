@@ -20,10 +20,10 @@ from graphsearch.evaluators.lc0.convert import to_onnx
 from graphsearch.evaluators.lc0.network import Network
 from graphsearch.evaluators.lc0.session import Names
 from graphsearch.evaluators.lc0.weights import read_network
-from tools.write_lc0_network import RandomNetwork, Shape
 
 from ..conftest import shared_data
 from ..support.networks import Tiny
+from ..support.random_lc0 import RandomNetwork, Shape
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[lc0]'")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[lc0]'")

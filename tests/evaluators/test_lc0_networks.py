@@ -24,12 +24,12 @@ from graphsearch.evaluators.lc0.weights import read_network
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import legal_moves
 from graphsearch.store.record.provenance import EvaluatorIdentity
-from tools.lc0_format import WEIGHTS, data, message, net
-from tools.write_lc0_network import RandomNetwork, Shape, main
 
 from ..support.attention import Definition
+from ..support.lc0_format import WEIGHTS, data, message, net
 from ..support.networks import Tiny, planes_shown, policy_texts, softmax
 from ..support.positions import random_games
+from ..support.random_lc0 import RandomNetwork, Shape
 
 TOLERANCE = 1e-4
 CASTLING = {"e1h1": "e1g1", "e1a1": "e1c1", "e8h8": "e8g8", "e8a8": "e8c8"}
@@ -404,10 +404,10 @@ def test_damaged_bytes_are_read_or_refused_and_nothing_else(body: str, draw: st.
         assert str(error).startswith("damaged ")  # noqa: PT017  # either outcome is right
 
 
-# ------------------------------------------------------------------ options and the tool
+# ------------------------------------------------------------------ options
 def test_heads_belong_to_the_identity_if_they_are_not_the_usual_ones(tmp_path: Path) -> None:
     path = tmp_path / "many.pb.gz"
-    main([str(path), "--several", "--embedding", "dense", "--encoders", "1"])
+    path.write_bytes(RandomNetwork(Shape(several=True, embedding="dense", encoders=1)).file)
     usual, other = create(f"lc0:{path}"), create(f"lc0:{path}", {"value_head": "q", "policy_head": "soft"})
     assert "value_head" not in usual.identity.options
     assert {"value_head": "q", "policy_head": "soft"}.items() <= other.identity.options.items()

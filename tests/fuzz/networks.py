@@ -14,11 +14,11 @@ import chess
 import numpy as np
 
 from graphsearch.evaluators.nnue.file import PACKED
-from tools.lc0_format import varint
-from tools.write_lc0_network import RandomNetwork, Shape
 
+from ..support.lc0_format import varint
 from ..support.networks import Tiny
 from ..support.nnue import MadeUp
+from ..support.random_lc0 import RandomNetwork, Shape
 from .files import DisagreementError
 from .mutators import NUMBERS, mutated
 from .texts import gz_bomb

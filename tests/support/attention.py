@@ -8,9 +8,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.write_lc0_network import RandomNetwork
-
 from .networks import convolved, policy_texts, softmax
+from .random_lc0 import RandomNetwork
 
 Floats = NDArray[np.float64]
 Weights = dict[str, Any]

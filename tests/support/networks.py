@@ -11,7 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.lc0_format import data, layer, net, number, rounded, word
+from .lc0_format import data, layer, net, number, rounded, word
 
 __all__ = [
     "Tiny",

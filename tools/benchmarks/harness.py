@@ -34,16 +34,9 @@ Measure = Callable[..., Iterator[Row]]
 T = TypeVar("T")
 
 REGISTRY = {  # name -> module and function
-    "aims": "aims.aims",
     "beyond-memory": "memory.beyond_memory",
     "cluster": "cluster.cluster",
-    "conversion": "conversion.conversion",
-    "explorer": "explorer.explorer",
-    "exports": "aims.exports",
-    "filling": "filling.filling",
-    "games": "games.games",
     "mates": "mates.mates",
-    "mates-beside": "mates.beside",
     "network": "evaluators.network",
     "pool": "evaluators.pool",
     "quality": "quality.quality",

@@ -28,13 +28,6 @@ MIDDLEGAMES = (
     "rn1qkb1r/pp3ppp/2p1pn2/3p1b2/2PP4/2N1PN2/PP3PPP/R1BQKB1R w KQkq - 1 6",
     "r1bqk2r/pp1p1ppp/2n1pn2/2b5/3NP3/2N5/PPP1BPPP/R1BQK2R w KQkq - 3 7",
 )
-ROOTS = (  # of graphs that are grown: start position, middlegames, an open Sicilian, a rook endgame
-    chess.STARTING_FEN,
-    MIDDLEGAMES[0],
-    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
-    "r1bqkb1r/1p3ppp/p1nppn2/6B1/3NP3/2N5/PPPQ1PPP/R3KB1R w KQkq - 0 8",
-    "8/5pk1/R5p1/7p/1r5P/5PP1/6K1/8 w - - 0 40",
-)
 FIRST_PLY, LAST_PLY = 8, 64  # of the positions that are selected from games
 SHARPNESS = 2.0  # moves are played with P ** SHARPNESS: varied games, few blunders
 RANDOM_PLIES = 80  # of a random game

@@ -1,24 +1,18 @@
-"""Writes a network of lc0's with random weights: any body, heads, embedding and input that lc0 knows.
+"""Networks of lc0's with random weights: any body, heads, embedding and input that lc0 knows.
 
-    python -m tools.write_lc0_network out.pb.gz --body attention --embedding dense --width 256 --encoders 10
-
-What such a network says of chess is nonsense, but it differs from position to position. It is as fast as a
-trained one of its shape, and lc0 runs it too, so it serves measurements and comparisons.
+What such a network says of chess is nonsense, but it differs from position to position, and lc0 runs it too.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.lc0_format import WEIGHTS, data, message, net, number, rounded
+from .lc0_format import WEIGHTS, data, message, net, number, rounded
 
 Floats = NDArray[np.float64]
 
@@ -251,36 +245,3 @@ class RandomNetwork:
     def file(self) -> bytes:
         """The `.pb.gz`."""
         return gzip.compress(self.message, 1, mtime=0)
-
-
-# ------------------------------------------------------------------ the command line
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line: an option for each part of a shape."""
-    usual = Shape()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("file", type=Path, help="the .pb.gz to write")
-    choices: dict[str, Sequence[str]] = {
-        "body": list(BODIES),
-        "embedding": list(EMBEDDINGS),
-        "policy": list(POLICY_KINDS),
-        "activation": ("relu", "mish"),
-        "smolgen_activation": ACTIVATIONS,
-        "ffn_activation": ACTIVATIONS,
-    }
-    for name in Shape.__dataclass_fields__:
-        value, option = getattr(usual, name), f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            parser.add_argument(option, action=argparse.BooleanOptionalAction, default=value)
-        elif name != "structure":
-            parser.add_argument(option, type=type(value), default=value, choices=choices.get(name))
-    given = vars(parser.parse_args(arguments))
-    file = given.pop("file")
-    made = RandomNetwork(replace(usual, **given))
-    file.write_bytes(made.file)
-    print(f"{file}: {file.stat().st_size:,} bytes")
-
-
-if __name__ == "__main__":
-    main()

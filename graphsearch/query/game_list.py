@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.answer import Answer
+from ..base.dates import date_text, read_date
 from ..base.deadline import check_time
 from ..base.errors import InvalidParameterError
 from ..position.board import CASTLING_FIELDS, check, key_of_words, key_text, key_text_of_words, pack
@@ -30,7 +31,6 @@ from .steps import legal_codes, positions_after
 
 RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
 _ECO = re.compile(r"[A-Ea-e][0-9]{0,2}")
-_DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,8 @@ class GameFilters:
         if self.result is not None and self.result not in RESULTS:
             raise InvalidParameterError(f"a result is one of {', '.join(RESULTS)}, not {self.result!r}")
         for date in (self.since, self.until):
-            if date is not None and not _DATE.fullmatch(date):
-                raise InvalidParameterError(f"a date is 2024, 2024-05 or 2024-05-17, not {date!r}")
+            if date is not None:
+                read_date(date)
         if self.position is not None:
             check(self.position)
 
@@ -186,8 +186,8 @@ def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: 
         result=filters.result,
         least_elo=filters.least_elo,
         most_elo=filters.most_elo,
-        since=filters.since,
-        until=filters.until,
+        since=filters.since and date_text(filters.since),
+        until=filters.until and date_text(filters.until),
         sources=[one for one, name in files.items() if file in Path(name).name.casefold()] if file else None,
         among=None if met is None else [tables.game_number(*one) for one in met],
     )

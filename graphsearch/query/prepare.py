@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.answer import Answer
+from ..base.dates import date_text, read_date
 from ..base.errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
 from ..position.lines import sans_of
 from ..position.values import cp_of, loss_of
 from ..store.tables import books as book_tables
 from ..store.tables.players import GameRow, games_of
-from ..store.tables.rows import column
 from .line import worth_of as value_of
 from .players import named
 from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions
@@ -140,7 +140,11 @@ def prepare(
             color = "black" if row.side == "white" else "white"
         players = named(source.store, names)
         wanted = {"white": color != "black", "black": color != "white"}
-        games = list(games_of(source.store, [player.id for player in players], since=since, **wanted))
+        games = list(
+            games_of(
+                source.store, [player.id for player in players], since=since and date_text(since), **wanted
+            )
+        )
         with source.store.reader() as reader:
             known = book_positions(source.store, row.id) if row else graph_positions(reader, min_visits)
             walk = _Walk(_sides(games, {player.name for player in players}, color), known)
@@ -166,8 +170,8 @@ def prepare(
 def _check(color: str | None, since: str | None, by: str) -> None:
     if color not in (None, "white", "black"):
         raise InvalidParameterError(f"a colour is white or black, not {color!r}")
-    if since is not None and not column("game.date").holds(since):
-        raise InvalidParameterError(f"a date is YYYY, YYYY-MM or YYYY-MM-DD, not {since!r}")
+    if since is not None:
+        read_date(since)
     if by not in (BY_GAMES, BY_COST):
         raise InvalidParameterError(f"moves are listed by {BY_GAMES} or {BY_COST}, not {by!r}")
 

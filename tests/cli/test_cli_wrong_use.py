@@ -134,6 +134,7 @@ WRONG = {  # exit code 2
     "review games.pgn --store new.graph --player C": "none of the 2 games",
     "review games.pgn --store new.graph --side white": "name the player",
     "review games.pgn --store new.graph --since May": "a date is 2024",
+    "review games.pgn --store new.graph --since 2023-02-29": "a date is 2024",
     "review games.pgn --store new.graph -o - --json": "stdout",
     "review games.pgn --store new.graph -o - -o -": "one file of games",
     "review games.pgn --store new.graph -o a.html -o b.html": "one report",

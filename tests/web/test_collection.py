@@ -116,7 +116,7 @@ def test_exports_of_servers_are_listed_with_all_that_they_say(client: Client) ->
 
 
 def test_wrong_conditions_get_one_line(client: Client) -> None:
-    for asked in ({"by": "moves"}, {"result": "x"}, {"since": "x"}, {"most": 10**6}):
+    for asked in ({"by": "moves"}, {"result": "x"}, {"since": "2024-13-45"}, {"most": 10**6}):
         answer = client.get("game-list", **asked)
         assert (answer.status, bool(answer.error)) == (400, True), asked
     for asked in ({"player": "%"}, {"opening": "'; DROP TABLE game"}, {"first": 10**9}):

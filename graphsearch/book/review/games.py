@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import chess
 import chess.pgn
 
+from ...base.dates import read_date
 from ...base.errors import InvalidParameterError
 from ...base.limits import shortened
 from ...exchange.playing import BrokenGameError, start_board, start_fen
 from ...position.pgn_text import CLOSE, COMMENT, NAG, NULL_MOVES, OPEN, GameReader, PgnGame, as_text
 
 COLORS = {"white": chess.WHITE, "black": chess.BLACK}
-_SINCE = re.compile(r"(\d{4})(?:[.-](\d{1,2})(?:[.-](\d{1,2}))?)?", re.ASCII)
 _DATE = re.compile(r"(\d{4})\.(\d\d|\?\?)\.(\d\d|\?\?)", re.ASCII)
 Date = tuple[int, int, int]
 OnHeaders = Callable[[dict[str, str]], object]
@@ -78,18 +78,12 @@ class GameChoice:
 
 
 def read_since(text: str) -> Date:
-    """Returns the first day of a year or a month, or a day.
-
-    Raises:
-      InvalidParameterError: for anything else.
+    """Returns the first day of a year or a month, or a day; as `read_date`.
 
     >>> read_since("2024"), read_since("2024-05-17"), read_since("2024.05")
     ((2024, 1, 1), (2024, 5, 17), (2024, 5, 1))
     """
-    found = _SINCE.fullmatch(text.strip())
-    year, month, day = (int(part or 1) for part in found.groups()) if found else (0, 0, 0)
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        raise InvalidParameterError(f"a date is 2024, 2024-05 or 2024-05-17, not {shortened(text)!r}")
+    year, month, day = (*read_date(text), 1, 1)[:3]
     return year, month, day
 
 

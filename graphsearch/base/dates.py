@@ -1,0 +1,41 @@
+"""Dates as people give them: a year, a month or a day."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from .errors import InvalidParameterError
+from .limits import shortened
+
+_DATE = re.compile(r"(\d{4})(?:[.-](\d{1,2})(?:[.-](\d{1,2}))?)?", re.ASCII)
+
+
+def read_date(text: str) -> tuple[int, ...]:
+    """Returns the known parts of a date: year, month, day.
+
+    Raises:
+      InvalidParameterError: if the calendar has no such date.
+
+    >>> read_date("2024"), read_date("2024-05-17"), read_date("2024.05")
+    ((2024,), (2024, 5, 17), (2024, 5))
+    """
+    found = _DATE.fullmatch(text.strip())
+    parts = tuple(int(part) for part in found.groups() if part) if found else ()
+    try:
+        date(*(*parts, 1, 1)[:3])
+    except (ValueError, TypeError):
+        raise InvalidParameterError(
+            f"a date is 2024, 2024-05 or 2024-05-17, not {shortened(text)!r}"
+        ) from None
+    return parts
+
+
+def date_text(text: str) -> str:
+    """Returns a date as tables have it; as `read_date`.
+
+    >>> date_text("2024.5")
+    '2024-05'
+    """
+    year, *rest = read_date(text)
+    return "-".join([f"{year:04}", *(f"{part:02}" for part in rest)])

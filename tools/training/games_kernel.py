@@ -81,7 +81,7 @@ DECIDED, ENDED_DECIDED = 4 * PAWN, 0.6  # best value above which a game ends, an
 FEW_MEN, ENDED_FEW = 5, 0.2
 OVER = -1  # ply of a finished game
 
-OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": True}
+OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 class Games(NamedTuple):

@@ -14,7 +14,16 @@ from graphsearch.position.values import cp_from_q
 from .commands import report
 from .options import Depth, Lines, PositionOptions, StoreOption, option
 from .output import console, say, speaks_unicode
-from .render import count, line_cells, move_number, opening_at, opening_line, position_heading, steps_table
+from .render import (
+    APART,
+    count,
+    line_cells,
+    move_number,
+    opening_at,
+    opening_line,
+    position_heading,
+    steps_table,
+)
 from .scores import detail, detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
 from .tables import LEFT, WHOLE, Part, table
 
@@ -54,7 +63,8 @@ def _lines(found: BestLines) -> Iterator[Part]:
     if not found.lines:
         say("note: no move from this position was visited")
     yield f"{count(found.visits, 'visit')}   ({heading()})"
-    yield table([_line_cells(found.position, line) for line in found.lines], KINDS, spare=("Opening", "ECO"))
+    rows = [_line_cells(found.position, line) for line in found.lines]
+    yield table(rows, {"Note": WHOLE, **KINDS}, spare=("Opening", "ECO"))
     for line in found.lines if look.details else ():
         yield ""
         yield steps_table(found.position, line.plies)
@@ -69,6 +79,7 @@ def _line_cells(position: str, line: Line) -> dict[str, str]:
         "Score": score(first.cp, first.mate, white=white),
         "W D L": wdl(wdl_from_q(first.q, first.draw), white=white),
         "Visits": f"{first.n:,}",
+        "Note": APART if first.apart else "",
         **{name: cells[name] for name in KINDS},
         "Line": f"{cells['Line']} ({ENDS[line.end]})",
     }
@@ -165,7 +176,8 @@ def _drawing(found: Tree) -> Drawing:
 def _worth(branch: Branch, *, white: bool) -> str:
     """Returns score and visits of a move; `white`: whether White plays it."""
     more = detail(f"  Q {signed(branch.q, white=white)}")
-    return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more}"
+    apart = f"  {APART}" if branch.apart else ""
+    return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more}{apart}"
 
 
 def _opening(position: str, before: str = "") -> str:

@@ -23,7 +23,7 @@ from .options import (
 )
 from .output import one_line, say
 from .query_find import range_of
-from .render import count, node_summary, opening_at, opening_line, proven_result
+from .render import APART, count, node_summary, opening_at, opening_line, proven_result
 from .scores import detailed, heading, is_white, score, seen, signed, wdl
 from .tables import FILL, LEFT, WHOLE, Part, table
 
@@ -160,7 +160,7 @@ def _moves(found: Moves) -> Iterator[Part]:
     yield node_summary(found.node)
     white = is_white(found.node.position)
     rows = [_move_cells(move, white=white) for move in found.moves]
-    yield table(rows, {"Move": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
+    yield table(rows, {"Move": WHOLE, "Note": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
 
 
 @report(
@@ -195,6 +195,7 @@ def _move_cells(move: StoredMove, *, white: bool) -> dict[str, str]:
         "Score": score(edge.cp, edge.mate, white=white),
         "W D L": wdl(edge.wdl, white=white),
         "Visits": f"{edge.n:,}",
+        "Note": APART if edge.apart else "",
         "P": f"{100 * edge.p:.1f}%",
         "Q": signed(edge.q, white=white),
         "Child N": child,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphsearch.query.routes import Way
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
+APART = "searched apart"  # its numbers are those of the position after it
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
 BY_CLOCK = "draw by the 75-move rule"
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
@@ -35,7 +36,8 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
 
     board = board_of(node.position)
     rows = [_cells(board, move) for move in node.moves[: multipv or None]]
-    return table(rows, {"Move": WHOLE, "Line": FILL}, spare=("Q", "P", "W D L")).drawn(width)
+    kinds = {"Move": WHOLE, "Note": WHOLE, "Line": FILL}
+    return table(rows, kinds, spare=("Q", "P", "W D L")).drawn(width)
 
 
 def steps_table(position: str, steps: Iterable[LinePly | RouteStep]) -> Cells:
@@ -66,6 +68,7 @@ def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
         "W D L": wdl(move.wdl, white=white),
         "Visits": f"{move.n:,}",
         **detailed({"P": f"{100 * move.p:.1f}%", "Q": signed(move.q, white=white)}),
+        "Note": APART if move.apart else "",
         "Line": line_text(board, pv),
     }
 

@@ -36,6 +36,12 @@ CREATE TABLE root (
   last_searched TEXT NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE searched_apart (
+  key TEXT NOT NULL,
+  move TEXT NOT NULL,
+  PRIMARY KEY (key, move)
+) WITHOUT ROWID;
+
 CREATE TABLE top_position (
   key TEXT PRIMARY KEY,
   fen TEXT NOT NULL,

@@ -159,17 +159,19 @@ class Growth:
 
     def _decide(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
         known = known_moves(board, record)
+        own = [edge.n for edge in record.edges] + [0] * (len(known) - len(record.edges))
+        visits = {move.move: n for move, n in zip(known, own, strict=True)}  # without those behind the moves
         for move in known:
             taken = position.moves.get(move.move)
             if taken:
-                taken.p, taken.n, taken.q = move.p, move.n, move.q
+                taken.p, taken.n, taken.q = move.p, visits[move.move], move.q
         for verdict in self.verdicts(position, board, known):
             name = verdict.candidate.move
             if verdict.rule and name not in position.moves:
                 self._take_in(position, board, verdict)
             elif not verdict.rule and name in position.moves:
                 self._tree.unlink(position, name)
-        self._note_outside(position, known, record)
+        self._note_outside(position, known, record.v, visits)
         self._tree.changed.add(position.key)
         self._tree.update([position.key])
 
@@ -207,13 +209,15 @@ class Growth:
         # a known child's value differs from the edge's
         self._tree.unsettled.add(position.key)
 
-    def _note_outside(self, position: Position, known: Sequence[Candidate], record: NodeRecord) -> None:
+    def _note_outside(
+        self, position: Position, known: Sequence[Candidate], v: float, visits: Mapping[str, int]
+    ) -> None:
         """Stores the best value outside the book, so that no line looks better than it is."""
         outside = [move for move in known if move.move not in position.moves]
         visited = [move for move in outside if move.q is not None]
         best = max(visited, key=lambda move: (move.q or 0.0, move.n), default=None)
         position.outside, position.outside_move = (best.q, best.move) if best else (None, None)
-        position.rest = record.v + sum(move.n * (move.q or 0.0) for move in visited)
+        position.rest = v + sum(visits[move.move] * (move.q or 0.0) for move in visited)
 
     # -------------------------------------------------------------- values that change decisions
     def settle(self) -> None:

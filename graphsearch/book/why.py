@@ -13,6 +13,7 @@ import chess
 from ..base.answer import picked
 from ..position.board import check, fen_of, key_text
 from ..query.unmoves import predecessors
+from ..store.apart import completed_reader
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import BookRow
@@ -125,7 +126,7 @@ class _BookReader:
     """One book of an open file."""
 
     def __init__(self, store: Store, book: BookRow) -> None:
-        self._store = store
+        self._read = completed_reader(store)
         self._name = book.name
         self.config: BookConfig = stored_config(book.config, book.name)
         self.tree = BookTree(self.config.expansion.value, order_of(self.config.expansion))
@@ -135,7 +136,7 @@ class _BookReader:
         self._roots = tuple(fen for _, fen, _ in found)
         self._fens = {key: fen for key, fen, _ in found}
         self.tree.update(self.tree.positions)
-        self._growth = Growth(self.config, self.tree, 0, store.read, partial(games_by_move, store))
+        self._growth = Growth(self.config, self.tree, 0, self._read, partial(games_by_move, store))
 
     def why(self, board: chess.Board) -> Why:
         """Returns the explanation of a position."""
@@ -170,7 +171,7 @@ class _BookReader:
     def verdicts(self, board: chess.Board) -> tuple[Verdict, ...]:
         """Returns the present verdicts on the legal moves of a position; none if it was not searched."""
         position = self.tree.positions.get(key_text(board))
-        record = self._store.read(board) if position and position.state == OPEN else None
+        record = self._read(board) if position and position.state == OPEN else None
         if position is None or record is None:
             return ()
         found = self._growth.verdicts(position, board, known_moves(board, record))

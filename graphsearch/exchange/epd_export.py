@@ -155,10 +155,12 @@ class Lines:
         known = np.flatnonzero(best >= 0)
         edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
         unvisited = np.zeros(len(batch), bool)  # a best move without visits mates, or all visited ones lose
-        unvisited[known] = np.append(batch.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
+        unvisited[known] = (
+            np.append(part.visits.edges.n, np.uint32(0))[edges] == 0
+        )  # -1 is the zero at the end
         better, moves = unvisited[part.rows], moves[part.rows]
         if part.moves.in_tables is not None:  # they know better than the record
-            better &= ~has & (np.diff(batch.edge_offsets)[part.rows] == 0)
+            better &= ~has & (np.diff(part.visits.edges.edge_offsets)[part.rows] == 0)
         codes[better], has[better] = moves[better], True
         return np.flatnonzero(has), codes[has]
 

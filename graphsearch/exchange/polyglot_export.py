@@ -133,7 +133,7 @@ class GraphBook(Tree):
             visits,
             {"key": visits.batch.words[:, KEY], "value": visits.worth().q},
             {
-                "n": moves.by_edge(visits.batch.n),
+                "n": moves.by_edge(visits.edges.n),
                 "value": in_tables.value if in_tables else moves.by_edge(visits.edge_worth().q),
                 "raw": _raw_moves(visits.batch.words, moves),
                 "weight": in_tables.weight if in_tables else nothing,

@@ -185,7 +185,7 @@ def _move_columns(part: Part) -> Columns:
         "move": Field("", NAME, names.uci),
         "san": Field("", NAME, names.san),
         "n": Field("", INTEGER, worth.n),
-        "r": Field("", INTEGER, moves.by_edge(visits.batch.r)),
+        "r": Field("", INTEGER, moves.by_edge(visits.edges.r)),
         "p": Field("", FLOAT, p, ~np.isnan(p)),
         "q": Field("", FLOAT, worth.q, visited),
         "draw": Field("", FLOAT, worth.draw, visited),

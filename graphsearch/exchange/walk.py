@@ -6,7 +6,7 @@ the file. The moves are those visited by a search, or those in tables (`choices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,13 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import MAX_MOVES, pack
+from ..position.board import MAX_MOVES, legal_moves, pack, unpack
 from ..position.fens import clocks_of
 from ..position.words import BLACK_TO_MOVE, META
 from ..query.steps import Floats, Ints, Mask, Words
+from ..store.apart import ApartMoves, known_edges_of
 from ..store.codec.bulk import board_tables, columns_of, take
+from ..store.record.known import CompletedRecord
 from ..store.record.node import TERMINAL_MASK, RecordBatch
-from ..store.record.ranking import visits_of
+from ..store.record.ranking import ranking, resets_of, visits_of
 from ..store.store import Store
 from .choices import BookEntry, Moves, TableRows, Weights, tables_of, with_moves
 from .columns import EdgeWorth, Worth, cps_of, lost_edges, worth_of, worth_of_edges
@@ -54,6 +56,7 @@ class Visits:
       ids: `[R]` from 1, in the order in which they were met. numbers: of their records in the pool.
       depth: plies below the root. ply: by the move number. own: whether the side to move is the one exported.
       batch: their records, at the clocks with which they were met. clocks: those of the evaluation.
+      edges: the same records with the known edges: those of moves that were searched apart (`store.apart`).
       known: whether the file has the record; without one, only its legal moves are valid.
       n: node N. moves: of the positions. met: number of positions met so far.
       children: `[C]` ids of the positions after the chosen moves, 0 for those not met so far, as may be those
@@ -69,6 +72,7 @@ class Visits:
     ply: NDArray[np.int32]
     own: Mask
     batch: RecordBatch
+    edges: RecordBatch
     clocks: Ints
     known: Mask
     n: Ints
@@ -89,7 +93,7 @@ class Visits:
 
     def move_worth(self, moves: Moves) -> MoveWorth:
         """Returns what moves are worth."""
-        columns = (self.batch.n, *self.edge_worth())
+        columns = (self.edges.n, *self.edge_worth())
         n, q, draw, mates, mated = (moves.by_edge(values) for values in columns)
         visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
         cp[visited] = cps_of(q[visited], draw[visited])
@@ -98,7 +102,7 @@ class Visits:
 
     def edge_worth(self) -> EdgeWorth:
         """Returns the values of the records' edges."""
-        return worth_of_edges(self.batch)
+        return worth_of_edges(self.edges)
 
     def value(self, worth: Worth) -> Floats:
         """Returns the value of each position for its side to move, NaN if unknown."""
@@ -173,6 +177,7 @@ class Walk:
         self._plan, self._limits, self._report = plan, plan.selection, report
         self._leaves, self._on_progress = leaves, on_progress
         self._tables = tables_of(store, plan.book, weights)
+        self._apart, self._read = ApartMoves.of(store), store.read
         limits = plan.selection
         whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
         whole = whole and self._tables is None
@@ -299,14 +304,16 @@ class Walk:
         black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
         side = self._plan.side
         own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
+        completed = self._apart.completed_in(batch, self._read)
+        batch, edges = known_edges_of(batch, completed)
         if table_rows is None:
-            moves = self._listed(batch, clocks, own)
+            moves = self._listed(edges, clocks, own, completed)
         else:
-            moves = table_rows.chosen(batch, known, own, self._limits, self._report)
+            moves = table_rows.chosen(edges, known, own, self._limits, self._report)
         chosen = moves.some(moves.chosen)
         follow = np.ones(len(chosen.of), np.uint8)
         if table_rows is None:
-            follow = (batch.n[chosen.edge] > batch.r[chosen.edge]).astype(np.uint8)
+            follow = (edges.n[chosen.edge] > edges.r[chosen.edge]).astype(np.uint8)
         depth, ply = self._depth.values[rows].copy(), self._ply.values[rows].copy()
         children, new = self._follow(batch, chosen, follow, depth, ply)
         return Visits(
@@ -316,6 +323,7 @@ class Walk:
             ply=ply,
             own=own,
             batch=batch,
+            edges=edges,
             clocks=clocks,
             known=known,
             n=n,
@@ -328,8 +336,14 @@ class Walk:
             entries=table_rows.entries if table_rows else (),
         )
 
-    def _listed(self, batch: RecordBatch, clocks: Ints, own: Mask) -> Moves:
-        """Returns the moves visited by a search."""
+    def _listed(
+        self, batch: RecordBatch, clocks: Ints, own: Mask, completed: Mapping[int, CompletedRecord]
+    ) -> Moves:
+        """Returns the moves visited by a search.
+
+        Args:
+          batch: the records with their known edges. completed: those that know moves searched apart.
+        """
         limits = self._limits
         most = -1 if limits.max_moves is None else min(limits.max_moves, MAX_MOVES)
         room = len(batch.codes)
@@ -337,18 +351,50 @@ class Walk:
         listed = Listed(of, edges, np.empty(room, np.int16), np.empty(room, np.uint16))
         counts = np.zeros(2, np.int64)
         wanted = np.where(own, most, -1)
+        asked = wanted.copy()
+        wanted[list(completed)] = -1
         rules = np.array([max(limits.min_visits, 1), self._rest], np.int64)
         chosen = np.zeros(len(batch), np.int64)
         count = list_choices(board_tables(), columns_of(batch), clocks, wanted, rules, listed, chosen, counts)
         self._report.left_out["moves_few_visits"] += int(counts[0])
         self._report.left_out["moves_beyond"] += int(counts[1])
-        order = np.arange(count)
+        order = self._ranked(listed, count, asked, batch, completed)
         if self._rest:  # losing moves come last, as in `ranking`; the kernel lists all visited ones first
             edge = listed.edge[:count]
             group = np.where(edge < 0, 1, 2 * np.append(lost_edges(batch), False)[edge])
-            order = np.lexsort((group, listed.of[:count]))
+            order = order[np.lexsort((group[order], listed.of[order]))]
         edge = listed.edge[order]
         return Moves(listed.of[order], edge, listed.place[order], listed.code[order], edge >= 0)
+
+    def _ranked(
+        self,
+        listed: Listed,
+        count: int,
+        most: Ints,
+        batch: RecordBatch,
+        completed: Mapping[int, CompletedRecord],
+    ) -> Ints:
+        """Returns the order of listed moves: as listed, but that of `ranking` where some were searched apart.
+
+        Args:
+          count: number of listed moves. most: `[R]` of each position, negative: all.
+        """
+        order = np.arange(count)
+        for i, record in completed.items():
+            here = np.flatnonzero(listed.of[order] == i)
+            board = unpack(batch.words[i].tolist())
+            places = ranking(record, board.halfmove_clock, resets_of(record, board, legal_moves(board)))
+            first = int(batch.edge_offsets[i])
+            rank = {first + k: place for place, k in enumerate(places)}
+            rows = order[here].tolist()
+            edge = {row: int(listed.edge[row]) for row in rows}
+            visited = sorted((row for row in rows if edge[row] >= 0), key=lambda row: rank[edge[row]])
+            kept = [*visited, *(row for row in rows if edge[row] < 0)]
+            if most[i] >= 0:
+                kept = visited[: most[i]]
+                self._report.left_out["moves_beyond"] += len(visited) - len(kept)
+            order = np.concatenate([order[: here[0]], kept, order[here[-1] + 1 :]]) if len(here) else order
+        return order.astype(np.int64)
 
     def _follow(
         self,

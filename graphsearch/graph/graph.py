@@ -234,14 +234,18 @@ class Graph(SavedGraph):
         return self._file_nodes + self.arena.fresh_count if self.store else self.arena.node_count
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns a copy of a position's record, or None if the graph does not know it."""
-        return self.pager.read(board)
+        """Returns a copy of a position's record, or None if the graph does not know it.
+
+        It knows the positions after moves that were searched apart (`NodeRecord.apart`).
+        """
+        record = self.pager.read(board)
+        return record and self.apart.completed(record, board, self.pager.read)
 
     def root_values(self, board: chess.Board) -> RootValues | None:
         """Returns the values of a root, without the draws that only this game's history makes."""
         self.arena.subtract_overlay()
         try:
-            return root_values(self.pager.read, board)
+            return root_values(self.read, board)
         finally:
             self.arena.add_overlay()
 

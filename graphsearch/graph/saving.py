@@ -11,11 +11,15 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
 
+import chess
+
 from ..base.errors import StoreError, StoreMovedError
+from ..store.apart import ApartMoves
+from ..store.apart import write as write_apart
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.moved import copy_elsewhere
@@ -199,7 +203,8 @@ class SavedGraph:
       tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
       in_flight: the wave that the last search had in flight when it stopped (`search.in_flight`), saved with
         everything else; None if there is none.
-      saved_nodes: records saved so far. entries: the transposition entries in use.
+      apart: the moves that were searched apart. saved_nodes: records saved so far.
+      entries: the transposition entries in use.
     """
 
     def __init__(self, store: Store | None, ram_bytes: int | None) -> None:
@@ -220,6 +225,7 @@ class SavedGraph:
         self.tables_meanwhile = True
         self.in_flight = store.read_fact(IN_FLIGHT) if store else None
         self._notes: list[Work] = []
+        self.apart = ApartMoves.of(store) if store else ApartMoves()
         self._tables = RootTables(self.pager.read)
         self.entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
 
@@ -278,6 +284,12 @@ class SavedGraph:
     def note_later(self, note: Work) -> None:
         """Adds a function that the next save calls in its transaction."""
         self._notes.append(note)
+
+    def note_apart(self, board: chess.Board, moves: Iterable[chess.Move]) -> None:
+        """Notes that moves of a position are searched apart; the next save writes it."""
+        new = self.apart.add(board, moves)
+        if new and self.store:
+            self.note_later(lambda store: write_apart(store.connection, new))
 
     def save_soon(self) -> bool:
         """Starts to save in the background if there are unsaved changes and no save is running; never waits.

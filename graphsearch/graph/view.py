@@ -15,9 +15,11 @@ from ..base.errors import check_argument
 from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
+from ..store.apart import completed_reader
 from ..store.record.bounds import UNPROVEN as UNPROVEN
 from ..store.record.bounds import Bounds as Bounds
 from ..store.record.bounds import Proof, edge_code, proof_of, share_of
+from ..store.record.known import ApartEdge, CompletedRecord
 from ..store.record.node import UNPROVEN as UNPROVEN_FLAGS
 from ..store.record.node import Edge, NodeRecord
 from ..store.record.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
@@ -53,6 +55,7 @@ class MoveView:
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       bounds: proven lower and upper result, in -1, 0, 1.
       pv: the line that follows the most visits, this move first.
+      apart: whether n and q are those of the position after the move, which was searched apart.
     """
 
     move: chess.Move
@@ -65,11 +68,12 @@ class MoveView:
     mate: int | None
     bounds: Bounds
     pv: tuple[chess.Move, ...]
+    apart: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the move as an object of the commands' `moves` list."""
         wdl = self.wdl.as_list() if self.wdl else None
-        return picked(self, "move san n p q wdl cp mate bounds pv") | {"wdl": wdl}
+        return picked(self, "move san n p q wdl cp mate bounds pv apart") | {"wdl": wdl}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
         from ..store.sharded.files import open_to_read
 
         with open_to_read(source) as store:
-            return view(store.read, board)
+            return view(completed_reader(store), board)
     check_argument("source", callable(getattr(source, "read", None)), source, "a Graph or the path of a file")
     return view(source.read, board)
 
@@ -238,6 +242,11 @@ def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
         for edge, doubted in zip(record.edges, doubts, strict=False)
     )
     flags = record.flags if record.terminal else UNPROVEN_FLAGS
+    if isinstance(record, CompletedRecord):
+        apart = [
+            (k, replace(edge, d=share_of(edge.q, edge.d)) if doubts[k] else edge) for k, edge in record.apart
+        ]
+        record = replace(record, apart=tuple(apart))
     return replace(record, edges=edges, flags=flags, d=share_of(record.v, record.d))
 
 
@@ -271,6 +280,7 @@ def _move_view(
         mate=mate,
         bounds=bounds,
         pv=line_of(read, board, move) if read and edge.n else (move,),
+        apart=isinstance(edge, ApartEdge),
     )
 
 

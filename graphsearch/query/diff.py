@@ -6,7 +6,7 @@ Reads both in step, in the order of their records; only the rows of the answer s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import Generic, TypeVar
@@ -19,9 +19,11 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
+from ..store.apart import completed_in_batches
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
+from ..store.record.known import CompletedRecord
 from ..store.record.node import RecordBatch
-from ..store.record.ranking import visits_of
+from ..store.record.ranking import ranking, resets_of, visits_of
 from ..store.scanning import all_records
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -31,6 +33,8 @@ BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
 OnProgress = Callable[[int, int], None]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+Known = Callable[[RecordBatch], Mapping[int, CompletedRecord]]  # the completed records, by index
 
 _Row = TypeVar("_Row")
 _Coded = TypeVar("_Coded", int, Ints)
@@ -140,7 +144,8 @@ def diff(
             cp=cp,
             evaluators=(one.identity.describe(), other.identity.describe()),
         )
-        return _Comparison(found, tuple(what), top).compare(
+        known = completed_in_batches(one), completed_in_batches(other)
+        return _Comparison(found, tuple(what), top, known).compare(
             one, other, on_progress or (lambda done, total: None)
         )
 
@@ -194,13 +199,19 @@ class _Values:
     best: Ints
 
 
-def values_of(batch: RecordBatch) -> _Values:
-    """Returns the values of records."""
+def values_of(batch: RecordBatch, known: Known | None = None) -> _Values:
+    """Returns the values of records; `known` completes those with moves that were searched apart."""
     from .diff_kernel import worth
 
     visits, draws, bounds, best = (np.empty(len(batch), np.int64) for _ in range(4))
     found = _Values(visits, np.empty(len(batch), np.float32), draws, bounds, best)
     worth(board_tables(), columns_of(batch), found.visits, found.q, found.draws, found.bounds, found.best)
+    for i, record in known(batch).items() if known else ():
+        board = unpack(batch.words[i].tolist())
+        moves = legal_moves(board)
+        found.best[i] = record.order[
+            ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
+        ]
     return found
 
 
@@ -268,17 +279,19 @@ class MostVisited(Most[RecordBatch]):
         for i in self.places(visits, np.arange(len(visits))):
             self.add(int(visits[i]), batch.part(i, i + 1).copied())
 
-    def alone(self) -> list[Alone]:
-        """Returns the records as rows, the most visited first."""
+    def alone(self, known: Known | None = None) -> list[Alone]:
+        """Returns the records as rows, the most visited first; `known`: as for `values_of`."""
         found = [(record, unpack(record.words[0].tolist())) for record in self.rows()]
-        return [Alone(fen_of(b), key_text(b), _worth(values_of(record), 0, b)) for record, b in found]
+        return [Alone(fen_of(b), key_text(b), _worth(values_of(record, known), 0, b)) for record, b in found]
 
 
 class _Comparison:
     """One pass over both files."""
 
-    def __init__(self, found: Difference, what: tuple[str, ...], top: int) -> None:
-        self._found, self._what = found, what
+    def __init__(
+        self, found: Difference, what: tuple[str, ...], top: int, known: tuple[Known, Known]
+    ) -> None:
+        self._found, self._what, self._known = found, what, known
         self._changes = Most[tuple[RecordBatch, RecordBatch, tuple[str, ...]]](top)
         self._gone, self._come = MostVisited(top), MostVisited(top)
 
@@ -290,9 +303,12 @@ class _Comparison:
             on_progress(done, max(done, total))
         for before, after, what in self._changes.rows():
             board = unpack(after.words[0].tolist())
-            worths = (_worth(values_of(record), 0, board) for record in (before, after))
+            worths = (
+                _worth(values_of(record, known), 0, board)
+                for record, known in zip((before, after), self._known, strict=True)
+            )
             found.changes.append(Change(fen_of(board), key_text_of_words(after.words[0]), what, *worths))
-        found.gone, found.come = self._gone.alone(), self._come.alone()
+        found.gone, found.come = self._gone.alone(self._known[0]), self._come.alone(self._known[1])
         return found
 
     def _step(self, old: _Records, new: _Records) -> None:
@@ -303,6 +319,7 @@ class _Comparison:
         flat = [owned(each.batch.words, np.uint64).reshape(-1) for each in (old, new)]
         met = int(pair(flat[0], old.keys, flat[1], new.keys, places))
         find_same(columns_of(old.batch), columns_of(new.batch), places, same)
+        same[self._other_best(old.batch, new.batch, places, same)] = False
         alone = np.ones(len(old.batch), bool)
         alone[places[places >= 0]] = False
         found = self._found
@@ -315,9 +332,28 @@ class _Comparison:
         other = np.nonzero((places >= 0) & ~same)[0]
         self._note_changes(take(old.batch, places[other]), take(new.batch, other))
 
+    def _other_best(
+        self, old: RecordBatch, new: RecordBatch, places: Ints, same: NDArray[np.bool_]
+    ) -> list[int]:
+        """Returns equal records whose best moves differ, because of moves that were searched apart.
+
+        Args:
+          places: `[R]` the index in `old` of each record of `new`, negative without one. same: `[R]`.
+        """
+        of_old, of_new = self._known[0](old), self._known[1](new)
+        if not of_old and not of_new:
+            return []
+        touched = np.isin(places, list(of_old))
+        touched[list(of_new)] = True
+        rows = np.flatnonzero(touched & same)
+        a = values_of(take(old, places[rows]), self._known[0])
+        b = values_of(take(new, rows), self._known[1])
+        found: list[int] = rows[a.best != b.best].tolist()
+        return found
+
     def _note_changes(self, old: RecordBatch, new: RecordBatch) -> None:
         """Counts the changes of records of the same positions, and keeps those of the largest weight."""
-        a, b = values_of(old), values_of(new)
+        a, b = values_of(old, self._known[0]), values_of(new, self._known[1])
         changed = {
             BEST: (a.best != b.best) & (a.best >= 0) & (b.best >= 0),
             Q: _differ(a, b, self._found.cp),

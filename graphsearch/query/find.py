@@ -11,6 +11,7 @@ from itertools import compress
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,9 +20,10 @@ from ..base.errors import InvalidParameterError, check_least
 from ..position.board import unpack
 from ..position.fens import fens, key_texts
 from ..position.values import cp_of
+from ..store.apart import ApartMoves
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
-from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
+from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, NodeRecord, RecordBatch
 from ..store.record.ranking import best_move, node_mean, visits_of
 from ..store.scanning import Portion, in_file_order, portion_streams
 from ..store.sharded.files import open_to_read
@@ -286,8 +288,8 @@ def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
     if len(hits):
         facts = zip(fens(hits.words), key_texts(hits.words), plies, strict=True)
         for i, (fen, key, ply) in enumerate(facts):
-            record = hits.record(i)
-            board = unpack(record.words)
+            board = unpack(hits.words[i].tolist())
+            record = tables.completed(hits.record(i), board)
             best = best_move(record, board)
             q, draw = node_mean(record)
             yield Found(
@@ -309,6 +311,11 @@ class _Tables:
         self._store = store
         self._filters = filters
         self._book = self._book_number()
+        self._apart = ApartMoves.of(store)
+
+    def completed(self, record: NodeRecord, board: chess.Board) -> NodeRecord:
+        """Returns a record with what the positions after its moves searched apart know."""
+        return self._apart.completed(record, board, self._store.read)
 
     def _book_number(self) -> int | None:
         """Returns the number of the requested book, None for any."""

@@ -138,12 +138,12 @@ def worth_of(
 ) -> tuple[float, float] | None:
     """Returns (Q, D) of a move for the side that plays it, None if neither edge nor child is known.
 
-    It is that of its edge, which `show` prints; of a move without visits that of the position after it.
+    It is that of the position after it, if that has more visits than the edge, else that of the edge.
     """
     edge = next((step.edge for step in steps if step.move == move), None)
-    if edge is not None:
-        return edge.value, edge.draws
     record = source.read(after(board, move))
+    if edge is not None and (edge.proof or record is None or record.visits <= edge.n):
+        return edge.value, edge.draws
     if record is None:
         return None
     q, draw = node_mean(record)
@@ -158,11 +158,16 @@ def for_white(board: chess.Board, q: float) -> float:
 # ------------------------------------------------------------------ trees of moves
 @dataclass(frozen=True, slots=True)
 class MoveValue:
-    """The value of a move: visits, centipawns and moves to a proven mate (None without one), for White."""
+    """The value of a move: visits, centipawns and moves to a proven mate (None without one), for White.
+
+    `edge`: whether it is that of the edge, because the file does not hold the position after the move; it may
+    be older.
+    """
 
     n: int
     cp: int
     mate: int | None
+    edge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,4 +221,5 @@ def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue |
     mate = mate_of(step, board) if step else None
     if mate is not None and board.turn == chess.BLACK:
         mate = -mate
-    return MoveValue(step.edge.n if step else 0, cp_of(for_white(board, q), draw), mate)
+    is_older = step is not None and step.edge.proof is None and source.read(after(board, move)) is None
+    return MoveValue(step.edge.n if step else 0, cp_of(for_white(board, q), draw), mate, is_older)

@@ -12,6 +12,7 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
+from ..store.record.known import ApartEdge
 from ..store.record.node import NodeRecord
 from .source import Records, Step, mate_of, mate_step, records_of, repeats_from, steps_of
 
@@ -31,6 +32,7 @@ class LinePly:
       move: UCI. san: the move as people write it.
       n, q, draw, cp, mate: edge N and Q, its draw probability, centipawns, moves to a proven mate or None;
         seen by the side to move where the line begins, all along the line.
+      apart: whether they are those of the position after the move, which was searched apart.
     """
 
     move: str
@@ -40,6 +42,7 @@ class LinePly:
     draw: float
     cp: int
     mate: int | None
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,16 @@ def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
     value, mate = edge.value if edge.n else edge.q, mate_of(step, walk)
     q = value if ours else negate(value)
     seen = mate if mate is None or ours else -mate
-    return LinePly(move.uci(), walk.san(move), edge.n, q, edge.draws, cp_of(q, edge.draws), seen)
+    return LinePly(
+        move.uci(),
+        walk.san(move),
+        edge.n,
+        q,
+        edge.draws,
+        cp_of(q, edge.draws),
+        seen,
+        isinstance(edge, ApartEdge),
+    )
 
 
 def _next(source: Records, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:

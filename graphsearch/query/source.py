@@ -27,6 +27,8 @@ from ..position.board import (
     legal_moves,
     text_of_key,
 )
+from ..store.apart import ApartMoves
+from ..store.record.known import known_edges
 from ..store.record.node import Edge, NodeRecord
 from ..store.record.ranking import has_best_move, proof_at, ranking
 from ..store.scanning import passed_over
@@ -110,6 +112,7 @@ class RecordSource(Records):
         super().__init__(store.path)
         self.store = store
         self._kept = {} if kept is None else kept
+        self._apart = ApartMoves.of(store)
         self._reader: Reader | None = None
 
     def read_ahead(self, words: NDArray[np.uint64]) -> None:
@@ -135,6 +138,13 @@ class RecordSource(Records):
             self._kept[keys[place]] = records.record(i)
 
     def _stored(self, board: chess.Board, key: str) -> NodeRecord | None:
+        record = self._kept_or_read(board, key)
+        return record and self._apart.completed(record, board, self._as_stored)
+
+    def _as_stored(self, board: chess.Board) -> NodeRecord | None:
+        return self._kept_or_read(board, key_text(board))
+
+    def _kept_or_read(self, board: chess.Board, key: str) -> NodeRecord | None:
         if key in self._kept and (found := self._kept[key]) is not None and _stands(board, found):
             return found
         found = self._kept[key] = self._read(board)
@@ -206,11 +216,12 @@ class Step(NamedTuple):
 
 def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
     """Returns the visited moves of a position, best first by `store.record.ranking`."""
-    if not record.edges:
+    edges = known_edges(record)
+    if not edges:
         return []
     moves, order, priors = legal_moves(board), record.order, record.priors
-    visited = [k for k in ranking(record) if k < len(record.edges) and record.edges[k].n]
-    return [Step(moves[order[k]], record.edges[k], priors[order[k]]) for k in visited]
+    visited = [k for k in ranking(record) if k < len(edges) and edges[k].n]
+    return [Step(moves[order[k]], edges[k], priors[order[k]]) for k in visited]
 
 
 def mate_of(step: Step, board: chess.Board) -> int | None:
@@ -224,7 +235,7 @@ def mate_of(step: Step, board: chess.Board) -> int | None:
 
 def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
     """Returns the move that mates if it is known without a visit, else an empty list."""
-    if record.edges or not has_best_move(record):
+    if known_edges(record) or not has_best_move(record):
         return []
     best = record.order[0]
     return [Step(legal_moves(board)[best], Edge(0, 0, record.v, record.d), record.priors[best])]

@@ -12,6 +12,7 @@ from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import fen_of, key_text
 from ..position.values import cp_of
+from ..store.record.known import ApartEdge
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
 from .source import Records, after, mate_of, records_of, steps_of
@@ -28,6 +29,7 @@ class Branch(Answer):
       move, san: the move; None for the root.
       n, p, q, cp, mate: edge N, P and Q of that move, its centipawns, moves to a proven mate, seen by the
         side that plays it; node N, None and node Q (seen by the side to move) at the root.
+      apart: whether they are those of the position, which was searched apart.
       position: FEN.
       visits: node N; None if the file does not hold the position, or it lies beyond the tree's depth.
       transposes_to: moves in SAN from the root to the branch that expands this position, if it is another
@@ -36,7 +38,7 @@ class Branch(Answer):
       hidden: number of visited moves that are not shown here; 0 if the position was not expanded.
     """
 
-    json_keys = "move san n p q cp mate position visits transposes_to hidden branches"
+    json_keys = "move san n p q cp mate apart position visits transposes_to hidden branches"
 
     move: str | None
     san: str | None
@@ -50,6 +52,7 @@ class Branch(Answer):
     transposes_to: tuple[str, ...] | None = None
     branches: list[Branch] = field(default_factory=list)
     hidden: int = 0
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class _Growing:
                 cp=cp_of(edge.value, edge.draws),
                 mate=mate_of(step, board),
                 position=fen_of(child),
+                apart=isinstance(edge, ApartEdge),
             )
             branch.branches.append(grown)
             found.append((grown, child, (*line, board.san(move))))

@@ -206,6 +206,7 @@ class GraphSearch(Session):
             return
         edges = self.list_edges(frozenset(move.uci() for move in self._listed))
         if self._forces:
+            self.graph.note_apart(self.board, self._listed)
             counted = self.arena.counters.copy()
             self.forced = ForcedVisits(self.graph, self.board)
             self.forced.catch_up(self._runner, edges, self.job.params)

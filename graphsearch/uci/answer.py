@@ -19,6 +19,7 @@ from ..position.board import history_keys, legal_moves
 from ..search.params import Limits
 from ..search.repetition import Draws
 from ..search.results import Progress
+from ..store.record.known import known_edges
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import ranking
 from .clock import FALLBACK_SECONDS, Budget, Standing, clock_budget, may_stop, move_budget
@@ -246,7 +247,7 @@ class GoAnswer:
         """Returns (move, visits, value) of the allowed moves, best first."""
         moves = self._moves if record.codes else ()
         order = record.order
-        edges = record.edges
+        edges = known_edges(record)
         rows = [
             (moves[order[k]], edges[k].n, edges[k].value) if k < len(edges) else (moves[order[k]], 0, -2.0)
             for k in ranking(record)

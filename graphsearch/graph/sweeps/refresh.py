@@ -22,6 +22,7 @@ from ...base.answer import Answer
 from ...base.errors import InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
+from ...store.apart import completed_reader
 from ...store.codec.bulk import columns_of, owned
 from ...store.record.node import RecordBatch
 from ...store.scanning import all_records
@@ -187,9 +188,10 @@ def _note_run(store: Store, tolerance: float) -> None:
 
 def note_roots(store: Store, run: int) -> None:
     """Inserts the present values of all roots into the history, those of books too; in a transaction."""
+    read = completed_reader(store)
     for fen in games.known_roots(store):
         board = board_of(fen)
-        if values := root_values(store.read, board):
+        if values := root_values(read, board):
             history.write(store.store_of(board), run, values)
 
 

@@ -15,33 +15,34 @@ from numpy.typing import NDArray
 from ...position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ...position.values import negate
 from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
-from .leading import leader_of
+from .known import CompletedRecord, known_edges, known_leader
 from .node import Edge, NodeRecord, RecordBatch, node_value
 
 LOST = 3  # the class of the moves ranked last
 
 
 def edge_of(record: NodeRecord, k: int) -> Edge:
-    """Returns the edge that is k-th in descending P, without visits if it has none."""
-    return record.edges[k] if k < len(record.edges) else Edge(0)
+    """Returns the known edge that is k-th in descending P, without visits if it has none."""
+    edges = known_edges(record)
+    return edges[k] if k < len(edges) else Edge(0)
 
 
 def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
     """Returns the edges, as places in descending P, best first.
 
-    Proven wins come first (the shortest first), then the other moves, the leading one (`leader_of`) before
+    Proven wins come first (the shortest first), then the other moves, the leading one (`known_leader`) before
     all others, those by visits, value and P, and last proven losses (the longest first). Proven draws come
     before the unproven moves if the leading one is worth less. So do moves of value 1, which are tablebase
     wins, unless the leading move is as good as won: evaluators round to 1, too. If the position is mated in a
-    known number of plies, the moves that last this long come first.
+    known number of plies, the moves that last this long come first. All this is of the known edges.
 
     Args:
       clock: the halfmove clock of the path; default: the clock at which the record was evaluated.
       resets: whether each move resets the clock, in the order of the edges; default: none does.
     """
-    edges = record.edges
+    edges = known_edges(record)
     if not may_be_proven(record):
-        leader = leader_of(record, range(len(edges)))
+        leader = known_leader(record, range(len(edges)))
         ranked = sorted(
             range(len(edges)), key=lambda k: (k != leader, -edges[k].n, negate(edges[k].value), k)
         )
@@ -49,7 +50,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     at = clock_of_words(record.words) if clock is None else clock
     zeroing = chain(resets, repeat(False))
     proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
-    leader = leader_of(record, [k for k, proof in enumerate(proofs) if proof is None])
+    leader = known_leader(record, [k for k, proof in enumerate(proofs) if proof is None])
     best = Edge(0) if leader is None else edges[leader]
     draws_lead = best.n == 0 or best.value < 0
     wins_lead = best.value < AS_GOOD_AS_WON
@@ -79,17 +80,18 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
 
 def may_be_proven(record: NodeRecord) -> bool:
     """Returns whether an edge may be proven or as good as won; otherwise visits rank the moves."""
-    return any(edge.d >= DRAWN or abs(edge.q) == 1.0 for edge in record.edges)
+    return any(edge.d >= DRAWN or abs(edge.q) == 1.0 for edge in known_edges(record))
 
 
 def has_best_move(record: NodeRecord) -> bool:
     """Returns whether a move of a position is known to be its best: by visits, or because it mates."""
-    return record.visits > 1 or (record.v == 1.0 and record.d == 1)
+    return record.visits > 1 or isinstance(record, CompletedRecord) or (record.v == 1.0 and record.d == 1)
 
 
 def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:
     """Returns whether the move of each edge resets the clock."""
-    edges = zip(record.order, record.edges, strict=False) if record.edges else ()
+    known = known_edges(record)
+    edges = zip(record.order, known, strict=False) if known else ()
     return [board.is_zeroing(moves[index]) for index, _ in edges]
 
 
@@ -125,9 +127,9 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
     """Returns the best move by `ranking`, or None if there are no moves."""
     if not record.codes:
         return None
-    moves, edges = legal_moves(board), record.edges
+    moves, edges = legal_moves(board), known_edges(record)
     if may_be_proven(record):
         best = ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
     else:  # nothing is proven or as good as won
-        best = leader_of(record, range(len(edges))) or 0
+        best = known_leader(record, range(len(edges))) or 0
     return moves[record.order[best]]

@@ -144,5 +144,5 @@ TABLES: dict[str, Table] = dict(_tables())
 # older files lack these tables: a reader treats them as empty, a writer creates them
 LATER = (
     *("study", "study_move", "note", "edit", "repertoire_position", "repertoire_move"),
-    *("visit", "seen", "game_index", "game_text", "task"),
+    *("searched_apart", "visit", "seen", "game_index", "game_text", "task"),
 )

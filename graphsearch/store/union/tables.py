@@ -72,6 +72,7 @@ NUMBERED: dict[str, Rule] = {
 
 KEYED: dict[str, Rule] = {
     "root": Rule(by=("visits", "last_searched")),
+    "searched_apart": Rule(),
     "root_history": Rule(refs={"run": "run"}, by=("saved",)),
     "book_history": Rule(refs={"book": "book", "run": "run"}, by=("saved",)),
     "game": Rule(refs={"source": "source", "white": "player", "black": "player", "event": "event"}),

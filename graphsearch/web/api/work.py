@@ -48,6 +48,7 @@ WRITE_BYTES = 1 << 20  # of an upload, in one write
 LONGEST_NAME = 120
 MOST_FOLLOWED = 50  # roots
 MOST_SECONDS = 10**9
+MOST_NAMED = 5  # moves in the title of a search
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 
 
@@ -147,7 +148,7 @@ def _search(served: ServedFile, wanted: SearchWanted) -> SearchTask:
     served.may_write()
     board = wanted.board()
     return SearchTask(
-        title=f"search {_name(board)}",
+        title=f"search {_name(board)}{_left_out(board, wanted.searchmoves)}",
         path=served.path,
         boards=(board,),
         limits=Limits(**wanted.model_dump(include={"visits", "evaluations", "seconds"})),
@@ -189,12 +190,24 @@ def _follow(served: ServedFile, wanted: FollowWanted) -> dict[str, Any]:
 
 def _root(wanted: FollowedRoot) -> Root:
     board = wanted.board()
-    return Root(board, _name(board), wanted.share, _listed(board, wanted.searchmoves))
+    title = f"{_name(board)}{_left_out(board, wanted.searchmoves)}"
+    return Root(board, title, wanted.share, _listed(board, wanted.searchmoves))
 
 
 def _listed(board: chess.Board, words: str) -> tuple[str, ...]:
     """Returns the moves in a form's text, in UCI; none for an empty text."""
     return tuple(move.uci() for move in read_moves(board, words)) if words.strip() else ()
+
+
+def _left_out(board: chess.Board, words: str) -> str:
+    """Returns the end of a search's title: the moves that it takes or leaves out; empty if it takes all."""
+    listed = read_moves(board, words) if words.strip() else []
+    others = [move for move in board.legal_moves if move not in listed]
+    if not listed or not others:
+        return ""
+    word, moves = ("only", listed) if len(listed) <= len(others) else ("without", others)
+    names = [board.san(move) for move in moves[:MOST_NAMED]]
+    return f", {word} {' '.join([*names, *['...'][: len(moves) - len(names)]])}"
 
 
 def settings(served: ServedFile, wanted: Settings) -> dict[str, Any]:

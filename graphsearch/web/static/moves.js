@@ -90,6 +90,7 @@ function rowOf(row, columns, all) {
     san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move) }),
       Object.keys(SIDES).filter((side) => isOf(side, row.move)).map((side) => h("span", { class: "mark", role: "img", "aria-label": `in ${SIDES[side]} repertoire`, title: `In ${SIDES[side]} repertoire`, text: side === "white" ? "♙" : "♟" })),
       row.transposition && h("span", { class: "mark", title: "Other moves lead to this position too", text: "⇄" }),
+      row.apart && h("span", { class: "mark", title: "Searched apart: the visits and the value are those of the position behind it", text: "◇" }),
       Math.abs(row.stale || 0) > 0.02 && h("span", { class: "mark", title: `The position behind it is now worth Q ${signed(forWhite({ q: row.child_q }, fen()).q)}; refresh the file to bring the move up to date`, text: "≈" })),
     n: () => h("span", { class: "with-bar" }, h("span", { class: "figure", text: row.n ? count(row.n) : "–", title: percent(all ? row.n / all : 0) }), bar(`${percent(all ? row.n / all : 0)} of the visits`, ["n", all ? row.n / all : 0])),
     q: () => signed(forWhite(row, fen()).q),

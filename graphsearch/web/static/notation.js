@@ -328,7 +328,7 @@ function askValues({ now = false } = {}) {
   mine.timer = setTimeout(() => worth(send("tree-values", { root: mine.root, moves }), (answer) => {
     if (pane !== mine) return;
     mine.valued = asked;
-    const found = new Map(nodes.map((node, k) => [node.id, answer.values[k] && score(answer.values[k])]).filter(([, text]) => text));
+    const found = new Map(nodes.map((node, k) => [node.id, answer.values[k] && `${score(answer.values[k])}${answer.values[k].edge ? " (older)" : ""}`]).filter(([, text]) => text));
     const isSame = found.size === values.size && [...found].every(([id, text]) => values.get(id) === text);
     values = found;
     if (!isSame) draw();

@@ -1,0 +1,167 @@
+"""Moves that were searched apart: every view of the position knows what was found behind them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import chess
+import chess.pgn
+import chess.polyglot
+import pytest
+
+from graphsearch import Graph, Limits, analyze, show
+from graphsearch.exchange.pgn_export import export_pgn
+from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.graph.sweeps.merge import merge
+from graphsearch.graph.view import MoveView, NodeView
+from graphsearch.position.board import fen_of
+from graphsearch.position.values import cp_of, negate
+from graphsearch.query.diff import diff
+from graphsearch.query.find import Filters, find
+from graphsearch.query.history import history
+from graphsearch.query.line import tree_values, values
+from graphsearch.query.position import moves, position
+from graphsearch.query.pv import pv
+from graphsearch.query.tree import tree
+from graphsearch.store.record.ranking import node_mean
+from graphsearch.store.store import Store
+
+from ..conftest import Cli
+from ..support.reference import HashEvaluator
+
+BOARD = chess.Board()
+BETTER = chess.Move.from_uci("b1a3")  # by the values of this evaluator
+VISITS = 200  # of all moves, and of each move apart
+
+
+def view_of(path: Path, board: chess.Board = BOARD) -> NodeView:
+    found = show(path, board)
+    assert found is not None
+    return found
+
+
+def row(node: NodeView, move: chess.Move) -> MoveView:
+    return next(one for one in node.moves if one.move == move)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, chess.Move]:
+    """Returns a file, the same after a search of some moves only, and the one of them that is better."""
+    folder = tmp_path_factory.mktemp("apart")
+    before, after = folder / "before.graph", folder / "after.graph"
+    with Graph.open(before, evaluator=HashEvaluator()) as graph:
+        analyze(graph, BOARD, Limits(visits=VISITS))
+    shutil.copy(before, after)
+    with Graph.open(after, evaluator=HashEvaluator()) as graph:
+        for move in (BETTER, chess.Move.from_uci("g1f3")):
+            analyze(graph, BOARD, Limits(visits=VISITS), searchmoves=[move])
+    first = view_of(before).moves[0]
+    assert (first.q or 0.0) < (row(view_of(after), BETTER).q or 0.0)
+    return before, after, BETTER
+
+
+def test_show_takes_visits_and_value_from_the_position_behind_the_move(
+    files: tuple[Path, Path, chess.Move],
+) -> None:
+    before, after, better = files
+    child = BOARD.copy(stack=False)
+    child.push(better)
+    with Store.open(after, read_only=True) as store:
+        behind, record = store.read(child), store.read(BOARD)
+    assert behind is not None
+    assert record is not None
+    old, new = view_of(before), view_of(after)
+    shown = row(new, better)
+    assert (shown.n, shown.apart) == (behind.visits, True)
+    assert shown.n > VISITS > row(old, better).n
+    assert shown.q == pytest.approx(negate(node_mean(behind)[0]), abs=1e-6)
+    assert new.moves[0].move == better
+    assert (new.visits, new.q) == (record.visits, node_mean(record)[0])
+    assert new.visits == old.visits
+    assert not row(new, old.moves[0].move).apart
+
+
+def test_every_view_follows_the_better_move(files: tuple[Path, Path, chess.Move], tmp_path: Path) -> None:
+    before, after, better = files
+    old, uci = view_of(before).moves[0].move, better.uci()
+    (line,) = pv(after, BOARD).lines
+    assert (line.plies[0].move, line.plies[0].apart) == (uci, True)
+    branch = tree(after, BOARD).root.branches[0]
+    assert (branch.move, branch.apart) == (uci, True)
+    assert moves(after, BOARD).moves[0].view.move == better
+    looked = position(after, BOARD).moves
+    assert looked is not None
+    assert looked.node.moves[0].move == better
+    assert history(after, BOARD).points[-1].best_move == uci
+    game = BOARD.copy()
+    game.push(old)
+    point = values(after, game).points[0]
+    assert point.best == uci
+    assert point.loss is not None
+    assert point.loss > 0
+    target = tmp_path / "out.pgn"
+    export_pgn(after, target)
+    with target.open() as text:
+        read = chess.pgn.read_game(text)
+    assert read is not None
+    assert read.variations[0].move == better
+    book = tmp_path / "out.bin"
+    export_polyglot(after, book)
+    with chess.polyglot.open_reader(book) as entries:
+        heaviest = max(entries.find_all(BOARD), key=lambda entry: entry.weight)
+    assert heaviest.weight == row(view_of(after), heaviest.move).n
+    (hit,) = [one for one in find(after, Filters(min_n=VISITS)) if one.position == fen_of(BOARD)]
+    assert hit.best_move == BOARD.san(better)
+    changed = diff(before, after, what=["best"])
+    (change,) = [one for one in changed.changes if one.position == fen_of(BOARD)]
+    assert (change.old.best_move, change.new.best_move) == (old.uci(), uci)
+
+
+def test_a_worse_move_shows_its_visits_and_does_not_lead(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, BOARD, Limits(visits=VISITS))
+        worst = min((one for one in result.node.moves if one.n > 1), key=lambda one: one.q or 0.0)
+        analyze(graph, BOARD, Limits(visits=5 * VISITS), searchmoves=[worst.move])
+        found = show(graph, BOARD)  # in memory as in the file
+    assert found == view_of(path)
+    shown = row(view_of(path), worst.move)
+    assert shown.apart
+    assert shown.n > 5 * VISITS
+    assert (view_of(path).moves[0].q or 0.0) > (shown.q or 0.0)
+    assert view_of(path).moves[0].move == result.bestmove
+
+
+def test_a_move_of_the_notation_has_the_value_of_the_position_behind_it(tmp_path: Path) -> None:
+    path, game = tmp_path / "a.graph", BOARD.copy()
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, BOARD, Limits(visits=60))
+        move = view_of(path).moves[2].move
+        game.push(move)
+        result = analyze(graph, game, Limits(visits=VISITS))
+    (found,) = tree_values(path, BOARD, [(0, move.uci())]).values
+    assert found is not None
+    assert found.cp == cp_of(negate(result.node.q), result.node.wdl.draw)
+    assert (found.n, found.edge) == (row(view_of(path), move).n, False)
+    assert not row(view_of(path), move).apart
+
+
+def test_merged_files_keep_what_was_searched_apart(
+    files: tuple[Path, Path, chess.Move], tmp_path: Path
+) -> None:
+    before, after, better = files
+    target = tmp_path / "merged.graph"
+    merge([before, after], new=target)
+    assert view_of(target).moves[0].move == better
+
+
+def test_commands_say_what_was_searched_apart(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    cli("analyze", "startpos", "--visits", 100, "--store", path)
+    cli("analyze", "startpos", "--visits", 300, "--searchmoves", "a4", "--store", path)
+    for words in (["show", path], ["lines", path, "--lines", 0], ["tree", path], ["lab", "moves", path]):
+        lines = [line for line in cli(*words).out.splitlines() if "searched apart" in line]
+        assert len(lines) == 1
+        assert "a4" in lines[0]
+        assert " 30" in lines[0]

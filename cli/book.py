@@ -168,6 +168,7 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
 )
 def why(store: StoreOption, position: PositionOptions, book: BookName = None, json: Json = False) -> None:
     """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
+    `kept` marks a move that was added before and that the rules no longer admit: `export` leaves it out.
 
     If the book does not have the position, print where the game leaves the book and why; exit code 1.
     """
@@ -290,7 +291,7 @@ def _verdicts_table(found: Why) -> Cells:
         rows.append(
             {
                 "Move": move.san,
-                "": "in" if verdict.rule else "out",
+                "": "out" if not verdict.rule else "in" if verdict.admitted else "kept",
                 "Score": value_score(move.value, found.position),
                 "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
                 "Visits": f"{move.n:,}",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import chess
 
     from graphsearch.exchange.output import ExportReport
-    from graphsearch.exchange.selection import Selection
+    from graphsearch.exchange.selection import Admits, Selection
     from graphsearch.exchange.streaming import OutputSize
 
 ENDINGS = {
@@ -81,14 +81,21 @@ class Request:
         str | None,
         option(
             "--weights POLICY",
-            "Of polyglot. n (the default): visits; q: halved for every 25 centipawns lost against the best "
+            "Of polyglot. n: visits; q: halved for every 25 centipawns lost against the best "
             "move; minimax: the same, by minimax over what is exported; games: 2 * wins + draws + games "
-            "without a result, of imported games; imported: as imported.",
+            "without a result, of imported games; imported: as imported. "
+            "By default n, and q with --book.",
         ),
     ] = None
     lines: Annotated[
         int | None, option("--lines K", "Of svg and dot: the ends of the K most visited lines.", min=1)
     ] = None
+    all: Annotated[
+        bool,
+        option(
+            "--all", "Of a book: also the moves that were added before and that its rules no longer admit."
+        ),
+    ] = False
     json: Json = False
 
 
@@ -113,6 +120,9 @@ def export(request: Request) -> None:
     visits, and the file is ten times smaller. parquet: a folder with nodes.parquet and edges.parquet; needs
     pyarrow: pip install '.[parquet]'. svg, dot: the well-visited positions as a picture or for
     Graphviz. site: a folder to open in a browser. schema/exports.md describes all of them.
+
+    A book is exported as its rules admit it now (`book why`); --all adds the moves that they no longer admit.
+    The moves of its .bin are weighted by value (--weights q), and lead from the game's start to the roots.
 
     JSON: `left_out` counts what was not written, by reason.
     """
@@ -142,7 +152,9 @@ def export(request: Request) -> None:
         elif form == "site":
             from graphsearch.exchange.site.export import export_site
 
-            report = export_site(request.store, target, root, on_progress=show, **limits)
+            report = export_site(
+                request.store, target, root, admits=_admits(request), on_progress=show, **limits
+            )
         else:
             write, selection = _writer(form, request), _selection(request, roots)
             report = write(request.store, target, selection, on_progress=show)
@@ -162,12 +174,13 @@ def _check(request: Request, form: str) -> None:
     given = {
         "--weights": request.weights is not None and form != "polyglot",
         "--lines": request.lines is not None and form not in PICTURES,
+        "--all": request.all and request.book is None,
         "--side": request.side is not None and form in (*PICTURES, "site"),
         "--max-moves": request.max_moves is not None and form in (*PICTURES, "site"),
     }
     for name, wrong in given.items():
         if wrong:
-            raise typer.BadParameter(f"{name} does not apply to {form}")
+            raise typer.BadParameter(f"{name} does not apply to {form if name != '--all' else 'a graph'}")
 
 
 def _roots(request: Request) -> tuple[chess.Board, ...]:
@@ -178,12 +191,20 @@ def _roots(request: Request) -> tuple[chess.Board, ...]:
     return tuple(request.line.board_after(text) for text in texts)
 
 
+def _admits(request: Request) -> Admits | None:
+    """Returns which moves of a book to export; None: all."""
+    from graphsearch.book.why import admitted_moves
+
+    return None if request.all or request.book is None else admitted_moves
+
+
 def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
     from graphsearch.exchange.selection import Selection
 
     return Selection(
         roots=roots,
         book=request.book,
+        admits=_admits(request),
         side=None if request.side is None else side_of(request.side) or "both",
         depth=request.depth,
         min_visits=request.min_visits or 0,
@@ -216,7 +237,7 @@ def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
     else:
         from graphsearch.exchange.polyglot_export import export_polyglot
 
-        weights: Any = request.weights or "n"  # the export checks it
+        weights: Any = request.weights  # the export checks it
         return partial(export_polyglot, weights=weights)
     if form in (*ROWS, "epd"):
         return partial(write, on_large=partial(_say_size, form, request))

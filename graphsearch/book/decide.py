@@ -48,16 +48,20 @@ class Verdict:
       loss: centipawns against the best move; None if unknown.
       rule: by which it is in the book; empty: it stays outside.
       reason: the same in words, with the numbers.
+      admitted: whether the rules admit the move now, or the queue put it in; a book keeps other moves that
+        were added before, and its exports leave them out.
     """
 
     candidate: Candidate
     loss: int | None
     rule: str
     reason: str
+    admitted: bool
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the verdict as an object of the JSON of `graphsearch book why`."""
         own = {"in_book": bool(self.rule), "rule": self.rule or None, "reason": self.reason}
+        own["admitted"] = self.admitted
         numbers = picked(self, "p=candidate.p n=candidate.n q=candidate.q value=candidate.value loss_cp=loss")
         return picked(self.candidate, "move san") | own | numbers | picked(self.candidate, "games")
 
@@ -92,9 +96,10 @@ def decide(
             rule, reason = QUEUE, "put in by the queue"
         elif is_alone and found.move not in excluded:
             rule, reason = "", "only forced moves are added here"
+        admitted = bool(rule) or (found.rule == QUEUE and found.move not in excluded)
         if found.rule and not rule and found.move not in excluded:
             rule, reason = found.rule, f"added before; now {reason}"
-        verdicts.append(Verdict(found, loss, rule, reason))
+        verdicts.append(Verdict(found, loss, rule, reason, admitted))
     return verdicts
 
 

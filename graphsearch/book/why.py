@@ -122,6 +122,24 @@ def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdic
     return _BookReader(store, rows.book_named(store, name)).verdicts
 
 
+def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset[str] | None]:
+    """Returns a function that returns the moves of a position that the rules of a book admit now, in UCI.
+
+    They are those that `why` calls admitted. None: nothing is decided there, as of a position whose record is
+    gone.
+
+    Raises:
+      StoreError: if the file has no such book, or cannot be read.
+    """
+    verdicts = verdicts_of(store, name)
+
+    def admitted(board: chess.Board) -> frozenset[str] | None:
+        found = verdicts(board)
+        return frozenset(one.candidate.move for one in found if one.admitted) if found else None
+
+    return admitted
+
+
 class _BookReader:
     """One book of an open file."""
 

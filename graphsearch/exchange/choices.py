@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import is_chess960
+from ..position.board import is_chess960, unpack
 from ..position.fens import key_texts
 from ..position.values import negate
 from ..position.words import BLACK_TO_MOVE, KEY, KINGS, META, ROOKS, WHITE
@@ -170,14 +170,18 @@ class TableRows:
         return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), in_tables)
 
 
+Admitted = Callable[[chess.Board], frozenset[str] | None]  # moves of a position in UCI; None: all
 Weigh = Callable[[Words], list[dict[int, Weight]]]  # of each position: move code -> weight
 
 
 class Tables:
     """Looks up positions in the tables of a file."""
 
-    def __init__(self, store: Store, book: int | None, weigh: Weigh | None) -> None:
-        self._store, self._book, self._weigh = store, book, weigh
+    def __init__(
+        self, store: Store, book: int | None, weigh: Weigh | None, admitted: Admitted | None = None
+    ) -> None:
+        self._store, self._book, self._weigh, self._admitted = store, book, weigh, admitted
+        self.left_out = 0  # moves of the book that its rules no longer admit
         self.are_lines = book is None  # games or imported entries: lines that end at positions without rows
 
     def look_up(self, words: Words) -> TableRows:
@@ -197,7 +201,8 @@ class Tables:
             return TableRows(held, np.full(len(words), np.nan), _table(rows), (), 1, by_value=False)
         keys = key_texts(words)
         there = book_entries(self._store, self._book, keys)
-        entries = [there.get(key, BookEntry({}, ())) for key in keys]
+        found = (there.get(key, BookEntry({}, ())) for key in keys)
+        entries = [self._as_admitted(entry, row) for entry, row in zip(found, words, strict=True)]
         nothing = Weight(times=0) if self._weigh else Weight()
         rows = [
             (i, code, move.p, from_child, move.value, *weights[i].get(code, nothing))
@@ -210,17 +215,32 @@ class Tables:
         held = np.array([bool(entry.position) for entry in entries], bool)
         return TableRows(held, values, _table(rows), entries, 0, by_value=True)
 
+    def _as_admitted(self, entry: BookEntry, words: NDArray[np.uint64]) -> BookEntry:
+        """Returns an entry with the moves that the rules of its book admit now."""
+        admitted = self._admitted(unpack(words.tolist())) if self._admitted and entry.moves else None
+        if admitted is None:
+            return entry
+        kept = [move for move in entry.moves if move.move in admitted]
+        self.left_out += len(entry.moves) - len(kept)
+        return entry._replace(moves=kept)
+
 
 def _table(rows: list[tuple[Any, ...]]) -> Floats:
     return np.array(rows, np.float64).reshape(-1, 8)  # None becomes NaN
 
 
-def tables_of(store: Store, book: int | None, weights: Weights = "n") -> Tables | None:
-    """Returns the tables that provide the moves of an export; None if the graph provides them."""
+def tables_of(
+    store: Store, book: int | None, weights: Weights = "n", admitted: Admitted | None = None
+) -> Tables | None:
+    """Returns the tables that provide the moves of an export; None if the graph provides them.
+
+    Args:
+      admitted: which moves of the book; None: all.
+    """
     weigh = {"games": _games_weights, "imported": _entry_weights}.get(weights)
     if book is None and weigh is None:
         return None
-    return Tables(store, book, weigh(store) if weigh else None)
+    return Tables(store, book, weigh(store) if weigh else None, admitted)
 
 
 def _games_weights(store: Store) -> Weigh:

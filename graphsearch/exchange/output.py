@@ -163,6 +163,10 @@ LEFT_OUT = {
     "other_side": ("position of the other side", "positions of the other side"),
     "at_depth": ("position at the depth limit", "positions at the depth limit"),
     "moves_few_visits": ("move with too few visits", "moves with too few visits"),
+    "moves_not_admitted": (
+        "move that the book no longer admits (--all exports it)",
+        "moves that the book no longer admits (--all exports them)",
+    ),
     "moves_beyond": ("move beyond --max-moves", "moves beyond --max-moves"),
     "moves_outside": ("move that leads out of the picture", "moves that lead out of the picture"),
     "moves_illegal": (

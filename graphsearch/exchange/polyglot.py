@@ -92,6 +92,20 @@ def written_move(raw: int) -> chess.Move | None:
     return chess.Move(source, target, promotion + 1 if promotion else None)
 
 
+def raw_move(board: chess.Board, move: chess.Move) -> int:
+    """Returns a legal move as a book has it; castling is the king capturing his own rook.
+
+    >>> board = chess.Board("4k3/8/8/8/8/8/8/4K2R w K - 0 1")
+    >>> written_move(raw_move(board, chess.Move.from_uci("e1g1"))).uci()
+    'e1h1'
+    """
+    target = move.to_square
+    if board.is_castling(move) and not board.chess960:
+        target = chess.square(7 if board.is_kingside_castling(move) else 0, chess.square_rank(target))
+    promotion = move.promotion - 1 if move.promotion else 0
+    return promotion << 12 | move.from_square << 6 | target
+
+
 def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
     """Returns a raw move as a legal move of the position, castling in its notation; None if illegal."""
     move = written_move(raw)

@@ -24,18 +24,22 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
+import chess
+import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import ExportError, InvalidParameterError
+from ..position.board import fen_of
+from ..position.values import cp_from_q, negate
 from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP, Floats, Ints, Words
 from ..store.tables.players import game_starts
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
 from .columns import cps_from_q
 from .output import ExportReport, new_output, open_export, scratch_folder
-from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted
-from .selection import Selection, plan
+from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted, raw_move
+from .selection import ExportPlan, Selection, plan, without_clocks
 from .tree import Tree
 from .walk import OnProgress, Visits, Walk
 
@@ -54,7 +58,7 @@ def export_polyglot(
     target: str | Path,
     selection: Selection | None = None,
     *,
-    weights: Weights = "n",
+    weights: Weights | None = None,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes a Polyglot book of a graph file; returns a report.
@@ -63,8 +67,8 @@ def export_polyglot(
       path: the graph file, opened read-only; a search may write it meanwhile.
       target: the book, replaced atomically.
       selection: what to export; for one side, only positions with that side to move.
-      weights: the policy. With `imported` and an empty selection, all entries are written unchanged, also
-        those of unknown positions.
+      weights: the policy; None: q with a book, else n. With `imported` and an empty selection, all entries
+        are written unchanged, also those of unknown positions.
       on_progress: called with positions visited and met.
 
     Raises:
@@ -72,11 +76,13 @@ def export_polyglot(
       ExportError: if there is nothing to write, or the output cannot be written.
       StoreError: if the graph file cannot be read.
     """
+    chosen = selection or Selection()
+    if weights is None:
+        weights = "n" if chosen.book is None else "q"
     if weights not in WEIGHTS:
         raise InvalidParameterError(
             f"weights must be {', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}, not {weights!r}"
         )
-    chosen = selection or Selection()
     report = ExportReport("polyglot", str(target))
     with open_export(path, partial(new_output, target), report) as (store, out):
         if weights in _IMPORTED and not has_rows(store, _IMPORTED[weights][0]):
@@ -96,7 +102,7 @@ def export_polyglot(
                     book.visit(visits)
                 if weights == "minimax" and wanted.book is None:
                     book.spread_minimax(walk.depths)
-                book.write(out, weights, report)
+                book.write(out, weights, report, book.ways_to_roots(wanted))
         if not report.moves:
             why = ", ".join(report.left_out_lines())
             raise ExportError(f"{store.path}: nothing to export{why and f'; {why}'}")
@@ -172,13 +178,48 @@ class GraphBook(Tree):
         self.positions["value"][filled] = np.maximum.reduceat(values, begins - begins[0])
 
     # -------------------------------------------------------------- writing
-    def write(self, out: BinaryIO, weights: Weights, report: ExportReport) -> None:
-        """Writes the entries, sorted by key."""
+    def ways_to_roots(self, wanted: ExportPlan) -> NDArray[np.void]:
+        """Returns entries for the positions before the roots of a book, sorted by key, best move first.
+
+        The moves are those that lead to the roots, by the roots' values; a position of the walk has its own.
+        """
+        values: dict[int, dict[int, float]] = {}
+        for i, root in enumerate(wanted.roots if wanted.book is not None else ()):
+            game = wanted.games.get(without_clocks(fen_of(root)))
+            value = float(self.positions["value"][i]) if i < len(self.positions) else 0.0
+            walk = game.copy() if game else root
+            while walk.move_stack:
+                move, value = walk.pop(), negate(value)
+                if wanted.side in ("both", chess.COLOR_NAMES[walk.turn]):
+                    found = values.setdefault(chess.polyglot.zobrist_hash(walk), {})
+                    raw = raw_move(walk, move)
+                    found[raw] = max(value, found.get(raw, value))
+        walked = set(self.positions["key"][self.positions["size"] > 0].tolist())
+        rows = []
+        for key in sorted(values.keys() - walked):
+            scores = {raw: cp_from_q(value) for raw, value in values[key].items()}
+            best = max(scores.values())
+            numbers = np.array([weight_of_loss(best - cp) for cp in scores.values()], np.float64)
+            fit = fitted(numbers, np.full(len(numbers), numbers.max()), fill=True).tolist()
+            rows += [
+                (key, raw, weight, 0) for weight, raw in sorted(zip(fit, scores, strict=True), reverse=True)
+            ]
+        return np.array(rows, ENTRIES)
+
+    def write(self, out: BinaryIO, weights: Weights, report: ExportReport, more: NDArray[np.void]) -> None:
+        """Writes the entries, sorted by key, those of `more` among them."""
         has_moves = self.positions["size"] > 0
         report.left_out["other_side"] += int((has_moves & (self.positions["own"] == 0)).sum())
+        report.positions += len(np.unique(more["key"]))
+        report.moves += len(more)
         for rows in self._in_order():
             if len(rows):
-                out.write(self._entries(rows, weights, report).tobytes())
+                entries = self._entries(rows, weights, report)
+                before = more["key"] < entries["key"][-1] if len(entries) else np.zeros(len(more), bool)
+                some, more = more[before], more[~before]
+                both = np.concatenate([entries, some]).astype(ENTRIES)  # which makes them native
+                out.write(both[np.argsort(both["key"], kind="stable")].tobytes())
+        out.write(more.tobytes())
 
     def _in_order(self) -> Iterator[Ints]:
         """Yields the positions to write, sorted by key, in parts."""

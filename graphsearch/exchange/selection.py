@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -18,6 +18,8 @@ from ..position.values import CENTIPAWN
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
 
+# of an open file and the name of a book: the moves of a position that its rules admit now, in UCI; None: all
+Admits = Callable[[Store, str], Callable[[chess.Board], frozenset[str] | None]]
 Side = Literal["white", "black", "both"]
 SIDES = ("white", "black", "both")
 
@@ -29,6 +31,7 @@ class Selection:
     Attributes:
       roots: positions to start from; empty: the roots of the book, else of the file, else the start position.
       book: name of a book, to export its positions and moves only; None: those of the graph.
+      admits: which moves of the book to export (`book.why.admitted_moves`); None: all.
       side: side to export for; None: the book's own side, else both. Moves of the other side are replies.
       depth: maximum plies below a root; None: all.
       min_visits: minimum visits of positions (node N) and of moves (edge N).
@@ -37,6 +40,7 @@ class Selection:
 
     roots: tuple[chess.Board, ...] = ()
     book: str | None = None
+    admits: Admits | None = None
     side: Side | None = None
     depth: int | None = None
     min_visits: int = 0
@@ -66,6 +70,7 @@ class ExportPlan:
     Attributes:
       roots: at least one. soft: the user did not name them, so a root below another needs no own tree.
       side: never None. book: number of the book, None without one.
+      admitted: which moves of the book to export, of a position; None: all.
       games: the game that leads to a root, where known, by the root's FEN without clocks.
     """
 
@@ -75,6 +80,7 @@ class ExportPlan:
     side: Side
     book: int | None
     games: Mapping[str, chess.Board] = field(default_factory=dict)
+    admitted: Callable[[chess.Board], frozenset[str] | None] | None = None
 
 
 def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> ExportPlan:
@@ -90,8 +96,10 @@ def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> Export
     book = book_named(store, selection.book) if selection.book is not None else None
     side = selection.side or (book.side if book else "both")
     number = book.id if book else None
+    admitted = selection.admits(store, book.name) if book and selection.admits else None
     if selection.roots:
-        return ExportPlan(selection, _distinct(selection.roots), False, side, number, _games(selection.roots))
+        roots, games = _distinct(selection.roots), _games(selection.roots)
+        return ExportPlan(selection, roots, False, side, number, games, admitted)
     if book:
         fens = book_roots(store, book.id)
     else:
@@ -101,7 +109,7 @@ def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> Export
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
     games = games_of_roots(book.config) if book else {}
-    return ExportPlan(selection, _distinct(boards), book is None, side, number, games)
+    return ExportPlan(selection, _distinct(boards), book is None, side, number, games, admitted)
 
 
 def _games(boards: Iterable[chess.Board]) -> dict[str, chess.Board]:

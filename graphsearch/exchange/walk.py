@@ -176,7 +176,7 @@ class Walk:
     ) -> None:
         self._plan, self._limits, self._report = plan, plan.selection, report
         self._leaves, self._on_progress = leaves, on_progress
-        self._tables = tables_of(store, plan.book, weights)
+        self._tables = tables_of(store, plan.book, weights, plan.admitted)
         self._apart, self._read = ApartMoves.of(store), store.read
         limits = plan.selection
         whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
@@ -248,6 +248,7 @@ class Walk:
             if found is not None:
                 yield found
             self._report.problems = list(self.pool.problems)
+            self._report.left_out["moves_not_admitted"] = self._tables.left_out if self._tables else 0
             if done % RELEASE < BATCH:
                 self.pool.release()
             if self._on_progress:

@@ -326,7 +326,7 @@ def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
     add_book(path, "mine", "white", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2, "e4 e5": 0.3})
     board, out = chess.Board(), tmp_path / "book.bin"
-    export_polyglot(path, out, Selection(book="mine"))
+    export_polyglot(path, out, Selection(book="mine"), weights="n")
     assert read_book(out, [board])[key_of(board)] == [("e2e4", 90), ("d2d4", 5)]
     report = export_polyglot(path, out, Selection(book="mine"), weights="minimax")
     weights = scaled([1.0, loss_weight(0.2, -0.2)], fill=True)

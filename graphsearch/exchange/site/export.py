@@ -38,7 +38,7 @@ from ..choices import BookEntry, book_entries
 from ..output import ExportReport, new_folder, open_export
 from ..pgn_kernel import UNKNOWN
 from ..pieces import sprite
-from ..selection import ExportPlan, Selection, plan
+from ..selection import Admits, ExportPlan, Selection, plan
 from ..text_rows import letters_of, names_of
 from ..tree import Tree
 from ..walk import NOTES, OnProgress, Visits, Walk
@@ -231,6 +231,7 @@ def export_site(
     board: chess.Board | None = None,
     *,
     book: str | None = None,
+    admits: Admits | None = None,
     depth: int | None = None,
     min_visits: int | None = None,
     on_progress: OnProgress | None = None,
@@ -242,6 +243,7 @@ def export_site(
       target: the folder; made, or replaced if it is an earlier site export.
       board: the root; None: the roots of the book, or all roots of searches.
       book: name of a book, to show its positions and moves only; None: those of the graph.
+      admits: which moves of the book; see `Selection`.
       depth: maximum plies below a root; None: all.
       min_visits: minimum visits of positions and moves; None: 10, with a book 0.
       on_progress: called with the positions visited, and met.
@@ -253,7 +255,7 @@ def export_site(
     """
     least = min_visits if min_visits is not None else 0 if book is not None else MIN_VISITS
     roots = (board,) if board is not None else ()
-    selection = Selection(roots=roots, book=book, depth=depth, min_visits=least)
+    selection = Selection(roots=roots, book=book, admits=admits, depth=depth, min_visits=least)
     report = ExportReport("site", str(target))
     output = partial(new_folder, target, is_own=_is_site)
     with open_export(path, output, report, selection.score_type) as (store, folder):

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from ...base.errors import BookConfigError, InputFileError, InvalidParameterError
 from ...base.limits import UPLOAD, byte_count, check_size
 from ...book.toml import load_toml, parse_config
+from ...book.why import admitted_moves
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...exchange.choices import Weights
 from ...exchange.selection import Selection
@@ -115,7 +116,7 @@ class ExportWanted(Rooted):
     depth: Ply | None = None
     min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 0
     max_moves: Count | None = None
-    weights: Weights = "n"
+    weights: Weights | None = None
 
 
 class ImportWanted(Wanted):
@@ -353,7 +354,9 @@ def _export(served: ServedFile, wanted: ExportWanted) -> ExportTask:
     """Returns an export; its file is then downloaded."""
     form, root = wanted.form, wanted.board()
     names = {"book", "side", "depth", "min_visits", "max_moves"}
-    selection = Selection(roots=() if root is None else (root,), **wanted.model_dump(include=names))
+    admits = admitted_moves if wanted.book else None
+    given = wanted.model_dump(include=names)
+    selection = Selection(roots=() if root is None else (root,), admits=admits, **given)
     file = served.folder / f"{served.path.stem}-{uuid4().hex[:8]}.{EXPORTS[form]}"
     return ExportTask(
         title=f"export {selection.book or served.path.stem} as {form}",

@@ -139,7 +139,7 @@ class ExportTask(Task):
     form: str
     selection: Selection
     file: Path
-    weights: str = "n"
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

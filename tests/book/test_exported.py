@@ -1,0 +1,157 @@
+"""Exports of a book hold the moves that its rules admit now, as `book why` states them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import chess
+import chess.pgn
+import chess.polyglot
+import pytest
+
+from graphsearch.book.build import build
+from graphsearch.book.config import BuildLimits
+from graphsearch.book.toml import parse_config
+from graphsearch.book.why import admitted_moves, why
+from graphsearch.exchange.pgn_export import export_pgn
+from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.selection import Selection
+
+from ..conftest import Cli
+from ..support.reference import HashEvaluator
+
+TOML = """
+[book]
+name = "white"
+side = "white"
+max_ply = 9
+[[root]]
+moves = "1. d4 Nf6 2. c4 e6"
+[[window]]
+own_moves = 1
+reply_cp = 300
+reply_moves = 3
+[leaf]
+evaluations = 12
+params = { MinibatchSize = 1 }
+"""
+LINE = "d4 Nf6 c4 e6"
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a book whose values changed so often that it has several own moves in some positions."""
+    path = tmp_path_factory.mktemp("book") / "b.graph"
+    limits = BuildLimits(evaluations=1500)
+    build(path, parse_config(TOML, path.parent, "white.toml"), limits=limits, evaluator=HashEvaluator())
+    return path
+
+
+def after(line: str) -> chess.Board:
+    board = chess.Board()
+    for san in line.split():
+        board.push_san(san)
+    return board
+
+
+def moves_of(target: Path) -> dict[int, list[tuple[int, int]]]:
+    """Returns the raw moves and weights of a .bin, by key."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    with chess.polyglot.open_reader(target) as reader:
+        for entry in reader:
+            found.setdefault(entry.key, []).append((entry.raw_move, entry.weight))
+    return found
+
+
+def walked(path: Path, board: chess.Board, keeps_all: bool) -> list[tuple[chess.Board, set[str]]]:
+    """Returns own positions below a board with the moves of the book there, as `book why` says."""
+    found, waiting = [], [board]
+    while waiting:
+        board = waiting.pop()
+        verdicts = [one for one in why(path, board).verdicts if one.rule and (one.admitted or keeps_all)]
+        if board.turn == chess.WHITE and verdicts:
+            found.append((board, {one.candidate.move for one in verdicts}))
+        for one in verdicts:
+            child = board.copy()
+            child.push_uci(one.candidate.move)
+            waiting.append(child)
+    return found
+
+
+def exported(target: Path, board: chess.Board) -> set[str]:
+    with chess.polyglot.open_reader(target) as reader:
+        return {entry.move.uci() for entry in reader.find_all(board)}
+
+
+def test_a_book_in_polyglot_has_the_moves_that_its_rules_admit(book: Path, tmp_path: Path) -> None:
+    target, whole = tmp_path / "b.bin", tmp_path / "all.bin"
+    report = export_polyglot(book, target, Selection(book="white", admits=admitted_moves))
+    export_polyglot(book, whole, Selection(book="white"))
+    root = after(LINE)
+    admitted, kept = walked(book, root, keeps_all=False), walked(book, root, keeps_all=True)
+    assert all(len(moves) == 1 for _, moves in admitted)  # own_moves = 1
+    assert any(len(moves) > 1 for _, moves in kept)
+    for board, moves in admitted:
+        assert exported(target, board) == moves
+    for board, moves in kept:
+        assert exported(whole, board) == moves
+    own = {chess.polyglot.zobrist_hash(board) for board, _ in admitted}
+    before = {chess.polyglot.zobrist_hash(after(line)) for line in ("", "d4 Nf6")}
+    assert moves_of(target).keys() == own | before
+    assert report.left_out["moves_not_admitted"] > 0
+
+
+def test_the_moves_of_a_book_are_weighted_by_value(book: Path, tmp_path: Path) -> None:
+    target = tmp_path / "b.bin"
+    export_polyglot(book, target, Selection(book="white"))
+    several = [(board, moves) for board, moves in walked(book, after(LINE), True) if len(moves) > 1]
+    for board, _ in several:
+        values = {one.candidate.move: one.candidate.value or 0.0 for one in why(book, board).verdicts}
+        with chess.polyglot.open_reader(target) as reader:
+            entries = list(reader.find_all(board))
+        assert entries[0].weight == 65535
+        found = [values[entry.move.uci()] for entry in entries]
+        assert found == sorted(found, reverse=True)
+
+
+def test_a_book_in_polyglot_begins_at_the_start_of_the_game(book: Path, tmp_path: Path) -> None:
+    target = tmp_path / "b.bin"
+    export_polyglot(book, target, Selection(book="white", admits=admitted_moves))
+    assert exported(target, chess.Board()) == {"d2d4"}
+    assert exported(target, after("d4 Nf6")) == {"c2c4"}
+    assert exported(target, after("d4")) == set()
+    data = target.read_bytes()
+    keys = [data[i : i + 8] for i in range(0, len(data), 16)]
+    assert keys == sorted(keys)
+    assert [key for key in keys if keys.count(key) > 1] == []  # one move for each own position
+
+
+def test_the_command_exports_what_the_rules_admit_and_with_all_the_rest(
+    book: Path, tmp_path: Path, cli: Cli
+) -> None:
+    few, most = tmp_path / "few.bin", tmp_path / "most.bin"
+    found = cli("export", book, "--book", "white", "-o", few)
+    assert "no longer admits (--all exports" in found.out
+    assert "no longer" not in cli("export", book, "--book", "white", "--all", "-o", most).out
+    assert len(few.read_bytes()) < len(most.read_bytes())
+    refused = cli("export", book, "--all", "-o", most)
+    assert (refused.code, "--all" in refused.err) == (2, True)
+
+
+def test_a_book_in_pgn_has_the_same_moves(book: Path) -> None:
+    out = io.BytesIO()
+    export_pgn(book, out, Selection(book="white", admits=admitted_moves))
+    game = chess.pgn.read_game(io.StringIO(out.getvalue().decode()))
+    assert game is not None
+    written = {
+        node.board().fen(): {one.move.uci() for one in node.variations} for node in (game, *_nodes(game))
+    }
+    for board, moves in walked(book, after(LINE), keeps_all=False):
+        assert written.get(board.fen(), set()) <= moves
+    assert sum(map(len, written.values())) > 10
+
+
+def _nodes(game: chess.pgn.GameNode) -> list[chess.pgn.GameNode]:
+    found = list(game.variations)
+    return [node for child in found for node in (child, *_nodes(child))]

@@ -22,7 +22,7 @@ from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import evaluator
 from graphsearch.evaluators.nnue.file import ARCHITECTURES, decode, read_network
-from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
+from graphsearch.evaluators.nnue.quiescence_kernel import area_words
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence.captures_kernel import PLAIN_VALUES, PROMOTION_GAIN
 from graphsearch.evaluators.quiescence.quiescence_kernel import DELTA_MARGIN, STACK_WORDS
@@ -32,6 +32,7 @@ from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
 from tests.support.exchange import exchanged
 from tests.support.nnue import MadeUp, features, leb128
+from tests.support.nnue_kernel import scores
 from tests.support.positions import random_words
 
 SMALL = ARCHITECTURES[-1]

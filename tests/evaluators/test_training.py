@@ -79,8 +79,9 @@ def dealt(teacher: str) -> dict[str, Any]:
 def static_labels(weights: Any, words: Any) -> list[int]:
     """Returns what a network says of positions without a search, in 1/361 of a pawn."""
     from graphsearch.evaluators.nnue.layout import WIDTH
-    from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
+    from graphsearch.evaluators.nnue.quiescence_kernel import area_words
     from graphsearch.evaluators.quiescence.quiescence_kernel import STACK_WORDS
+    from tests.support.nnue_kernel import scores
     from tools.training.games_kernel import MOST_SCORE
 
     scratch = np.zeros(STACK_WORDS + area_words(int(weights[WIDTH])), np.uint64)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, adv, as_i64, popc, ptr
+from ...jit.compiler import inner
+from ...jit.pointers import adv, as_i64, popc
 from ...jit.types import Pointer, int64, uint64
-from ...position.board_kernel import PW, side_to_move
+from ...position.board_kernel import side_to_move
 from ...position.scores import LEAST_WON
 from ...position.words import BLACK, WHITE, BoardTable
 from ..bare_king_kernel import bare_king_score
-from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, quiescence_over
+from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, quiescence_over
 from .accumulator_kernel import BOARD_WORDS, LISTS_WORDS, accumulate, accumulator_at
 from .layers_kernel import output, work_words
 from .layout import MEN_PER_STACK, PAWN, ROW_WORDS, row_words
@@ -62,33 +59,3 @@ def static_at(
 
 
 search = quiescence_over(static_at)
-
-
-@kernel
-def scores(
-    T: NDArray[np.uint64],
-    weights: NDArray[np.int64],
-    positions: NDArray[np.uint64],
-    quiet: NDArray[np.int64],
-    out: NDArray[np.int64],
-    scratch: NDArray[np.uint64],
-) -> None:
-    """Writes each position's score in thousandths of a pawn, seen by the side to move.
-
-    Args:
-      positions: uint64[B * 10].
-      quiet: int64[2]: window of the quiescence search; two equal numbers: the network's score alone.
-      out: int64[B] out.
-      scratch: uint64[STACK_WORDS + area_words(width)].
-    """
-    stack, area = ptr(scratch, 0), ptr(scratch, STACK_WORDS)
-    for b in range(out.shape[0]):
-        for i in range(PW):
-            stack[i] = positions[b * PW + i]
-        stack[KEPT] = ZERO
-        if quiet[0] == quiet[1]:
-            out[b] = network_score(ptr(weights, 0), stack, int64(0), area)
-        else:
-            out[b] = search(
-                ptr(T, 0), ptr(weights, 0), stack, area, int64(0), quiet[0], quiet[1], int64(0), False
-            )

@@ -1,0 +1,43 @@
+"""Scores of positions by a network of Stockfish's, without a search or by quiescence."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsearch.evaluators.nnue.quiescence_kernel import network_score, search
+from graphsearch.evaluators.quiescence.quiescence_kernel import KEPT, STACK_WORDS
+from graphsearch.jit.compiler import kernel
+from graphsearch.jit.pointers import ZERO, ptr
+from graphsearch.jit.types import int64
+from graphsearch.position.board_kernel import PW
+
+
+@kernel
+def scores(
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    positions: NDArray[np.uint64],
+    quiet: NDArray[np.int64],
+    out: NDArray[np.int64],
+    scratch: NDArray[np.uint64],
+) -> None:
+    """Writes each position's score in thousandths of a pawn, seen by the side to move.
+
+    Args:
+      positions: uint64[B * 10].
+      quiet: int64[2]: window of the quiescence search; two equal numbers: the network's score alone.
+      out: int64[B] out.
+      scratch: uint64[STACK_WORDS + area_words(width)].
+    """
+    stack, area = ptr(scratch, 0), ptr(scratch, STACK_WORDS)
+    for b in range(out.shape[0]):
+        for i in range(PW):
+            stack[i] = positions[b * PW + i]
+        stack[KEPT] = ZERO
+        if quiet[0] == quiet[1]:
+            out[b] = network_score(ptr(weights, 0), stack, int64(0), area)
+        else:
+            out[b] = search(
+                ptr(T, 0), ptr(weights, 0), stack, area, int64(0), quiet[0], quiet[1], int64(0), False
+            )

@@ -1,10 +1,10 @@
 // Reviews of games: what is to be reviewed, the curve with its marks, the moves with their losses, the files.
 
 import { ask, latest, upload } from "./api.js";
+import { chart, pathOf, plyLabels } from "./chart.js";
 import { count, h, put, s } from "./dom.js";
 import { open, pgnOfLine, state } from "./state.js";
 
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 200, 40, 12, 12, 24];
 const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
 const given = { visits: "1000", player: "", since: "" };
 let chosen = { job: null, game: 0 }; // what is shown, kept while the page is open
@@ -126,22 +126,17 @@ function value(cp, mate) {
 const number = (move) => `${move.number}${move.white ? "." : "…"}`;
 
 function curveOf(game) {
-  const points = [game.q, ...game.moves.map((move) => move.q)];
-  const x = (ply) => LEFT + (ply / Math.max(1, points.length - 1)) * (WIDTH - LEFT - RIGHT);
-  const y = (q) => TOP + ((1 - q) / 2) * (HEIGHT - TOP - BOTTOM);
-  const svg = s("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Expected score of White over the game, in per cent" });
-  for (const q of [1, 0.5, 0, -0.5, -1]) svg.append(s("line", { class: q === 0 ? "axis" : "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(q), y2: y(q) }), s("text", { class: "tick", x: LEFT - 6, y: y(q) + 4, "text-anchor": "end", text: 50 + 50 * q }));
-  const line = points.map((q, k) => `${k ? "L" : "M"}${x(k).toFixed(1)},${y(q).toFixed(1)}`).join("");
-  svg.append(s("path", { class: "under", d: `${line}L${x(points.length - 1)},${y(0)}L${x(0)},${y(0)}Z` }), s("path", { class: "trail", d: line }));
+  const points = [game.q, ...game.moves.map((move) => move.q)].map((q) => 50 + 50 * q);
+  const last = Math.max(1, points.length - 1);
+  const first = game.moves.length ? 2 * (game.moves[0].number - 1) + (game.moves[0].white ? 0 : 1) : 0;
+  const { svg, x, y, at } = chart("Expected score of White over the game, in per cent", { from: 0, to: last, labels: plyLabels(first, last) }, { values: points, least: 10, text: (value) => `${value.toFixed(0)} %` });
+  const places = points.map((value, k) => [x(k), y(value)]);
+  svg.append(s("path", { class: "under", d: pathOf(places, y(Math.min(...points))) }), s("path", { class: "trail", d: pathOf(places) }));
   for (const move of game.moves.filter((each) => each.glyph)) {
     const about = `${number(move)} ${move.san}${move.glyph} ${value(move.cp, move.mate)}${move.loss ? `; ${move.best_san} ${value(move.best_cp, move.best_mate)}` : ""}`;
-    svg.append(s("circle", { class: `mark ${KINDS[move.glyph]}`, cx: x(move.ply + 1), cy: y(move.q), r: 4.5 }, s("title", { text: about })));
+    svg.append(s("circle", { class: `mark ${KINDS[move.glyph]}`, cx: x(move.ply + 1), cy: y(points[move.ply + 1]), r: 4.5 }, s("title", { text: about })));
   }
-  svg.addEventListener("click", (event) => {
-    const box = svg.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * WIDTH;
-    goTo(game, Math.max(0, Math.round(((at - LEFT) / (WIDTH - LEFT - RIGHT)) * (points.length - 1))));
-  });
+  svg.addEventListener("click", (event) => goTo(game, Math.round(at(event))));
   return svg;
 }
 

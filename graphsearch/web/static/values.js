@@ -1,11 +1,10 @@
 // Values along the line as a curve, the visits below the position as an icicle, and the root's history.
 
 import { ask, latest } from "./api.js";
-import { bar, count, forWhite, h, pawns, percent, put, s, score, signed, table, tint, when } from "./dom.js";
+import { chart, heightOf, pathOf, plyLabels, powers } from "./chart.js";
+import { bar, count, forWhite, h, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
 import { turnOf } from "./chess.js";
 import { go, here, open, played, state, tell, wholeLine } from "./state.js";
-
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 220, 40, 12, 12, 24];
 
 export const valuesView = {
   name: "values",
@@ -43,39 +42,23 @@ export const valuesView = {
 };
 
 // ------------------------------------------------------------ the curve
-const heightOf = (range) => (q) => TOP + ((range - Math.max(-range, Math.min(range, q))) / (2 * range)) * (HEIGHT - TOP - BOTTOM);
-
-// the least of some ranges of Q that holds all values
-const rangeOf = (values) => [0.1, 0.25, 0.5, 1].find((range) => values.every((q) => Math.abs(q) <= range * 0.98)) || 1;
-
-function axes(svg, y, range, [above, below]) {
-  for (const [q, text] of [[range, above], [range / 2, signed(range / 2, 2)], [0, "0"], [-range / 2, signed(-range / 2, 2)], [-range, below]]) {
-    svg.append(s("line", { class: q === 0 ? "axis" : "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(q), y2: y(q) }), s("text", { class: "tick", x: LEFT - 6, y: y(q) + 4, "text-anchor": "end", text }));
-  }
-}
-
 function drawCurve(host, points) {
-  const x = (ply) => LEFT + (ply / Math.max(1, points.length - 1)) * (WIDTH - LEFT - RIGHT);
-  const svg = s("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Q along the line, from White's side" });
   const known = points.filter((point) => point.q !== null);
-  const range = rangeOf(known.map((point) => point.q));
-  const y = heightOf(range);
-  axes(svg, y, range, [`+${range}`, `−${range}`]);
-  const area = known.map((point, k) => `${k ? "L" : "M"}${x(point.ply).toFixed(1)},${y(point.q).toFixed(1)}`).join("");
-  if (known.length > 1) svg.append(s("path", { class: "under", d: `${area}L${x(known.at(-1).ply).toFixed(1)},${y(0)}L${x(known[0].ply).toFixed(1)},${y(0)}Z` }), s("path", { class: "trail", d: area }));
-  for (const point of known) {
+  if (!known.length) { put(host, h("p", { class: "note", text: "The file knows no position of the line." }), lineTable(points)); return; }
+  const last = Math.max(1, points.length - 1);
+  const first = 2 * (points[0].number - 1) + (points[0].turn === "w" ? 0 : 1);
+  const { svg, x, y, at, floor, top, bottom } = chart("Score along the line, from White's side", { from: 0, to: last, labels: plyLabels(first, last) }, { values: known.map(heightOf) });
+  const places = known.map((point) => [x(point.ply), y(heightOf(point))]);
+  if (known.length > 1) svg.append(s("path", { class: "under", d: pathOf(places, floor) }), s("path", { class: "trail", d: pathOf(places) }));
+  known.forEach((point, k) => {
     const loss = point.loss > 0.3 ? "blunder" : point.loss > 0.15 ? "mistake" : "";
     const about = `${sayMove(point)}: ${score(point)}, ${count(point.n)} visits${point.best_san ? `; best ${point.best_san}` : ""}${point.loss_cp ? `, ${pawns(point.loss_cp)} lost` : ""}`;
-    svg.append(s("circle", { class: `dot ${loss}`, cx: x(point.ply), cy: y(point.q), r: loss ? 5 : points.length > 80 ? 2 : 3.2, "data-ply": point.ply }, s("title", { text: about })));
-  }
-  svg.append(s("line", { class: "now", y1: TOP, y2: HEIGHT - BOTTOM }));
-  svg.addEventListener("click", (event) => {
-    const box = svg.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * WIDTH;
-    go(Math.round(((at - LEFT) / (WIDTH - LEFT - RIGHT)) * (points.length - 1)));
+    svg.append(s("circle", { class: `dot ${loss}`, cx: places[k][0], cy: places[k][1], r: loss ? 5 : points.length > 80 ? 2 : 3.2, "data-ply": point.ply }, s("title", { text: about })));
   });
+  svg.append(s("line", { class: "now", y1: top, y2: bottom }));
+  svg.addEventListener("click", (event) => go(Math.round(at(event))));
   svg.place = x;
-  put(host, svg, h("p", { class: "note", text: "Q, and scores in pawns, White's view; click to go there. Large dots: moves that lost more than 0.15 (ring) or 0.3 (full) of Q against the best one." }), lineTable(points));
+  put(host, svg, h("p", { class: "note", text: "Scores in pawns by move, White's view; click to go there. Large dots: moves that lost more than 0.15 (ring) or 0.3 (full) of Q against the best one." }), lineTable(points));
   markPlace(host);
 }
 
@@ -146,27 +129,26 @@ function drawHistory(host, { position, points: given, evaluators }) {
   const points = given.map((point) => ({ ...point, ...forWhite(point, position), wdl: turnOf(position) === "w" ? [point.win, point.draw, point.loss] : [point.loss, point.draw, point.win] }));
   if (!points.length) { put(host, h("p", { class: "note", text: "The file has no history of this position as a root; searches write one at every save." })); return; }
   const searched = points.filter((point) => point.book === null);
-  put(host, searched.length > 0 && historyCurve(searched, evaluators), searched.length > 0 && h("p", { class: "note", text: "Q from White's view against visits, at every save; a ring where the best move changed, a line where another evaluator takes over." }), historyTable(points));
+  put(host, searched.length > 0 && historyCurve(searched, evaluators), searched.length > 0 && h("p", { class: "note", text: "Score from White's view against visits, at every save; a ring where the best move changed, a line where another evaluator takes over." }), historyTable(points));
 }
 
 function historyCurve(points, evaluators) {
-  const [low, high] = [Math.log10(Math.max(1, Math.min(...points.map((point) => point.n)))) - 0.1, Math.log10(Math.max(1, ...points.map((point) => point.n))) + 0.1];
-  const x = (n) => LEFT + ((Math.log10(Math.max(1, n)) - low) / (high - low)) * (WIDTH - LEFT - RIGHT);
-  const range = rangeOf(points.map((point) => point.q));
-  const y = heightOf(range);
-  const svg = s("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Q of the root against its visits, over all runs" });
-  axes(svg, y, range, [`+${range}`, `−${range}`]);
-  for (let power = Math.ceil(low); power <= high; power += 1) svg.append(s("text", { class: "tick", x: x(10 ** power), y: HEIGHT - 6, "text-anchor": "middle", text: count(10 ** power) }));
-  svg.append(s("path", { class: "trail", d: points.map((point, k) => `${k ? "L" : "M"}${x(point.n).toFixed(1)},${y(point.q).toFixed(1)}`).join("") }));
+  const visits = points.map((point) => Math.max(1, point.n));
+  const [from, to] = [Math.min(...visits) / 1.2, Math.max(...visits) * 1.2];
+  const labels = powers(from, to).map((each) => [each, short(each)]);
+  const { svg, x, y, top, bottom } = chart("Score of the root against its visits, over all runs", { from, to, labels, scale: Math.log10 }, { values: points.map(heightOf) });
+  const places = points.map((point, k) => [x(visits[k]), y(heightOf(point))]);
+  svg.append(s("path", { class: "trail", d: pathOf(places) }));
   let evaluator = points[0].evaluator;
-  for (const point of points) {
+  points.forEach((point, k) => {
+    const [px, py] = places[k];
     if (point.evaluator !== null && point.evaluator !== evaluator) {
       evaluator = point.evaluator;
-      svg.append(s("line", { class: "grid", x1: x(point.n), x2: x(point.n), y1: TOP, y2: HEIGHT - BOTTOM }), s("text", { class: "tick", x: x(point.n) - 4, y: HEIGHT - BOTTOM - 6, "text-anchor": "end", text: evaluators[evaluator] || "" }));
+      svg.append(s("line", { class: "grid", x1: px, x2: px, y1: top, y2: bottom }), s("text", { class: "tick", x: px - 4, y: bottom - 6, "text-anchor": "end", text: evaluators[evaluator] || "" }));
     }
-    svg.append(s("circle", { class: point.changed ? "dot mistake" : "dot", cx: x(point.n), cy: y(point.q), r: point.changed ? 5 : 3 }, s("title", { text: `${count(point.n)} visits, ${score(point)}, run ${point.run}, ${when(point.saved)}: ${point.line.join(" ") || point.best_san || "–"}` })));
-    if (point.changed && point.best_san) svg.append(s("text", { class: "tick", x: x(point.n), y: y(point.q) - 9, "text-anchor": "middle", text: point.best_san }));
-  }
+    svg.append(s("circle", { class: point.changed ? "dot mistake" : "dot", cx: px, cy: py, r: point.changed ? 5 : 3 }, s("title", { text: `${count(point.n)} visits, ${score(point)}, run ${point.run}, ${when(point.saved)}: ${point.line.join(" ") || point.best_san || "–"}` })));
+    if (point.changed && point.best_san) svg.append(s("text", { class: "tick", x: px, y: Math.max(top + 8, py - 9), "text-anchor": "middle", text: point.best_san }));
+  });
   return svg;
 }
 

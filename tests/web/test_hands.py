@@ -9,9 +9,9 @@ from typing import Any
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
 from .client import Client, until
-from .page import ENTER, ESCAPE, LEFT, TAB, UP, Page
+from .page import DOWN, ENTER, ESCAPE, LEFT, RIGHT, TAB, UP, Page
 
-MOST_BYTES = 60_000
+MOST_BYTES = 64_000
 
 
 def drawn(page: Page) -> list[str]:
@@ -170,3 +170,84 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
         assert too_wide == []
     finally:
         page.driver.set_window_size(size["width"], size["height"])
+
+
+def phone(page: Page) -> dict[str, int]:
+    """Makes the window that of a phone; returns its size before."""
+    size: dict[str, int] = page.driver.get_window_size()
+    page.driver.set_window_size(416, 900)
+    page.wait("return innerWidth < 500", "a narrow window")
+    return size
+
+
+def test_on_a_phone_no_view_is_wider_than_the_window_and_what_is_pressed_is_large_enough(
+    reading_page: Page,
+) -> None:
+    page = reading_page
+    page.open("/p/?line=e4,e5", moves=2)
+    size = phone(page)
+    try:
+        for view in ("moves", "values", "search", "graph"):
+            page.view(view)
+            wide = page.run("return document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, view
+            small = page.run(
+                "return [...document.querySelectorAll('button, a, input, select, summary')]"
+                ".filter((e) => e.checkVisibility() && !e.closest('.hidden') && !e.matches('.hidden'))"
+                ".map((e) => [e.id || e.className || e.textContent, e.getBoundingClientRect()])"
+                ".filter(([, box]) => box.width && (box.width < 24 || box.height < 24))"
+                ".map(([name, box]) => `${name} ${Math.round(box.width)}x${Math.round(box.height)}`)"
+            )
+            assert small == [], view
+    finally:
+        page.driver.set_window_size(size["width"], size["height"])
+
+
+def test_lines_are_walked_by_keys_and_every_move_has_one(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
+    page.has(".moves .pv .ply:nth-child(3)")
+    row = ".moves tr:nth-child(1) .pv .ply"
+    page.run("document.querySelector(arguments[0]).focus({ focusVisible: true })", row)
+    page.has("#peek:not([hidden])")
+    page.keys_here(RIGHT, RIGHT)
+    third = page.text(f"{row}:nth-child(3)")
+    assert page.run("return document.activeElement.textContent") == third
+    page.says("#peek-line", f"[{third}]")
+    page.keys_here(ENTER)
+    page.reaches(third)
+    page.click("#first")
+    page.wait("return document.title.startsWith('start')", "the moves of the start")
+    page.has(".moves [aria-label^='Show the line']")
+    shown = page.run(
+        "const all = [...document.querySelectorAll('.moves [aria-label^=\"Show the line\"]')];"
+        "all[0].focus({ focusVisible: true }); return all[0].dataset.focus"
+    )
+    page.keys_here(ENTER)
+    page.wait(
+        "const e = document.querySelector(`[data-focus='${arguments[0]}']`);"
+        "return e && e.textContent !== '…' && document.activeElement === e",
+        "the line, and the focus in it",
+        shown,
+    )
+    assert page.errors() == []
+
+
+def test_a_promotion_is_chosen_by_keys_or_left(reading_page: Page) -> None:
+    page = reading_page
+    page.open("/p/7k/P7/8/8/8/8/8/K7_w_-_-_0_1")
+    page.wait("return document.title.includes('start')", "the moves")
+    page.drag("a7", "a8")
+    page.has("#board .choice", 4)
+    label = "return document.activeElement.getAttribute('aria-label')"
+    assert page.run(label) == "promote to queen"
+    page.keys_here(ESCAPE)
+    page.has("#board .choice", 0)
+    assert page.line() == ""
+    page.drag("a7", "a8")
+    page.has("#board .choice", 4)
+    page.keys_here(DOWN)
+    assert page.run(label) == "promote to knight"
+    page.keys_here(ENTER)
+    page.reaches("a8=N")
+    assert page.errors() == []

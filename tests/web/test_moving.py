@@ -132,7 +132,7 @@ def test_a_pawn_that_is_early_on_the_last_rank_is_promoted(reading_page: Page) -
     page.drag("a7", "a8")
     page.has("#board .choice", 4)
     page.run(
-        "document.querySelector('#board .choice[aria-label$=n]')"
+        "document.querySelector('#board .choice[aria-label$=knight]')"
         ".dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))"
     )
     page.reaches("a8=N")

@@ -185,6 +185,7 @@ for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", a
 function escape() {
   board.clearDrawn();
   board.select(null);
+  if (board.choosing) board.redraw();
   hide();
   $("toast").hidden = true;
   return false; // the browser closes its own menus by this key

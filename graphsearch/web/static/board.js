@@ -349,9 +349,11 @@ export class Board {
     this.redraw();
   }
 
-  // the promoted piece is chosen on the board
+  // the promoted piece is chosen on the board, by pointer or keys
   choose(moves) {
     this.choosing = true;
+    const before = document.activeElement;
+    const end = () => { this.select(null); this.redraw(); before?.focus?.(); };
     const above = this.layers.above;
     const square = moves[0].slice(2, 4);
     const colour = square[1] === "8" ? "w" : "b";
@@ -359,14 +361,24 @@ export class Board {
     const step = y < 4 * UNIT ? UNIT : -UNIT;
     above.replaceChildren();
     draw("rect", { class: "veil", x: 0, y: 0, width: 8 * UNIT, height: 8 * UNIT }, above)
-      .addEventListener("pointerdown", () => { this.select(null); this.redraw(); });
-    ["q", "n", "r", "b"].forEach((kind, k) => {
+      .addEventListener("pointerdown", end);
+    const choices = Object.entries({ q: "queen", n: "knight", r: "rook", b: "bishop" }).map(([kind, name], k) => {
       const move = moves.find((each) => each[4] === kind);
-      const group = draw("g", { class: "choice", tabindex: 0, role: "button", "aria-label": `promote to ${kind}` }, above);
+      const group = draw("g", { class: "choice", tabindex: 0, role: "button", "aria-label": `promote to ${name}` }, above);
       draw("rect", { x, y: y + k * step, width: UNIT, height: UNIT }, group);
       draw("use", { href: `#piece-${colour}${kind}`, x, y: y + k * step, width: UNIT, height: UNIT }, group);
       group.addEventListener("pointerdown", (event) => { event.stopPropagation(); this.play(move); });
-      group.addEventListener("keydown", (event) => { if (event.key === "Enter") this.play(move); });
+      group.addEventListener("keydown", (event) => {
+        const next = { ArrowDown: 1, ArrowUp: -1 }[event.key] * Math.sign(step);
+        if (event.key === "Enter" || event.key === " ") { this.play(move); before?.focus?.(); }
+        else if (event.key === "Escape") end();
+        else if (next) choices[(k + next + choices.length) % choices.length].focus();
+        else return;
+        event.preventDefault();
+        event.stopPropagation();
+      });
+      return group;
     });
+    choices[0].focus({ preventScroll: true });
   }
 }

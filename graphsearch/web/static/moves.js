@@ -5,7 +5,7 @@ import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, shor
 import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { hide, peek } from "./peek.js";
 import { has as isOf, SIDES } from "./repertoire_row.js";
-import { here, node, open, play, played, state, tell } from "./state.js";
+import { addLine, here, node, open, play, played, state, tell } from "./state.js";
 
 const menu = movesMenu(document.getElementById("row-menu"), play);
 const order = { column: null, down: true, details: false };
@@ -124,10 +124,18 @@ function lineOf(row) {
   const sans = row.pv_san || [row.san];
   const flipped = document.querySelector("#gauge").classList.contains("flipped");
   const line = h("span", { class: "pv" }, [sans.map((san, k) => h("button", {
-    type: "button", class: "ply", tabindex: "-1", text: san,
+    type: "button", class: "ply", tabindex: k ? "-1" : "0", "data-focus": `line ${row.move} ${k}`, text: san,
     onclick: () => { const moves = [...played(), ...row.pv.slice(0, k + 1)]; open({ root: state.root, line: moves }); },
-    onmouseenter: () => { if (sans.length > 1) peek(line, fen(), row.pv.slice(0, k + 1), sans, { flipped, still: true }); },
-  })), sans.length === 1 && h("span", { class: "muted", title: "Point here to see the line", text: " …" })].flat());
+    ...Object.fromEntries(["mouseenter", "focus"].map((name) => [`on${name}`, () => { if (sans.length > 1) peek(line, fen(), row.pv.slice(0, k + 1), sans, { flipped, still: true }); }])),
+    onblur: hide,
+  })), sans.length === 1 && row.n > 1 && !state.lines.has(row.move) && h("button", { type: "button", class: "ply", "data-focus": `line ${row.move} 1`, "aria-label": `Show the line of ${row.san}`, title: "Show the line", text: "…", onclick: () => addLine(row.move) })].flat());
+  line.addEventListener("keydown", (event) => {
+    const next = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" }[event.key];
+    if (!next || !event.target.matches(":focus-visible")) return;
+    event.target[next]?.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  });
   line.addEventListener("mouseenter", async () => {
     if (sans.length > 1) return; // each of its moves shows its own position
     const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);

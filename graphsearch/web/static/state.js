@@ -189,11 +189,25 @@ async function addLines(look) {
   try {
     const found = await ask("lines", { ...here(), lines: LINES });
     if (state.look !== look) return;
-    state.lines = new Map(found.lines.map(({ plies }) => [plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) }]));
+    state.lines = new Map([...state.lines, ...found.lines.map(({ plies }) => lineOf(plies))]);
     tell("lines");
   } catch (error) {
     if (state.look === look) tell("error", error);
   }
+}
+
+const lineOf = (plies) => [plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) }];
+
+// the line of a move that is not among the best
+export async function addLine(move) {
+  const { look } = state;
+  const step = look.legal.find((each) => each.move === move);
+  try {
+    const found = await ask("lines", { root: state.root, line: [...played(), move].join(" "), lines: 1 });
+    if (state.look !== look) return;
+    state.lines.set(...lineOf([step, ...(found.lines[0]?.plies || [])]));
+    tell("lines");
+  } catch (error) { tell("error", error); }
 }
 
 export function liveNode() {

@@ -204,7 +204,7 @@ def test_a_better_line_leaves_a_way_back_to_the_game(reading_page: Page) -> None
     assert "Ann" in page.text("#game")
     line = saved_pgn(page)
     assert '[Black "Bob"]' in line
-    assert line.endswith("1. e4 *")
+    assert line.endswith("1. f3 ( 1. e4 ) 1... e5 2. g4 Qh4# 0-1")  # with everything
     page.click("#to-game")
     page.has("#to-game", 0)
     page.click("#last")
@@ -218,10 +218,12 @@ def test_a_damaged_file_leaves_the_board_and_a_line_that_stays(page: Page, small
         store.connection.execute("UPDATE block SET data = zeroblob(length(data))")
     page.drag("e2", "e4")
     page.says("#problem", "small.graph")
+    page.says("#damage", "graphsearch store salvage small.graph NEW")
     assert page.count(MEN) == 32
     page.drag("e7", "e5")
     page.has(LINE, 2)  # the game goes on
     assert "small.graph" in page.text("#problem")
+    assert page.run("return !document.querySelector('#damage').hidden")
 
 
 def test_counters_end_with_their_server(driver: Any, serve: Serve, small_graph: Path) -> None:

@@ -12,6 +12,7 @@ import chess.pgn
 
 from graphsearch.book.study.notes import note_on
 from graphsearch.book.study.studies import StudyChange, change_study, import_studies, list_studies
+from graphsearch.store.tables.studies import StudyMove
 
 from .client import Client, Serve, until
 from .page import DOWN, ESCAPE, LINE, RIGHT, UP, Page
@@ -261,13 +262,39 @@ def test_what_another_window_changes_or_deletes_is_shown_and_nothing_is_lost(pag
     write(page, "from here")
     page.says("#toast", "changed elsewhere")
     page.says("#line", "from elsewhere")
+    page.says("#line", "from here")
+    written(page, number, "{ from elsewhere } 1. e4 { from here }")
     answer = page.client.post("study-change", id=number, revision=1, comment="x", says=True)
     assert (answer.status, "changed elsewhere" in answer.error) == (409, True)
     change_study(path, number, StudyChange(comment="once more"))  # is shown without being asked for
     page.says("#line", "once more")
-    page.client.post("study-delete", id=number, revision=3)
+    page.client.post("study-delete", id=number, revision=4)
     page.says("#toast", "was deleted")
     assert page.line().startswith("e4")  # a draft now
+
+
+def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
+    number, path = study_of(page.client), page.client.server.served.path
+    opened(page, number, 4)
+    page.reaches("Nf3")
+    held = "window.realFetch = window.fetch; window.fetch = () => new Promise(() => {});"
+    page.run(held)  # the page hears nothing of the other window
+    there = [
+        StudyMove(8, 4, 0, "", "d7d6", "", "", "", ""),  # of the same parent, and another one
+        StudyMove(9, 8, 0, "", "d2d4", "", "", "theirs", ""),
+    ]
+    change_study(path, number, StudyChange(put=there))
+    page.run("window.fetch = window.realFetch")
+    play(page, "Nc6")
+    play(page, "Bb5")
+    saved(page)
+    written(page, number, "2. Nf3 { open } 2... d6 ( 2... Nc6 3. Bb5 ) 3. d4 { theirs }")
+    assert page.at() == "Bb5"
+    page.click("#first")
+    page.click("#last")
+    play(page, "d5")  # what follows is written as ever
+    saved(page)
+    assert page.errors() == [] or all("409" in error for error in page.errors())
 
 
 def test_a_page_that_only_reads_says_so(driver: Any, serve: Serve, small_graph: Path) -> None:

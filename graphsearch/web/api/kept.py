@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ...base.errors import GraphSearchError, InvalidParameterError
 from ...store.tables.tasks import TaskRow
 from ..jobs.queued import ENDED, FAILED, INTERRUPTED, RUNNING, QueuedTask, Request
 from ..jobs.task_queue import KEPT, MOST_WAITING
-from ..jobs.tasks import READING, ImportTask, ReviewTask, Task
+from ..jobs.tasks import READING, ExportTask, ImportTask, ReviewTask, Task
 from ..served_file import ServedFile
 from .requests import Wanted, read_request
 
@@ -63,6 +64,8 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
         request, task = _made(served, json.loads(row.request))
         if isinstance(task, READING) and isinstance(facts.get("path"), str):
             task = replace(task, file=task.file.with_name(facts["path"].rpartition("/")[2]))
+        if state in ENDED and not all(file.exists() for file in _written(task)):
+            facts["missing"] = True  # in a copy of the graph file, without the folder of its queue
         if isinstance(task, ImportTask | ReviewTask) and state not in ENDED and not task.file.exists():
             raise InvalidParameterError("the uploaded file is gone")
     except GraphSearchError as problem:
@@ -72,6 +75,13 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
     return QueuedTask(
         row.id, task, request, state, facts=facts, error=error, before=row.seconds, added=row.added
     )
+
+
+def _written(task: Task) -> tuple[Path, ...]:
+    """Returns the files that the page offers of an ended task."""
+    if isinstance(task, ReviewTask):
+        return (task.out.with_suffix(".json"),)
+    return (task.file,) if isinstance(task, ExportTask) else ()
 
 
 def _made(served: ServedFile, kept: dict[str, object]) -> tuple[Request, Task]:

@@ -12,7 +12,7 @@ import chess.pgn
 from pydantic import Field
 from starlette.responses import Response
 
-from ...base.errors import InvalidPositionError, StoreError
+from ...base.errors import CorruptRecordError, InvalidPositionError, StoreError
 from ...exchange.picture import dot_of, svg_of
 from ...position.board import check, fen_of
 from ...position.notation import board_from_fen, play_moves, start_position
@@ -82,15 +82,15 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     board = wanted.board()
     check(board)
     served.queue.watch(fen_of(board))
-    problem = ""
+    problem, damaged = "", False
     try:
         found = position(served.kept, board, lines=0)  # lines take several times as long: `_lines`
     except StoreError as error:
-        found, problem = unknown(board), str(error)
+        found, problem, damaged = unknown(board), str(error), isinstance(error, CorruptRecordError)
     whole = board.copy()
     play_moves(whole, wanted.rest)
     rest = list(_line(whole))[len(board.move_stack) :]
-    answer = found.as_dict() | state_of(board) | {"problem": problem, "rest": rest}
+    answer = found.as_dict() | state_of(board) | {"problem": problem, "damaged": damaged, "rest": rest}
     opening = opening_of(board)
     answer["opening"] = str(opening) if opening else None
     newer = served.ask_memory(partial(node, board=board))

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from ...base.deadline import time_limit
 from ...base.errors import (
     ChangedMeanwhileError,
+    CorruptRecordError,
     InvalidParameterError,
     StoreLockedError,
     UnknownPositionError,
@@ -154,7 +155,8 @@ async def error_response(request: Request, error: Exception) -> Response:
     """Returns the response to an error of any route: one line."""
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     text = " ".join(getattr(error, "problems", [str(error)]))
-    return JSONResponse({"error": text.encode("utf-8", "backslashreplace").decode()}, status)
+    facts = {"error": text.encode("utf-8", "backslashreplace").decode()}
+    return JSONResponse(facts | {"damaged": isinstance(error, CorruptRecordError)}, status)
 
 
 def get(path: str, kind: type[_W], answer: Answer[_W]) -> Route:

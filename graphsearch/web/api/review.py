@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
@@ -15,10 +16,12 @@ from starlette.routing import Route
 from ...base.errors import InvalidParameterError
 from ...book.review.games import GameChoice, read_since
 from ...book.review.review import LEAST_VISITS
+from ...book.study.pgn import read_games
 from ..jobs.tasks import ReviewTask
 from ..served_file import ServedFile
 from .kept import makes, queue
 from .requests import SPELLED, Name, Upload, Words, read_request, served_by
+from .studies import tree_dict
 from .work import Settings, file_name, received, settings
 
 FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
@@ -86,6 +89,17 @@ def _shown(request: Request) -> Response:
     return FileResponse(path, media_type="application/json")
 
 
+def _game(request: Request) -> Response:
+    """Returns a reviewed game for the notation, with its marks, better lines and comments."""
+    _, path = _written(served_by(request), request, "pgn")
+    number = int(request.path_params["game"])
+    with path.open(encoding="latin-1", newline="") as lines:
+        game = next(islice(read_games(lines, path.name), number, None), None)
+    if game is None:
+        raise InvalidParameterError("the review has no such game")
+    return JSONResponse(tree_dict(game))
+
+
 def _file(request: Request) -> Response:
     """Returns a file of a review: annotated PGN, or the report."""
     form = request.path_params["form"]
@@ -99,5 +113,6 @@ def _file(request: Request) -> Response:
 ROUTES = [
     Route("/api/review", _review, methods=["POST"]),
     Route("/api/review/{number:int}", _shown, methods=["GET"]),
+    Route("/api/review/{number:int}/game/{game:int}", _game, methods=["GET"]),
     Route("/api/review/{number:int}/{form}", _file, methods=["GET"]),
 ]

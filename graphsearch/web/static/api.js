@@ -10,6 +10,9 @@ export class Refused extends Error {
   }
 }
 
+let onDamage = () => {}; // what is done with the message of an answer that found the file damaged
+export const whenDamaged = (act) => { onDamage = act; };
+
 const PATIENCE_MS = 60_000; // the server ends a question sooner
 const isAborted = (error) => error.name === "AbortError"; // whoever asked wants no answer any more
 
@@ -18,6 +21,7 @@ async function answered(response) {
     if (isAborted(error) || error.name === "TimeoutError") unreachable(error);
     return null;
   });
+  if (body?.damaged) onDamage(body.error || body.problem);
   if (!response.ok) throw new Refused(body?.error || `the server answered ${response.status}`, response.status);
   if (body === null) throw new Refused("the answer of the server was cut off");
   return body;

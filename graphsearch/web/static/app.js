@@ -1,6 +1,6 @@
 // The page: the board and the line on one side, the views on the other.
 
-import { ask, follow, Refused } from "./api.js";
+import { ask, follow, Refused, whenDamaged } from "./api.js";
 import { Board } from "./board.js";
 import { boardKeys } from "./board_keys.js";
 import { after, menOf, said, turnOf } from "./chess.js";
@@ -191,7 +191,7 @@ function escape() {
   return false; // the browser closes its own menus by this key
 }
 
-const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, Escape: escape, "?": () => { import("./keys.js").then(({ toggleKeys }) => toggleKeys($("keys"))); } };
+const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, m: () => desk.mistake(1), M: () => desk.mistake(-1), Escape: escape, "?": () => { import("./keys.js").then(({ toggleKeys }) => toggleKeys($("keys"))); } };
 const TURNS = { ArrowUp: -1, ArrowDown: 1 };
 document.addEventListener("keydown", (event) => {
   if (turnsBack(event)) return;
@@ -247,6 +247,17 @@ $("theme").addEventListener("click", () => {
   try { localStorage.setItem("theme", dark ? "light" : "dark"); } catch { /* storage is off */ }
 });
 
+// damage stays in sight: every save that follows writes into the same file
+function showDamage(text) {
+  $("damage").hidden = false;
+  put($("damage"), h("b", { text: "This file is damaged. " }), `Stop its searches, and rescue what is sound: graphsearch store salvage ${state.file?.name || "FILE"} NEW. `, h("span", { class: "note", text }));
+}
+whenDamaged(showDamage);
+on("queue", () => {
+  const failed = state.queue.ended.find((job) => job.state === "failed" && job.error.includes("store salvage"));
+  if (failed) showDamage(failed.error);
+});
+
 let toastTimer = 0;
 export function toast(text) {
   $("toast").textContent = text;
@@ -279,8 +290,8 @@ async function loadFile() {
 }
 
 const openGame = (game) => open({ ...game, at: game.at ?? 0 });
-exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf });
 const desk = notation({ toast, address: addressOf });
+exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf, notation: desk.text });
 strip($("strip"), { toast });
 tabs($("tabs"), $("panel"), { toast, draft: openDraft });
 visits();

@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { download, h, put } from "./dom.js";
-import { pgnOfLine, state } from "./state.js";
+import { state } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const LARGEST = 30e6; // bytes that are pasted or opened; larger files are imported
@@ -63,7 +63,8 @@ async function openFile() {
 
 async function savePgn() {
   try {
-    download(new Blob([await pgnOfLine()], { type: "application/x-chess-pgn" }), "line.pgn");
+    const { pgn } = await send("tree-pgn", hands.notation());
+    download(new Blob([pgn], { type: "application/x-chess-pgn" }), "game.pgn");
   } catch (error) {
     hands.toast(error.message);
   }

@@ -5,7 +5,7 @@
 import { ask, latest, send } from "./api.js";
 import { h, points, put, score } from "./dom.js";
 import { editor } from "./notation_edit.js";
-import { drawTree } from "./notation_view.js";
+import { drawTree, MISTAKES } from "./notation_view.js";
 import { noteOn } from "./note.js";
 import { on, open, refresh, state, tell } from "./state.js";
 import { START_NODE, Tree } from "./tree.js";
@@ -134,6 +134,15 @@ function turn(by) {
   return Boolean(next);
 }
 
+// to the next mistake of the line, or the one before
+function mistake(by) {
+  const line = [...pane.tree.path(current ?? START_NODE), ...pane.tree.rest(current ?? START_NODE)];
+  const at = line.findIndex((node) => node.id === current);
+  const found = by > 0 ? line.slice(at + 1) : line.slice(0, Math.max(0, at)).reverse();
+  const next = found.find((node) => node.nags.some((nag) => MISTAKES.includes(nag)));
+  if (next) goTo(next.id); else hands.toast(by > 0 ? "No mistake is marked behind this move." : "No mistake is marked before this move.");
+}
+
 // ------------------------------------------------------------ changes
 // writes what was changed in the tree, and draws it
 function change(made, { to = null } = {}) {
@@ -150,20 +159,43 @@ function save(made) {
   noteChange(pane.study ? "file" : "draft");
   if (!pane.study) return;
   const mine = pane;
+  (mine.unsaved ||= []).push(made);
   waits += 1;
-  saving = saving.then(() => write(mine, made)).finally(() => { waits -= 1; showState(); });
+  saving = saving.then(() => write(mine)).finally(() => { waits -= 1; showState(); });
 }
 
-async function write(mine, made) {
+const MOST_TRIES = 5; // while others write the same study
+
+async function write(mine) {
   if (mine.stale) { hands.toast("This change is not saved: open the study again."); return; }
   try {
-    const found = await send("study-change", { id: mine.study, revision: mine.revision, ...made });
-    Object.assign(mine, { revision: found.revision, name: found.name });
+    for (let tries = 1; mine.unsaved.length; tries += 1) {
+      const sent = await send("study-change", { id: mine.study, revision: mine.revision, ...mine.unsaved[0] })
+        .catch((error) => { if (error.status === 409 && tries < MOST_TRIES) return null; throw error; });
+      if (!sent) { await repeat(mine); continue; }
+      Object.assign(mine, { revision: sent.revision, name: sent.name });
+      mine.unsaved.shift();
+    }
   } catch (error) {
     mine.stale = true; // what follows was made on top of what is not saved
     hands.toast(error.message);
     if (pane === mine) await openStudy(mine.study, { node: current }).catch((problem) => hands.toast(problem.message));
   }
+}
+
+// what is not saved yet, made once more on top of what another window has written
+async function repeat(mine) {
+  const study = await ask("study", { id: mine.study });
+  const tree = new Tree(study.moves, study.last);
+  const numbers = new Map();
+  const unsaved = mine.unsaved.map((made) => tree.repeat(made, mine.tree, numbers)).map((made, k) => ({ ...mine.unsaved[k], ...made }));
+  const said = unsaved.findLast((made) => made.says);
+  Object.assign(mine, { tree, revision: study.revision, name: study.name, headers: study.headers, comment: said ? said.comment : study.comment, unsaved });
+  if (pane !== mine) return;
+  current = numbers.get(current) ?? (tree.node(current) ? current : null);
+  locate();
+  draw();
+  hands.toast(`The study ${study.name} was changed elsewhere; it is shown as it is now, with your changes.`);
 }
 
 // ------------------------------------------------------------ undo and redo
@@ -247,10 +279,10 @@ function close() {
 }
 
 // a game with variations from a text, as a draft
-export function openDraft({ fen, moves, comment, headers }, at = 0) {
+export function openDraft({ fen, moves, comment, headers }, at = 0, review = null) {
   const tree = new Tree(moves);
   const line = tree.rest(START_NODE).map((node) => node.move);
-  const game = { root: fen, line, headers };
+  const game = { root: fen, line, headers, review };
   pane = draft(game, { root: fen, tree, comment, headers });
   values = new Map();
   open({ root: fen, line, at, game });
@@ -370,7 +402,7 @@ export function notation(given) {
     wanted = null;
     openStudy(id, { node }).catch((error) => given.toast(error.message));
   });
-  return { turn, turning, comment: () => edit.comment() };
+  return { turn, turning, mistake, text: draftText, comment: () => edit.comment() };
 }
 
 // what is shown, as a new study would have it

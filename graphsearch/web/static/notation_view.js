@@ -12,6 +12,7 @@ const GLYPHS = {
   22: "⊙", 23: "⊙", 32: "↻", 33: "↻", 36: "→", 37: "→", 40: "⇒", 41: "⇒", 132: "⇆", 133: "⇆", 140: "∆", 146: "N",
 };
 export const MOVE_GLYPHS = [1, 2, 3, 4, 5, 6];
+export const MISTAKES = [2, 4, 6]; // ? ?? ?!
 export const VALUE_GLYPHS = [10, 13, 14, 15, 16, 17, 18, 19];
 export const glyph = (nag) => GLYPHS[nag] || `$${nag}`;
 
@@ -86,4 +87,8 @@ function moveParts(node, ply, { first, current, values, buttons, onGo }) {
   ];
 }
 
-const said = (text) => h("span", { class: "said", text });
+// a comment, without the commands of other programs, such as [%clk 0:01:02]
+function said(text) {
+  const words = text.replace(/\[%[^\]]*\]\s*/g, "").trim();
+  return words && h("span", { class: "said", text: words });
+}

@@ -3,24 +3,25 @@
 import { ask, latest, upload } from "./api.js";
 import { chart, pathOf, plyLabels } from "./chart.js";
 import { count, h, put, s } from "./dom.js";
-import { open, pgnOfLine, state } from "./state.js";
+import { open, pgnOfLine, state, tell } from "./state.js";
 
 const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
 const given = { visits: "1000", player: "", since: "" };
+let shownReview = null; // { found, draft }
 let chosen = { job: null, game: 0 }; // what is shown, kept while the page is open
 
 export const reviewView = {
   name: "review",
   title: "Review",
-  make(host, { toast }) {
+  make(host, { toast, draft }) {
     const jobs = h("div", {});
     const shown = h("div", {});
     const last = latest();
     let found = null;
-    const draw = () => { if (found) drawReview(shown, found, (game) => { chosen.game = game; draw(); }); };
-    const fetchIt = (number) => {
+    const draw = () => { if (found) shownReview = { found, draft }; if (found) drawReview(shown, found, (game) => { chosen.game = game; draw(); }); };
+    const fetchIt = (number, { marks = false } = {}) => {
       if (chosen.job !== number) chosen = { job: number, game: 0 };
-      last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); }, (error) => toast(error.message));
+      last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); if (marks) markBoard(found); }, (error) => toast(error.message));
     };
     const list = () => drawJobs(jobs, fetchIt);
     const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : state.file?.one_file ? h("p", { class: "note", text: state.file.one_file }) : reviewForm(toast), jobs, shown);
@@ -33,11 +34,17 @@ export const reviewView = {
     const queue = () => {
       list();
       const ended = reviews().find((job) => job.state === "done");
-      if (ended && ended.number > newest) { newest = ended.number; fetchIt(newest); }
+      if (ended && ended.number > newest) { newest = ended.number; fetchIt(newest, { marks: true }); }
     };
-    return { show, on: { queue, facts: show } };
+    return { show, on: { queue, facts: show, position: () => shown.querySelector(".curve")?.mark() } };
   },
 };
+
+// the game on the board gets its marks, unless a study is shown, or the board has gone elsewhere
+function markBoard(found) {
+  const game = found.games.find((each) => each.start === state.root && isLineOf(each, state.line));
+  if (game && !state.study) goTo(game, state.at);
+}
 
 const reviews = () => state.queue.ended.filter((job) => job.kind === "review");
 
@@ -76,7 +83,8 @@ function drawJobs(host, fetchIt) {
   const rows = running.map((job) => h("li", { class: "running" }, h("span", { class: "state", text: "running" }), h("span", { class: "title", text: job.title }),
     job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, "aria-label": job.facts.stage })));
   const ended = reviews().map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }), h("span", { class: "title", text: job.state === "failed" ? `${job.title}: ${job.error}` : job.title }),
-    job.state === "done" && job.facts.reviewed > 0 && h("button", { type: "button", text: "Show", "data-focus": `show ${job.number}`, onclick: () => fetchIt(job.number) }),
+    job.state === "done" && job.facts.missing && h("span", { class: "note", text: "Its files are not beside this graph file; review the games again, which costs nothing." }),
+    job.state === "done" && job.facts.reviewed > 0 && !job.facts.missing && h("button", { type: "button", text: "Show", "data-focus": `show ${job.number}`, onclick: () => fetchIt(job.number) }),
     job.facts.problems?.length > 0 && h("span", { class: "note", text: job.facts.problems.map((each) => `line ${each.line}: ${each.reason}`).join("; ") })));
   put(host, (rows.length > 0 || ended.length > 0) && h("ul", { class: "jobs" }, rows, ended));
 }
@@ -112,7 +120,15 @@ const grid = (caption, heads, rows, kind = "") => h("div", { class: `scroll ${ki
   h("thead", {}, h("tr", {}, heads.map(([text, of]) => h("th", { scope: "col", class: of || null, text })))), h("tbody", {}, rows)));
 
 const gameOf = (game) => ({ root: game.start, line: game.moves.map((move) => move.move), headers: game.headers });
-const goTo = (game, at) => open({ ...gameOf(game), at });
+const isLineOf = (game, line) => game.moves.length === line.length && game.moves.every((move, k) => move.move === line[k]);
+
+// the game with its marks and better lines, in the notation
+const drawn = latest();
+function goTo(game, at) {
+  if (state.game?.review === game && isLineOf(game, state.game.line)) { open({ root: game.start, line: state.game.line, at, game: state.game }); return; }
+  const { found, draft } = shownReview;
+  drawn(ask(`review/${found.number}/game/${found.games.indexOf(game)}`), (tree) => draft(tree, at, game), (error) => tell("error", error));
+}
 
 // the better line instead of a move, in the game that one can go back to
 const better = (game, move) => open({ root: game.start, line: [...game.moves.slice(0, move.ply).map((each) => each.move), ...move.best_line], at: move.ply + 1, game: gameOf(game), adds: true });
@@ -129,13 +145,18 @@ function curveOf(game) {
   const points = [game.q, ...game.moves.map((move) => move.q)].map((q) => 50 + 50 * q);
   const last = Math.max(1, points.length - 1);
   const first = game.moves.length ? 2 * (game.moves[0].number - 1) + (game.moves[0].white ? 0 : 1) : 0;
-  const { svg, x, y, at } = chart("Expected score of White over the game, in per cent", { from: 0, to: last, labels: plyLabels(first, last) }, { values: points, least: 10, text: (value) => `${value.toFixed(0)} %` });
+  const { svg, x, y, at, top, bottom } = chart("Expected score of White over the game, in per cent", { from: 0, to: last, labels: plyLabels(first, last) }, { values: points, least: 10, text: (value) => `${value.toFixed(0)} %` });
   const places = points.map((value, k) => [x(k), y(value)]);
   svg.append(s("path", { class: "under", d: pathOf(places, y(Math.min(...points))) }), s("path", { class: "trail", d: pathOf(places) }));
   for (const move of game.moves.filter((each) => each.glyph)) {
     const about = `${number(move)} ${move.san}${move.glyph} ${value(move.cp, move.mate)}${move.loss ? `; ${move.best_san} ${value(move.best_cp, move.best_mate)}` : ""}`;
     svg.append(s("circle", { class: `mark ${KINDS[move.glyph]}`, cx: x(move.ply + 1), cy: y(points[move.ply + 1]), r: 4.5 }, s("title", { text: about })));
   }
+  const now = s("line", { class: "now", y1: top, y2: bottom });
+  const mark = () => { now.toggleAttribute("hidden", !isLineOf(game, state.game?.line || [])); for (const name of ["x1", "x2"]) now.setAttribute(name, x(state.at)); };
+  svg.append(now);
+  svg.mark = mark;
+  mark();
   svg.addEventListener("click", (event) => goTo(game, Math.round(at(event))));
   return svg;
 }

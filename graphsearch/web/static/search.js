@@ -125,7 +125,7 @@ function drawQueue(host, act) {
   const order = (body) => act(send("queue", body));
   const row = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
-  const fetchIt = (job) => job.kind === "export" && job.state === "done" && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
+  const fetchIt = (job) => job.kind === "export" && job.state === "done" && !job.facts.missing && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
   const shards = ended.find((job) => job.facts.shards)?.facts.shards || [];
   const { memory_only: alone } = state.queue;
   put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => row(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => row(job, stop(job, "Remove"))), ended.map((job) => row(job, fetchIt(job), leftOut(job)))),

@@ -107,6 +107,31 @@ export class Tree {
     return { put: [row(this.node(id))] };
   }
 
+  // a change that was made in another tree, made here; `numbers` maps the numbers of new moves there to those here
+  repeat({ put = [], drop = [] }, other, numbers) {
+    const here = (id) => numbers.get(id) ?? id;
+    const rows = new Map();
+    for (const given of put) {
+      let node = this.node(here(given.id));
+      if (!node || (node.move !== given.move && !numbers.has(given.id))) {
+        if (!this.node(here(given.parent))) continue; // it was deleted there
+        const known = this.kids(here(given.parent)).find((kid) => kid.move === given.move);
+        node = known || this.add(here(given.parent), given.move, other.node(given.id)?.san || given.move).node;
+        numbers.set(given.id, node.id);
+      }
+      const { before, comment, nags } = given;
+      if (node.id === given.id) { // not a new one: it may have another place
+        node.place = given.place;
+        this.node(node.parent).kids.sort((one, two) => this.node(one).place - this.node(two).place);
+      }
+      Object.assign(node, { before: before || node.before, comment: comment || node.comment, nags: nags.length ? nags : node.nags });
+      rows.set(node.id, row(node));
+    }
+    const gone = drop.map(here).filter((id) => this.node(id));
+    gone.forEach((id) => this.remove(id));
+    return { put: [...rows.values()].filter(({ id }) => this.node(id)), drop: gone };
+  }
+
   // all of it, as a new study is written
   get rows() { return [...this.walk()].map(row); }
 

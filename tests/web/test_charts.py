@@ -30,6 +30,9 @@ def test_a_curve_fills_its_axes_whose_labels_differ(page: Page) -> None:
     assert 3 <= len(heights) == len(set(heights))
     assert labels(page, ".view-values .chart:nth-of-type(1) .at-x")[:2] == ["1", "2"]
     page.click("#first")
+    page.has(".icicle .cell")
+    named = ".icicle .cell[role=link][tabindex='0'][aria-label], .icicle .cell[role=img][aria-label]"
+    assert page.count(".icicle .cell") == page.count(named)
     page.has(".view-values .chart:last-child .at-x")
     assert len(labels(page, ".view-values .chart:last-child .at-x")) >= 2
     assert page.errors() == []

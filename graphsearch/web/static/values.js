@@ -86,6 +86,8 @@ function lineTable(points) {
 }
 
 // ------------------------------------------------------------ the icicle
+const WIDE_CELL = 26; // of 1000: a cell that keys reach, and that has its move in it
+
 function drawIcicle(host, found, base) {
   const { tree, depth } = found;
   if (!tree.branches.length) { put(host, h("p", { class: "note", text: "No move of this position has enough visits." })); return; }
@@ -97,9 +99,9 @@ function drawIcicle(host, found, base) {
     const moves = [...line, branch.move];
     const name = branch.san + (branch.transposes_to ? " ⇄" : "");
     const share = `${name}: ${percent(branch.n / total)} of the visits, ${count(branch.n)}; ${score(worth)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
-    const cell = s("g", { class: "cell", tabindex: w > 14 ? 0 : null, role: "link", "aria-label": share }, s("title", { text: share }),
+    const cell = s("g", { class: "cell", tabindex: w > WIDE_CELL ? 0 : null, role: w > WIDE_CELL ? "link" : "img", "aria-label": share }, s("title", { text: share }),
       s("rect", { class: tint(worth.q), x: x + gap / 2, y: level * step, width: Math.max(0.5, w - gap), height: step - gap, rx: 2 }),
-      w > 26 && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(name, w) }));
+      w > WIDE_CELL && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(name, w) }));
     const visit = () => open({ root: base.root, line: [...base.line, ...moves] });
     cell.addEventListener("click", visit);
     cell.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });

@@ -251,3 +251,24 @@ def test_a_promotion_is_chosen_by_keys_or_left(reading_page: Page) -> None:
     page.keys_here(ENTER)
     page.reaches("a8=N")
     assert page.errors() == []
+
+
+def test_half_a_screen_has_two_columns_and_the_board_fits_into_every_window(reading_page: Page) -> None:
+    page = reading_page
+    page.open("/p/?line=e4,e5", moves=2)
+    page.view("moves")
+    size = page.driver.get_window_size()
+    box = "return document.querySelector(arguments[0]).getBoundingClientRect()"
+    try:
+        for width, height in ((960, 740), (860, 700), (720, 450)):
+            page.driver.set_window_size(width, height)
+            page.wait("return Math.abs(innerWidth - arguments[0]) < 40", "the window", width)
+            board, tabs = page.run(box, "#board"), page.run(box, "#tabs")
+            window = page.run("return innerHeight")
+            assert board["height"] <= window, width
+            assert page.run("return document.documentElement.scrollWidth <= innerWidth"), width
+            if width > 800:
+                assert tabs["y"] < window, width
+                assert tabs["x"] > board["right"], width
+    finally:
+        page.driver.set_window_size(size["width"], size["height"])

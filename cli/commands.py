@@ -21,7 +21,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from graphsearch.base.errors import InvalidParameterError
 
-from .options import Details, Json, ScoreType, View
+from .options import Details, Json, View
 from .output import Report, print_answer, say_if_unfinished
 from .parsing import HELP_NAMES, ProgramCommand, ProgramGroup
 from .program import command_text
@@ -57,16 +57,15 @@ class Subgroup:
 
 
 def command(
-    summary: str, *examples: str, name: str = "", scores: bool = False, views: bool = False
+    summary: str, *examples: str, name: str = "", views: bool = False
 ) -> Callable[[Callable[..., None]], Command]:
     """Returns a decorator that declares a command; its name is the function's unless given.
 
-    With `scores`, its option `--score-type` sets the unit of scores. With `views`, it has that option, and
-    `--view` and `--details` for its tables.
+    With `views`, it has the options `--view` and `--details` for its tables.
     """
 
     def declared(function: Callable[..., None]) -> Command:
-        flat = with_options(function, scores=scores, views=views)
+        flat = with_options(function, views=views)
         return Command(flat, summary, examples, name or function.__name__)
 
     return declared
@@ -77,7 +76,6 @@ def report(
     *examples: str,
     view: Callable[..., Iterable[Part]],
     name: str = "",
-    scores: bool = False,
     views: bool = False,
     noted: str = "",
 ) -> Callable[[Callable[..., Report]], Command]:
@@ -97,7 +95,7 @@ def report(
         print_answer(found, parts, json=values["json"])
 
     def declared(function: Callable[..., Report]) -> Command:
-        flat = with_options(function, scores=scores, views=views, answer=answer)
+        flat = with_options(function, views=views, answer=answer)
         return Command(flat, summary, examples, name or function.__name__)
 
     return declared
@@ -153,15 +151,13 @@ def example_text(*examples: str) -> str:
 def with_options(
     function: Callable[..., Any],
     *,
-    scores: bool = False,
     views: bool = False,
     answer: Callable[[Any, Mapping[str, Any]], None] | None = None,
 ) -> Callable[..., None]:
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
 
     Args:
-      scores: adds `--score-type` and runs the function with that type.
-      views: adds `--score-type`, `--view` and `--details`, and prints by them.
+      views: adds `--view` and `--details`, and prints by them.
       answer: adds `--json`; `answer` prints the function's result by the values of all options.
 
     >>> from .options import LineOptions
@@ -179,12 +175,11 @@ def with_options(
 
     more: list[_Declared] = [("json", Json, False)] if answer else []
     more += [("view", View, WHITE), ("details", Details, False)] if views else []
-    more += [("score_type", ScoreType, "WDL_mu")] if scores or views else []
 
     def flat(**values: Any) -> None:
         _check_numbers(options, values)
         looks = looking(values.get("view"), details=values.get("details", False))
-        with looks, _scores_by(values.get("score_type")), _without_leftover(values.get("store")):
+        with looks, _without_leftover(values.get("store")):
             found = function(**{name: _value(name, hint, values) for name, hint, _ in given})
             if answer:
                 answer(found, values)
@@ -255,26 +250,6 @@ def _without_leftover(store: Path | None) -> Iterator[None]:
 
         delete_if_empty(store)
         raise
-
-
-@contextmanager
-def _scores_by(score_type: str | None) -> Iterator[None]:
-    """Shows centipawns by a score type inside the block; None changes nothing.
-
-    Raises:
-      InvalidParameterError: if the score type is unknown.
-    """
-    if score_type is None:
-        yield
-        return
-    from graphsearch.position.values import show_scores_by, shown_score_type
-
-    before = shown_score_type()
-    show_scores_by(score_type)
-    try:
-        yield
-    finally:
-        show_scores_by(before)
 
 
 def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:

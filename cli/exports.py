@@ -105,7 +105,6 @@ class Request:
     "graphsearch export first.graph -o white.bin --side white --max-moves 2 --weights q",
     'graphsearch export first.graph "1. e4 e5" -o open.svg',
     "graphsearch export first.graph --format site -o first-site",
-    scores=True,
 )
 def export(request: Request) -> None:
     """Write a graph, or a book in it, in the format of another program. The ending of OUT chooses it.

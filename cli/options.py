@@ -97,13 +97,6 @@ TimeEach = Annotated[
     float | None, option("--time TIME", "Most time for every position: 2 (seconds) or 1m.", parser=_seconds)
 ]
 
-ScoreType = Annotated[
-    str,
-    option(
-        "--score-type TYPE",
-        "What a pawn means, by lc0's names: WDL_mu (1.00: an even chance to win) or centipawn (by Q alone).",
-    ),
-]
 View = Annotated[
     str, option("--view white|mover", "Whose view scores are: White's, or that of the side to move.")
 ]

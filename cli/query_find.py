@@ -188,9 +188,8 @@ def _found_line(row: Found, way: Way | None) -> str:
 @command(
     "Query a file with SQL.",
     'graphsearch lab sql first.graph "SELECT san, move_n, move_q FROM position_moves LIMIT 5"',
-    'graphsearch lab sql first.graph "SELECT fen, n, cp(q, draw) FROM top_position" --lines 3',
+    'graphsearch lab sql first.graph "SELECT fen, n, cp(q) FROM top_position" --lines 3',
     'graphsearch lab sql first.graph "SELECT record(position) AS record FROM root" --json',
-    scores=True,
 )
 def sql(
     statement: Statement, store: StoreOption, lines: Lines = 0, time: Time = 60.0, json: Json = False
@@ -200,7 +199,7 @@ def sql(
     Views: runs, position_moves, game_moves, games_against_search, played_games, book_edges, book_open_leaves.
     Tables: root, top_position, top_edge and more; `SELECT sql FROM sqlite_master` prints their columns, and
     schema/store.md explains them. Functions: record(fen), the record of a position as JSON text, as in `show
-    --json`, NULL if it is not stored; key(fen); after(fen, moves); san(fen, move); cp(q, draw).
+    --json`, NULL if it is not stored; key(fen); after(fen, moves); san(fen, move); cp(q).
 
     A statement may work for --time seconds (0: no limit), hold 256 MiB, and make texts and BLOBs of 16 MiB.
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from graphsearch.position.values import cp_from_q
+from graphsearch.position.values import cp_of
 
 from .commands import report
 from .options import Depth, Lines, PositionOptions, StoreOption, option
@@ -267,7 +267,7 @@ UNICODE, ASCII = Ink(2, 4, "\u2500"), Ink(1, 1, "-")
 def curve(
     values: Sequence[float | None], numbers: Sequence[tuple[int, bool]], width: int, *, unicode: bool
 ) -> list[str]:
-    """Returns the lines of a plot of Q in [-1, 1], with Q on the left and pawns (`centipawn`) on the right.
+    """Returns the lines of a plot of Q in [-1, 1], with Q on the left and pawns on the right.
 
     Args:
       values: by ply; None is a gap.
@@ -301,7 +301,7 @@ def _labelled(row: int, text: str, top: float) -> str:
     if row not in (0, middle, HEIGHT - 1) and (row - middle) % 2:
         return f"{'':>{LEFT_SCALE}}{text}".rstrip()
     left = "0" if row == middle else f"{q:+.2f}"
-    pawns = "0" if row == middle else f"{cp_from_q(q) / 100:+.1f}"
+    pawns = "0" if row == middle else f"{cp_of(q) / 100:+.1f}"
     return f"{left:>{LEFT_SCALE - 1}} {text} {pawns:>{RIGHT_SCALE - 2}}"
 
 

@@ -178,7 +178,7 @@ def node_summary(node: NodeView) -> str:
     ended = TERMINAL_NAMES.get(node.terminal)
     if ended:
         return f"{side} to move: {ended}"
-    worth = score(cp_of(node.q, node.wdl.draw), node.mate, white=white)
+    worth = score(cp_of(node.q), node.mate, white=white)
     mate = f", mate in {abs(node.mate)}" if node.mate else ""
     is_proven = node.bounds[0] == node.bounds[1]
     proven = f"   proven: {proven_result(node.bounds, white=white)}{mate}" if is_proven else ""

@@ -93,8 +93,10 @@ def wdl(shares: WDL | None, *, white: bool) -> str:
     """Returns win, draw and loss in per cent: `45 32 23`; those of White in White's view."""
     if shares is None:
         return ""
-    parts = shares.as_list()
-    return " ".join(f"{100 * part:2.0f}" for part in (parts if white or look.view == MOVER else parts[::-1]))
+    from graphsearch.position.values import rounded_shares
+
+    parts = rounded_shares(shares, 100)
+    return " ".join(f"{part:2}" for part in (parts if white or look.view == MOVER else parts[::-1]))
 
 
 def signed(q: float | None, *, white: bool = True) -> str:

@@ -27,7 +27,6 @@ Others = Annotated[
     "Explore a graph file in the browser.",
     "graphsearch serve first.graph",
     "graphsearch serve first.graph --read-only --no-browser --port 8000",
-    scores=True,
 )
 def serve(
     file: StoreOption,

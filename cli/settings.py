@@ -22,7 +22,6 @@ KEYS = {  # setting -> its type and description
     "ram": (str, "memory limit, as --ram"),
     "threads": (int, "as --threads"),
     "syzygy": (str, "folder of Syzygy tablebases, as --syzygy"),
-    "score-type": (str, "WDL_mu or centipawn, as --score-type"),
     "color": (bool, "false: no colours; the variable NO_COLOR says the same"),
 }
 PATHS = ("store", "syzygy")  # relative to the folder of their file

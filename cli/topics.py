@@ -139,7 +139,7 @@ def _view(found: Settings) -> Iterator[Part]:
 def config() -> Settings:
     """Print the defaults of options that hold in this folder, and where each is from.
 
-    graphsearch.toml may set store, evaluator, ram, threads, syzygy, score-type and color:
+    graphsearch.toml may set store, evaluator, ram, threads, syzygy and color:
 
     \b
       store = "books.graph"

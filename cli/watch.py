@@ -268,7 +268,7 @@ class _Watch:
             return cells
         best = node.moves[0] if node.moves else None
         return cells | {
-            "Score": score(cp_of(node.q, node.wdl.draw), node.mate, white=white),
+            "Score": score(cp_of(node.q), node.mate, white=white),
             "Visits": f"{node.visits:,}",
             **detailed({"Q": signed(node.q, white=is_white(node.position))}),
             "Best": best.san if best else "",

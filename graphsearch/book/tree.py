@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from ..position.values import cp_from_q, negate
+from ..position.values import cp_of, negate
 from ..search.puct import exploration_term, score
 from .config import Backup, Expansion
 from .positions import END, LEAF, OPEN, BookLine, BookMove, Position, line_of
@@ -269,14 +269,12 @@ def _best(position: Position, values: dict[str, float | None]) -> float | None:
 def loss_from_q(best: float | None, value: float | None) -> int | None:
     """Returns the loss of a value against the best one in centipawns, at most 10,000; None if one is unknown.
 
-    The score type is `centipawn`, from Q alone, because minimax values have no WDL.
-
     >>> loss_from_q(0.5, 0.25), loss_from_q(0.5, None), loss_from_q(1.0, -1.0)
     (52, None, 10000)
     """
     if best is None or value is None:
         return None
-    return max(0, min(MAX_LOSS, cp_from_q(best) - cp_from_q(value)))
+    return max(0, min(MAX_LOSS, cp_of(best) - cp_of(value)))
 
 
 LEAST_P = 1e-6

@@ -59,7 +59,7 @@ class Assessment:
 
     Attributes:
       position: FEN.
-      wdl, q, cp: the value V; cp by the current score type.
+      wdl, q, cp: the value V.
       priors: P by move (UCI), largest first; empty for a finished game.
       terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`; if the game is over by rule,
         the value is exact and does not come from the evaluator.
@@ -233,12 +233,12 @@ class Answers:
             order = sorted(range(begin, end), key=p.__getitem__, reverse=True)
             priors = {_name(moves[k]): p[k] for k in order}
             wdl = WDL(*values)
-            yield Assessment(f"{fen[:-1]}{number}", wdl, wdl.q, cp_of(wdl.q, wdl.draw), priors, kind)
+            yield Assessment(f"{fen[:-1]}{number}", wdl, wdl.q, cp_of(wdl.q), priors, kind)
 
     def json_lines(self) -> str:
         """Returns a line for each position, with the JSON of its `Assessment.as_dict`."""
         q = self.wdl[:, 0] - self.wdl[:, 2]
-        scores = [cp_of(*pair) for pair in zip(q.tolist(), self.wdl[:, 1].tolist(), strict=True)]
+        scores = [cp_of(value) for value in q.tolist()]
         out = np.empty(LINE_ROOM * len(self) + PRIOR_ROOM * len(self.moves), np.uint8)
         size = write_lines(
             load_powers(),

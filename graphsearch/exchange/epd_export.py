@@ -1,7 +1,6 @@
 """Exports one EPD line per position: its value, visits, best move and best line.
 
 acd   plies of `pv`          acn   node N            bm, pv   SAN; the line of the most visits
-c2    score type of ce: a book's values are `centipawn`
 ce    centipawns for the side to move (of the book, else of the node); 32767 less the plies to a mate
 dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, as in the tables
 c0    Q and the chances to win, draw and lose; c1  the proven result
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..position.board import CHECKMATE, FREE_CLOCK
 from ..position.fens import clocks_of
-from ..position.values import MATE_CE, shown_score_type
+from ..position.values import MATE_CE
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..query.steps import Ints, Words
 from ..store.codec.bulk import board_tables, columns_of
@@ -71,7 +70,7 @@ def _lines(part: Part, lines: Lines) -> Text:
     ce = np.where(
         mate > 0,
         MATE_CE - mate,
-        np.where(mate < 0, -MATE_CE - mate, cps_of(np.where(valued, value, 0.0), np.where(known, draw, 0.0))),
+        np.where(mate < 0, -MATE_CE - mate, cps_of(np.where(valued, value, 0.0))),
     )
     notes = visits.notes(worth)[rows]
     sans, begins = lines.of(part)
@@ -87,7 +86,6 @@ def _lines(part: Part, lines: Lines) -> Text:
         Field("/", INTEGER, even, known),
         Field("/", INTEGER, loss, known, after='";'),
         Field(' c1 "', TEXT, notes, notes > 0, after='";', texts=NOTES),
-        Field(' c2 "', TEXT, 0 * rows, valued & ~mated & (mate == 0), after='";', texts=[shown_score_type()]),
         Field(" ce ", INTEGER, np.where(mated, -MATE_CE, ce), valued | mated | (mate != 0), after=";"),
         Field(" dm ", INTEGER, (mate + 1) // 2, mate > 0, after=";"),
         Field(" fmvn ", INTEGER, visits.ply[rows] // 2 + 1, after=";"),

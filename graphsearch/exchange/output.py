@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from ..base.errors import ExportError, ExportTargetError
-from ..position.values import scores_by
 from ..store.file import real_path
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -227,18 +226,17 @@ def open_export(
     path: str | os.PathLike[str],
     output: Callable[..., AbstractContextManager[_Output]],
     report: ExportReport,
-    score_type: str | None = None,
 ) -> Iterator[tuple[Store, _Output]]:
     """Yields the graph file of an export, open to read, and its output; the report gets the wall time.
 
     Args:
-      output: `new_output` or `new_folder` of the target. score_type: of every cp; None: as shown.
+      output: `new_output` or `new_folder` of the target.
 
     Raises:
       ExportError: if there is no place for the output.
       StoreError: if the graph file cannot be read.
     """
     started = time.monotonic()
-    with scores_by(score_type), open_to_read(path) as store, output(store=store.path) as out:
+    with open_to_read(path) as store, output(store=store.path) as out:
         yield store, out
     report.seconds = time.monotonic() - started

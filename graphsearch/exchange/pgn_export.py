@@ -22,9 +22,8 @@ from ..jit.pointers import ptr
 from ..position.board import fen_of, is_chess960, pack
 from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
-from ..position.values import shown_score_type
 from . import pgn_kernel as kernel
-from .columns import cps_from_q
+from .columns import cps_of
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
@@ -76,7 +75,7 @@ def export_pgn(
     report = ExportReport("pgn", target_name(target))
     folder, selection = scratch_folder(target), selection or Selection()
     with (
-        open_export(path, partial(new_output, target), report, selection.score_type) as (store, out),
+        open_export(path, partial(new_output, target), report) as (store, out),
         Tree(folder, POSITIONS, MOVES) as tree,
     ):
         chosen = plan(store, with_one_move(selection))
@@ -96,8 +95,8 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
     edges = visits.move_worth(moves)
     names = names_of(visits.batch.words, moves.of, moves.code)
     n, cp, value = edges.n, edges.cp, edges.value
-    if of_book:  # its values have no WDL chances
-        cp[~np.isnan(value)] = cps_from_q(value[~np.isnan(value)])
+    if of_book:
+        cp[~np.isnan(value)] = cps_of(value[~np.isnan(value)])
     counts = np.bincount(moves.of, minlength=len(visits))
     best = np.zeros(len(visits))
     best[counts > 0] = value[(np.cumsum(counts) - counts)[counts > 0]]
@@ -191,7 +190,6 @@ class _Writer:
         yield "Date", datetime.now(UTC).strftime("%Y.%m.%d")
         yield "Round", str(game)
         yield from (("White", "?"), ("Black", "?"), ("Result", "*"), ("Annotator", "graphsearch"))
-        yield "ScoreType", shown_score_type()  # of [%eval]
         before = self._chosen.games.get(without_clocks(fen_of(root)))
         start = root if before is None else before.root()
         opening = opening_of(root if before is None else before)

@@ -3,7 +3,7 @@
 The policies, for the moves of one position:
 
     n         edge N
-    q         2 ** (-loss / 25), loss in centipawns (`centipawn`, of Q alone) against the best move
+    q         2 ** (-loss / 25), loss in centipawns against the best move
     minimax   as q, with the minimax of the stored values over the exported positions; with a book, its values
     games     2 wins + draws of the side to move, over the imported games, as Polyglot makes books, and one
               point for a game without a result
@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, InvalidParameterError
 from ..position.board import fen_of
-from ..position.values import cp_from_q, negate
+from ..position.values import cp_of, negate
 from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP, Floats, Ints, Words
 from ..store.tables.players import game_starts
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
-from .columns import cps_from_q
+from .columns import cps_of
 from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted, raw_move
 from .selection import ExportPlan, Selection, plan, without_clocks
@@ -197,7 +197,7 @@ class GraphBook(Tree):
         walked = set(self.positions["key"][self.positions["size"] > 0].tolist())
         rows = []
         for key in sorted(values.keys() - walked):
-            scores = {raw: cp_from_q(value) for raw, value in values[key].items()}
+            scores = {raw: cp_of(value) for raw, value in values[key].items()}
             best = max(scores.values())
             numbers = np.array([weight_of_loss(best - cp) for cp in scores.values()], np.float64)
             fit = fitted(numbers, np.full(len(numbers), numbers.max()), fill=True).tolist()
@@ -278,7 +278,7 @@ class GraphBook(Tree):
             return self.moves["n" if weights == "n" else "weight"][moves].astype(np.float64)
         values = self.moves["value"][moves]
         known = ~np.isnan(values)
-        scores = np.where(known, cps_from_q(np.where(known, values, -1.0)), -(1 << 40))
+        scores = np.where(known, cps_of(np.where(known, values, -1.0)), -(1 << 40))
         losses, which = np.unique(np.maximum.reduceat(scores, begins)[of] - scores, return_inverse=True)
         found = np.array([weight_of_loss(loss) for loss in losses.tolist()], np.float64)[which]
         return np.where(known, found, 0.0)

@@ -17,7 +17,6 @@ import numpy as np
 
 from ..position.fens import key_texts
 from ..position.rules_kernel import MATE
-from ..position.values import shown_score_type
 from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from ..store.tables import games
@@ -36,13 +35,13 @@ TERMINAL_TEXTS = ("", *TERMINALS.values())
 TEXTS = (FEN, HEX, NAME, TEXT)  # kinds with quotes in JSON
 
 # fields of JSON; a list has the name of its first field
-JSON_NODE = ("key", "fen", "ply", "depth", "score_type", "n", "q", "wdl", "v", "v_draw", "bounds", "terminal")
+JSON_NODE = ("key", "fen", "ply", "depth", "n", "q", "wdl", "v", "v_draw", "bounds", "terminal")
 JSON_SOURCE = ("evaluator", "run")
 JSON_MOVE = ("move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
 LISTS = {"wdl": ("wdl", "node_draw", "loss"), "bounds": ("bounds", "upper")}
 CSV_NODE = (
     *("key", "fen", "ply", "depth", "n", "q", "node_draw", "v", "v_draw", "bounds", "upper", "terminal"),
-    *("evaluator", "run", "score_type"),
+    *("evaluator", "run"),
 )
 
 
@@ -160,7 +159,6 @@ def _node_columns(part: Part) -> Columns:
         "fen": Field("", FEN, visits.ply[rows] // 2 + 1),
         "ply": Field("", INTEGER, visits.ply[rows]),
         "depth": Field("", INTEGER, visits.depth[rows]),
-        "score_type": Field("", TEXT, np.zeros(len(rows), np.int64), texts=[shown_score_type()]),
         "n": Field("", INTEGER, visits.n[rows], known),
         "q": Field("", FLOAT, q, known),
         "wdl": Field("", FLOAT, np.where(win > 0.0, win, 0.0), known),

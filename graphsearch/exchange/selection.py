@@ -14,7 +14,6 @@ from ..base.errors import ExportError, InvalidParameterError, InvalidPositionErr
 from ..base.toml_text import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
-from ..position.values import CENTIPAWN
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
 
@@ -56,11 +55,6 @@ class Selection:
         check_least(1, max_moves=self.max_moves)
         for root in self.roots:
             check(root)
-
-    @property
-    def score_type(self) -> str | None:
-        """The score type of exported cp: `centipawn` for a book, as its values lack WDL; None: as shown."""
-        return None if self.book is None else CENTIPAWN
 
 
 @dataclass(frozen=True, slots=True)

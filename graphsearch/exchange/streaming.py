@@ -150,7 +150,7 @@ def export_stream(
     """
     report = ExportReport(form, target_name(target))
     folder, selection = scratch_folder(target), selection or Selection()
-    with open_export(path, partial(new_output, target), report, selection.score_type) as (store, out):
+    with open_export(path, partial(new_output, target), report) as (store, out):
         chosen = plan(store, selection)
         with (
             Walk(store, chosen, folder, report, leaves=True, rest=rest, on_progress=on_progress) as walk,

@@ -96,7 +96,7 @@ class Visits:
         columns = (self.edges.n, *self.edge_worth())
         n, q, draw, mates, mated = (moves.by_edge(values) for values in columns)
         visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
-        cp[visited] = cps_of(q[visited], draw[visited])
+        cp[visited] = cps_of(q[visited])
         value = q if moves.in_tables is None else moves.in_tables.value
         return MoveWorth(n, q, draw, mates, mated > 0, cp, value)
 

@@ -51,7 +51,7 @@ class MoveView:
       p: prior, in [0, 1].
       q: value of the edge (E), in [-1, 1]; None while n = 0.
       wdl: q as win, draw and loss; None while n = 0.
-      cp: the value in centipawns, by the score type that is shown; None while n = 0.
+      cp: the value in centipawns; None while n = 0.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       bounds: proven lower and upper result, in -1, 0, 1.
       pv: the line that follows the most visits, this move first.
@@ -276,7 +276,7 @@ def _move_view(
         p=prior,
         q=q,
         wdl=None if q is None else wdl_from_q(q, edge.draws),
-        cp=None if q is None else cp_of(q, edge.draws),
+        cp=None if q is None else cp_of(q),
         mate=mate,
         bounds=bounds,
         pv=line_of(read, board, move) if read and edge.n else (move,),

@@ -1,4 +1,4 @@
-"""Values as people read them: WDL, Q, centipawns, and their score types.
+"""Values as people read them: WDL, Q and centipawns.
 
 Every value is from the view of the side to move at its node; only `negate` changes the view.
 """
@@ -6,28 +6,16 @@ Every value is from the view of the side to move at its node; only `negate` chan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-
-from ..base.errors import InvalidParameterError
 
 D_SCALE = 1000  # draw probability is stored per mille, the unit of UCI_ShowWDL
 
-# lc0's score type `centipawn`: cp = 90 tan(1.5637541897 Q); Q = +-1 gives about +-12800.
+# lc0's centipawns of a Q, so that scores and Q always have one order; Q = +-1 gives +-12780
 CP_FACTOR = 90.0
 CP_SLOPE = 1.5637541897
-# lc0's fallback for its score type `WDL_mu`: where W, D or L is at most 0.0001, or W or L below about 0.002
-FALLBACK_FACTOR, FALLBACK_SLOPE = 45.0, 1.56728071628
-LEAST_CHANCE, MOST_CERTAIN = 0.0001, 0.996
 
 MATE_CE = 32767  # the largest `ce` of EPD: the opponent is mated
 MOST_CP = 1000  # for losses of a move, a value is cut to ten pawns
-
-SCORE_TYPES = WDL_MU, CENTIPAWN = "WDL_mu", "centipawn"  # lc0's names; the first is the default
-_shown = [WDL_MU]  # the type of every cp that this process shows,
-_inside: ContextVar[str | None] = ContextVar("score_type", default=None)  # except inside `scores_by`
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,47 +64,27 @@ def wdl_from_q(q: float, d: float) -> WDL:
     return WDL(max(0.0, (1.0 - d + q) / 2), d, max(0.0, (1.0 - d - q) / 2))  # not -1e-17 by rounding
 
 
-def cp_from_q(q: float) -> int:
-    """Returns lc0's centipawns (`centipawn`) of a Q in [-1, 1], for values without WDL.
+def cp_of(q: float) -> int:
+    """Returns the centipawns of a Q in [-1, 1], `90 tan(1.5637541897 Q)`; a greater Q never has fewer.
 
-    >>> cp_from_q(0.0), cp_from_q(0.5), cp_from_q(-0.5)
-    (0, 89, -89)
+    >>> cp_of(0.0), cp_of(0.5), cp_of(-0.5), cp_of(1.0)
+    (0, 89, -89, 12780)
     """
     return round(CP_FACTOR * math.tan(CP_SLOPE * max(-1.0, min(1.0, q))))
 
 
-def cp_from_wdl(q: float, draw: float) -> int:
-    """Returns lc0's centipawns (`WDL_mu`) of a value with mean `q` and draw probability `draw`.
+def rounded_shares(wdl: WDL, whole: int) -> tuple[int, int, int]:
+    """Returns win, draw and loss as whole parts of `whole`, and win less loss is always that part of Q.
 
-    100 means a win probability of one half. The model takes W and L as tails of a logistic distribution with
-    mean mu, `W = sigmoid((mu - 1) / s)` and `L = sigmoid((-mu - 1) / s)`; cp is 100 mu. As in lc0, a tangent
-    of Q replaces it where W, D or L is almost 0, and beyond one pawn where the tangent is larger.
+    So of two values, the parts never say the opposite of Q.
 
-    >>> cp_from_wdl(0.4, 0.4), cp_from_wdl(-0.4, 0.4), cp_from_wdl(0.0, 0.7)
-    (100, -100, 0)
-    >>> cp_from_wdl(1.0, 0.0), cp_from_wdl(0.25, 0.74), cp_from_wdl(0.5, 0.0)
-    (12800, 66, 45)
+    >>> rounded_shares(WDL(0.455, 0.32, 0.225), 100), rounded_shares(WDL(0.225, 0.32, 0.455), 100)
+    ((45, 33, 22), (22, 33, 45))
     """
-    win, loss = (1.0 + q - draw) / 2, (1.0 - q - draw) / 2
-    fallback = FALLBACK_FACTOR * math.tan(FALLBACK_SLOPE * max(-1.0, min(1.0, q)))
-    if min(win, draw, loss) <= LEAST_CHANCE or abs(q) + draw >= MOST_CERTAIN:
-        return round(fallback)
-    a, b = math.log(1.0 / loss - 1.0), math.log(1.0 / win - 1.0)
-    score = 100.0 * (a - b) / (a + b)
-    return round(score if abs(score) < 100.0 or abs(fallback) < abs(score) else fallback)
-
-
-def cp_by(score_type: str, q: float, draw: float | None) -> int:
-    """Returns the centipawns of a value by one of `SCORE_TYPES`.
-
-    Without a draw probability (None) it uses Q alone; book values, for example, are backed up without draws.
-    """
-    return cp_from_wdl(q, draw) if score_type == WDL_MU and draw is not None else cp_from_q(q)
-
-
-def cp_of(q: float, draw: float | None = None) -> int:
-    """Returns the centipawns of a value by the current score type (`shown_score_type`)."""
-    return cp_by(shown_score_type(), q, draw)
+    q = round(whole * wdl.q)
+    lesser = min(round(whole * min(wdl.win, wdl.loss)), (whole - abs(q)) // 2)
+    win, loss = lesser + max(q, 0), lesser - min(q, 0)
+    return win, whole - win - loss, loss
 
 
 def loss_of(best_cp: int, cp: int) -> int:
@@ -133,34 +101,3 @@ def loss_of(best_cp: int, cp: int) -> int:
 def clipped(cp: int) -> int:
     """Returns centipawns cut to ten pawns either way; a larger value says only that the game is won."""
     return max(-MOST_CP, min(MOST_CP, cp))
-
-
-def show_scores_by(score_type: str) -> None:
-    """Sets the score type of all centipawns that this process shows.
-
-    Raises:
-      InvalidParameterError: if it is none of `SCORE_TYPES`.
-    """
-    if score_type not in SCORE_TYPES:
-        raise InvalidParameterError(f"a score type is {' or '.join(SCORE_TYPES)}, not {score_type!r}")
-    _shown[0] = score_type
-
-
-@contextmanager
-def scores_by(score_type: str | None) -> Iterator[None]:
-    """Sets the score type for the current context inside a `with` block; None: the process's type."""
-    token = _inside.set(score_type)
-    try:
-        yield
-    finally:
-        _inside.reset(token)
-
-
-def shown_score_type() -> str:
-    """Returns the score type of the current context, or else of the process.
-
-    >>> with scores_by(CENTIPAWN):
-    ...     shown_score_type(), cp_of(0.25, 0.74), cp_of(0.25, 0.0)
-    ('centipawn', 37, 37)
-    """
-    return _inside.get() or _shown[0]

@@ -229,7 +229,7 @@ def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
         n=int(values.visits[i]),
         q=q,
         draw=draw,
-        cp=cp_of(q, draw),
+        cp=cp_of(q),
         bounds=bounds_in(coded),
         best_move=move.uci() if move else None,
         best_san=board.san(move) if move else None,
@@ -387,8 +387,6 @@ def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
 def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
     """Returns a mask of the values that differ by at least `cp` centipawns."""
     found = np.zeros(len(a.q), bool)
-    places = np.nonzero((a.q != b.q) | (a.draws != b.draws))[0]
-    columns = (values[places].tolist() for values in (a.q, a.draws, b.q, b.draws))
-    for i, q, draw, other, its_draw in zip(places.tolist(), *columns, strict=True):
-        found[i] = abs(cp_of(q, draw / D_SCALE) - cp_of(other, its_draw / D_SCALE)) >= cp
+    for i in np.flatnonzero(a.q != b.q).tolist():
+        found[i] = abs(cp_of(float(a.q[i])) - cp_of(float(b.q[i]))) >= cp
     return found

@@ -291,13 +291,13 @@ def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
             board = unpack(hits.words[i].tolist())
             record = tables.completed(hits.record(i), board)
             best = best_move(record, board)
-            q, draw = node_mean(record)
+            q, _ = node_mean(record)
             yield Found(
                 position=fen,
                 key=key,
                 n=record.visits,
                 q=q,
-                cp=cp_of(q, draw),
+                cp=cp_of(q),
                 bounds=record.bounds,
                 best_move=board.san(best) if best else None,
                 ply=ply,

@@ -177,7 +177,7 @@ def _row(
         n=edge.n if edge else None,
         n_share=edge.n / spent if edge and spent else None,
         q=q,
-        cp=None if edge is None or q is None else cp_of(q, edge.draws),
+        cp=None if edge is None or q is None else cp_of(q),
         difference=None if score is None or q is None else 2 * score - 1 - q,
     )
 

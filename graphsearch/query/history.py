@@ -146,7 +146,7 @@ def _searched(root: chess.Board, save: SavedValues, run: RunInfo | None) -> Hist
         win=wdl.win,
         draw=values.draw,
         loss=wdl.loss,
-        cp=cp_of(values.q, values.draw),
+        cp=cp_of(values.q),
         depth=values.depth,
     )
 

@@ -103,9 +103,9 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
     record = source.read(board)
     if record is None:
         return LinePoint(**point)
-    mean, draw = node_mean(record)
+    mean, _ = node_mean(record)
     q = for_white(board, mean)
-    point |= {"n": record.visits, "q": q, "cp": cp_of(q, draw)}
+    point |= {"n": record.visits, "q": q, "cp": cp_of(q)}
     return LinePoint(**point, **_moves(source, board, record, move))
 
 
@@ -121,33 +121,30 @@ def _moves(
         of_best = worth_of(source, board, best.move, steps)
         assert of_best is not None
         found |= {"best": best.move.uci(), "best_san": board.san(best.move)}
-        found["best_q"] = for_white(board, of_best[0])
+        found["best_q"] = for_white(board, of_best)
     of_played = worth_of(source, board, move, steps) if move else None
     if move:
         found["played_n"] = next((step.edge.n for step in steps if step.move == move), 0)
-    if of_played:
-        found["played_q"] = for_white(board, of_played[0])
-    if of_played and of_best:
-        found["loss"] = max(0.0, of_best[0] - of_played[0])
-        found["loss_cp"] = loss_of(cp_of(*of_best), cp_of(*of_played))
+    if of_played is not None:
+        found["played_q"] = for_white(board, of_played)
+    if of_played is not None and of_best is not None:
+        found["loss"] = max(0.0, of_best - of_played)
+        found["loss_cp"] = loss_of(cp_of(of_best), cp_of(of_played))
     return found
 
 
-def worth_of(
-    source: Records, board: chess.Board, move: chess.Move, steps: list[Step]
-) -> tuple[float, float] | None:
-    """Returns (Q, D) of a move for the side that plays it, None if neither edge nor child is known.
+def worth_of(source: Records, board: chess.Board, move: chess.Move, steps: list[Step]) -> float | None:
+    """Returns Q of a move for the side that plays it, None if neither edge nor child is known.
 
     It is that of the position after it, if that has more visits than the edge, else that of the edge.
     """
     edge = next((step.edge for step in steps if step.move == move), None)
     record = source.read(after(board, move))
     if edge is not None and (edge.proof or record is None or record.visits <= edge.n):
-        return edge.value, edge.draws
+        return edge.value
     if record is None:
         return None
-    q, draw = node_mean(record)
-    return negate(q), draw
+    return negate(node_mean(record)[0])
 
 
 def for_white(board: chess.Board, q: float) -> float:
@@ -216,10 +213,9 @@ def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue |
     worth = worth_of(source, board, move, steps)
     if worth is None:
         return None
-    q, draw = worth
     step = next((step for step in steps if step.move == move), None)
     mate = mate_of(step, board) if step else None
     if mate is not None and board.turn == chess.BLACK:
         mate = -mate
     is_older = step is not None and step.edge.proof is None and source.read(after(board, move)) is None
-    return MoveValue(step.edge.n if step else 0, cp_of(for_white(board, q), draw), mate, is_older)
+    return MoveValue(step.edge.n if step else 0, cp_of(for_white(board, worth)), mate, is_older)

@@ -263,7 +263,7 @@ class _Seen:
     @classmethod
     def of(cls, reached: Reached, record: NodeRecord, step: Step, best: Step) -> _Seen:
         """Returns a move, given the best one of its position."""
-        cp, best_cp = (cp_of(one.edge.value, one.edge.draws) for one in (step, best))
+        cp, best_cp = (cp_of(one.edge.value) for one in (step, best))
         games = reached.played.get(step.move.uci(), 0)
         return cls(step, best, games, reached.games, step.edge.n / (record.visits - 1), cp, best_cp)
 

@@ -99,7 +99,7 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
             n=one.edge.n,
             p=one.p,
             q=one.edge.value if one.edge.n else None,
-            cp=cp_of(one.edge.value, one.edge.draws) if one.edge.n else None,
+            cp=cp_of(one.edge.value) if one.edge.n else None,
         )
         for one in there
     ]

@@ -245,7 +245,7 @@ def _opinions(source: RecordSource, board: chess.Board) -> Iterator[SecondOpinio
         yield SecondOpinion(
             evaluator=store.evaluators()[number].describe(),
             q=row.second_q,
-            cp=cp_of(row.second_q, draw),
+            cp=cp_of(row.second_q),
             wdl=(wdl.win, wdl.draw, wdl.loss),
             best_move=best,
         )

@@ -360,16 +360,16 @@ def worth_of(source: RecordSource, board: chess.Board, move: chess.Move) -> Wort
     answers = steps_of(behind, child) if behind else []
     value = value_of(source, board, move, steps)
     best = steps[0] if steps else None
-    cp = cp_of(*value) if value else None
-    best_cp = cp_of(best.edge.value, best.edge.draws) if best else None
+    cp = None if value is None else cp_of(value)
+    best_cp = cp_of(best.edge.value) if best else None
     return Worth(
         n=None if record is None else edge.n if edge else 0,
-        q=value[0] if value else None,
+        q=value,
         cp=cp,
         best=board.san(best.move) if best else None,
         best_q=best.edge.value if best else None,
         best_cp=best_cp,
-        cost=max(0.0, best.edge.value - value[0]) if best and value else None,
+        cost=max(0.0, best.edge.value - value) if best and value is not None else None,
         cost_cp=None if cp is None or best_cp is None else loss_of(best_cp, cp),
         answer=child.san(answers[0].move) if answers else None,
     )

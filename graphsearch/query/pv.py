@@ -142,7 +142,7 @@ def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
         edge.n,
         q,
         edge.draws,
-        cp_of(q, edge.draws),
+        cp_of(q),
         seen,
         isinstance(edge, ApartEdge),
     )

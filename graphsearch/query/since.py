@@ -145,7 +145,7 @@ def _time_of(text: str) -> datetime | None:
 
 def _roots(store: Store, first: int) -> Iterator[RootChange]:
     fens = {root.key: root.position for root in store.roots()}
-    names = ("key", "run", "n", "q", "draw", "best_move")
+    names = ("key", "run", "n", "q", "best_move")
     with sql_errors(store.path, "read it"):
         found = heapq.merge(
             *(rows(part.connection, "root_history", names, "ORDER BY key, run, n") for part in store.parts),
@@ -161,9 +161,9 @@ def _roots(store: Store, first: int) -> Iterator[RootChange]:
 
 
 def _then(board: chess.Board, row: tuple[Any, ...]) -> RootThen:
-    _, run, n, q, draw, best = row
+    _, run, n, q, best = row
     sans = sans_of(board, legal_part(board, [best] if best else []))
-    return RootThen(run, n, q, cp_of(q, draw), sans[0] if sans else None)
+    return RootThen(run, n, q, cp_of(q), sans[0] if sans else None)
 
 
 def _rank(change: RootChange) -> tuple[bool, int]:

@@ -4,8 +4,7 @@
     key(fen)           key of a position, as the columns `key` have it
     after(fen, moves)  FEN after moves in SAN or UCI
     san(fen, move)     a move in SAN
-    cp(q, draw)        centipawns of a value in [-1, 1] and its draw probability, as commands show them;
-                       cp(q): the same from Q alone (--score-type centipawn); an error for other types
+    cp(q)              centipawns of a value in [-1, 1], as commands show them
 
 SQLite opens the file read-only, and an authorizer rejects every other statement. The time of a statement and
 the size of values are limited (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting uses temporary files.

@@ -15,7 +15,7 @@ import chess
 from ..graph.view import Reader, view
 from ..position.board import fen_of, key_text
 from ..position.notation import named_board, play_moves, read_moves
-from ..position.values import CENTIPAWN, cp_of, shown_score_type
+from ..position.values import cp_of
 
 Value = str | int | float | None
 
@@ -56,23 +56,15 @@ def _san(fen: object, move: object) -> str:
     return board.san(found[0])
 
 
-def _cp(q: object, draw: object = None) -> int:
-    for number in (q,) if draw is None else (q, draw):
-        if not isinstance(number, int | float) or not math.isfinite(number):
-            raise ValueError(f"expected a number in [-1, 1], not {number!r}")
-    assert isinstance(q, int | float)
-    if draw is None and shown_score_type() != CENTIPAWN:
-        raise ValueError(
-            f"centipawns by {shown_score_type()} need the draw probability: cp(q, draw);"
-            f" of Q alone they are by --score-type {CENTIPAWN}"
-        )
-    return cp_of(q, draw if isinstance(draw, int | float) else 0.0)
+def _cp(q: object) -> int:
+    if not isinstance(q, int | float) or not math.isfinite(q):
+        raise ValueError(f"expected a number in [-1, 1], not {q!r}")
+    return cp_of(q)
 
 
 PURE = (
     Function("key", 1, lambda fen: key_text(_board(fen))),
     Function("after", 2, _after),
     Function("san", 2, _san),
-    Function("cp", 1, _cp, fixed=False),  # by the present score type
-    Function("cp", 2, _cp, fixed=False),
+    Function("cp", 1, _cp),
 )

@@ -117,8 +117,8 @@ class _Growing:
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
-        q, draw = node_mean(record)
-        root = Branch(None, None, record.visits, None, q, cp_of(q, draw), None, fen_of(board))
+        q, _ = node_mean(record)
+        root = Branch(None, None, record.visits, None, q, cp_of(q), None, fen_of(board))
         level: deque[Expansion] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
@@ -157,7 +157,7 @@ class _Growing:
                 n=edge.n,
                 p=p,
                 q=edge.value,
-                cp=cp_of(edge.value, edge.draws),
+                cp=cp_of(edge.value),
                 mate=mate_of(step, board),
                 position=fen_of(child),
                 apart=isinstance(edge, ApartEdge),

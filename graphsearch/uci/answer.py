@@ -326,9 +326,7 @@ class GoAnswer:
     def _lines(self, report: Report, *, stats: bool) -> list[str]:
         shown = min(self.output.multipv, len(self.listed) or self.output.multipv)
         output, node = self.output, report.node
-        lines = info_lines(
-            report, multipv=shown, wdl=output.wdl, score_type=output.score_type, chess960=output.chess960
-        )
+        lines = info_lines(report, multipv=shown, wdl=output.wdl, chess960=output.chess960)
         if stats and node.moves:
             lines += stats_lines(node, output.params, self._values(node), chess960=output.chess960)
         return lines

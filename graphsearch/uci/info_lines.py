@@ -11,7 +11,7 @@ from ..evaluators.lc0.policy import output_indices
 from ..evaluators.protocol import PositionBatch
 from ..graph.view import MoveView, NodeView
 from ..position.board import board_of
-from ..position.values import WDL, WDL_MU, cp_by
+from ..position.values import WDL, cp_of, rounded_shares
 from ..search import puct
 from ..search.params import SearchParams
 from .protocol import written_line
@@ -48,15 +48,14 @@ def info_lines(
     *,
     multipv: int = 1,
     wdl: bool = False,
-    score_type: str = WDL_MU,
     chess960: bool = False,
 ) -> list[str]:
     """Returns an `info` line for each of the best moves; moves without visits show the node's value."""
     node = report.node
     if not node.moves:
-        return [f"info depth 0 {_score(None, node, wdl=wdl, score_type=score_type)}"]
+        return [f"info depth 0 {_score(None, node, wdl=wdl)}"]
     return [
-        _line(report, k, move, _score(move, node, wdl=wdl, score_type=score_type), chess960=chess960)
+        _line(report, k, move, _score(move, node, wdl=wdl), chess960=chess960)
         for k, move in enumerate(node.moves[:multipv], 1)
     ]
 
@@ -78,21 +77,22 @@ def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool)
     )
 
 
-def _score(move: MoveView | None, node: NodeView, *, wdl: bool, score_type: str) -> str:
+def _score(move: MoveView | None, node: NodeView, *, wdl: bool) -> str:
     """Returns the `score ...` of a move; the node's score if the move is None or has no visits."""
-    shares = move.wdl if move is not None and move.wdl is not None else node.wdl
+    q, shares = node.q, node.wdl
+    if move is not None and move.q is not None and move.wdl is not None:
+        q, shares = move.q, move.wdl
     if move is not None and move.mate is not None:
         text = f"score mate {move.mate}"
     elif move is None and node.q <= -1.0:
         text = "score mate 0"
     else:
-        text = f"score cp {cp_by(score_type, shares.q, shares.draw)}"
+        text = f"score cp {cp_of(q)}"
     return f"{text} wdl {_per_mille(shares)}" if wdl else text
 
 
 def _per_mille(wdl: WDL) -> str:
-    win, loss = round(PER_MILLE * wdl.win), round(PER_MILLE * wdl.loss)
-    return f"{win} {max(0, PER_MILLE - win - loss)} {loss}"
+    return " ".join(map(str, rounded_shares(wdl, PER_MILLE)))
 
 
 # ---------------------------------------------------------------- VerboseMoveStats

@@ -11,7 +11,6 @@ from ..base.errors import InvalidParameterError
 from ..base.limits import byte_count, shortened, whole_number
 from ..evaluators.factory import EvaluatorSpec, create, parse_options, with_threads
 from ..evaluators.protocol import Evaluator
-from ..position.values import SCORE_TYPES, WDL_MU
 from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams
 from ..search.params import WHOLE_NUMBERS as WHOLE
 
@@ -105,7 +104,6 @@ OPTIONS = (
     Option("MultiPV", SPIN, "1", 1, MAX_MULTIPV),
     Option("Ponder", CHECK, "false"),
     Option("Move Overhead", SPIN, "100", 0, MAX_OVERHEAD_MS),
-    Option("ScoreType", COMBO, WDL_MU, choices=SCORE_TYPES),
     Option("UCI_Chess960", CHECK, "false"),
     Option("UCI_ShowWDL", CHECK, "false"),
     Option("UCI_AnalyseMode", CHECK, "false"),
@@ -193,7 +191,6 @@ class OutputOptions:
 
     multipv: int
     wdl: bool
-    score_type: str
     verbose: bool
     live: bool
     chess960: bool
@@ -206,7 +203,6 @@ class OutputOptions:
         return cls(
             multipv=settings.number("MultiPV"),
             wdl=settings.is_on("UCI_ShowWDL"),
-            score_type=settings.text("ScoreType"),
             verbose=settings.is_on("VerboseMoveStats"),
             live=settings.is_on("LogLiveStats"),
             chess960=settings.is_on("UCI_Chess960"),

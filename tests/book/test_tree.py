@@ -12,7 +12,7 @@ import pytest
 from graphsearch.book.config import Expansion
 from graphsearch.book.positions import END, LEAF, OPEN, BookLine, BookMove, Position
 from graphsearch.book.tree import BookTree, order_of
-from graphsearch.position.values import cp_from_q
+from graphsearch.position.values import cp_of
 
 from .conftest import q_from_cp
 
@@ -186,7 +186,7 @@ def test_dropout_counts_losses_of_both_sides_along_the_way() -> None:
         "b": [("u", "d", {"q": -top}), ("v", "e", {"q": -2 * top})],
     }
     tree = tree_of(Expansion(policy="dropout", alpha=10), plies, edges)
-    lost = (cp_from_q(-top) - cp_from_q(-2 * top)) / 100
+    lost = (cp_of(-top) - cp_of(-2 * top)) / 100
     costs = tree.costs()
     assert costs["e"] == pytest.approx(2 + 10 * lost)
     assert costs["c"] == pytest.approx(1 + 10 * 0.5)

@@ -159,7 +159,7 @@ def test_help_has_headings_and_is_short_or_long(cli: Cli) -> None:
     assert cli("help", "analyze").out == long
     assert "chess960:518" in cli("help", "positions").out
     assert "CPuct" in cli("help", "parameters").out
-    assert "score-type" in cli("help", "settings").out
+    assert "syzygy" in cli("help", "settings").out
     assert "positions" in cli("help").out
     assert cli("help", "nothing").code == 2
 
@@ -195,12 +195,12 @@ def test_settings_hold_by_their_place(cli: Cli, tmp_path: Path, monkeypatch: pyt
     (tmp_path / "config" / "graphsearch").mkdir(parents=True)
     user = tmp_path / "config" / "graphsearch" / "graphsearch.toml"
     user.write_text('evaluator = "uniform"\nthreads = 2\n')
-    (tmp_path / "graphsearch.toml").write_text('threads = 1\nscore-type = "centipawn"\n')
+    (tmp_path / "graphsearch.toml").write_text("threads = 1\ncolor = false\n")
     monkeypatch.setenv("GRAPHSEARCH_STORE", "a.graph")
     found = cli("config", "--json").json["settings"]
     assert {name: (one["value"], one["origin"]) for name, one in found.items()} == {
         "threads": (1, str(tmp_path / "graphsearch.toml")),
-        "score-type": ("centipawn", str(tmp_path / "graphsearch.toml")),
+        "color": (False, str(tmp_path / "graphsearch.toml")),
         "evaluator": ("uniform", str(user)),
         "store": ("a.graph", "GRAPHSEARCH_STORE"),
     }

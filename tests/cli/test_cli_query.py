@@ -56,8 +56,8 @@ def test_lines_say_why_they_end(cli: Cli, file: Path) -> None:
 
 def test_a_tree_is_drawn_with_its_transpositions(cli: Cli, file: Path) -> None:
     out = cli("tree", "startpos", "--depth", 4, "--min-visits", 1, "--store", file).out
-    assert "├── 1. e4  +0.07  60  B00 King's Pawn Game" in out
-    assert "2. e4  +0.15  18  → e4 e5 Nf3" in out
+    assert "├── 1. e4  +0.14  60  B00 King's Pawn Game" in out
+    assert "2. e4  +0.29  18  → e4 e5 Nf3" in out
     assert "1 transposition" in out
     data = cli("tree", "startpos", "--store", file, "--min-visits", 30, "--json").json
     assert [branch["san"] for branch in data["tree"]["branches"]] == ["e4", "d4"]
@@ -113,7 +113,7 @@ def test_parents_and_transpositions_are_listed(cli: Cli, file: Path) -> None:
 
 def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     outcome = cli("find", "--min-visits", 50, "--side", "w", "--store", file)
-    assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.10", "111"]]
+    assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.21", "111"]]
     assert "1 position" in outcome.err
     some = cli("find", "--store", file, "--lines", 4, "--json")
     assert len([json.loads(line) for line in some.out.splitlines()]) == 4
@@ -188,7 +188,7 @@ def test_output_without_unicode_is_ascii(file: Path, monkeypatch: pytest.MonkeyP
         assert main(["curve", "startpos", "--moves", "Nf3 e5 e4 Nc6", "--store", str(file)]) == 0
         assert main(["tree", "startpos", "--store", str(file)]) == 0
         shown = out.getvalue().decode("ascii")
-    assert "+0.10  111" in shown
+    assert "+0.21  111" in shown
     assert "*" in shown
 
 

@@ -19,7 +19,6 @@ from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.polyglot_export import WEIGHTS, export_polyglot
 from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.position.values import SCORE_TYPES, show_scores_by
 
 from .exported import CASTLES, CHESS960, ENDGAME, LINES, PROMOTES, add_book, add_games, searched
 
@@ -101,18 +100,11 @@ def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[A
 
 
 def digests(path: Path, name: str, folder: Path) -> dict[str, str]:
-    """Returns a digest for every form; of "lines" for three also with the other score type."""
+    """Returns a digest for every form."""
     if name != "lines":
         forms = [form for form in EXPORTS if form not in ("polyglot games", "polyglot imported")]
         return {form: _digest(form, path, folder, Selection()) for form in forms}
-    found = {form: _digest(form, path, folder, *selections()) for form in EXPORTS}
-    show_scores_by("centipawn")
-    try:
-        return found | {
-            f"{form} centipawn": _digest(form, path, folder, Selection()) for form in ("epd", "csv", "pgn")
-        }
-    finally:
-        show_scores_by(SCORE_TYPES[0])
+    return {form: _digest(form, path, folder, *selections()) for form in EXPORTS}
 
 
 def _digest(form: str, path: Path, folder: Path, *chosen: Selection) -> str:

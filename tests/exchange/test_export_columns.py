@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from graphsearch.exchange import polyglot_export, pool
-from graphsearch.exchange.columns import cps_from_q, cps_of
+from graphsearch.exchange.columns import cps_of
 from graphsearch.exchange.output import ExportReport
 from graphsearch.exchange.pool import Rows
 from graphsearch.exchange.selection import Selection, plan
 from graphsearch.exchange.text_rows import fixed, names_of
 from graphsearch.exchange.walk import Walk
 from graphsearch.position.board import encode_move, key_of, legal_moves, pack
-from graphsearch.position.values import SCORE_TYPES, cp_from_q, cp_of, show_scores_by
+from graphsearch.position.values import cp_of
 from graphsearch.store.record.ranking import node_mean, ranking
 from graphsearch.store.store import Store
 
@@ -71,19 +71,10 @@ def test_names_of_moves_are_those_of_python_chess() -> None:
     assert names.key.tolist() == keys
 
 
-@pytest.mark.parametrize("score_type", SCORE_TYPES)
-def test_centipawns_of_columns_are_those_of_single_values(score_type: str) -> None:
+def test_centipawns_of_columns_are_those_of_single_values() -> None:
     rng = np.random.default_rng(3)
     q = np.concatenate([rng.uniform(-1, 1, 20_000), [0.0, 1.0, -1.0, 0.5, 0.996, 0.25, 1e-9]])
-    draw = np.minimum(rng.uniform(0, 1, len(q)), 1 - np.abs(q))
-    show_scores_by(score_type)
-    try:
-        assert cps_of(q, draw).tolist() == [
-            cp_of(*pair) for pair in zip(q.tolist(), draw.tolist(), strict=True)
-        ]
-    finally:
-        show_scores_by(SCORE_TYPES[0])
-    assert cps_from_q(q).tolist() == [cp_from_q(value) for value in q.tolist()]
+    assert cps_of(q).tolist() == [cp_of(value) for value in q.tolist()]
 
 
 def test_fixed_digits_are_rounded_as_python_rounds_them() -> None:

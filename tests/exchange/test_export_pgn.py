@@ -18,7 +18,7 @@ from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.pgn_kernel import COLUMNS
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, key_of, legal_moves
-from graphsearch.position.values import cp_from_q, cp_from_wdl
+from graphsearch.position.values import cp_of
 from graphsearch.store.record.ranking import node_mean, ranking
 
 from ..store.records import filled
@@ -201,7 +201,7 @@ def test_comments_have_the_numbers_of_the_records(lines: Path, tmp_path: Path) -
                 assert shown.white().mate() == (-1 if board.turn else 1)
             else:
                 assert shown is not None
-                assert shown.pov(board.turn).score() == cp_from_wdl(edge.value, edge.draws)
+                assert shown.pov(board.turn).score() == cp_of(edge.value)
 
 
 def test_headers_name_the_game_and_where_it_begins(cycles: Path, tmp_path: Path) -> None:
@@ -210,7 +210,6 @@ def test_headers_name_the_game_and_where_it_begins(cycles: Path, tmp_path: Path)
     assert (headers["SetUp"], headers["FEN"]) == ("1", ENDGAME)
     assert (headers["Site"], headers["Round"], headers["White"], headers["Black"]) == ("?", "1", "?", "?")
     assert (headers["Result"], headers["Annotator"]) == ("*", "graphsearch")
-    assert headers["ScoreType"] == "WDL_mu"
 
 
 def test_a_move_that_loses_clearly_is_marked_if_it_was_visited_enough(tmp_path: Path) -> None:
@@ -255,8 +254,7 @@ def test_a_book_makes_a_tree_of_its_moves_with_its_values(tmp_path: Path) -> Non
     assert [child.san() for child in game.variations[1].variations] == ["e5"]
     shown = game.variations[0].eval()
     assert shown is not None
-    assert shown.white().score() == cp_from_q(0.2)
-    assert game.headers["ScoreType"] == "centipawn"
+    assert shown.white().score() == cp_of(0.2)
 
 
 def long_line(plies: int) -> tuple[list[chess.Board], list[chess.Move]]:

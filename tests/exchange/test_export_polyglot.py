@@ -21,7 +21,7 @@ from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT, fitted
 from graphsearch.exchange.polyglot_export import export_polyglot, weight_of_loss
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of, key_text
-from graphsearch.position.values import cp_from_q
+from graphsearch.position.values import cp_of
 from graphsearch.store.record.node import node_value
 from graphsearch.store.store import Store
 
@@ -95,7 +95,7 @@ def same_book(found: Book, wanted: Book) -> bool:
 
 def loss_weight(best: float, value: float) -> float:
     """Returns the weight of a value in [-1, 1] beside the best one of its position."""
-    return weight_of_loss(max(0, cp_from_q(best) - cp_from_q(value)))
+    return weight_of_loss(max(0, cp_of(best) - cp_of(value)))
 
 
 def visits_of(known: Known) -> dict[int, dict[chess.Move, float]]:

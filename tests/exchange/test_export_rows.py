@@ -18,7 +18,7 @@ from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import export_site
 from graphsearch.position.board import key_of, legal_moves, terminal_kind
-from graphsearch.position.values import cp_from_q, cp_from_wdl, shown_score_type
+from graphsearch.position.values import cp_of
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import edge_of, has_best_move, node_mean, ranking
 
@@ -51,7 +51,7 @@ def check_moves(record: NodeRecord, board: chess.Board, moves: list[dict[str, An
         assert (move["n"], move["r"]) == (edge.n, edge.r)
         assert move["p"] == record.priors[record.order[k]]
         assert move["q"] == (edge.value if edge.n else None)
-        assert move["cp"] == (cp_from_wdl(edge.value, edge.draws) if edge.n else None)
+        assert move["cp"] == (cp_of(edge.value) if edge.n else None)
         assert move["san"] == board.san(legal[record.order[k]])
         assert move["child"] == f"{key_of(child):016x}"
         proven = edge.proof.moves if edge.proof and edge.proof.holds_at(board.halfmove_clock) else None
@@ -105,7 +105,7 @@ def test_csv_holds_every_record(graph: tuple[Path, str], tmp_path: Path) -> None
     assert report.moves == sum(len(record.codes) for _, record in known.values())
 
 
-TEXTS = {"key", "fen", "score_type", "terminal", "move", "san", "child"}
+TEXTS = {"key", "fen", "terminal", "move", "san", "child"}
 
 
 def number(name: str, text: str) -> Any:
@@ -131,9 +131,8 @@ def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path:
         assert found.get("bm", []) == pv[:1]
         assert bool(pv) == has_best_move(record)
         mates = any(after(board, move).is_checkmate() for move in board.legal_moves)
-        expected = 32766 if mates else -32767 if board.is_checkmate() else cp_from_wdl(*node_mean(record))
+        expected = 32766 if mates else -32767 if board.is_checkmate() else cp_of(node_mean(record)[0])
         assert (found["ce"], found.get("dm")) == (expected, 1 if mates else None)
-        assert found.get("c2") == ("WDL_mu" if abs(expected) < 32000 else None)
         walk = board.copy()
         for move in pv:
             record = known[key_of(walk)][1]
@@ -169,12 +168,11 @@ def test_a_book_has_its_moves_and_values(tmp_path: Path) -> None:
     assert [move["move"] for move in rows[0]["moves"]] == ["d2d4", "e2e4"]
     export_epd(path, tmp_path / "out.epd", Selection(book="mine", side="black"))
     found = [chess.Board.from_epd(line)[1] for line in (tmp_path / "out.epd").read_text().splitlines()]
-    assert [row.get("ce") for row in found] == [cp_from_q(-0.2), cp_from_q(0.2)]
-    assert {row.get("c2") for row in found} == {"centipawn"}
+    assert [row.get("ce") for row in found] == [cp_of(-0.2), cp_of(0.2)]
     assert [row.get("bm") for row in found] == [None, [chess.Move.from_uci("e7e5")]]
 
 
-def test_all_exports_of_a_book_are_by_one_score_type(tmp_path: Path) -> None:
+def test_all_exports_of_a_book_have_the_same_centipawns(tmp_path: Path) -> None:
     visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
     add_book(path, "mine", "both", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2})
@@ -187,18 +185,12 @@ def test_all_exports_of_a_book_are_by_one_score_type(tmp_path: Path) -> None:
     rows = json_lines(tmp_path / "out.jsonl")
     head = next(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     epd = [chess.Board.from_epd(line)[1] for line in (tmp_path / "out.epd").read_text().splitlines()]
-    assert {row["score_type"] for row in rows} == {head["score_type"]} == {"centipawn"}
-    assert {row["c2"] for row in epd if "c2" in row} == {"centipawn"}
-    assert '[ScoreType "centipawn"]' in (tmp_path / "out.pgn").read_text()
+    assert {cp_of(0.2), cp_of(-0.2)} <= {row.get("ce") for row in epd}
+    assert f"[%eval {cp_of(0.2) / 100:.2f}]" in (tmp_path / "out.pgn").read_text()
     by_move = {move["move"]: move["cp"] for move in rows[0]["moves"]}
-    assert (
-        by_move
-        == {"e2e4": cp_from_q(0.1), "d2d4": cp_from_q(0.3)}
-        != {"e2e4": cp_from_wdl(0.1, 0.0), "d2d4": cp_from_wdl(0.3, 0.0)}
-    )
+    assert by_move == {"e2e4": cp_of(0.1), "d2d4": cp_of(0.3)}
     assert int(head["cp"]) == by_move[head["move"]]
     assert f",{by_move['e2e4']}," in (tmp_path / "site" / "data" / "0.js").read_text()
-    assert shown_score_type() == "WDL_mu", "what follows is shown as before"
 
 
 def test_limits_leave_out_moves_and_the_report_counts_them(graph: tuple[Path, str], tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_a_site_on_disk_shows_moves_plays_them_and_finds_back(page: Page, file: 
     export_site(file, tmp_path / "site")
     browser = page(tmp_path / "site", "")
     until(browser, "tbody td:first-child", ["e4", "d4", "Nf3"])
-    assert texts(browser, "tbody tr:first-child td")[1:3] == ["+0.07", "60"]
+    assert texts(browser, "tbody tr:first-child td")[1:3] == ["+0.14", "60"]
     for _ in range(3):  # the best moves
         browser.find_element("css selector", "body").send_keys("\ue014")
     until(browser, "#line button", ["Start", "e4", "e5", "Nf3"])

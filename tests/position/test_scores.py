@@ -1,84 +1,85 @@
-"""Centipawns: lc0's `WDL_mu` and `centipawn`, and which of them is shown."""
+"""Scores in pawns: one growing function of Q, in every command and in UCI."""
 
 from __future__ import annotations
 
-import math
+import random
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 
+import chess
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphsearch.base.errors import InvalidParameterError
-from graphsearch.position import values
-from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, WDL_MU, cp_by, cp_from_q, cp_from_wdl
+from graphsearch.position.board import legal_moves
+from graphsearch.position.values import D_SCALE, WDL, cp_of, rounded_shares, wdl_from_q
 from tests.conftest import Cli
+from tests.exchange.exported import made_record
+from tests.store.records import filled
 from tests.uci.engines import Played, field_of
 
-ODDS = "rnbqkbnr/pppp1ppp/8/4p3/8/8/PPPPPPPP/RNBQKB1R w KQkq - 0 1"
-HUNDREDTHS = [k / 100 for k in range(1, 99)]
+STEP = 0.01  # two Q so far apart never have the same centipawns
+VALUES = st.floats(-1.0, 1.0)
 
 
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
+@given(VALUES, VALUES)
+def test_centipawns_are_in_the_order_of_q(a: float, b: float) -> None:
+    least, most = sorted((a, b))
+    assert cp_of(least) <= cp_of(most)
+    assert cp_of(-least) == -cp_of(least)
+    if most - least >= STEP:
+        assert cp_of(least) < cp_of(most)
 
 
-def test_a_hundred_centipawns_are_an_even_chance_to_win() -> None:
-    for loss in HUNDREDTHS[:48:6]:
-        assert cp_from_wdl(0.5 - loss, 0.5 - loss) == 100
-        assert cp_from_wdl(loss - 0.5, 0.5 - loss) == -100
+@given(VALUES, st.floats(0.0, 1.0), st.sampled_from([100, 1000]))
+def test_rounded_chances_add_up_and_have_the_rounded_q(q: float, draw: float, whole: int) -> None:
+    shares = wdl_from_q(q, draw)
+    win, even, loss = rounded_shares(shares, whole)
+    assert min(win, even, loss) >= 0
+    assert (win + even + loss, win - loss) == (whole, round(whole * shares.q))
+    assert rounded_shares(WDL(shares.loss, shares.draw, shares.win), whole) == (loss, even, win)
+    assert max(abs(win - whole * shares.win), abs(loss - whole * shares.loss)) <= 1
 
 
-@pytest.mark.parametrize("pawns", [0.0, 0.07, -0.4, 0.8, -0.99])
-def test_the_mean_of_the_logistic_model_comes_back(pawns: float) -> None:
-    for s in (0.2, 0.35, 0.5, 0.8):
-        win, loss = sigmoid((pawns - 1) / s), sigmoid((-pawns - 1) / s)
-        if abs(win - loss) + 1 - win - loss < 0.996:
-            assert cp_from_wdl(win - loss, 1 - win - loss) == round(100 * pawns)
+@pytest.fixture(scope="module")
+def certain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a file whose moves differ more in their draws than in Q, some without any chance to lose."""
+    rng, board = random.Random(5), chess.Board()
+    visits = {board.san(move): (rng.randint(1, 90), rng.uniform(-0.3, 0.6)) for move in legal_moves(board)}
+    record = made_record(board, visits)
+    shares = [rng.choice([0.0, 0.5, 0.9, 1.0]) * (1 - abs(edge.q)) for edge in record.edges]
+    edges = [replace(edge, d=int(D_SCALE * d)) for edge, d in zip(record.edges, shares, strict=True)]
+    path = tmp_path_factory.mktemp("certain") / "certain.graph"
+    return filled(path, [replace(record, edges=tuple(edges))])
 
 
-def test_both_sides_see_the_same_score() -> None:
-    for win in HUNDREDTHS:
-        for loss in HUNDREDTHS:
-            if win + loss <= 1:
-                q, draw = win - loss, 1 - win - loss
-                assert cp_from_wdl(q, draw) == -cp_from_wdl(-q, draw)
+def check_order(rows: Iterable[tuple[float, float]]) -> int:
+    """Asserts that (score, Q) pairs are in one order, either way; returns the number of pairs of rows."""
+    pairs = list(combinations(rows, 2))
+    for (score, q), (other_score, other_q) in pairs:
+        assert (score - other_score) * (q - other_q) >= 0, ((score, q), (other_score, other_q))
+    return len(pairs)
 
 
-@pytest.mark.parametrize(
-    ("q", "draw", "cp"),
-    [(1.0, 0.0, 12800), (-1.0, 0.0, -12800), (0.0, 1.0, 0), (0.3, 0.7, 23), (0.5, 0.0, 45), (0.0, 0.0, 0)],
-)
-def test_where_a_chance_is_next_to_nothing_a_tangent_takes_its_place(q: float, draw: float, cp: int) -> None:
-    assert cp_from_wdl(q, draw) == cp
+def test_no_two_moves_shown_contradict_each_other(certain: Path, cli: Cli) -> None:
+    moves = cli("show", certain, "--json").json["moves"]
+    assert check_order((move["cp"], move["q"]) for move in moves) == 190
+    printed = cli("show", certain)
+    row = re.compile(r" ([+-]?\d+\.\d\d) +(\d+) +(\d+) +(\d+) ")
+    found = [row.search(line) for line in printed.out.splitlines()]
+    shown = [(float(cells[1]), int(cells[2]) - int(cells[4])) for cells in found if cells]
+    assert check_order(shown) >= 40
 
 
-def test_the_larger_one_counts_beyond_a_pawn() -> None:
-    assert cp_from_wdl(0.9, 0.09) > 100  # mu says more than the tangent, or the tangent more than mu
-    assert cp_from_wdl(0.99, 0.005) == round(45 * math.tan(1.56728071628 * 0.99))
-
-
-def test_a_score_type_chooses_the_formula_and_others_are_refused() -> None:
-    assert cp_by(WDL_MU, 0.4, 0.4) == 100
-    assert cp_by(CENTIPAWN, 0.4, 0.4) == cp_from_q(0.4) == 65
-    assert SCORE_TYPES == ("WDL_mu", "centipawn")
-    with pytest.raises(InvalidParameterError, match="WDL_mu or centipawn"):
-        values.show_scores_by("Q")
-
-
-def test_every_command_shows_the_type_that_it_is_asked_for(cli: Cli) -> None:
-    shown = {}
-    for name in SCORE_TYPES:
-        row = cli("evaluate", ODDS, "--json", "--score-type", name).json
-        assert row["cp"] == cp_by(name, row["q"], row["wdl"][1])
-        shown[name] = row["cp"]
-    assert len(set(shown.values())) == 2
-    refused = cli("evaluate", "startpos", "--score-type", "cp")
-    assert refused.code == 2
-    assert "WDL_mu or centipawn" in refused.err
-
-
-def test_uci_shows_the_type_of_its_option() -> None:
-    found = {}
-    for name in ("", *SCORE_TYPES):
-        with Played({"ScoreType": name} if name else None) as game:
-            lines = game.ready().ask(f"position fen {ODDS}", "go nodes 200", until="bestmove")
-            found[name] = field_of(lines[-2], "cp")
-    assert found[""] == found["WDL_mu"] != found["centipawn"]
+def test_uci_shows_scores_in_the_order_of_its_chances(certain: Path) -> None:
+    options = {"GraphFile": str(certain), "MultiPV": "20", "UCI_ShowWDL": "true", "Evaluator": "uniform"}
+    with Played(options) as game:
+        lines = game.ready().ask("position startpos", "go nodes 1", until="bestmove")
+    values = {}
+    for line in lines:
+        if chances := re.search(r" wdl (\d+) (\d+) (\d+) ", line):
+            values[field_of(line, "multipv")] = field_of(line, "cp"), int(chances[1]) - int(chances[3])
+    assert check_order(values.values()) == 190

@@ -142,7 +142,7 @@ def test_a_move_of_the_notation_has_the_value_of_the_position_behind_it(tmp_path
         result = analyze(graph, game, Limits(visits=VISITS))
     (found,) = tree_values(path, BOARD, [(0, move.uci())]).values
     assert found is not None
-    assert found.cp == cp_of(negate(result.node.q), result.node.wdl.draw)
+    assert found.cp == cp_of(negate(result.node.q))
     assert (found.n, found.edge) == (row(view_of(path), move).n, False)
     assert not row(view_of(path), move).apart
 

@@ -78,7 +78,7 @@ def test_sql_knows_records_and_moves(small_graph: Path) -> None:
         "small",
         f"SELECT record('startpos') AS r, record(NULL) AS none, record('{UNKNOWN}') AS unknown,"
         f" san('{E4}', 'g8f6') AS san, key('startpos') AS key, after('startpos', 'e4') AS after,"
-        " cp(0, 0.5) AS cp",
+        " cp(0) AS cp",
     )
     record = json.loads(row["r"])
     with Graph.open(small_graph) as graph:

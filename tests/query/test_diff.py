@@ -39,7 +39,7 @@ def best_of(record: NodeRecord) -> str | None:
 
 def changes(old: NodeRecord, new: NodeRecord) -> dict[str, bool | None]:
     """Returns what changed; None where rounding decides."""
-    gap = abs(cp_of(*node_mean(old)) - cp_of(*node_mean(new)))
+    gap = abs(cp_of(node_mean(old)[0]) - cp_of(node_mean(new)[0]))
     moves = best_of(old), best_of(new)
     return {
         BEST: None not in moves and moves[0] != moves[1],

@@ -119,7 +119,7 @@ def expected(made: Made, rules: Rules) -> tuple[dict[tuple[str, str], float], di
             board = chess.Board(f"{epd} 0 1")
             board.push_san(san)
             behind, games = sum(counts[board.epd()].values()), counts[epd][san]
-            cost = max(0, cp_of(best, 0.0) - cp_of(q, 0.0))
+            cost = max(0, cp_of(best) - cp_of(q))
             if n < rules.move_visits:
                 continue
             is_best = n == most and n / total >= rules.share

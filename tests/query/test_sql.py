@@ -15,7 +15,7 @@ import pytest
 from graphsearch import Graph, Limits, analyze, show
 from graphsearch.base.errors import InvalidParameterError, StatementLimitError, StoreError
 from graphsearch.position.board import key_of
-from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, cp_from_wdl
+from graphsearch.position.values import cp_of
 from graphsearch.query.games import games
 from graphsearch.query.position import moves
 from graphsearch.query.sql import plain_tables, sql
@@ -121,24 +121,17 @@ def test_a_record_is_the_json_that_show_prints(file: Path) -> None:
 
 def test_the_other_functions_know_chess(file: Path) -> None:
     start = chess.STARTING_FEN
-    found = asked(
-        file, f"SELECT key('{start}'), after('{start}', 'e4 e5'), san('{start}', 'g1f3'), cp(0.5, 0.25)"
-    )[1][0]
-    assert found == (START_KEY, board_after("e4 e5").fen(), "Nf3", cp_from_wdl(0.5, 0.25))
+    found = asked(file, f"SELECT key('{start}'), after('{start}', 'e4 e5'), san('{start}', 'g1f3'), cp(0.5)")[
+        1
+    ][0]
+    assert found == (START_KEY, board_after("e4 e5").fen(), "Nf3", cp_of(0.5))
 
 
-@pytest.mark.parametrize("score_type", SCORE_TYPES)
-def test_centipawns_of_tables_are_those_of_commands(small_graph: Path, cli: Cli, score_type: str) -> None:
-    show = cli("show", "startpos", "--store", small_graph, "--score-type", score_type, "--json").json
+def test_centipawns_of_tables_are_those_of_commands(small_graph: Path, cli: Cli) -> None:
+    show = cli("show", "startpos", "--store", small_graph, "--json").json
     expected = {move["move"]: move["cp"] for move in show["moves"] if move["n"]}
-    edges = f"SELECT move, cp(q, draw) AS cp FROM top_edge WHERE key = '{START_KEY}'"
-    options = ("--store", small_graph, "--score-type", score_type, "--json")
-    assert dict(cli("lab", "sql", edges, *options).json["rows"]) == expected
-    of_q = cli("lab", "sql", edges.replace("(q, draw)", "(q)"), *options)
-    if score_type == CENTIPAWN:
-        assert dict(of_q.json["rows"]) == expected
-    else:
-        assert (of_q.code, "--score-type centipawn" in of_q.err) == (2, True)
+    edges = f"SELECT move, cp(q) AS cp FROM top_edge WHERE key = '{START_KEY}'"
+    assert dict(cli("lab", "sql", edges, "--store", small_graph, "--json").json["rows"]) == expected
 
 
 REFUSED = {
@@ -163,7 +156,6 @@ REFUSED = {
     "SELECT record('nonsense')": r"record\(\): a FEN needs at least four fields",
     "SELECT record(7)": r"record\(\): expected a FEN, not 7",
     "SELECT cp('x')": r"cp\(\): expected a number",
-    "SELECT cp(0.5)": r"cp\(\): centipawns by WDL_mu need the draw probability: cp\(q, draw\)",
     "SELECT san('startpos', 'e5')": r"san\(\): move 1 of the list, 'e5', is illegal",
     "SELECT after('startpos', 'Qh9')": r"after\(\): move 1",
 }

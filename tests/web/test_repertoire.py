@@ -133,7 +133,7 @@ def test_the_tree_unfolds_and_names_gaps_and_weak_spots(page: Page, graph: Path)
     assert "1… e5" in page.run(f"return {TREE}")
     assert page.run(f"return {fold}.getAttribute('aria-expanded')", "Moves after e4") == "true"
     page.run(f"{fold}.click()", "Moves after Nf3")
-    assert "2. e4 +0.07 18 → 1. e4 e5 2. Nf3" in page.text(".repertoire")
+    assert "2. e4 +0.14 18 → 1. e4 e5 2. Nf3" in page.text(".repertoire")
     assert "B20 Sicilian Defense" in page.text(".repertoire")
     assert "never searched" in page.text(".view-repertoire")
     assert "No answer to" in page.text(".view-repertoire")

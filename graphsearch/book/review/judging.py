@@ -151,25 +151,24 @@ def _is_good(place: GamePosition, move: chess.Move) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a position or a move for one side: Q, draws, and moves to a proven mate."""
+    """The value of a position or a move for one side: Q, and moves to a proven mate."""
 
     q: float
-    draw: float
     mate: int | None = None
 
     @property
     def cp(self) -> int:
-        """The value in centipawns, by the displayed score type."""
-        return cp_of(self.q, self.draw)
+        """The value in centipawns."""
+        return cp_of(self.q)
 
     def turned(self, turn: bool = True) -> Value:
         """Returns the value for the other side if `turn`, else the same."""
         if not turn:
             return self
-        return Value(negate(self.q), self.draw, None if self.mate is None else -self.mate)
+        return Value(negate(self.q), None if self.mate is None else -self.mate)
 
 
-DRAW = Value(0.0, 1.0)
+DRAW = Value(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +222,13 @@ def _place(
     bare, came = board.copy(stack=False), board.move_stack[-1] if board.move_stack else None
     kind = terminal_kind(board)
     if kind != NOT_TERMINAL:
-        value = Value(-1.0, 0.0, 0) if kind == CHECKMATE else DRAW
+        value = Value(-1.0, 0) if kind == CHECKMATE else DRAW
         any_move = next(iter(bare.legal_moves), None)  # players may continue in dead positions
         return GamePosition(bare, came, phase, None, value, (any_move, DRAW) if any_move else None)
     node = view_in_game(read, board, history_keys(board), lines=0)
     if node is None:
         raise UnknownPositionError(f"the file does not hold this position of the game: {fen_of(board)}")
-    value = DRAW if drawn else Value(node.q, node.wdl.draw, node.mate)
+    value = DRAW if drawn else Value(node.q, node.mate)
     return GamePosition(bare, came, phase, node, value, _best(read, board, node, twice))
 
 
@@ -262,19 +261,18 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
     after.push(move.move)
     kind, mate = terminal_kind(after), _mate_after(move.mate)
     if kind != NOT_TERMINAL:
-        return Value(1.0, 0.0, 0) if kind == CHECKMATE else DRAW
+        return Value(1.0, 0) if kind == CHECKMATE else DRAW
     if after.halfmove_clock >= CLOCK_DRAW:
         return DRAW
     record = read(after)
     if record is not None and record.visits >= move.n:
-        q, draw = node_mean(record)
         proof = record.proof_at(after.halfmove_clock)
         if mate is None and proof and proof.mate is not None:
             mate = moves_of(-proof.result, proof.mate)
-        return Value(negate(q), draw, mate)
-    if move.q is None or move.wdl is None:  # a proof that needed no visit
-        return Value(node.q, node.wdl.draw, mate)
-    return Value(move.q, move.wdl.draw, mate)
+        return Value(negate(node_mean(record)[0]), mate)
+    if move.q is None:  # a proof that needed no visit
+        return Value(node.q, mate)
+    return Value(move.q, mate)
 
 
 def _mate_after(mate: int | None) -> int | None:

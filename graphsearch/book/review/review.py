@@ -34,7 +34,6 @@ from ...exchange.pgn_writing import header
 from ...exchange.playing import BrokenGameError, VariantError
 from ...exchange.sources import FileProgress, GivenFile, Input, opened
 from ...position.openings import Opening
-from ...position.values import shown_score_type
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress
 from ...store.file import real_path
@@ -341,14 +340,12 @@ class PgnOutput:
         """Does nothing: every game is complete in the file."""
 
     def _headers(self, game: SourceGame, opening: Opening | None) -> Iterator[tuple[str, str]]:
-        ours = {"Annotator", "ScoreType"}
-        yield from ((name, value) for name, value in game.headers.items() if name not in ours)
+        yield from ((name, value) for name, value in game.headers.items() if name != "Annotator")
         for name, value in (("ECO", opening.eco), ("Opening", opening.name)) if opening else ():
             if name not in game.headers:
                 yield name, value
         before = _OWN.sub("", game.headers.get("Annotator", "")).strip("; ")
         yield "Annotator", f"{before}; {self._annotator}" if before else self._annotator
-        yield "ScoreType", shown_score_type()  # of [%eval]
 
 
 def limits_text(limits: Limits) -> str:

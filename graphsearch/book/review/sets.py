@@ -296,7 +296,7 @@ def _row(line: SetLine, node: NodeView | None, spent: Spent, *, known: bool) -> 
         points=points.get(best.move.uci(), 0) if points and best else None,
         most_points=max(points.values()) if points else None,
         q=node.q,
-        cp=cp_of(node.q, node.wdl.draw),
+        cp=cp_of(node.q),
         mate=node.mate,
         visits=node.visits,
         evaluations=spent[0],

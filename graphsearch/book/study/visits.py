@@ -110,7 +110,7 @@ def worth_now(source: Records, board: chess.Board) -> Worth | None:
         n=record.visits,
         q=q,
         draw=draw,
-        cp=cp_of(q, draw),
+        cp=cp_of(q),
         bounds=(int(lower), int(upper)),
         best_move=best.uci() if best else None,
         best_san=board.san(best) if best else None,
@@ -120,7 +120,7 @@ def worth_now(source: Records, board: chess.Board) -> Worth | None:
 def _worth_then(one: Seen, board: chess.Board) -> Worth:
     move = chess.Move.from_uci(one.best_move) if one.best_move else None
     san = board.san(move) if move and board.is_legal(move) else None
-    cp, bounds = cp_of(one.q, one.draw), (one.lower, one.upper)
+    cp, bounds = cp_of(one.q), (one.lower, one.upper)
     return Worth(n=one.n, q=one.q, draw=one.draw, cp=cp, bounds=bounds, best_move=one.best_move, best_san=san)
 
 

@@ -258,7 +258,7 @@ def export_site(
     selection = Selection(roots=roots, book=book, admits=admits, depth=depth, min_visits=least)
     report = ExportReport("site", str(target))
     output = partial(new_folder, target, is_own=_is_site)
-    with open_export(path, output, report, selection.score_type) as (store, folder):
+    with open_export(path, output, report) as (store, folder):
         chosen = plan(store, selection)
         place = folder.parent
         with (

@@ -169,15 +169,14 @@ def expected_losses(path: Path, game: GameReview) -> list[tuple[float, int]]:
         behind.push(best.move)
         record = show(path, behind)
         if record is not None and record.visits >= best.n:
-            q, draw = -record.q, record.wdl.draw
+            q = -record.q
         else:
             assert best.q is not None
-            assert best.wdl is not None
-            q, draw = best.q, best.wdl.draw
+            q = best.q
         board.push(played)
-        mine, my_draw = q_of(path, board)
+        mine, _ = q_of(path, board)
         loss = 0.0 if played == best.move else max(0.0, q + mine)
-        cut = [max(-1000, min(1000, cp)) for cp in (cp_of(q, draw), cp_of(-mine, my_draw))]
+        cut = [max(-1000, min(1000, cp)) for cp in (cp_of(q), cp_of(-mine))]
         found.append((loss, max(0, cut[0] - cut[1]) if loss else 0))
     return found
 

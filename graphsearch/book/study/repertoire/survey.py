@@ -307,8 +307,8 @@ class _PositionSurvey:
             san=board.san(move),
             child=child,
             n=n,
-            q=worth[0] if worth else None,
-            cp=cp_of(*worth) if worth else None,
+            q=worth,
+            cp=None if worth is None else cp_of(worth),
             share=share,
             games=self.surveyor.games(self.key).get(text, 0),
             loss=loss,
@@ -319,16 +319,14 @@ class _PositionSurvey:
     def _step(self, text: str) -> Step | None:
         return next((step for step in self.steps if step.move.uci() == text), None)
 
-    def _loss(
-        self, move: chess.Move, worth: tuple[float, float] | None, n: int
-    ) -> tuple[float | None, str | None]:
+    def _loss(self, move: chess.Move, worth: float | None, n: int) -> tuple[float | None, str | None]:
         """Returns the loss of Q of an own move against the best one, and the best one's SAN if it differs."""
         if not self.steps or worth is None or n < JUDGED_VISITS:
             return None, None
         best = self.steps[0].move
         of_best = worth_of(self.surveyor.source, self.main_line.board, best, self.steps)
         assert of_best is not None
-        return max(0.0, of_best[0] - worth[0]), None if best == move else self.main_line.board.san(best)
+        return max(0.0, of_best - worth), None if best == move else self.main_line.board.san(best)
 
     def gaps(self) -> Iterator[Gap]:
         """Yields the likely or known replies without an answer."""

@@ -344,7 +344,7 @@ def test_a_program_that_does_not_speak_uci_is_refused_when_the_time_is_up(
 ) -> None:
     monkeypatch.setattr(engine, "HANDSHAKE_SECONDS", 0.3)
     with pytest.raises(EvaluatorError, match="did not answer `uci` within"):
-        create(f"uci:{program}")
+        create(f"uci:{program}", {"timeout": "0.3"})
 
 
 def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:

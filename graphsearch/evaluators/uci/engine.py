@@ -25,7 +25,7 @@ import chess.engine
 from ...base.errors import EvaluatorError
 from .program import Program
 
-HANDSHAKE_SECONDS = 30.0  # starting a program may take 10 s on a busy machine
+HANDSHAKE_SECONDS = 3.0  # the least time to start a program in, where searches may take less
 READY_SECONDS = 60.0  # for the first isready: an engine may load a network here
 QUIT_SECONDS = 1.0
 KILL_SECONDS = 5.0
@@ -159,8 +159,8 @@ class UciEngine:
 
     # ---------------------------------------------------------- start
     @classmethod
-    async def start(cls, program: Program) -> UciEngine:
-        """Starts a program and completes the UCI handshake.
+    async def start(cls, program: Program, *, seconds: float) -> UciEngine:
+        """Starts a program and completes the UCI handshake, in `seconds` or at least HANDSHAKE_SECONDS.
 
         Raises:
           EngineFailureError: if the program cannot be started, or is no UCI engine.
@@ -171,19 +171,19 @@ class UciEngine:
             raise EngineFailureError(f"cannot be started: {error.strerror or error}") from None
         engine = cls(program, transport, channel)
         try:
-            await engine._handshake()
+            await engine._handshake(max(seconds, HANDSHAKE_SECONDS))
         except BaseException:
             await engine.kill()
             raise
         return engine
 
-    async def _handshake(self) -> None:
+    async def _handshake(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._channel.initialize()
         except TimeoutError:
             raise EngineFailureError(
-                f"is not a UCI engine: it did not answer `uci` within {HANDSHAKE_SECONDS:.0f} seconds"
+                f"is not a UCI engine: it did not answer `uci` within {seconds:.0f} seconds"
             ) from None
         except chess.engine.EngineTerminatedError:
             raise EngineFailureError(f"is not a UCI engine: it {self._channel.ending()}") from None

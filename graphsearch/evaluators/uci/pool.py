@@ -298,7 +298,7 @@ class EnginePool(BatchSupervisor[_Row]):
           EngineFailureError: if the engine cannot be started, or has another name than the others: results of
             different engines must not be mixed.
         """
-        engine = await UciEngine.start(self._program)
+        engine = await UciEngine.start(self._program, seconds=self._question.settings.timeout)
         try:
             self._name = self._name or engine.name
             if engine.name != self._name:

@@ -35,7 +35,7 @@ class UciSettings:
       depth: limit of the search for V instead of `nodes`; 0 for none.
       policy_depth: depth of the search for P.
       policy_temperature: P is the softmax of the moves' Q divided by it.
-      timeout: seconds for one search.
+      timeout: seconds for one search, and for the answer to `uci`.
       workers: number of engine processes.
       reproducible: start a new game for each position, so that results do not depend on earlier positions.
     """

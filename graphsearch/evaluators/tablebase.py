@@ -52,8 +52,8 @@ class Syzygy:
                 f" and {DTZ_FILES} beside them"
             )
         self.most_men = max(len(name) - 1 for name in names)
-        # of the last position, which is asked twice
-        self._ranked: tuple[str, list[chess.Move] | None] = "", None
+        # of the last position, which is asked again: its result and best moves
+        self._ranked: tuple[str, tuple[int, list[chess.Move]] | None] = "", None
         self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in self.folders)
 
     def result(self, board: chess.Board) -> int | None:
@@ -66,6 +66,20 @@ class Syzygy:
         """
         wdl = self._probe(self._tables.probe_wdl, board)
         return None if wdl is None else (wdl == WIN) - (wdl == LOSS)
+
+    def result_now(self, board: chess.Board) -> int | None:
+        """Returns 1, 0 or -1 for the side to move under the 50-move rule, with its clock; None if unknown.
+
+        With the clock above 0, wins and losses need DTZ tables.
+
+        Raises:
+          EvaluatorError: if a table cannot be read.
+        """
+        best = self._best(board)
+        if best is not None:
+            return best[0]
+        result = self.result(board)
+        return result if result == 0 or board.halfmove_clock == 0 else None
 
     def safe_moves(self, board: chess.Board) -> list[chess.Move] | None:
         """Returns the moves that keep a position's result if the clock is ignored; None as in `best_moves`.
@@ -95,15 +109,19 @@ class Syzygy:
         Returns:
           at least one move; None if the tables do not have the position, or the game is over.
         """
+        best = self._best(board)
+        return None if best is None else list(best[1])
+
+    def _best(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
+        """Returns the result of a position with its clock and the best moves; None as in `best_moves`."""
         if not self.has_dtz:
             return None
         fen = fen_of(board)
         if fen != self._ranked[0]:
-            self._ranked = fen, self._best_moves(board)
-        best = self._ranked[1]
-        return None if best is None else list(best)
+            self._ranked = fen, self._rank_moves(board)
+        return self._ranked[1]
 
-    def _best_moves(self, board: chess.Board) -> list[chess.Move] | None:
+    def _rank_moves(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
         ranks: dict[chess.Move, tuple[int, int]] = {}
         for move in self.safe_moves(board) or ():
             rank = self._rank(board, move)
@@ -111,7 +129,7 @@ class Syzygy:
                 return None
             ranks[move] = rank
         best = max(ranks.values(), default=None)
-        return None if best is None else [move for move, rank in ranks.items() if rank == best]
+        return None if best is None else (best[0], [move for move, rank in ranks.items() if rank == best])
 
     def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
         """Returns the rank of a move, (result, speed), larger is better; None if no table has it."""

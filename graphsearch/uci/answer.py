@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 import chess
 
@@ -16,6 +17,7 @@ from ..base.faults import error_line
 from ..base.limits import SECONDS
 from ..graph.view import NodeView, Reader
 from ..position.board import history_keys, legal_moves
+from ..position.values import wdl_from_q
 from ..search.params import Limits
 from ..search.repetition import Draws
 from ..search.results import Progress
@@ -75,6 +77,7 @@ class GoAnswer:
         self._report: Report | None = None
         self._reported_at = 0.0
         self._record: NodeRecord | None = None
+        self._result: int | None = None  # by the tables
         self._best: chess.Move | None = None
         self._best_since = began
         self._depth = self._deepened_at = 0
@@ -185,6 +188,10 @@ class GoAnswer:
         """Restricts the answer to moves that win or not, without draws of this game; none: no change."""
         drawn = self.draws.at_once | (self.draws.offered if wins else frozenset())
         self.listed = (frozenset(moves) - drawn) or self.listed
+
+    def settle(self, result: int | None) -> None:
+        """Gives the position and its preferred moves the tables' result, if that counts in this game."""
+        self._result = None if len(self.past) else result
 
     def searched(self, known: NodeView | None) -> frozenset[chess.Move]:
         """Returns the moves to search, none for all; `known`: the position before the search."""
@@ -326,7 +333,11 @@ class GoAnswer:
     def _lines(self, report: Report, *, stats: bool) -> list[str]:
         shown = min(self.output.multipv, len(self.listed) or self.output.multipv)
         output, node = self.output, report.node
-        lines = info_lines(report, multipv=shown, wdl=output.wdl, chess960=output.chess960)
+        if self._result is not None:
+            report = replace(report, node=_settled(node, self.listed, self._result))
+        lines = info_lines(
+            report, multipv=shown, wdl=output.wdl, chess960=output.chess960, listed=bool(self._asked)
+        )
         if stats and node.moves:
             lines += stats_lines(node, output.params, self._values(node), chess960=output.chess960)
         return lines
@@ -395,3 +406,10 @@ class GoAnswer:
                 if self._may_play(move.move):
                     return move.move
         return None
+
+
+def _settled(node: NodeView, best: Collection[chess.Move], result: int) -> NodeView:
+    """Returns the view of a position with its proven result, and the best moves with the same."""
+    bounds, wdl = (result, result), wdl_from_q(result, 1 - abs(result))
+    moves = (replace(move, bounds=bounds) if move.move in best else move for move in node.moves)
+    return replace(node, q=float(result), wdl=wdl, bounds=bounds, moves=tuple(moves))

@@ -11,7 +11,7 @@ from ..evaluators.lc0.policy import output_indices
 from ..evaluators.protocol import PositionBatch
 from ..graph.view import MoveView, NodeView
 from ..position.board import board_of
-from ..position.values import WDL, cp_of, rounded_shares
+from ..position.values import WDL, cp_of, rounded_shares, wdl_from_q
 from ..search import puct
 from ..search.params import SearchParams
 from .protocol import written_line
@@ -49,15 +49,57 @@ def info_lines(
     multipv: int = 1,
     wdl: bool = False,
     chess960: bool = False,
+    listed: bool = False,
 ) -> list[str]:
-    """Returns an `info` line for each of the best moves; moves without visits show the node's value."""
+    """Returns an `info` line for each of the best moves that has a value; if none has, one with the node's.
+
+    Args:
+      listed: whether the moves are those of `searchmoves`, for which the node's value says nothing.
+    """
     node = report.node
     if not node.moves:
-        return [f"info depth 0 {_score(None, node, wdl=wdl)}"]
+        return [f"info depth 0 {_score(_end_of(node), wdl=wdl)}"]
+    worths = [(move, _worth(move)) for move in node.moves[:multipv]]
+    first, best = worths[0]
+    if not listed and not (best and best.mate) and _is_worth(first, node):
+        worths[0] = first, _Worth(node.q, node.wdl)
+    known = [(move, worth) for move, worth in worths if worth]
+    if not known and not listed:
+        known = [(first, _Worth(node.q, node.wdl))]
     return [
-        _line(report, k, move, _score(move, node, wdl=wdl), chess960=chess960)
-        for k, move in enumerate(node.moves[:multipv], 1)
+        _line(report, k, move, _score(worth, wdl=wdl), chess960=chess960)
+        for k, (move, worth) in enumerate(known, 1)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Worth:
+    """The value of a line: Q, its chances, and the moves to a proven mate."""
+
+    q: float
+    wdl: WDL
+    mate: int | None = None
+
+
+def _worth(move: MoveView) -> _Worth | None:
+    """Returns the value of a move by its visits or its proof; None without either."""
+    lower, upper = move.bounds
+    if move.mate is not None:
+        lower = upper = 1 if move.mate > 0 else -1
+    if lower == upper:
+        return _Worth(float(lower), wdl_from_q(lower, 1 - abs(lower)), move.mate)
+    return None if move.q is None or move.wdl is None else _Worth(move.q, move.wdl)
+
+
+def _is_worth(move: MoveView, node: NodeView) -> bool:
+    """Returns whether the node's result is proven, for example by tables, and the move may lead to it."""
+    lower, upper = node.bounds
+    return lower == upper and move.bounds[0] <= lower <= move.bounds[1]
+
+
+def _end_of(node: NodeView) -> _Worth:
+    """Returns the value of a finished game."""
+    return _Worth(node.q, node.wdl, 0 if node.q <= -1.0 else None)
 
 
 def totals_line(report: Report) -> str:
@@ -77,22 +119,10 @@ def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool)
     )
 
 
-def _score(move: MoveView | None, node: NodeView, *, wdl: bool) -> str:
-    """Returns the `score ...` of a move; the node's score if the move is None or has no visits."""
-    q, shares = node.q, node.wdl
-    if move is not None and move.q is not None and move.wdl is not None:
-        q, shares = move.q, move.wdl
-    if move is not None and move.mate is not None:
-        text = f"score mate {move.mate}"
-    elif move is None and node.q <= -1.0:
-        text = "score mate 0"
-    else:
-        text = f"score cp {cp_of(q)}"
-    return f"{text} wdl {_per_mille(shares)}" if wdl else text
-
-
-def _per_mille(wdl: WDL) -> str:
-    return " ".join(map(str, rounded_shares(wdl, PER_MILLE)))
+def _score(worth: _Worth, *, wdl: bool) -> str:
+    """Returns the `score ...` of a value."""
+    text = f"score cp {cp_of(worth.q)}" if worth.mate is None else f"score mate {worth.mate}"
+    return f"{text} wdl {' '.join(map(str, rounded_shares(worth.wdl, PER_MILLE)))}" if wdl else text
 
 
 # ---------------------------------------------------------------- VerboseMoveStats

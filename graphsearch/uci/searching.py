@@ -80,8 +80,9 @@ class Searcher:
             self._ask_tables(graph, answer)
         wanted = answer.output.multipv
         known = view_in_game(graph.read, answer.board, answer.past, lines=wanted, first=answer.listed)
-        limits = answer.limits(known.visits if known else 0)
-        if known is not None and (not listed or limits is None or any(move.n for move in known.moves[:1])):
+        is_valued = known is not None and (not listed or any(move.n for move in known.moves[:1]))
+        limits = answer.limits(known.visits if known and is_valued else 0)
+        if known is not None and is_valued:
             answer.begin(Report(answer.draws.shown(known), seconds=time.monotonic() - answer.began))
         if answer.go.mate is not None and not listed and not answer.done.is_set():
             self._prove_mate(graph, answer, answer.go.mate)
@@ -105,13 +106,14 @@ class Searcher:
             self._writer.info(none_line(result))
 
     def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
-        """Restricts the answer to moves that keep the tablebases' result, then to the best of them."""
+        """Restricts the answer to the best moves by the tablebases, or else to those that keep the result."""
         evaluator = graph.evaluator
         if isinstance(evaluator, TablebaseEvaluator):
             board = answer.board
             wins = evaluator.tables.result(board) == 1
             answer.prefer(evaluator.tables.safe_moves(board) or (), wins=wins)
             answer.prefer(evaluator.best_moves(board) or (), wins=wins)
+            answer.settle(evaluator.tables.result_now(board))
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits, known: NodeView | None) -> None:
         """Runs one search and ends the answer with its final report; `known`: the position before it."""

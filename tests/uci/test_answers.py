@@ -210,7 +210,7 @@ def test_a_game_without_a_move_for_a_repeated_position_goes_on() -> None:
 
 def test_multipv_shows_every_legal_move_if_so_many_are_asked_for() -> None:
     with Played({"MultiPV": "40"}) as game:
-        lines = game.ask("go nodes 30", until="bestmove")
+        lines = game.ask("go nodes 900", until="bestmove")
         last = [line for line in lines if " pv " in line][-20:]
         assert [line.split(" multipv ")[1].split()[0] for line in last] == [str(k) for k in range(1, 21)]
         assert {line.split(" pv ")[1].split()[0] for line in last} == {m.uci() for m in START.legal_moves}

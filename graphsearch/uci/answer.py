@@ -52,9 +52,15 @@ class GoAnswer:
         output: OutputOptions,
         writer: Writer,
         began: float,
+        problem: str = "",
     ) -> None:
-        """Makes the answer of a command that arrived at `began` (`time.monotonic`)."""
+        """Makes the answer of a command that arrived at `began` (`time.monotonic`).
+
+        Args:
+          problem: why the GUI's position could not be read; the answer is then no move.
+        """
         self.go = go
+        self._problem = problem
         self._board = board.copy()
         self.past = history_keys(board)  # with any, no proof ends a search
         self.draws = Draws.of(board) if len(self.past) else Draws()
@@ -360,6 +366,8 @@ class GoAnswer:
         self._changed.set()
 
     def _last_lines(self) -> list[str]:
+        if self._problem:
+            return [f"info string ERROR: no move: {self._problem}", "bestmove 0000"]
         report = self._report
         line = self.best_line()
         lines: list[str] = []

@@ -55,6 +55,7 @@ class Engine:
         self._memory = Memory(writer, make)
         self._searcher = Searcher(self._memory, self.settings, writer)
         self._board = chess.Board()
+        self._problem = ""  # of the last `position`; empty if it was read
         self._followed = Followed()
         self._answer: GoAnswer | None = None  # the last `go`
         self._line: tuple[chess.Board, tuple[chess.Move, ...]] | None = None  # its expected line
@@ -140,12 +141,19 @@ class Engine:
         try:
             given = self._followed.then(words) or parse_position(words)
         except InvalidPositionError as error:
-            self._writer.info(f"ERROR: {error}; the position stays {self._board.fen()}")
+            self._refuse(f"{error}")
             return
-        self._board = given.board
+        self._board, self._problem = given.board, ""
         self._followed = Followed(tuple(words), given)
+        for note in given.notes:
+            self._writer.info(note)
         if given.problem:
-            self._writer.info(f"ERROR: {given.problem}")
+            self._refuse(given.problem)
+
+    def _refuse(self, problem: str) -> None:
+        """Reports a position that cannot be read; until the next one, `go` has no answer."""
+        self._problem = problem
+        self._writer.info(f"ERROR: {problem}; `go` has no move until a position can be read")
 
     def _go(self, line: str) -> None:
         began = time.monotonic()
@@ -163,8 +171,12 @@ class Engine:
             output=OutputOptions.of(self.settings),
             writer=self._writer,
             began=began,
+            problem=self._problem,
         )
         self._answer = answer
+        if self._problem:
+            answer.end(None)
+            return
         if self._is_busy:
             self._want_look_up(answer)
         threading.Thread(target=self._watch, args=(answer,), name="graphsearch-clock", daemon=True).start()

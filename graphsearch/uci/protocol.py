@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import chess
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import DIGITS, SECONDS, shortened
-from ..position.notation import board_from_fen, read_legal_uci
+from ..position.notation import board_from_fen, check_length, read_legal_uci
 
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
 FLAGS = ("ponder", "infinite")
 TIMES = ("wtime", "btime", "winc", "binc", "movetime")  # milliseconds
+CASTLING_LETTERS = "KQABCDEFGH"
 LARGEST = {word: 1000 * SECONDS.most if word in TIMES else 10**15 for word in NUMBERS}
 
 
@@ -96,16 +97,23 @@ def _number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A position after the legal moves of a command; `problem` describes the first illegal one."""
+    """A position after the legal moves of a command.
+
+    Attributes:
+      board: the position.
+      problem: the first move that is illegal; with one, `go` has no answer.
+      notes: what was left out of the FEN.
+    """
 
     board: chess.Board
     problem: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def parse_position(words: list[str]) -> Given:
     """Returns the position of a `position` command, from the words after it.
 
-    An illegal move ends the list; the moves before it count.
+    An illegal move ends the list. Castling rights and an en passant square that cannot be are left out.
 
     Raises:
       InvalidPositionError: if the command does not begin with a legal position.
@@ -115,13 +123,65 @@ def parse_position(words: list[str]) -> Given:
     """
     moves_at = words.index("moves") if "moves" in words else len(words)
     setup, moves = words[:moves_at], words[moves_at + 1 :]
+    notes: list[str] = []
     if setup == ["startpos"]:
         board = chess.Board()
     elif setup[:1] == ["fen"]:
-        board = board_from_fen(" ".join(setup[1:]))
+        board = board_from_fen(_possible(" ".join(setup[1:]), notes))
     else:
         raise InvalidPositionError("`position` must be followed by startpos or fen FEN, then moves")
-    return _played(board, moves, 1)
+    return replace(_played(board, moves, 1), notes=tuple(notes))
+
+
+def _possible(fen: str, notes: list[str]) -> str:
+    """Returns a FEN without the castling rights and the en passant square that cannot be; notes them.
+
+    >>> _possible("4k3/8/8/8/8/8/8/4K2R w KQkq e3 0 1", notes := []), len(notes)
+    ('4k3/8/8/8/8/8/8/4K2R w K - 0 1', 2)
+    """
+    check_length(fen)
+    fields = fen.split()
+    try:
+        board = chess.Board(" ".join([*fields[:2], "- - 0 1"]))
+    except ValueError:
+        return fen  # the reader will say why
+    if len(fields) > 2:
+        fields[2] = _possible_rights(board, fields[2], notes)
+    if len(fields) > 3 and fields[3] != "-" and not _may_be_passed(board, fields[3]):
+        notes.append(f"position: no pawn has just passed {shortened(fields[3])}; it is ignored")
+        fields[3] = "-"
+    return " ".join(fields)
+
+
+def _possible_rights(board: chess.Board, given: str, notes: list[str]) -> str:
+    """Returns the castling rights of a FEN that kings and rooks allow; notes the others.
+
+    If not all of `KQkq` are possible, those letters mean standard castling.
+    """
+    claimed = board.copy(stack=False)
+    letters = [letter for letter in given if letter.upper() in CASTLING_LETTERS]
+    for letter in letters:
+        alone = board.copy(stack=False)
+        alone.set_castling_fen(letter)
+        claimed.castling_rights |= alone.castling_rights
+    claimed.chess960 = claimed.has_chess960_castling_rights()
+    is_possible = claimed.clean_castling_rights() == claimed.castling_rights
+    if given == "-" or (is_possible and len(letters) == len(given)):
+        return given
+    claimed.chess960 &= not set(letters) <= set("KQkq")
+    claimed.castling_rights = claimed.clean_castling_rights()
+    rights = claimed.castling_xfen()
+    notes.append(f"position: castling rights {shortened(given)} cannot be; {rights} is used")
+    return rights
+
+
+def _may_be_passed(board: chess.Board, square: str) -> bool:
+    """Returns whether a pawn may have passed an en passant square of a FEN in the last move."""
+    if square not in chess.SQUARE_NAMES:
+        return False
+    passed = board.copy(stack=False)
+    passed.ep_square = chess.parse_square(square)
+    return not passed.status() & chess.STATUS_INVALID_EP_SQUARE
 
 
 def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
@@ -131,9 +191,7 @@ def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
             board.push(read_legal_uci(board, word.lower()))
         except ValueError:
             fen = board.fen()
-            return Given(
-                board, f"position: move {number}, {shortened(word)!r}, is illegal in {fen}; it stays there"
-            )
+            return Given(board, f"position: move {number}, {shortened(word)!r}, is illegal in {fen}")
     return Given(board)
 
 

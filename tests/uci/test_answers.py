@@ -498,3 +498,32 @@ def test_a_file_that_fits_is_in_memory_beforehand(tmp_path: Path, monkeypatch: p
         assert held.arena.node_count == held.node_count
         assert held.pager.read_back == 0
         played.ask("go nodes 100", until="bestmove")
+
+
+@pytest.mark.parametrize(
+    "refused", ["fen 8/8/8/8/8/8/8/8 w - - 0 1", "fen nonsense", "", "startpos moves e2e4 e7e5 e1e3 g8f6"]
+)
+def test_a_position_that_cannot_be_read_has_no_move_until_the_next(refused: str) -> None:
+    with Played() as game:
+        game.ready().ask("position startpos", "go nodes 5", until="bestmove")
+        lines = game.ask(f"position {refused}", "go nodes 5", until="bestmove")
+        assert lines[-1] == "bestmove 0000"
+        assert sum("ERROR" in line for line in lines) == 2
+        lines = game.ask("go infinite", "d", until="Key")
+        assert not any(line.startswith("bestmove") for line in lines)
+        assert game.ask("stop", until="bestmove")[-1] == "bestmove 0000"
+        assert is_legal(START, game.ask("position startpos", "go nodes 5", until="bestmove"))
+        lines = game.ask("position startpos moves e2e4 e7e5", "go nodes 5", until="bestmove")
+        assert best_of(lines) != "0000"
+
+
+def test_castling_rights_that_cannot_be_are_dropped_and_the_position_is_searched() -> None:
+    session = shared_data("faults/uci_refused_position/session.txt").read_text().splitlines()
+    fen = next(line.split(" ", 2)[2] for line in session if " fen " in line)
+    board = chess.Board(fen)
+    board.castling_rights = chess.BB_EMPTY
+    with Played() as game:
+        game.ready().ask("position startpos moves e2e4", "go nodes 10", until="bestmove")
+        lines = game.ask(f"position fen {fen}", "go nodes 10", until="bestmove")
+        assert any("castling rights KQkq" in line for line in lines)
+        assert is_legal(board, lines)

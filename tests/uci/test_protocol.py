@@ -7,6 +7,7 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.position.board import board_of
+from graphsearch.position.notation import board_from_fen
 from graphsearch.search.params import OPTION_NAMES, SearchParams
 from graphsearch.uci.options import OPTIONS, Settings
 from graphsearch.uci.protocol import Followed, parse_go, parse_position, parse_setoption, written_line
@@ -52,6 +53,37 @@ def test_what_is_no_position_is_refused() -> None:
     for text in ("", "fen", "fen 8/8 w - -", "startpos e2e4", "e2e4", "fen 8/8/8/8/8/8/8/8 w - -"):
         with pytest.raises(InvalidPositionError):
             parse_position(text.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("2r5/5p1k/8/8/8/8/5P2/2RQ2K1 b KQkq - 0 1", "b - - 0 1"),
+        ("r3k2r/8/8/8/8/8/8/R3K3 w KQkq - 0 1", "w Qkq - 0 1"),
+        ("r3k2r/8/8/8/8/8/8/R3K2R w KQxkq? - 3 9", "w KQkq - 3 9"),
+        ("4k3/8/8/8/4P3/8/8/4K3 w - e3 0 1", "w - - 0 1"),
+        ("4k3/8/8/8/8/8/8/4K3 b - e3 0 1", "b - - 0 1"),
+        ("4k3/8/8/8/4P3/8/8/4K3 b - e9 0 1", "b - - 0 1"),
+    ],
+)
+def test_rights_and_squares_that_cannot_be_are_left_out_and_named(given: str, read: str) -> None:
+    position = parse_position(["fen", *given.split()])
+    assert position.board.fen(en_passant="fen").split(" ", 1)[1] == read
+    assert (len(position.notes), position.problem) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "fen",
+    [
+        "4k3/8/8/8/4P3/8/8/4K3 b - e3 0 1",
+        "1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20",
+        "r3k2r/8/8/8/8/8/8/R3K2R w HAha - 0 1",
+        chess.STARTING_FEN,
+    ],
+)
+def test_rights_and_squares_that_can_be_stay(fen: str) -> None:
+    position = parse_position(["fen", *fen.split()])
+    assert (position.board, position.notes) == (board_from_fen(fen), ())
 
 
 def test_castling_is_understood_in_every_form() -> None:

@@ -18,7 +18,7 @@ from ..graph.heap_kernel import rank_codes, ranked_move
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import U, adv, as_f32, ptr
 from ..jit.types import Pointer, float64, int16, int64, uint8, uint16
-from ..position.board import CLOCK_DRAW
+from ..position.board import CLOCK_DRAW, CLOCK_END
 from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.mates_kernel import mate_in_one
@@ -323,7 +323,7 @@ def describe(
             if not holds:
                 lower, upper = min(lower, int64(0)), max(upper, int64(0))
         notes[i] = _note(lower, upper)
-        if c.code_offsets[i + 1] > c.code_offsets[i]:
+        if c.code_offsets[i + 1] > c.code_offsets[i] and clock_of(s) < CLOCK_END:
             n = generate_moves(Tp, s, ptr(moves, 0))
             if mate_in_one(Tp, s, ptr(moves, 0), n, ptr(child, 0), ptr(replies, 0)) >= 0:
                 mates[i] = int64(1)

@@ -13,6 +13,7 @@ import chess.polyglot
 from ..base.answer import picked
 from ..base.errors import check_argument
 from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
+from ..position.late import is_over_by_clock
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
 from ..store.apart import completed_reader
@@ -215,6 +216,8 @@ def view(
         if doubtful and moves[index] in doubtful:
             shown = replace(shown, mate=None, bounds=UNPROVEN)
         views.append(shown)
+    if is_over_by_clock(board):
+        return _drawn_node(record, board, views)
     q, d = node_mean(record)
     of_moves = UNPROVEN
     if views:
@@ -230,6 +233,25 @@ def view(
         bounds=_met(record.bounds_at(clock), of_moves) if not late else UNPROVEN,
         mate=_mate_of(record, clock, views) if not late else None,
         moves=tuple(views),
+        evaluator=record.evaluator,
+        run=record.run or None,
+    )
+
+
+def _drawn_node(record: NodeRecord, board: chess.Board, moves: Sequence[MoveView]) -> NodeView:
+    """Returns the view of a position that the 75-move rule has drawn, and with it every move."""
+    drawn, bounds = wdl_from_q(0.0, 1.0), (0, 0)
+    unvisited = [replace(move, mate=None, bounds=bounds) for move in moves]
+    return NodeView(
+        position=fen_of(board),
+        key=key_text(board),
+        visits=record.visits,
+        q=0.0,
+        wdl=drawn,
+        terminal=record.terminal,
+        bounds=bounds,
+        mate=None,
+        moves=tuple(replace(move, q=0.0, wdl=drawn, cp=0) if move.n else move for move in unvisited),
         evaluator=record.evaluator,
         run=record.run or None,
     )

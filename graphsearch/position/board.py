@@ -42,7 +42,8 @@ MOVE_CODES = 5 << 12  # of `encode_move`: two squares, and four promotions or no
 MAX_MOVES = 255  # a byte of a record counts them; no legal position has more than 253
 FREE_CLOCK = 75  # clocks up to here share one key
 CHESS960_STARTS = 960
-CLOCK_DRAW = 100  # half-moves without progress that draw the game
+CLOCK_DRAW = 100  # half-moves without progress after which a draw may be claimed (50-move rule)
+CLOCK_END = 150  # and those that end the game (75-move rule)
 
 CASTLING_FIELDS = CASTLING_BITS << CASTLING_SHIFT | CHESS960_BITS << CHESS960_SHIFT  # of META
 

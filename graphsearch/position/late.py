@@ -6,9 +6,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from .board import CLOCK_DRAW, NOT_TERMINAL, pack, terminal_kind
-
-CLOCK_END = 150  # half-moves without progress that end the game (75-move rule)
+from .board import CLOCK_DRAW, CLOCK_END, NOT_TERMINAL, pack, terminal_kind
 
 
 def may_claim(board: chess.Board) -> bool:

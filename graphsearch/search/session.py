@@ -13,6 +13,7 @@ from ..graph import arena_kernel as arena
 from ..graph.graph import Graph
 from ..graph.saving import flush_nodes
 from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, legal_moves, pack, terminal_kind
+from ..position.late import is_over_by_clock
 from ..store.store import Store
 from ..store.tables import history
 from .forced import ForcedVisits
@@ -84,7 +85,7 @@ class Session:
         self._before = self.arena.counters.copy()
         self._saved_before, self._read_before = graph.saved_nodes, graph.pager.read_back
         self._found_at = (0, int(self._before[arena.VISITS]))  # evaluations, and the visits at the latest one
-        self._is_over = terminal_kind(self.board) != NOT_TERMINAL
+        self._is_over = terminal_kind(self.board) != NOT_TERMINAL or is_over_by_clock(self.board)
 
     # ---------------------------------------------------------- counts
     @property

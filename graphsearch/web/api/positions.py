@@ -15,6 +15,7 @@ from starlette.responses import Response
 from ...base.errors import CorruptRecordError, InvalidPositionError, StoreError
 from ...exchange.picture import dot_of, svg_of
 from ...position.board import check, fen_of
+from ...position.late import is_over_by_clock
 from ...position.notation import board_from_fen, play_moves, start_position
 from ...position.openings import opening_of
 from ...position.pgn_position import read_game_texts
@@ -134,7 +135,9 @@ def _over(board: chess.Board) -> str | None:
         return "checkmate"
     if board.is_stalemate():
         return "stalemate"
-    return "insufficient material" if board.is_insufficient_material() else None
+    if board.is_insufficient_material():
+        return "insufficient material"
+    return "drawn by the 75-move rule" if is_over_by_clock(board) else None
 
 
 def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:

@@ -69,14 +69,6 @@ class BuildRequest:
     forever: Annotated[bool, option("--forever", "Wait for the queue when nothing is left to search.")] = (
         False
     )
-    workers: Annotated[int, option("--workers K", "Search processes.", min=1, max=1024)] = 1
-    pool: Annotated[
-        str | None,
-        option(
-            "--pool WHERE",
-            "Where the workers are: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
-        ),
-    ] = None
     shards: Annotated[
         int | None,
         option(
@@ -91,8 +83,7 @@ class BuildRequest:
 @command(
     "Build a book, or resume building it.",
     "graphsearch book build white.toml --store books.graph --time 1h",
-    "graphsearch book build white.toml --store books.graph --forever --workers 4",
-    "graphsearch book build white.toml --store books.graph --pool ray:auto --workers 64",
+    "graphsearch book build white.toml --store books.graph --forever",
 )
 def build(request: BuildRequest) -> None:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
@@ -111,9 +102,7 @@ def build(request: BuildRequest) -> None:
         say(f"note: {note}")
     if request.threads is not None:
         config = replace(config, evaluator=with_threads(config.evaluator, request.threads))
-    resources = Resources(
-        workers=request.workers, pool=request.pool, shards=request.shards, ram_bytes=graph_ram(request.ram)
-    )
+    resources = Resources(shards=request.shards, ram_bytes=graph_ram(request.ram))
     limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
     with (
         StopSignals() as signals,
@@ -141,7 +130,7 @@ def build(request: BuildRequest) -> None:
     views=True,
 )
 def status(store: StoreOption, book: BookName = None, json: Json = False) -> None:
-    """Print the progress of the books in a file: positions by ply, roots, runs, queue, and current searches.
+    """Print the progress of the books in a file: positions by ply, roots, runs and queue.
 
     The file is only read, even while a book is built; the output is what was last saved.
     """
@@ -218,9 +207,6 @@ def _status_lines(found: Status) -> list[str]:
         lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
     if found.apart:
         lines.append(f"{count(found.apart, 'more position')} that no root leads to any more")
-    for lease in found.leases:
-        pid = f" (pid {lease.pid})" if lease.pid else ""  # of this machine
-        lines.append(f"Worker {lease.worker}{pid} searches {lease.position}")
     return [*lines, "", *_plies(found)]
 
 
@@ -241,7 +227,6 @@ def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
         "Run": str(run.number),
         "Started (UTC)": moment(run.started),
         "Time": duration(run.seconds),
-        "Workers": str(run.workers),
         "Searched": f"{run.searched:,}",
         "Added": f"{run.positions:,}",
         "Evaluations": f"{run.evaluations:,}",

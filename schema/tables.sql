@@ -178,7 +178,6 @@ CREATE TABLE book_run (
   started TEXT NOT NULL,
   finished TEXT,
   config TEXT NOT NULL,
-  workers INTEGER NOT NULL,
   positions INTEGER NOT NULL DEFAULT 0,
   searched INTEGER NOT NULL DEFAULT 0,
   visits INTEGER NOT NULL DEFAULT 0,
@@ -246,16 +245,6 @@ CREATE TABLE book_queue (
 );
 
 CREATE INDEX book_queue_waiting ON book_queue (fen, moves) WHERE state = 'waiting';
-
-CREATE TABLE book_lease (
-  book INTEGER NOT NULL,
-  key TEXT NOT NULL,
-  worker INTEGER NOT NULL,
-  pid INTEGER NOT NULL,
-  since TEXT NOT NULL,
-  expires TEXT NOT NULL,
-  PRIMARY KEY (book, key)
-) WITHOUT ROWID;
 
 -- Views for people and tools: no functions but SQLite's own, FEN first, keys last. Their names matter: if a view comes
 -- first in SQLite's own hash of names, its quick_check leaves out half of what it checks (seen with 3.40);

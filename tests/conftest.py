@@ -195,3 +195,10 @@ def _filled_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_graph(_filled_graph: Path, tmp_path: Path) -> Path:
     """A copy of a graph file with 300 visits of the start position, by the built-in evaluator."""
     return Path(shutil.copy(_filled_graph, tmp_path / "small.graph"))
+
+
+@pytest.fixture
+def nothing_saved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets no interval between two saves of a search end, however slow the machine is."""
+    session = importlib.import_module("graphsearch.search.session")
+    monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", math.inf)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
 
 from ..base.errors import InvalidParameterError
 from ..evaluators.factory import create
@@ -19,17 +18,11 @@ from ..evaluators.protocol import Evaluator
 from ..search.shards.parting import cluster_at, identity_of
 from ..store.sharded.cluster_store import open_to_write
 from ..store.sharded.files import open_to_read
-from ..workers import launcher
-from ..workers.launcher import LOCAL
 from . import rows
 from .build_report import BuildReport, OnProgress
 from .builder import Builder
 from .config import BookConfig, BuildLimits, Resources
 from .executor import LocalExecutor
-
-if TYPE_CHECKING:
-    from .builder import Executor
-    from .workers.worker_executor import WorkerExecutor
 
 
 def build(
@@ -47,13 +40,13 @@ def build(
     Args:
       path: the graph file, created if missing.
       limits: when to end; default: when nothing is left to search.
-      resources: default: one process.
-      evaluator: replaces the configured one, and runs in this process only; the caller closes it.
+      resources: default: a file, with the memory that the machine has.
+      evaluator: replaces the configured one; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called about twice a second.
 
     Raises:
-      InvalidParameterError: for a wrong time, pool or number of shards, before any file changes.
+      InvalidParameterError: for a wrong time or number of shards, before any file changes.
       EvaluatorError: if the evaluator fails; all results until then are saved.
       EvaluatorMismatchError: if the file is bound to another evaluator.
       StoreLockedError: if another process is writing the file.
@@ -62,20 +55,15 @@ def build(
     stop, limits, resources = stop or threading.Event(), limits or BuildLimits(), resources or Resources()
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
-    _check_pool(resources.pool, config)
     with ExitStack() as stack:
         if resources.shards is not None:
             bound = evaluator.identity if evaluator else None
             stack.enter_context(
                 cluster_at(path, resources.shards, lambda: bound or identity_of(config.evaluator))
             )
-        executor: Executor
-        if evaluator is None and (resources.workers > 1 or resources.pool not in (None, LOCAL)):
-            started, executor = _workers(path, config, resources)
-        else:
-            made = evaluator or stack.enter_context(closing(create(config.evaluator)))
-            started = _start(path, made, config, resources.workers)
-            executor = LocalExecutor(path, made, run=started.run, ram_bytes=resources.ram_bytes, stop=stop)
+        made = evaluator or stack.enter_context(closing(create(config.evaluator)))
+        started = _start(path, made, config)
+        executor = LocalExecutor(path, made, run=started.run, ram_bytes=resources.ram_bytes, stop=stop)
         return build_at(path, config, started, executor, limits=limits, stop=stop, on_progress=on_progress)
 
 
@@ -83,7 +71,7 @@ def build_at(
     path: str | os.PathLike[str],
     config: BookConfig,
     started: rows.Started,
-    executor: Executor,
+    executor: LocalExecutor,
     *,
     limits: BuildLimits,
     stop: threading.Event,
@@ -120,47 +108,7 @@ def _end_of_time(out_of_time: threading.Event, stop: threading.Event) -> None:
         stop.set()
 
 
-def _check_pool(pool: str | None, config: BookConfig) -> None:
-    """Raises InvalidParameterError if the pool is unknown, or its workers would start pools."""
-    launcher.check_pool(pool)
-    if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
-        raise InvalidParameterError(
-            f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
-            f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
-        )
-
-
-def _workers(
-    path: str | os.PathLike[str], config: BookConfig, resources: Resources
-) -> tuple[rows.Started, WorkerExecutor]:
-    """Starts a build; returns its row ids, and an executor with workers."""
-    from .workers.worker_executor import WorkerExecutor, check_workers
-
-    workers = resources.workers
-    check_workers(workers)
-    # before the file is created: the pool may not exist
-    starter = launcher.launcher_for(resources.pool, workers)
-    try:
-        with closing(create(config.evaluator)) as made:
-            started = _start(path, made, config, workers)
-    except BaseException:
-        starter.close()
-        raise
-    executor = WorkerExecutor(
-        path,
-        config.evaluator,
-        workers,
-        book=started.book,
-        run=started.run,
-        launcher=starter,
-        ram_bytes=resources.ram_bytes,
-    )
-    return started, executor
-
-
-def _start(
-    path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
-) -> rows.Started:
+def _start(path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig) -> rows.Started:
     """Inserts a build into the file, created if missing, and returns its row ids."""
     with open_to_write(path, identity=evaluator.identity, create=True) as store:
-        return rows.start(store, config, workers)
+        return rows.start(store, config)

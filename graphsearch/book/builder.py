@@ -6,7 +6,6 @@ import contextlib
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..base.errors import GraphSearchError
 from ..position.board import board_of
@@ -22,11 +21,6 @@ from .positions import LEAF, BookLine, Position
 from .queue import QueueItem
 from .requests import Requests
 from .tree import BookTree, order_of
-
-if TYPE_CHECKING:
-    from .workers.worker_executor import WorkerExecutor
-
-    Executor = LocalExecutor | WorkerExecutor
 
 SHOW_SECONDS = 0.5
 LINE_SECONDS = 0.1  # between two reports when a new line begins: its search may take long
@@ -51,7 +45,7 @@ class Builder:
         tables: Store,
         config: BookConfig,
         started: rows.Started,
-        executor: Executor,
+        executor: LocalExecutor,
         *,
         limits: BuildLimits,
         stop: threading.Event,

@@ -163,15 +163,12 @@ class BuildLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """The processes and the memory of a build.
+    """The files and the memory of a build.
 
     Attributes:
-      workers: number of searching processes; 1: this one. pool: theirs: `local`, `ray` or `ray:ADDRESS`.
       shards: number of shards of the cluster at the path, created if missing; None: as it is, or a file.
-      ram_bytes: limit of the memory of the graph, of all workers together.
+      ram_bytes: limit of the memory of the graph.
     """
 
-    workers: int = 1
-    pool: str | None = None
     shards: int | None = None
     ram_bytes: int | None = None

@@ -62,7 +62,7 @@ def book_named(store: Store, name: str | None) -> BookRow:
     raise StoreError(f"{store.path} has no book {name!r}; it has {names}")
 
 
-def start(store: Store, config: BookConfig, workers: int) -> Started:
+def start(store: Store, config: BookConfig) -> Started:
     """Inserts a build into a file that is open for writing, and returns its row ids.
 
     An existing book keeps its configuration until the new one has decided all positions (`write_config`).
@@ -77,10 +77,9 @@ def start(store: Store, config: BookConfig, workers: int) -> Started:
             values = (config.name, config.side, config.text, time, time)
             insert = "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, ?, ?)"
             book = connection.execute(insert, values).lastrowid
-        connection.execute("DELETE FROM book_lease WHERE book = ?", (book,))  # of a build that was killed
         run = store.begin_run("", {}, {"book": config.name}, kind=KIND)
-        insert = "INSERT INTO book_run (book, run, started, config, workers) VALUES (?, ?, ?, ?, ?)"
-        book_run = connection.execute(insert, (book, run, time, config.text, workers)).lastrowid
+        insert = "INSERT INTO book_run (book, run, started, config) VALUES (?, ?, ?, ?)"
+        book_run = connection.execute(insert, (book, run, time, config.text)).lastrowid
     assert book is not None
     assert book_run is not None
     return Started(int(book), run, int(book_run), before, built)

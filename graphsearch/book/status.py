@@ -1,4 +1,4 @@
-"""The status of the books of a file: positions, roots, runs, queue and leases."""
+"""The status of the books of a file: positions, roots, runs and queue."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from ..store.file import sql_errors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import BookRow, books
-from ..store.tables.provenance import now
 from ..store.tables.rows import checked
 from ..store.tables.rows import rows as checked_rows
 from . import rows
 from .build_report import RootValue
 
-_LEASE = ("book_lease.worker", "book_lease.pid", "book_position.fen", "book_lease.since")
 _ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.san?")
 
 
@@ -25,14 +23,13 @@ class RunRow:
     """One build on a book; `finished` and `ended` are None while it runs, and if it was killed.
 
     Attributes:
-      number: id in the table `book_run`. workers: processes. positions: added. searched: positions searched.
+      number: id in the table `book_run`. positions: added. searched: positions searched.
       seconds: as last saved.
     """
 
     number: int
     started: str
     finished: str | None
-    workers: int
     positions: int
     searched: int
     visits: int
@@ -49,16 +46,6 @@ class PlyRow:
     open: int
     leaf: int
     end: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRow:
-    """A position that a worker of a running build is searching."""
-
-    worker: int
-    pid: int
-    position: str
-    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +72,6 @@ class Status(Answer):
     plies: tuple[PlyRow, ...]
     runs: tuple[RunRow, ...]
     queue: dict[str, int]
-    leases: tuple[LeaseRow, ...]
 
 
 def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status]:
@@ -120,11 +106,6 @@ def _status(store: Store, book: BookRow) -> Status:
     runs = [RunRow(*row) for row in checked_rows(store.connection, "book_run", columns, where, (book.id,))]
     query = "SELECT state, count(*) FROM book_queue WHERE book IS NULL OR book = ? GROUP BY state"
     queue: dict[str, int] = dict(checked(ask(query, (book.name,)), "book_queue.state", "book_position.n"))
-    query = (
-        "SELECT l.worker, l.pid, p.fen, l.since FROM book_lease AS l JOIN book_position AS p"
-        " ON p.book = l.book AND p.key = l.key WHERE l.book = ? AND l.expires > ? ORDER BY l.worker"
-    )
-    leases = [LeaseRow(*row) for row in checked(ask(query, (book.id, now())), *_LEASE)]
     moves = ask("SELECT count(*) FROM book_move WHERE book = ?", (book.id,)).fetchone()[0]
     return Status(
         name=book.name,
@@ -140,7 +121,6 @@ def _status(store: Store, book: BookRow) -> Status:
         plies=tuple(plies),
         runs=tuple(runs),
         queue=queue,
-        leases=tuple(leases),
     )
 
 

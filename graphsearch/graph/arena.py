@@ -206,12 +206,6 @@ class Arena:
         with self._pinned(pinned):
             return bool(evict_kernel.evict(self.arrays, free_bytes, nodes))
 
-    def forget(self, words: Words, pinned: Sequence[Words] = ()) -> int:
-        """Evicts the clean records of some positions, `[R, 10]`; returns their number."""
-        with self._pinned(pinned):
-            flat = np.require(words, np.uint64, ["C", "W"]).reshape(-1)
-            return int(evict_kernel.forget(self.tables, self.arrays, flat))
-
     @contextmanager
     def _pinned(self, pinned: Sequence[Words]) -> Iterator[None]:
         """Protects some records, and those of the overlay, from eviction."""

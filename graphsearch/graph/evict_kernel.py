@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import ptr
 from ..jit.types import int64
-from ..position.board_kernel import PW, hashes_of
 from ..store.record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
 from ..store.record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, overlay_slot, pointers
 from .blocks_kernel import block_words as words_of_class
 from .blocks_kernel import give_block
-from .heap_kernel import find, remove
+from .heap_kernel import remove
 from .space_kernel import give_end, give_words, has_freed, join_pieces, piece_words
 
 STAYS = DIRTY | SAVING | PINNED | HELD
@@ -122,26 +120,6 @@ def cut(A: ArenaArrays, record_words: int64, block_words: int64) -> None:
     if before:
         give_end(Ap, before)
     Ap.counters[arena.HAND] = int64(1)
-
-
-@kernel
-def forget(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
-    """Evicts the records of some positions, `uint64[10 R]`, unless they must stay; returns their number.
-
-    The hand starts again: the piece at which it stood may have merged with another one.
-    """
-    Ap = pointers(A)
-    Tp = ptr(T, 0)
-    dropped = int64(0)
-    for i in range(words.size // PW):
-        s = ptr(words, i * PW)
-        key, check = hashes_of(Tp, s)
-        rec = find(Ap, key, check)
-        if rec and not state_of(Ap, rec) & STAYS:
-            _drop(Ap, int64(rec), piece_words(Ap, rec), int64(0))
-            dropped += 1
-    Ap.counters[arena.HAND] = int64(1)
-    return dropped
 
 
 @kernel

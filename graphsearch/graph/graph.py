@@ -46,8 +46,7 @@ class Graph(SavedGraph):
     search at a time may run on it. One process at a time may write a file; any number may read it.
 
     Attributes:
-      saves_meanwhile: whether a search saves at intervals; if False, it saves only to free memory.
-      reads_alone: whether no other process writes the file, so that it may be read in order.
+      evaluator: evaluates new positions.
     """
 
     def __init__(
@@ -66,8 +65,6 @@ class Graph(SavedGraph):
         self._closed = False
         self._opened = time.process_time()
         self._process = os.getpid()
-        self.saves_meanwhile = True
-        self.reads_alone = True
         self._loader: Loader | None = None
         self._has_loaded = False
 
@@ -171,7 +168,7 @@ class Graph(SavedGraph):
         pager, arena = self.pager, self.arena
         is_worth = pager.complete or arena.bytes_used > pager.budget // 2
         is_as_saved = not (arena.dirty_count or arena.has_overlay or pager.misfits)
-        if is_worth and is_as_saved and self.reads_alone:
+        if is_worth and is_as_saved:
             keep_image(arena, store, whole=pager.complete)
 
     # -------------------------------------------------------------- transposition entries
@@ -269,7 +266,7 @@ class Graph(SavedGraph):
         self._load_if(self.pager.has_room_for(self._file_nodes))
 
     def _load_if(self, wanted: bool) -> None:
-        may_load = wanted and self.reads_alone and not self._has_loaded and not self.pager.complete
+        may_load = wanted and not self._has_loaded and not self.pager.complete
         if may_load and self.store is not None and self._loader is None:
             self._loader = Loader(self.store.path, self.pager)
 

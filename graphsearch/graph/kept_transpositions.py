@@ -90,11 +90,11 @@ class GraphEntries:
           StoreError: if the file cannot be read.
         """
         if self._call and self.table is None and not self._uses_proofs:
-            self._call(lambda store: self.use_proofs(saved.load(store)))
+            self._call(self._use_proofs)
 
-    def use_proofs(self, found: saved.Loaded) -> None:
-        """Makes searches use the mates that these entries prove, instead of those of the file's entries."""
+    def _use_proofs(self, store: Store) -> None:
         self._uses_proofs = True
+        found = saved.load(store)
         self.problems += found.problems
         if len(found.keys):
             table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)

@@ -220,22 +220,6 @@ class Pager:
                 records[missing[place]] = batch.record(k)
         return records
 
-    def renew(self, batch: RecordBatch) -> bool:
-        """Replaces records by newer versions, read from the file.
-
-        Records that are not saved yet, or belong to a wave under way, stay as they are. No wave may be
-        gathering meanwhile.
-
-        Returns:
-          False if there is no room: then the old versions are evicted, and the new ones not inserted.
-        """
-        self._arena.forget(batch.words, self.under_way)
-        self.evictions += 1
-        if not self.make_room(len(batch), len(batch) * BYTES_PER_NODE):
-            return False
-        self.enter(batch)
-        return True
-
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int, pinned: Words | None = None) -> bool:
         """Makes room for at most `nodes` nodes of `need` bytes in total; evicts if the budget requires it.

@@ -296,7 +296,7 @@ class GraphSearch(Session):
         dirty = self.arena.dirty_count
         if not self.graph.settle(wait=dirty > 2 * self._clock.nodes):
             return
-        if dirty >= self._clock.nodes or (self.graph.saves_meanwhile and self._clock.is_due()):
+        if dirty >= self._clock.nodes or self._clock.is_due():
             self.graph.in_flight = self._runner.in_flight(self._name)
             self.graph.begin_saving(self._noted(finished=False))
             self.graph.in_flight = None  # the next wave changes it

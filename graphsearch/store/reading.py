@@ -46,7 +46,7 @@ class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
 
     Attributes:
-      kernels_may_read: whether kernels may read the file: only a single file, in its latest state.
+      kernels_may_read: whether kernels may read the file: only a single file.
       closed: whether it was closed.
       problems: one line for each damage found and skipped, without duplicates, at most 100.
     """

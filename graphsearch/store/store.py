@@ -122,11 +122,6 @@ class Store:
         """Returns the store for a position: for its record, and for its rows as a root."""
         return self
 
-    def reader_of(self, readers: Sequence[Reader]) -> Reader:
-        """Returns one reader that combines the readers of all `parts`, and closes them when it is closed."""
-        (reader,) = readers
-        return reader
-
     def close(self) -> None:
         """Closes the file; SQLite's last connection to it also empties the log. A second call does nothing.
 

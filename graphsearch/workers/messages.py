@@ -10,15 +10,9 @@ import os
 import platform
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
 
 from ..base import errors
 from ..base.errors import EvaluatorDefectError, GraphSearchError
-
-if TYPE_CHECKING:
-    from .process import Pipe
-
-T = TypeVar("T")
 
 
 def own_place() -> str:
@@ -93,20 +87,3 @@ def failure_of(error: BaseException, place: str = "") -> Failure:
     ours = next(base for base in type(error).__mro__ if base.__module__ == errors.__name__)
     trace = error.trace if isinstance(error, EvaluatorDefectError) else ""
     return Failure(ours.__name__, str(error), place, trace)
-
-
-def ask(pipe: Pipe, message: object, kind: type[T], gone: GraphSearchError) -> T:
-    """Sends a message over a pipe and returns the reply, an instance of `kind`.
-
-    Raises:
-      GraphSearchError: the failure at the other end; `gone` if the process there has ended.
-    """
-    try:
-        pipe.send(message)
-        reply = pipe.recv()
-    except (OSError, EOFError) as error:
-        raise gone from error
-    if isinstance(reply, Failure):
-        raise reply.as_error()
-    assert isinstance(reply, kind)
-    return reply

@@ -50,9 +50,10 @@ def test_records_loaded_are_the_records_saved(tmp_path: Path) -> None:
     assert all(problems(record) == [] for record in rows)
 
 
+@pytest.mark.usefixtures("nothing_saved_meanwhile")
 def test_dirty_records_are_copied_in_the_order_of_a_segment(tmp_path: Path) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
-        graph.tables_meanwhile = graph.saves_meanwhile = False
+        graph.tables_meanwhile = False
         analyze(graph, BOARD, Limits(visits=3000), SearchParams(minibatch_size=32), hurry=True)
         saving = graph.arena.begin_saving()
         assert len(saving) == graph.node_count

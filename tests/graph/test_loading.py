@@ -200,9 +200,10 @@ def test_memory_shrinks_at_its_ends_and_keeps_the_rest(path: Path, share: float)
         check_arena(arena)
 
 
+@pytest.mark.usefixtures("nothing_saved_meanwhile")
 def test_dirty_records_stay_when_memory_shrinks(tmp_path: Path) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
-        graph.tables_meanwhile = graph.saves_meanwhile = False
+        graph.tables_meanwhile = False
         analyze(graph, chess.Board(), Limits(visits=1000), SearchParams(minibatch_size=32), hurry=True)
         before = graph.arena.dirty_count
         slots = np.sort(graph.arena.arrays.table[graph.arena.arrays.table != 0])

@@ -13,7 +13,6 @@ import pytest
 
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.book.workers.worker_store import snapshot_reader
 from graphsearch.graph.arena import Words
 from graphsearch.graph.bring_kernel import bring
 from graphsearch.graph.guards_kernel import NO_THREADS
@@ -167,13 +166,8 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
     assert in_memory(graph, words) == [None] * len(words)
 
 
-def test_kernels_read_neither_for_a_snapshot_nor_for_a_closed_reader(path: Path) -> None:
-    """A snapshot is an older state of the file than the one that kernels would read."""
+def test_kernels_read_nothing_for_a_closed_reader(path: Path) -> None:
     with Store.open(path, read_only=True) as store:
-        with snapshot_reader(store) as reader:
-            with reader.file_arrays() as held:
-                assert held is None
-            assert not reader.kernels_read
         reader = store.reader()
         with reader.file_arrays() as held:
             assert held is not None

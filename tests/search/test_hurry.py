@@ -30,11 +30,12 @@ def saved(graph: Graph) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.usefixtures("nothing_saved_meanwhile")
 def test_a_search_in_a_hurry_is_saved_when_there_is_time(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     board = chess.Board()
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        graph.tables_meanwhile = graph.saves_meanwhile = False
+        graph.tables_meanwhile = False
         result = analyze(graph, board, Limits(visits=300), hurry=True)
         assert result.visits >= 300
         assert show(path, board) is None

@@ -1,4 +1,4 @@
-"""The clock of the machine jumps: searches, runs, leases and books do not care."""
+"""The clock of the machine jumps: searches, runs and books do not care."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class JumpingClock(datetime):
 
 @pytest.fixture(autouse=True)
 def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("store.tables.provenance", "book.workers.writer", "store.lock", "exchange.pgn_export"):
+    for name in ("store.tables.provenance", "store.lock", "exchange.pgn_export"):
         monkeypatch.setattr(importlib.import_module(f"graphsearch.{name}"), "datetime", JumpingClock)
 
 

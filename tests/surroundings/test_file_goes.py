@@ -111,10 +111,10 @@ def test_other_work_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch:
     assert outcome.err.startswith(f"graphsearch: {small_graph} was moved or deleted while it was open")
 
 
+@pytest.mark.usefixtures("nothing_saved_meanwhile")
 def test_a_graph_that_is_closed_later_saves_elsewhere_too(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     graph = Graph.open(path)
-    graph.saves_meanwhile = False
     analyze(graph, chess.Board(), Limits(visits=50), hurry=True)
     path.unlink()
     with pytest.raises(StoreMovedError, match="is saved in"):

@@ -49,10 +49,10 @@ _BY_NAME = [
     (WORD, "name kind program san ended rule changed round eco text opening title"),
     (
         ANY_TEXT,
-        "digest mapping started finished last_searched created updated since expires added saved began",
+        "digest mapping started finished last_searched created updated since added saved began",
     ),
     (ANY_TEXT, "config origin moves note evaluation pv site before comment old new"),
-    (COUNT, "n age visits evaluations taken skipped players place bytes workers worker pid"),
+    (COUNT, "n age visits evaluations taken skipped players place bytes"),
     (COUNT, "white draws black unknown variations games white_elo black_elo"),
     (
         COUNT,

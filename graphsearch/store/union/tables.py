@@ -53,7 +53,7 @@ NUMBERED: dict[str, Rule] = {
     "book": Rule(identity=("name",), by=("updated", "created"), agree=("side",)),
     "book_run": Rule(
         refs={"book": "book", "run": "run"},
-        identity=("started", "config", "workers"),
+        identity=("started", "config"),
         until="finished",
         by=("finished", "visits", "evaluations", "positions", "searched", "seconds"),
     ),
@@ -94,9 +94,9 @@ OWN = frozenset(
     }
 )
 
-# not merged: facts of one file; tables derived from the records, which are rebuilt; leases of running builds;
-# visits; the log of edits; the queue of the page, with tasks for one file
-LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit", "seen", "edit", "task"})
+# not merged: facts of one file; tables derived from the records, which are rebuilt; visits; the log of edits;
+# the queue of the page, with tasks for one file
+LEFT = frozenset({"store_info", "top_position", "top_edge", "visit", "seen", "edit", "task"})
 
 
 Row = tuple[Any, ...]

@@ -56,12 +56,12 @@ const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";
 function book(found, area) {
   const edit = () => { form.text = area.value = found.config; area.scrollIntoView({ block: "center" }); area.focus(); };
   const roots = found.roots.map((root) => [root.origin, linkTo(root.position), root.value === null ? "" : signed(forWhite({ q: root.value }, root.position).q), root.best || ""]);
-  const runs = found.runs.slice(-20).reverse().map((run) => [run.number, when(run.started), run.workers, run.positions, run.searched, run.evaluations, Math.round(run.seconds), run.ended || "running, or killed"]);
+  const runs = found.runs.slice(-20).reverse().map((run) => [run.number, when(run.started), run.positions, run.searched, run.evaluations, Math.round(run.seconds), run.ended || "running, or killed"]);
   return h("article", {}, h("h2", { text: `${found.name} (${found.side})` }),
     !state.file?.read_only && !state.file?.one_file && h("button", { type: "button", text: "Build on", onclick: edit }),
     h("p", { text: `${count(found.open)} positions searched, ${count(found.leaf)} leaves, ${count(found.end)} ends, ${count(found.moves)} moves; queue: ${Object.entries(found.queue).map(([name, n]) => `${n} ${name}`).join(", ") || "empty"}.` }),
     table(["Root", "Position", "White's Q", "Best"], roots, { caption: "Roots" }), plies(found.plies),
-    table(["Run", "Started (UTC)", "Workers", "Added", "Searched", "Evaluations", "Seconds", "Ended"], runs, { caption: "Runs" }));
+    table(["Run", "Started (UTC)", "Added", "Searched", "Evaluations", "Seconds", "Ended"], runs, { caption: "Runs" }));
 }
 
 // positions by ply: searched, leaves, ends

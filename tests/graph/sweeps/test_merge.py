@@ -339,7 +339,7 @@ def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> N
             "INSERT INTO book VALUES (7, 'mine', ?, ?, '2026-01-01', ?)", (side, name, f"2026-01-0{searches}")
         )
         execute(
-            "INSERT INTO book_run VALUES (5, 7, ?, ?, NULL, '', 1, 0, 0, 0, 0, 0, NULL)",
+            "INSERT INTO book_run VALUES (5, 7, ?, ?, NULL, '', 0, 0, 0, 0, 0, NULL)",
             (run, f"2026-01-0{run}"),
         )
         execute("INSERT INTO book_root VALUES (7, ?, ?, 'root 1')", (key, chess.STARTING_FEN))

@@ -96,15 +96,13 @@ def test_a_book_in_a_cluster_holds_the_records_of_one_in_a_file(cluster: Path, t
 
 
 def test_a_book_makes_the_cluster_that_it_is_to_have_and_no_other(tmp_path: Path) -> None:
-    def try_to_build(folder: Path, shards: int, workers: int = 1, **more: Any) -> None:
-        resources = Resources(shards=shards, workers=workers)
+    def try_to_build(folder: Path, shards: int, **more: Any) -> None:
+        resources = Resources(shards=shards)
         build(folder, CONFIG, limits=BuildLimits(evaluations=30), resources=resources, **more)
 
     folder = tmp_path / "new.cluster"
     with pytest.raises(InvalidParameterError, match="shards must be 1 to 256, not 0"):
         try_to_build(folder, 0, evaluator=HashEvaluator())
-    with pytest.raises(InvalidParameterError, match="workers must be from 1 to 256"):
-        try_to_build(folder, 2, workers=1000)
     assert list(tmp_path.iterdir()) == [], "what could not begin leaves nothing behind"
     try_to_build(folder, 2, evaluator=HashEvaluator())
     assert len(files_of(folder)) == 2

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from graphsearch.book.workers import ledger
 from graphsearch.evaluators.lc0.form import INPUTS
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
 from graphsearch.exchange import columns
@@ -43,7 +42,6 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
     "sort keys": lambda words: _of_arrays(order.sort_keys(words)),
     "sort keys of the kernel": lambda words: _of_arrays(bulk.sort_keys(words)),
     "keys": lambda words: _of_arrays(segments.keys_of(words)),
-    "names of a book's ledger": ledger.names_of,
     "FENs": fens,
     "legal moves": lambda words: _of_arrays(steps.legal_codes(words)),
     "clocks": lambda words: _of_arrays(clocks_of(words)),

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from graphsearch.query.since import RootThen
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
-VISIT = "visit"
 SPARE = ("Position", "Opening", "Proven", "Visits before")
 
 Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]
@@ -58,7 +57,6 @@ Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a p
     "graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json",
     "graphsearch diff first.graph --since last",
     "graphsearch diff old.bin new.bin --lines 5",
-    "graphsearch diff first.graph --since visit",
     views=True,
 )
 def diff(
@@ -68,8 +66,7 @@ def diff(
         str | None,
         option(
             "--since MOMENT",
-            "Instead of a second file: a run's number, last, a time such as 2026-01-31T12:00 (UTC), or "
-            "visit: your last look, on the page or by this.",
+            "Instead of a second file: a run's number, last, or a time such as 2026-01-31T12:00 (UTC).",
         ),
     ] = None,
     cp: Cp = 20,
@@ -97,9 +94,6 @@ def diff(
     Two Polyglot books (.bin) are compared by the share of each move in the weights of its position; the
     largest differences come first, then the heaviest positions of one book alone.
 
-    With --since visit, best moves, values and proofs of up to 1,000 positions are compared with those of your
-    last visit. This look is a visit, too.
-
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
     file alone.
@@ -110,10 +104,7 @@ def diff(
     if other is None:
         if output or kind:
             raise typer.BadParameter("-o and --kind compare two files")
-        if since == VISIT:
-            _since_visit(store, top=top, json=json)
-        else:
-            _since(store, str(since), top=top, json=json)
+        _since(store, str(since), top=top, json=json)
         return
     if is_book(store) and is_book(other):
         if output or kind:
@@ -143,28 +134,6 @@ def diff(
         return
     print_parts(_difference(found))
     print_parts(_books(other, books))
-
-
-def _since_visit(file: Path, *, top: int, json: bool) -> None:
-    from graphsearch.base.errors import StoreError
-    from graphsearch.book.study.visits import LEAST_CP, changes_since_visit, note_visit
-    from graphsearch.query.routes import routes
-
-    found = changes_since_visit(file)
-    found.changes = found.changes[:top]
-    try:
-        note_visit(file)
-    except StoreError as error:
-        say(f"note: this visit could not be saved: {error}")
-    if json:
-        print_json(found.as_dict())
-    elif found.since is None:
-        print(f"{file}: this is its first visit; the next one shows the changes since")
-    else:
-        changed = f"{count(found.compared, 'position')} compared; changed: {_counted(found.counts, LEAST_CP)}"
-        print(f"{file}: since {moment(found.since)} (UTC), {changed}")
-        ways = routes(file, [row.position for row in found.changes])
-        print_parts([f"({heading()})", _changes(found.changes, ways)])
 
 
 def _since(file: Path, moment: str, *, top: int, json: bool) -> None:

@@ -1,8 +1,7 @@
-"""`graphsearch repertoire`: own moves and the replies they meet, their gaps, and a drill."""
+"""`graphsearch repertoire`: own moves, the replies they meet, and their gaps."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +29,6 @@ from .scores import detail, heading, is_white, score, signed
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
-    import chess
     from rich.tree import Tree as Drawing
 
     from graphsearch.book.study.repertoire.moves import RepertoireChange
@@ -254,91 +252,11 @@ def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *
     return "  ".join(parts)
 
 
-# ------------------------------------------------------------------ drill
-@command(
-    "Drill a repertoire: the program asks, you answer.",
-    "graphsearch repertoire drill first.graph --side white",
-    "graphsearch repertoire drill first.graph --json",
-)
-def drill(store: StoreOption, side: Side = None, json: Json = False) -> None:
-    """Ask for the own moves that are due, along lines that begin at move one.
-
-    Answer with a move (Nf3 or g1f3); an empty line ends the drill. A position that was right is asked again
-    after 1, 2, 4 days and so on up to 256, one that was wrong on the same day. Answers may come from a pipe,
-    one a line.
-
-    JSON: nothing is asked; `drills` has the `due` positions of each side and the `next_due` day.
-    """
-    from graphsearch.book.study.repertoire.drill import due_cards
-
-    wanted = side_of(side)
-    found = due_cards(store, wanted)
-    if json:
-        print_json(found.as_dict())
-        return
-    shown = [one for one in found.drills if one.cards]
-    if not shown:
-        print("There is nothing to drill; `graphsearch repertoire add` adds a line.")
-    for one in shown:
-        later = f", the next one on {one.next_due}" if one.next_due else ""
-        print(f"{one.side.capitalize()}: {len(one.due):,} of {count(one.cards, 'position')} due{later}")
-        if one.due and not _drilled(store, one.side):
-            break
-
-
-def _drilled(store: Path, side: str) -> bool:
-    """Asks until nothing is due; returns False if the user ends the drill before."""
-    from graphsearch.book.study.repertoire.drill import answer, next_question
-    from graphsearch.position.board import board_of
-    from graphsearch.position.lines import sans_of
-
-    asked = right = 0
-    board = None
-    while question := next_question(store, side, board):
-        root = board_of(question.root)
-        board = root.copy()
-        for uci in question.moves:
-            board.push_uci(uci)
-        rows = str(board).splitlines()  # as letters, from the side's view
-        line = numbered(root.fen(), sans_of(root, board.move_stack)) if board.move_stack else "start"
-        shown = rows if side == "white" else [row[::-1] for row in reversed(rows)]
-        print("", *shown, f"{line}  Your move?", sep="\n")
-        move = _read_answer(board)
-        if move is None:
-            break
-        verdict = answer(store, side, board, move.uci())
-        asked, right = asked + 1, right + verdict.right
-        names = " or ".join(verdict.sans)
-        print(f"Right, again on {verdict.next_due}." if verdict.right else f"No: {names}.")
-        board.push_uci(move.uci() if verdict.right else verdict.moves[0])
-    print(f"\n{asked:,} asked, {right:,} right.")
-    return question is None
-
-
-def _read_answer(board: chess.Board) -> chess.Move | None:
-    """Returns the user's move; None at an empty line or the end of the input."""
-    from graphsearch.base.errors import InvalidPositionError
-    from graphsearch.position.notation import read_moves
-
-    sys.stdout.flush()
-    while text := (sys.stdin.readline() if sys.stdin else "").strip():
-        try:
-            moves = read_moves(board, text)
-        except InvalidPositionError as error:
-            say(f"{error}; try again")
-            continue
-        if len(moves) == 1:
-            return moves[0]
-        say("answer with one move")
-    return None
-
-
 app = group(
-    "Repertoires of White and of Black: show, add, remove, import, export, drill.",
+    "Repertoires of White and of Black: show, add, remove, import, export.",
     show,
     add,
     remove,
     import_pgn,
     export,
-    drill,
 )

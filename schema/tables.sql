@@ -544,10 +544,6 @@ CREATE TABLE repertoire_position (
   key TEXT NOT NULL,
   fen TEXT NOT NULL,
   root INTEGER NOT NULL,
-  box INTEGER NOT NULL,
-  due TEXT,
-  asked INTEGER NOT NULL,
-  failed INTEGER NOT NULL,
   PRIMARY KEY (key, side)
 ) WITHOUT ROWID;
 
@@ -558,25 +554,6 @@ CREATE TABLE repertoire_move (
   child TEXT NOT NULL,
   place INTEGER NOT NULL,
   PRIMARY KEY (key, side, move)
-) WITHOUT ROWID;
-
-CREATE TABLE visit (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  began TEXT NOT NULL,
-  ended TEXT NOT NULL
-);
-
-CREATE TABLE seen (
-  visit INTEGER NOT NULL,
-  key TEXT NOT NULL,
-  fen TEXT NOT NULL,
-  n INTEGER NOT NULL,
-  q REAL NOT NULL,
-  draw REAL NOT NULL,
-  lower INTEGER NOT NULL,
-  upper INTEGER NOT NULL,
-  best_move TEXT,
-  PRIMARY KEY (visit, key)
 ) WITHOUT ROWID;
 
 CREATE TABLE game_index (

@@ -103,7 +103,6 @@ COMMANDS: dict[str, list[object]] = {
     "study rename": ["mine", "ours", "--store", "{graph}"],
     "lab forecast": ["{graph}"],
     "repertoire add": ["1. e4", "--side", "white", "--store", "{graph}"],
-    "repertoire drill": ["--side", "white", "--store", "{graph}"],
     "repertoire export": ["--side", "white", "--store", "{graph}", "-o", "{out}"],
     "repertoire import": ["{pgn}", "--side", "white", "--store", "{graph}"],
     "repertoire remove": ["1. e4", "--side", "white", "--store", "{graph}"],

@@ -1,4 +1,4 @@
-"""The command `repertoire`: lines in and out, gaps and weak spots, the drill through a pipe."""
+"""The command `repertoire`: lines in and out, gaps and weak spots."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def test_a_repertoire_is_shown_with_its_gaps_and_weak_spots(cli: Cli, graph: Pat
 
 def test_an_empty_file_has_no_repertoires(cli: Cli, small_graph: Path) -> None:
     assert cli("repertoire", "show", small_graph).out == "There are no repertoires.\n"
-    assert "nothing to drill" in cli("repertoire", "drill", small_graph).out
     assert cli("repertoire", "export", small_graph, "--side", "white").code == 2
 
 
@@ -63,27 +62,3 @@ def test_a_move_is_removed_with_what_only_it_reached(cli: Cli, graph: Path) -> N
     found = cli("repertoire", "remove", graph, "1. e4 e5", "--side", "white")
     assert found.out == "White's repertoire: 2 moves removed, 1 move now\n"
     assert cli("repertoire", "remove", graph, "1. e4 e5", "--side", "white").code == 2
-
-
-def test_the_drill_asks_until_nothing_is_due(cli: Cli, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    due = cli("repertoire", "drill", graph, "--json").json["drills"][0]["due"]
-    assert len(due) == 2
-    monkeypatch.setattr("sys.stdin", io.StringIO("Nf9\ne4 d4\nd4\nNf3\ne2e4\n"))
-    found = cli("repertoire", "drill", graph).ends(0)
-    assert "White: 2 of 2 positions due" in found.out
-    assert "No: e4." in found.out
-    assert "1. e4 e5  Your move?" in found.out
-    assert "3 asked, 2 right." in found.out
-    assert "try again" in found.err
-    assert "answer with one move" in found.err
-    assert cli("repertoire", "drill", graph, "--json").json["drills"][0]["due"] == []
-    assert "0 of 2 positions due, the next one on " in cli("repertoire", "drill", graph).out
-
-
-def test_an_empty_answer_ends_the_drill(cli: Cli, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cli("repertoire", "add", graph, "1. e4 e5", "--side", "black")
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    found = cli("repertoire", "drill", graph)
-    assert (found.code, found.out.count("0 asked, 0 right.")) == (0, 1)
-    black = cli("repertoire", "drill", graph, "--side", "black").out
-    assert black.index("R N B K Q") < black.index("r n b k q")  # from Black's side

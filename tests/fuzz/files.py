@@ -56,7 +56,6 @@ READ = (
     ("note", "show", "startpos", "--store", "{}"),
     ("note", "list", "--store", "{}", "--json"),
     ("repertoire", "show", "--store", "{}"),
-    ("repertoire", "drill", "--store", "{}", "--json"),
     ("lab", "nodetypes", MATE, "--store", "{}"),
     ("export", "--format", "pgn", "--store", "{}", "-o", "out.pgn", "--depth", "3"),
     ("export", "--format", "epd", "--store", "{}", "-o", "out.epd"),

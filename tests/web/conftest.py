@@ -35,12 +35,6 @@ def quick_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.workers.process.get_context", lambda _: context)
 
 
-@pytest.fixture(autouse=True)
-def short_visits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the file remember few positions of a visit: each page that is left would store hundreds."""
-    monkeypatch.setattr("graphsearch.book.study.visits.MOST_VISITED", 5)
-
-
 @contextmanager
 def serving(
     path: Path,

@@ -43,7 +43,7 @@ class Page:
         self.has(LINE if moves else MEN, moves or None)
 
     def forget(self) -> None:
-        """Has the browser forget what the page keeps there: the view, the side below, visits."""
+        """Has the browser forget what the page keeps there: the view, the side below."""
         self.run(
             "try { sessionStorage.clear(); localStorage.clear(); } catch { /* an empty page has none */ }"
         )
@@ -135,14 +135,6 @@ class Page:
         chain = ActionChains(self.driver, duration=10)
         chain.move_to_element_with_offset(board, *first).click_and_hold()
         chain.move_to_element_with_offset(board, *last).release().perform()
-
-    def tap(self, board: str, *squares: str) -> None:
-        """Clicks on squares of a board, one after the other."""
-        found, offsets = self._offsets(board, *squares)
-        self.run("arguments[0].scrollIntoView({block: 'center'})", found)
-        for offset in offsets:
-            chain = ActionChains(self.driver, duration=10)
-            chain.move_to_element_with_offset(found, *offset).click().perform()
 
     def _offsets(self, selector: str, *squares: str) -> tuple[Any, list[tuple[int, int]]]:
         """Returns a board, and where squares are from its centre."""

@@ -1,29 +1,19 @@
-"""Repertoires on the page: added by row and by line, unfolded, drilled; and changes since a visit."""
+"""Repertoires on the page: added by row and by line, unfolded."""
 
 from __future__ import annotations
 
-import shutil
-from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
-import chess
 import pytest
 
-from graphsearch.book.study.repertoire.drill import due_cards
 from graphsearch.book.study.repertoire.moves import add_line, load
-from graphsearch.book.study.visits import note_visit
-from graphsearch.position.board import key_text
-from graphsearch.store.plain_tables import changing
-from graphsearch.store.tables import visits as rows
 
 from ..query.handmade import LINES, board_after, graph_file
 from .client import Client, Serve, until
 from .page import Page
-from .test_notation import go_to, opened, play, study_of
+from .test_notation import go_to, opened, study_of
 
 TREE = "[...document.querySelectorAll('.repertoire .link')].map((e) => e.textContent).join(' ')"
-BOARD = ".drill-board svg"
 
 
 @pytest.fixture
@@ -61,8 +51,6 @@ def test_a_line_is_added_and_removed_and_wrong_ones_are_refused(client: Client, 
         for path in ("repertoire-add", "repertoire-remove"):
             assert client.post(path, **given).status == 400, given
     assert client.post("repertoire-remove", side="white", line="e4 e5").status == 400  # another tab was first
-    assert client.get("repertoire", side="white", day="2024-02-31").status == 400
-    assert client.get("drill", side="white", day="soon").status == 400
 
 
 def test_a_file_that_is_only_read_is_not_changed_and_says_so(serve: Serve, graph: Path) -> None:
@@ -71,8 +59,8 @@ def test_a_file_that_is_only_read_is_not_changed_and_says_so(serve: Serve, graph
     client.enter()
     before = graph.read_bytes()
     assert "--read-only" in client.get("repertoire", side="white").json["closed"]
-    for path in ("repertoire-add", "repertoire-remove", "drill", "visit", "repertoire-import?side=white"):
-        answer = client.post(path, side="white", line="d4", move="d2d4")
+    for path in ("repertoire-add", "repertoire-remove", "repertoire-import?side=white"):
+        answer = client.post(path, side="white", line="d4")
         assert answer.status == 400
         assert "read-only" in answer.error
     assert graph.read_bytes() == before
@@ -87,15 +75,6 @@ def test_files_go_out_and_a_pgn_comes_in(client: Client, graph: Path) -> None:
     found = client.ask("POST", "/api/repertoire-import?side=black&name=x.pgn", text + b"\n1. d4 d9 *\n").json
     assert (found["added"], found["games"]) == (4, 2)
     assert "d9" in found["left_out"][0]
-
-
-def test_a_day_of_the_browser_decides_what_is_due(client: Client, graph: Path) -> None:
-    with_lines(graph, "e4")
-    answered = client.post("drill", side="white", move="e2e4", day="2024-02-28").json
-    assert (answered["right"], answered["next_due"], answered["due"]) == (True, "2024-02-29", 0)
-    assert client.get("drill", side="white", day="2024-02-28").json == {"question": None}
-    assert client.get("drill", side="white", day="2024-02-29").json["question"]["moves"] == []
-    assert client.post("drill", side="white", move="e2e5", day="2024-02-29").status == 400
 
 
 # ------------------------------------------------------------------ the page
@@ -155,94 +134,3 @@ def test_a_line_of_another_tab_is_shown_and_a_move_is_removed_by_two_presses(pag
     page.click('[aria-label^="Really remove e4"]')
     until(lambda: moves(graph) == 0, "the move gone")
     page.says(".view-repertoire", "It is empty")
-
-
-def test_the_board_asks_and_a_wrong_answer_shows_the_right_move(page: Page, graph: Path) -> None:
-    page.open()
-    with_lines(graph, "e4 e5 Nf3")
-    page.view("repertoire")
-    page.has("#drill-start:enabled")
-    assert page.text("#drill-start") == "Drill: 2 due"
-    page.click("#drill-start")
-    asked(page, "Your move?")
-    page.tap(BOARD, "d2", "d4")
-    page.says(".drill-prompt", "No: e4")
-    assert page.count(".drill-board .arrows > *") > 0
-    page.tap(BOARD, "e2", "e4")
-    asked(page, "Your move after e5?")
-    page.tap(BOARD, "g1", "f3")
-    asked(page, "Your move?")
-    page.tap(BOARD, "e2", "e4")
-    asked(page, "Nothing is due any more.")
-    assert "2 of 3 right" in page.text(".view-repertoire")
-    assert due_cards(graph, "white").drills[0].due == ()
-    page.click("#drill-stop")
-    page.has("#drill-start:disabled")
-    assert page.text("#drill-start") == f"Nothing due until {date.today() + timedelta(days=1)}"
-    assert page.errors() == []
-
-
-def asked(page: Page, question: str) -> None:
-    until(lambda: page.text(".drill-prompt") == question, question)
-
-
-# ------------------------------------------------------------------ visits
-def changed(path: Path) -> None:
-    """Makes the last visit three days old, and what it saw something else."""
-    start = chess.Board()
-    note_visit(path, [start.fen()])
-    with changing(path) as connection:
-        seen = rows.seen_in(connection, 1)
-        assert key_text(start) in {one.key for one in seen}
-        connection.execute("UPDATE visit SET ended = strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now', '-3 days')")
-        connection.execute("UPDATE seen SET best_move = 'a2a3', q = -0.5 WHERE key = ?", (key_text(start),))
-
-
-def test_what_changed_since_the_last_visit_is_shown_and_leads_there(
-    driver: Any, serve: Serve, graph: Path
-) -> None:
-    changed(graph)
-    client = serve(graph)
-    client.enter()
-    page = Page(driver, client)
-    page.open()
-    page.has("#visit:not([hidden])")
-    assert page.text("#visit") == "Since 3 days ago: 1 best move, 1 value changed"
-    until(lambda: page.text("#since"), "the note on the position")
-    assert page.text("#since").startswith("Since 3 days ago: best a3 → e4; \u22120.")
-    play(page, "e4")
-    assert page.text("#since") == ""
-    page.click("#show-changes")
-    page.has("#changes table")
-    assert "a3" in page.text("#changes")
-    page.click("#changes td .link")
-    until(lambda: page.text("#since"), "the position of the row")
-    driver.get("about:blank")  # the visit ends here
-    until(lambda: len(visits_of(graph)) == 2, "the visit in the file")
-    page.open()
-    page.has("#visit:not([hidden])")  # the same visit still shows it
-
-
-def visits_of(path: Path) -> list[rows.Visit]:
-    with changing(path) as connection:
-        return rows.visits(connection)
-
-
-def test_the_browser_keeps_visits_to_a_file_that_is_only_read(
-    driver: Any, serve: Serve, graph: Path, tmp_path: Path
-) -> None:
-    path = Path(shutil.copy(graph, tmp_path / "read.graph"))
-    client = serve(path, read_only=True)
-    client.enter()
-    page = Page(driver, client)
-    page.open()
-    kept = "JSON.parse(localStorage.getItem('seen read.graph') || '[]')"
-    page.wait(f"return {kept}.length === 1", "the visit in the browser")
-    page.run(
-        f"const found = {kept}; found[0].ended = '2024-02-28T23:50:00Z'; window.stop();"
-        "found[0].seen.forEach((one) => { one.best_move = 'a2a3'; });"
-        "localStorage.setItem('seen read.graph', JSON.stringify(found))"
-    )
-    page.driver.refresh()
-    page.has("#visit:not([hidden])")
-    assert "best move" in page.text("#visit")

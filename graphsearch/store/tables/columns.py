@@ -25,7 +25,6 @@ MAX_CHUNK_BLOCKS = 2048
 MAX_CHUNK_RECORDS = 32 * MAX_CHUNK_BLOCKS
 MAX_BLOCK_BYTES = 1 << 18  # as stored; 32 records take less than 1 << 17 before they are compressed
 MAX_PIECE_ENTRIES = 1 << 16
-MOST_BOX = 9  # of the drill
 MAX_GAME_MOVES = 1 << 16  # half-moves; by the 75-move rule no game has 18,000
 MAX_TEXT_BYTES = 1 << 19  # of the text of games, in one row, as stored and as written
 
@@ -44,19 +43,19 @@ _BY_NAME = [
     (of.DURATION, "seconds"),
     (of.NUMBER, "rest priority"),
     (of.OBJECT, "options identity limits params operations headers request facts"),
-    (of.DATE, "date due"),
+    (of.DATE, "date"),
     (of.NAGS, "nags"),
     (WORD, "name kind program san ended rule changed round eco text opening title"),
     (
         ANY_TEXT,
-        "digest mapping started finished last_searched created updated since added saved began",
+        "digest mapping started finished last_searched created updated added saved",
     ),
     (ANY_TEXT, "config origin moves note evaluation pv site before comment old new"),
     (COUNT, "n age visits evaluations taken skipped players place bytes"),
     (COUNT, "white draws black unknown variations games white_elo black_elo"),
     (
         COUNT,
-        "asked failed last parent positions searched searches nodes hits stored_hits cutoffs first_cutoffs",
+        "last parent positions searched searches nodes hits stored_hits cutoffs first_cutoffs",
     ),
     (of.ANY_INTEGER, "frontier first_key"),
     (integer(1, MOST - MAX_CHUNK_BLOCKS), "first_block"),
@@ -67,7 +66,6 @@ _BY_NAME = [
     (integer(-FAR, FAR), "alpha beta"),
     (integer(-1, 1), "lower upper"),
     (integer(0, 1), "root undone"),
-    (integer(0, MOST_BOX), "box"),
     (blob(8 * MAX_CHUNK_BLOCKS), "keys"),
     (blob(1 << 20), "dictionary"),
     (blob(1 << 24), "bloom"),
@@ -144,5 +142,5 @@ TABLES: dict[str, Table] = dict(_tables())
 # older files lack these tables: a reader treats them as empty, a writer creates them
 LATER = (
     *("study", "study_move", "note", "edit", "repertoire_position", "repertoire_move"),
-    *("searched_apart", "visit", "seen", "game_index", "game_text", "task"),
+    *("searched_apart", "game_index", "game_text", "task"),
 )

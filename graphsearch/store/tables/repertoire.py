@@ -11,15 +11,11 @@ from .rows import read_rows, rows, write_rows
 
 @dataclass(frozen=True, slots=True)
 class RepertoirePosition:
-    """A row of `repertoire_position` without its side; `due` is None until the position is first asked."""
+    """A row of `repertoire_position` without its side."""
 
     key: str
     fen: str
     root: int
-    box: int = 0
-    due: str | None = None
-    asked: int = 0
-    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ KEYED: dict[str, Rule] = {
     "polyglot_entry": Rule(refs={"source": "source"}, by=("fen",)),  # one that has a name
     "epd_position": Rule(refs={"source": "source"}),
     "book_root": Rule(refs={"book": "book"}),
-    "repertoire_position": Rule(by=("root", "asked")),
+    "repertoire_position": Rule(by=("root",)),
     "repertoire_move": Rule(),
 }
 
@@ -94,9 +94,9 @@ OWN = frozenset(
     }
 )
 
-# not merged: facts of one file; tables derived from the records, which are rebuilt; visits; the log of edits;
+# not merged: facts of one file; tables derived from the records, which are rebuilt; the log of edits;
 # the queue of the page, with tasks for one file
-LEFT = frozenset({"store_info", "top_position", "top_edge", "visit", "seen", "edit", "task"})
+LEFT = frozenset({"store_info", "top_position", "top_edge", "edit", "task"})
 
 
 Row = tuple[Any, ...]

@@ -12,7 +12,6 @@ import { hide } from "./peek.js";
 import { addressOf, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd, whenKnown } from "./state.js";
 import { strip } from "./search.js";
 import { tabs } from "./tabs.js";
-import { visits } from "./visits.js";
 
 const $ = (id) => document.getElementById(id);
 const ARROWS = 5;
@@ -294,7 +293,6 @@ const desk = notation({ toast, address: addressOf });
 exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf, notation: desk.text });
 strip($("strip"), { toast });
 tabs($("tabs"), $("panel"), { toast, draft: openDraft });
-visits();
 loadFile().catch((error) => toast(error.message));
 followAddress();
 

@@ -1,9 +1,8 @@
-// The repertoire of a side: what is due, its gaps and weak spots, and its moves as a tree that unfolds.
+// The repertoire of a side: its gaps and weak spots, and its moves as a tree that unfolds.
 
 import { ask, latest, upload } from "./api.js";
 import { said } from "./chess.js";
 import { chip, count, h, percent, points, put, short, table } from "./dom.js";
-import { drill, today } from "./drill.js";
 import { open, played, state, tell } from "./state.js";
 import { change, SIDES } from "./repertoire_row.js";
 
@@ -24,18 +23,16 @@ export const repertoireView = {
   title: "Repertoire",
   make(host, { toast }) {
     const last = latest();
-    let stop = null; // ends the drill
     const sides = h("div", { class: "row", role: "group", "aria-label": "Whose repertoire" });
     const body = h("div", {});
     const told = h("p", { class: "note", role: "status" });
     put(host, sides, told, body);
 
-    const load = () => last(ask("repertoire", { side, day: today() }), draw, (error) => put(body, h("p", { class: "failed", text: error.message })));
-    const choose = (other) => { side = other; stop?.(); stop = null; drawSides(); load(); };
+    const load = () => last(ask("repertoire", { side }), draw, (error) => put(body, h("p", { class: "failed", text: error.message })));
+    const choose = (other) => { side = other; drawSides(); load(); };
     const drawSides = () => put(sides, Object.entries(SIDES).map(([name, title]) => h("button", { type: "button", id: `repertoire-${name}`, "aria-pressed": String(name === side), text: `${title} repertoire`, onclick: () => choose(name) })));
 
     function draw(found) {
-      if (stop) return;
       const replies = found.moves - found.own;
       put(body, found.moves ? h("p", { text: `${points(found.own, "own move")}, ${count(replies)} ${replies === 1 ? "reply" : "replies"}; ${points(found.gaps.length, "gap")}, ${points(found.weak.length, "weak spot")}.` })
         : h("p", { class: "note", text: "It is empty. Play a line on the board and add it, use ⋯ beside a move, or take a PGN in." }),
@@ -47,7 +44,6 @@ export const repertoireView = {
       const add = () => change(side, { root: state.root, line: played() }).then(load);
       return h("div", { class: "row" },
         found.closed ? h("span", { class: "note", text: found.closed }) : [
-          h("button", { type: "button", id: "drill-start", class: "primary", disabled: !found.due, text: found.due ? `Drill: ${found.due} due` : found.next_due ? `Nothing due until ${found.next_due}` : "Nothing to drill", onclick: start }),
           h("button", { type: "button", id: "add-board-line", text: "Add the line on the board", disabled: !state.at, onclick: add }),
           h("label", { class: "button", text: "PGN in… " }, file)],
         found.moves > 0 && [h("a", { class: "button", href: `/api/repertoire-file?side=${side}`, text: "PGN" }),
@@ -63,10 +59,6 @@ export const repertoireView = {
         tell("edited");
         load();
       } catch (error) { toast(error.message); }
-    }
-
-    function start() {
-      stop = drill(body, { side, toast, done: () => { stop = null; load(); } });
     }
 
     // -------------------------------------------------------- lists

@@ -84,7 +84,6 @@ FOUND: dict[str, list[object]] = {  # commands with more to find than those of C
     "novelties": ["startpos", "--min-games", 1, "--min-visits", 1, "--store", "{graph}"],
     "lab path": ["startpos", "--moves", "e4 e5 Nf3 Nc6", "--store", "{graph}"],
     "prepare": ["--player", "Adams", "--store", "{graph}"],
-    "repertoire drill": ["--side", "white", "--json", "--store", "{graph}"],
     "lab sql": ["SELECT fen, move, move_n FROM position_moves ORDER BY 1, 2", "--store", "{graph}"],
     "lab transpositions": ["--all", "--store", "{graph}"],
     "store merge": ["{graph}", "-o", "{new}"],
@@ -233,7 +232,7 @@ def _content(file: Path) -> object:
 KEPT = [
     *("study import", "note write", "repertoire import", "repertoire add"),
     *("study list", "study export", "note show", "note list", "repertoire show", "repertoire export"),
-    *("repertoire drill", "study rename", "note delete", "repertoire remove"),
+    *("study rename", "note delete", "repertoire remove"),
 ]
 LOOKING_AFTER = [name for kind in ("report", "work", "write a new", "sweeps") for name in named(kind)]
 WORKS = {

@@ -1,1 +1,1 @@
-"""Repertoires: surveys, writes and drills positions with own moves and the replies to them."""
+"""Repertoires: surveys and writes positions with own moves and the replies to them."""

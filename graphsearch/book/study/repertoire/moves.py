@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -88,10 +88,6 @@ class Repertoire:
     def is_answered(self, key: str) -> bool:
         """Returns whether the repertoire has a move in a position."""
         return bool(self.moves.get(key))
-
-    def cards(self) -> Iterator[RepertoirePosition]:
-        """Returns an iterator over the positions of the drill: those with an own move."""
-        return (one for key, one in self.positions.items() if self.is_answered(key) and self.is_own(key))
 
     def roots(self) -> list[str]:
         """Returns the positions where lines begin, the start position first."""
@@ -287,9 +283,6 @@ def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChang
         size = found.size
         del found.moves[key][move.uci()]
         rows.drop_move(connection, side, key, move.uci())
-        if not found.is_answered(key):  # another own move is another card
-            kept = replace(found.positions[key], box=0, due=None, asked=0, failed=0)
-            rows.put_positions(connection, side, [kept])
         gone = found.positions.keys() - found.reached()
         rows.drop_positions(connection, side, gone)
         left = sum(len(moves) for key, moves in found.moves.items() if key not in gone)

@@ -59,7 +59,7 @@ class SurveyedPosition(Answer):
       own: whether its side is to move. reach: probability of its main line, own moves counting 1.
       line: this line in SAN, from the root; moves: the same in UCI.
       root: FEN of the root. opening: of the position; None if it has no name.
-      box, due: of the drill. replies: the moves of the repertoire here, the likeliest first.
+      replies: the moves of the repertoire here, the likeliest first.
     """
 
     key: str
@@ -70,8 +70,6 @@ class SurveyedPosition(Answer):
     line: tuple[str, ...]
     moves: tuple[str, ...]
     opening: str | None
-    box: int
-    due: str | None
     replies: tuple[SurveyedMove, ...]
 
 
@@ -287,8 +285,6 @@ class _PositionSurvey:
             line=self.main_line.line,
             moves=self.main_line.moves,
             opening=str(opening) if opening else None,
-            box=row.box,
-            due=row.due,
             replies=tuple(sorted(filter(None, moves), key=lambda move: -move.share)),
         )
 

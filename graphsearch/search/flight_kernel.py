@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ZERO, adv
-from ..jit.types import Pointer, int64, uint8, uint64
+from ..jit.types import Pointer, int64, uint64
 from . import wave_kernel as wave
 from .wave_kernel import WavePointers, hash_place, hash_put, item_before
 
@@ -31,7 +31,6 @@ def _new_flight(W: WavePointers, tag: uint64) -> int64:
     fields[wave.SUM] = 0
     fields[wave.SINGLE] = -1
     fields[wave.OTHER] = before if 0 <= before < wave.NOT_THERE else -1
-    fields[wave.BARRED] = 0
     return node
 
 
@@ -62,10 +61,8 @@ def widen_flight(W: WavePointers, node: int64, room: int64) -> None:
     W.counts[wave.FLIGHT_USED] = at + room
     for j in range(had):
         W.flight[at + j] = W.flight[old + j]
-        W.barred[at + j] = W.barred[old + j]
     for j in range(had, room):
         W.flight[at + j] = 0
-        W.barred[at + j] = uint8(0)
     if fields[wave.SINGLE] >= 0:
         W.flight[at + fields[wave.SINGLE]] = fields[wave.SUM]
         fields[wave.SINGLE] = -1
@@ -136,20 +133,3 @@ def land(W: WavePointers, node: int64, j: int64, visits: int64) -> None:
     if j < fields[wave.ROOM]:
         W.flight[fields[wave.AT] + j] -= visits
     fields[wave.SUM] -= visits
-
-
-@inner
-def is_barred(W: WavePointers, node: int64, j: int64) -> bool:
-    """Returns whether this wave must not take edge `j` of a node."""
-    fields = fields_of(W, node)
-    return j < fields[wave.ROOM] and W.barred[fields[wave.AT] + j] != 0
-
-
-@inner
-def bar(W: WavePointers, node: int64, j: int64, room: int64) -> None:
-    """Bars edge `j` of a node for this wave; its block has `room` entries."""
-    widen_flight(W, node, max(room, j + 1))
-    fields = fields_of(W, node)
-    if W.barred[fields[wave.AT] + j] == 0:
-        W.barred[fields[wave.AT] + j] = uint8(1)
-        fields[wave.BARRED] += 1

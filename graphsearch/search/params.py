@@ -96,8 +96,8 @@ class SearchParams:
 
 
 AUTO, AUTO_TEXT = 0, "auto"  # the evaluator's batch size; 0 as in lc0's MinibatchSize
-GATHERERS = ("classic", "budget", "exclude", "flow")
-CLASSIC, BUDGET, EXCLUDE, FLOW = range(len(GATHERERS))  # numbers of the gatherers in kernels
+GATHERERS = ("classic", "budget", "flow")
+CLASSIC, BUDGET, FLOW = range(len(GATHERERS))  # numbers of the gatherers in kernels
 MAX_BATCH = 1 << 20
 MAX_COLLISIONS = 10**9
 LARGEST = 1e12  # of a parameter: scores stay far from the limits of double precision

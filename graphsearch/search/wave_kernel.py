@@ -38,11 +38,11 @@ NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DR
     int64(kind) for kind in range(11)
 )
 
-# in-flight node (6 words): first of its counts | number of counts | visits in flight in all
+# in-flight node (5 words): first of its counts | number of counts | visits in flight in all
 # | the one edge of its only visits while it has no counts | the same position's node in the wave before, -1
-# none | edges that are barred (`exclude`)
-FLIGHT_FIELDS = 6
-AT, ROOM, SUM, SINGLE, OTHER, BARRED = 0, 1, 2, 3, 4, 5
+# none
+FLIGHT_FIELDS = 5
+AT, ROOM, SUM, SINGLE, OTHER = 0, 1, 2, 3, 4
 
 # `counts`; from SPLIT on, visits given to the edges of the node at hand; from GIVEN on, those of all parts
 ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES, DEEPEST = range(8)
@@ -71,10 +71,9 @@ GIVEN = SPLIT + 256 + 24
 COUNTS = GIVEN + 256
 # where a gather that waits for records from the file resumes
 NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
-# `floats`: scratch columns by edge: b, c P, 1 + n + in flight | most visits that it may take (`exclude`), or
-# its part of the collisions (`budget`)
-BASE, GAIN, MASS, MOST = 0, 256, 512, 768
-PART = MOST
+# `floats`: scratch columns by edge: b, c P, 1 + n + in flight | its part of the collisions
+# (`budget`)
+BASE, GAIN, MASS, PART = 0, 256, 512, 768
 MOVES_PER_LEAF = 256
 UNPROVEN_FLAGS = flags_with(-1, 1)  # of a record that is not terminal
 PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
@@ -100,8 +99,7 @@ class WaveArrays(NamedTuple):
     hash_used: NDArray[np.int64]  # filled places
     nodes: NDArray[np.int64]  # [E * FLIGHT_FIELDS]
     flight: NDArray[np.int64]  # visits in flight by edge
-    barred: NDArray[np.uint8]  # like `flight`: 1 for an edge that this wave must not take (`exclude`)
-    shares: NDArray[np.int64]  # [E]: collisions allowed below an entry (`budget`), leaves (`exclude`)
+    shares: NDArray[np.int64]  # [E]: collisions allowed below an entry (`budget`)
     floats: NDArray[np.float64]  # [1024] scratch
     counts: NDArray[np.int64]  # [COUNTS]
 
@@ -126,12 +124,11 @@ class WavePointers(NamedTuple):
     hash_used: Pointer[int64]
     nodes: Pointer[int64]
     flight: Pointer[int64]
-    barred: Pointer[uint8]
     shares: Pointer[int64]
     floats: Pointer[float64]
     counts: Pointer[int64]
     capacity: int64  # entries
-    flight_capacity: int64  # counts in flight and barred
+    flight_capacity: int64  # counts in flight
     before_counts: Pointer[int64]  # `counts` of the wave that is being evaluated while this one is gathered
     before_hash: Pointer[uint64]  # its `hash`
     before_items: Pointer[int64]  # its `hash_items`
@@ -163,7 +160,6 @@ def wave_pointers(W: WaveArrays, B: WaveArrays) -> WavePointers:
         ptr(W.hash_used, 0),
         ptr(W.nodes, 0),
         ptr(W.flight, 0),
-        ptr(W.barred, 0),
         ptr(W.shares, 0),
         ptr(W.floats, 0),
         ptr(W.counts, 0),
@@ -212,7 +208,6 @@ def new_wave(leaves: int) -> WaveArrays:
         hash_used=np.empty(entries + leaves + 1, np.int64),
         nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),
         flight=np.empty(16 * entries + 4096, np.int64),
-        barred=np.empty(16 * entries + 4096, np.uint8),
         shares=np.empty(entries, np.int64),
         floats=apart(1024, np.float64),
         counts=apart(COUNTS, np.int64),

@@ -318,7 +318,7 @@ def test_the_traceback_of_a_worker_process_comes_with_its_failure(reports: Path)
         raise InjectedError("over there")
     except InjectedError as error:
         sent = failure_of(error, "elsewhere, process 7")
-    again = failure_of(sent.as_error())  # through a pool in a worker of a book
+    again = failure_of(sent.as_error())
     error_line(Failure(again.kind, again.text, again.place, again.trace).as_error(placed=True))
     text = next(reports.iterdir()).read_text()
     assert "test_the_traceback_of_a_worker_process_comes_with_its_failure" in text

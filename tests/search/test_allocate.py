@@ -17,8 +17,8 @@ WAVE = wave_kernel.new_wave(4)
 
 
 @kernel
-def fill_in_kernel(W: Any, count: int, k: int, limited: bool) -> None:
-    columns_kernel.fill(wave_kernel.wave_pointers(W, W), count, k, limited)
+def fill_in_kernel(W: Any, count: int, k: int) -> None:
+    columns_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
 
 
 @kernel
@@ -31,13 +31,12 @@ def overtake_in_kernel(base: float, gain: float, mass: float, rival: float) -> A
     return columns_kernel.visits_to_overtake(base, gain, mass, rival)
 
 
-def load(edges: list[tuple[float, float, float]], most: list[float] | None = None) -> None:
+def load(edges: list[tuple[float, float, float]]) -> None:
     """Puts (value, c P, 1 + n + in flight) of every edge into the scratch columns."""
     for j, (base, gain, mass) in enumerate(edges):
         WAVE.floats[wave_kernel.BASE + j] = base
         WAVE.floats[wave_kernel.GAIN + j] = gain
         WAVE.floats[wave_kernel.MASS + j] = mass
-        WAVE.floats[wave_kernel.MOST + j] = most[j] if most else 1e300
         WAVE.counts[wave_kernel.SPLIT + j] = 0
 
 
@@ -45,16 +44,12 @@ def given_to(count: int) -> list[int]:
     return [int(x) for x in WAVE.counts[wave_kernel.SPLIT : wave_kernel.SPLIT + count]]
 
 
-def one_by_one(edges: list[tuple[float, float, float]], k: int, most: list[float] | None = None) -> list[int]:
+def one_by_one(edges: list[tuple[float, float, float]], k: int) -> list[int]:
     """Gives every visit to the edge with the highest score, and counts it before the next."""
     taken = [0] * len(edges)
     for _ in range(k):
-        scores = [
-            base + gain / (mass + taken[j]) if not most or taken[j] < most[j] else -1e300
-            for j, (base, gain, mass) in enumerate(edges)
-        ]
-        if max(scores) > -1e299:
-            taken[int(np.argmax(scores))] += 1
+        scores = [base + gain / (mass + taken[j]) for j, (base, gain, mass) in enumerate(edges)]
+        taken[int(np.argmax(scores))] += 1
     return taken
 
 
@@ -69,12 +64,10 @@ EDGES = st.lists(
 )
 
 
-def fair(edges: list[tuple[float, float, float]], found: list[int], most: list[float] | None = None) -> bool:
+def fair(edges: list[tuple[float, float, float]], found: list[int]) -> bool:
     """Returns whether no visit would have gone elsewhere: the least taken is not below the best left."""
-    limits = most or [1e300] * len(edges)
     last = min((b + g / (m + x - 1) for (b, g, m), x in zip(edges, found, strict=True) if x), default=9e9)
-    rest = zip(edges, found, limits, strict=True)
-    best = max((b + g / (m + x) for (b, g, m), x, limit in rest if x < limit), default=-9e9)
+    best = max(b + g / (m + x) for (b, g, m), x in zip(edges, found, strict=True))
     return last >= best - 1e-9
 
 
@@ -82,7 +75,7 @@ def fair(edges: list[tuple[float, float, float]], found: list[int], most: list[f
 @settings(max_examples=50)
 def test_the_level_is_what_visits_one_by_one_come_to(edges: list[tuple[float, float, float]], k: int) -> None:
     load(edges)
-    fill_in_kernel(WAVE, len(edges), k, False)
+    fill_in_kernel(WAVE, len(edges), k)
     found = given_to(len(edges))
     assert sum(found) == k
     assert fair(edges, found)
@@ -92,26 +85,11 @@ def test_the_level_is_what_visits_one_by_one_come_to(edges: list[tuple[float, fl
         assert sum(abs(a - b) for a, b in zip(found, expected, strict=True)) <= 2 * len(edges)
 
 
-@given(EDGES, st.integers(1, 500), st.data())
-@settings(max_examples=50)
-def test_live_edges_take_no_more_than_they_may(
-    edges: list[tuple[float, float, float]], k: int, data: st.DataObject
-) -> None:
-    limits = st.sampled_from([0.0, 1.0, 1e300])
-    most = data.draw(st.lists(limits, min_size=len(edges), max_size=len(edges)))
-    load(edges, most)
-    fill_in_kernel(WAVE, len(edges), k, True)
-    found = given_to(len(edges))
-    assert all(x <= limit for x, limit in zip(found, most, strict=True))
-    assert sum(found) == min(k, sum(most))
-    assert fair(edges, found, most)
-
-
 def test_a_huge_budget_is_split_at_once() -> None:
     k = 10**12
     edges = [(0.1, 2.0, 1.0), (0.05, 1.0, 3.0), (0.1, 0.5, 1.0), (-0.9, 0.001, 1.0)]
     load(edges)
-    fill_in_kernel(WAVE, 4, k, False)
+    fill_in_kernel(WAVE, 4, k)
     found = given_to(4)
     assert sum(found) == k
     assert found[0] > found[2] > found[1]  # the two best values share it as their P do
@@ -121,7 +99,7 @@ def test_a_huge_budget_is_split_at_once() -> None:
 def test_a_root_budget_of_nine_and_fifty_is_split_as_two_three_and_four_and_in_proportion() -> None:
     """P of 2/9, 3/9 and 4/9, nine visits: 2 + 3 + 4; of 50 collisions 11.1, 16.7, 22.2: 11 + 17 + 22."""
     load([(0.0, 2 / 9, 1.0), (0.0, 3 / 9, 1.0), (0.0, 4 / 9, 1.0)])
-    fill_in_kernel(WAVE, 3, 9, False)
+    fill_in_kernel(WAVE, 3, 9)
     assert given_to(3) == [2, 3, 4]
     divide_in_kernel(WAVE, 3, 50)
     assert list(WAVE.floats[wave_kernel.PART : wave_kernel.PART + 3]) == [11.0, 17.0, 22.0]

@@ -36,7 +36,7 @@ from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator
 from ..support.rules import mate_in_one
 
-GATHERED = [SearchParams(minibatch_size=32, gather=name) for name in ("flow", "classic", "budget", "exclude")]
+GATHERED = [SearchParams(minibatch_size=32, gather=name) for name in ("flow", "classic", "budget")]
 BACK_RANK = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
 MORPHY = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # in two: 1. Ra6
 QUEEN = "8/7k/8/8/8/2K5/8/6Q1 w - - 0 1"  # in four

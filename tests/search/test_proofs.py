@@ -22,7 +22,7 @@ from ..support.graphs import check_invariants, numbers_below, read, records_belo
 from ..support.mates import mates_within, placed
 
 ONE, WAVES = SearchParams(minibatch_size=1), SearchParams(minibatch_size=32)
-GATHERED = [SearchParams(minibatch_size=16, gather=name) for name in ("classic", "budget", "exclude")]
+GATHERED = [SearchParams(minibatch_size=16, gather=name) for name in ("classic", "budget")]
 
 
 def searched(fen: str, visits: int = 3000, params: SearchParams = ONE) -> tuple[Graph, chess.Board]:

@@ -89,7 +89,7 @@ def test_analyze_searches_the_moves_that_it_is_told_to(cli: Cli) -> None:
 
 
 A3 = [chess.Move.from_uci("a2a3")]
-BATCHES = [(1, "flow"), (32, "exclude")]
+BATCHES = [(1, "flow"), (32, "flow"), (32, "classic")]
 
 
 def counts_of(record: NodeRecord | None) -> list[tuple[int, int]]:

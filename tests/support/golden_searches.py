@@ -33,7 +33,6 @@ CASES: list[tuple[str, str, int, dict[str, Any]]] = [  # position, evaluator, vi
     (chess.STARTING_FEN, "hash", 3000, {"minibatch_size": 128, "overlap": 0}),
     (chess.STARTING_FEN, "uniform", 10000, {"minibatch_size": 256, "gather": "classic"}),
     (chess.STARTING_FEN, "uniform", 10000, {"minibatch_size": 256, "gather": "budget"}),
-    (chess.STARTING_FEN, "uniform", 10000, {"minibatch_size": 256, "gather": "exclude"}),
 ]
 
 

@@ -1,1 +1,1 @@
-"""Four ways to fill a wave with leaves: `classic`, `budget`, `exclude` and `flow`."""
+"""Three ways to fill a wave with leaves: `classic`, `budget` and `flow`."""

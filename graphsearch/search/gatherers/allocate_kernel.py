@@ -211,7 +211,7 @@ def _split_listed(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k:
     """Splits `k` visits of a restricted root over its listed edges."""
     m = listed_columns(T, A, W, e, k, grows)
     if k > LEVEL_FROM:
-        fill(W, m, k, False)
+        fill(W, m, k)
     else:
         for _ in range(k):
             W.counts[wave.SPLIT + leaders(W, m)[0]] += 1
@@ -231,7 +231,7 @@ def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int6
         m, fpu, scale = columns(T, A, W, e, k, grows, True)
         if k > LEVEL_FROM:
             count = load_unmade(A, W, slot_at(W, e), fpu, scale, m)
-            fill(W, count, k, False)
+            fill(W, count, k)
             m = make_edges(T, A, W, e, m, count)
         else:
             m = _split_few(T, A, W, e, k, fpu, scale)

@@ -173,7 +173,7 @@ def test_the_builtin_evaluator_says_the_same_in_bulk_as_in_a_search(old: Path) -
     assert_given_to(create("builtin"), before, records_of(old))
 
 
-@pytest.mark.parametrize("gather", ["flow", "exclude"])
+@pytest.mark.parametrize("gather", ["flow", "classic", "budget"])
 def test_edges_without_visits_among_those_with_some_serve_every_gatherer(given: Path, gather: str) -> None:
     evaluator = CountingEvaluator("other")
     holes = [r for _, r in records_of(given).values() if any(edge.n == 0 for edge in r.edges)]

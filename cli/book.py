@@ -112,15 +112,11 @@ def build(request: BuildRequest) -> None:
         report = build_book(
             request.store, config, limits=limits, resources=resources, stop=signals.stop, on_progress=show
         )
-    for fen, error in report.failed:
-        say(f"graphsearch: could not search {fen}: {error}")
     print_answer(report, _report_lines(report), json=request.json)
     if not request.json:
         say(f"See its progress: {command_text('book', 'status', '--store', str(request.store))}")
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
-    if report.failed:
-        raise typer.Exit(FAILED)
 
 
 @command(

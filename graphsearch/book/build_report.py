@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..base.answer import picked, plain
@@ -60,7 +60,6 @@ class BuildReport:
     Attributes:
       book: its name. ended: `complete`, `stop`, `time` or `evaluations`.
       positions, leaves: of the book now. searched, added, visits, evaluations, seconds: of this build.
-      failed: (FEN, error) of each position that could not be searched.
       roots: their values now.
     """
 
@@ -73,14 +72,11 @@ class BuildReport:
     visits: int
     evaluations: int
     seconds: float
-    failed: tuple[tuple[str, str], ...]
     roots: tuple[RootValue, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book build`."""
-        failed = [{"position": fen, "error": error} for fen, error in self.failed]
         return picked(self, "book ended positions leaves searched added visits evaluations seconds") | {
-            "failed": failed,
             "roots": plain(self.roots),
         }
 
@@ -92,7 +88,6 @@ class Counts:
     searched: int = 0
     visits: int = 0
     evaluations: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
 
 
 OnProgress = Callable[[BuildProgress], None]

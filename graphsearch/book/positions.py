@@ -52,7 +52,6 @@ class Position:
       since: number of the book's run that last searched it, or added it.
       moves: those of the book, by UCI move. parents: keys of positions with a move to this one.
       reach: cost of the cheapest path to a leaf that may be searched; None: there is none.
-      leased: whether it is being searched.
     """
 
     key: str
@@ -70,7 +69,6 @@ class Position:
     moves: dict[str, BookMove] = field(default_factory=dict)
     parents: set[str] = field(default_factory=set)
     reach: float | None = None
-    leased: bool = False
 
     @property
     def turn(self) -> chess.Color:

@@ -92,7 +92,7 @@ class Requests:
         """Returns the line to the next position that the queue asks for, None if there is none now."""
         for line in self._lines:
             position = self._tree.positions.get(line.key)
-            if position is not None and not position.leased:
+            if position is not None:
                 return self._tree.line_to(line.key) or BookLine((line.key,))
         return None
 
@@ -100,12 +100,6 @@ class Requests:
         """Counts a search of a position."""
         for line in self._lines:
             line.searched += line.key == key
-
-    def give_up(self, key: str, error: str) -> None:
-        """Refuses the items that need a position after its search has failed."""
-        lost = [line for line in self._lines if line.key == key]
-        self._endings += [(line.item, REFUSED, error) for line in lost]
-        self._lines = [line for line in self._lines if line not in lost]
 
     def advance(self) -> Iterator[Ending]:
         """Advances every line past its searched positions; yields the finished items."""

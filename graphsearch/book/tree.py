@@ -138,7 +138,7 @@ class BookTree:
             reach = self._reach(position, values)
         else:
             value = position.value
-            reach = 0.0 if position.state == LEAF and not position.leased else None
+            reach = 0.0 if position.state == LEAF else None
         if value != position.value:
             self.unsettled.add(position.key)
             self.changed.add(position.key)
@@ -204,11 +204,6 @@ class BookTree:
         for key, move in zip(line.keys, line.moves, strict=False):
             self.positions[key].moves[move].visits += 1
             self.changed.add(key)
-
-    def lease(self, key: str, *, leased: bool) -> None:
-        """Marks a position as being searched, or as free."""
-        self.positions[key].leased = leased
-        self.update([key])
 
     # -------------------------------------------------------------- paths
     def reachable(self) -> set[str]:

@@ -15,7 +15,8 @@ import chess
 import pytest
 
 from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError
-from graphsearch.book import builder, rows
+from graphsearch.book import build as building
+from graphsearch.book import rows
 from graphsearch.book.build import build
 from graphsearch.book.build_report import BuildProgress, BuildReport, searches_left
 from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window
@@ -112,7 +113,7 @@ def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
 def test_every_move_leads_where_it_says_and_values_are_those_of_the_rule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builder, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(building, "LINE_SECONDS", 0.0)
     path, found = tmp_path / "a.graph", config(max_ply=4)
     seen: list[BuildProgress] = []
     built(path, found, 240, on_progress=seen.append)
@@ -180,7 +181,7 @@ def searches_in(path: Path) -> int:
 @needs_fork
 def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, whole = tmp_path / "a.graph", tmp_path / "whole.graph"
-    monkeypatch.setattr(builder, "SAVE_SECONDS", 0.0)  # after every search
+    monkeypatch.setattr(building, "SAVE_SECONDS", 0.0)  # after every search
     with Fork(lambda _: built(path, config(max_ply=6), evaluator=Deadly(path))) as child:
         child.rest()
     assert child.status == signal.SIGKILL

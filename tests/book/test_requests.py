@@ -10,7 +10,8 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.book import builder, queue
+from graphsearch.book import build as building
+from graphsearch.book import queue
 from graphsearch.book.build import build
 from graphsearch.book.build_report import BuildReport
 from graphsearch.book.config import BuildLimits, Root, Ruling
@@ -139,8 +140,8 @@ class Asking(CountingEvaluator):
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a build look at the queue, and say what it does, twenty times a second."""
-    monkeypatch.setattr(builder, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(builder, "SHOW_SECONDS", 0.05)
+    monkeypatch.setattr(building, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(building, "SHOW_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("looks_often")

@@ -240,19 +240,6 @@ def test_puct_searches_roots_in_turn() -> None:
     assert second.keys == ("b", "d")
 
 
-@pytest.mark.parametrize("policy", ["dropout", "cost", "puct"])
-def test_a_leased_leaf_is_not_given_twice_and_returns(policy: str) -> None:
-    tree = tree_of(Expansion(policy=policy), PLIES, edges_of(x=0.1, y=0.1, u=0.1, v=0.1, w=0.1))  # type: ignore[arg-type]
-    seen = []
-    while way := tree.next_line():
-        seen.append(way.keys[-1])
-        tree.lease(way.keys[-1], leased=True)
-    assert sorted(seen) == ["d", "e"]
-    tree.lease("e", leased=False)
-    way = next_line(tree)
-    assert way.keys[-1] == "e"
-
-
 @pytest.mark.parametrize("policy", ["dropout", "cost"])
 def test_the_next_leaf_is_the_cheapest_of_all(policy: str) -> None:
     rng = random.Random(7)

@@ -159,7 +159,7 @@ def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli
 def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.graph"
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
-    monkeypatch.setattr("graphsearch.book.builder.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("graphsearch.book.build.SAVE_SECONDS", 0.0)
     process = Command("book", "build", toml, "--store", path, "--forever", "--json")
     until(lambda: path.exists() and searched(path) > 0)
     process.send_signal(signal.SIGINT)

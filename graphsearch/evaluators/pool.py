@@ -20,7 +20,7 @@ from ..store.record.provenance import EvaluatorIdentity
 from ..workers.launcher import LOCAL, Launcher, launcher_for
 from ..workers.messages import Failure, Leave, Ready, failure_of, own_place
 from ..workers.process import Handlers, Pipe, WorkerProcess
-from ..workers.supervisor import Batch, BatchSupervisor, Part, Seat
+from ..workers.supervisor import Batch, Part, Seat, Supervisor
 from .option_values import MAX_WORKERS
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
@@ -158,7 +158,7 @@ class _EvaluationBatch(Batch):
         self.missing -= 1
 
 
-class Dispatcher(BatchSupervisor[_Rows]):
+class Dispatcher(Supervisor[_Rows]):
     """Distributes the parts of one batch at a time among the workers."""
 
     def __init__(self, make: Make, launcher: Launcher, workers: int, *, timeout: float | None) -> None:

@@ -40,11 +40,6 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """A heartbeat."""
-
-
-@dataclass(frozen=True, slots=True)
 class Leave:
     """Asks a worker to finish its work, to close its files, and to end."""
 

@@ -5,8 +5,7 @@
       +------- requeue -------+---- the third in a row over one assignment ----> given up
 
 A seat is the number of a worker; a replacement process gets the same one. A lost worker is replaced, unless
-three in a row ended before they were ready. Subclasses define the work and start the processes; a
-`BatchSupervisor` does one batch at a time, in parts.
+three in a row ended before they were ready. Subclasses define the work and start the processes.
 """
 
 from __future__ import annotations
@@ -22,22 +21,37 @@ from typing import Generic, TypeVar
 
 from ..base.errors import EvaluatorError, GraphSearchError
 from .launcher import Launcher
-from .messages import Beat, Failure, Leave, Ready
+from .messages import Failure, Leave, Ready
 from .process import ADVICE, ENDING_SECONDS, START_SECONDS, WorkerHandle
+
+CLOSING_SECONDS = 10.0  # for the batch under way to fail
 
 
 @dataclass(eq=False)
-class Assignment:
-    """Work for one worker; its `str` is for messages. `lost` workers in a row have ended over it."""
+class Batch:
+    """Work in parts: the number of missing parts, and the first error."""
 
+    missing: int
+    error: GraphSearchError | None = None
+
+
+@dataclass(eq=False)
+class Part:
+    """A part of a batch, for one worker; its `str` is for messages.
+
+    Attributes:
+      lost: workers in a row that have ended over it.
+    """
+
+    batch: Batch
     lost: int = field(default=0, kw_only=True)
 
 
-A = TypeVar("A", bound=Assignment)
+P = TypeVar("P", bound=Part)
 
 
 @dataclass(eq=False)
-class Seat(Generic[A]):
+class Seat(Generic[P]):
     """A worker's number and state; a replacement process gets the same seat.
 
     Attributes:
@@ -52,7 +66,7 @@ class Seat(Generic[A]):
     worker: WorkerHandle | None = None
     is_ready: bool = False
     answers: int = 0
-    assignment: A | None = None
+    assignment: P | None = None
     since: float = 0.0
     deadline: float = inf
     lost_at_start: int = 0
@@ -60,16 +74,17 @@ class Seat(Generic[A]):
     error: GraphSearchError | None = None
 
 
-class Supervisor(ABC, Generic[A]):
-    """Workers and a queue of assignments. Its methods are thread-safe.
+class Supervisor(ABC, Generic[P]):
+    """Workers that do one batch at a time. Only `end` may be called from other threads than `do`.
 
     Attributes:
       changed: the lock of all state, notified at every change.
-      seats: one for each worker. waiting: the queue.
+      seats: one for each worker. waiting: the queue of parts.
       greeting: of the first ready worker.
       is_over: whether nothing more is assigned, and no worker replaced.
     """
 
+    closed = "the pool of workers is closed"
     most_lost = 3  # workers in a row over one assignment, or at their start
     advice = ADVICE  # what to do if workers end as they start
     patience = inf  # seconds until the first worker runs
@@ -82,33 +97,35 @@ class Supervisor(ABC, Generic[A]):
             self.is_remote = launcher.is_remote
         self.changed = threading.Condition()
         self._alive_at = time.monotonic()  # when a worker last ran
-        self.seats = [Seat[A](number) for number in range(workers)]
-        self.waiting: deque[A] = deque()
+        self.seats = [Seat[P](number) for number in range(workers)]
+        self.waiting: deque[P] = deque()
         self.greeting: Ready | None = None
         self.is_over = False
+        self._running = threading.Lock()
+        self._batch: Batch | None = None
 
     # ---------------------------------------------------------- the work
     @abstractmethod
-    def _worker(self, seat: Seat[A]) -> WorkerHandle:
+    def _worker(self, seat: Seat[P]) -> WorkerHandle:
         """Starts a worker, which calls `_heard` for its messages and `_lost` at its end."""
 
     @abstractmethod
-    def _request(self, seat: Seat[A], assignment: A) -> tuple[object, float]:
+    def _request(self, seat: Seat[P], assignment: P) -> tuple[object, float]:
         """Returns the request for an idle worker, and the seconds after which it counts as hung."""
 
     @abstractmethod
-    def _finished(self, seat: Seat[A], assignment: A, message: object) -> None:
+    def _finished(self, seat: Seat[P], assignment: P, message: object) -> None:
         """Handles the result of an assignment."""
 
-    @abstractmethod
-    def _given_up(self, assignment: A, why: str) -> None:
-        """Handles an assignment after too many workers have died over it, or if no worker is left."""
+    def _next(self, seat: Seat[P]) -> P | None:
+        """Removes the next part for an idle worker from the queue; None: there is none."""
+        while self.waiting:
+            part = self.waiting.popleft()
+            if part.batch is self._batch:  # else its batch has failed
+                return part
+        return None
 
-    def _next(self, seat: Seat[A]) -> A | None:
-        """Removes the next assignment for an idle worker from the queue; None: there is none."""
-        return self.waiting.popleft() if self.waiting else None
-
-    def deadline(self, seat: Seat[A]) -> float:
+    def deadline(self, seat: Seat[P]) -> float:
         """Returns the time, by `time.monotonic`, from which a worker counts as hung."""
         if seat.worker is None or seat.is_killed:
             return inf
@@ -127,215 +144,6 @@ class Supervisor(ABC, Generic[A]):
                 self.check()
                 self.rest()
             return self.greeting
-
-    def check(self) -> None:
-        """Raises the first error if every worker has one, or an error if none has started for too long."""
-        errors = [seat.error for seat in self.seats if seat.error is not None]
-        if len(errors) == len(self.seats):
-            raise errors[0]
-        self._check_patience()
-
-    def _check_patience(self) -> None:
-        now = time.monotonic()
-        if any(seat.worker is not None and seat.worker.alive_since < inf for seat in self.seats):
-            self._alive_at = now
-        elif now >= self._alive_at + self.patience:
-            raise EvaluatorError(f"no worker has started in {self.patience:.0f} s; {self.advice}")
-
-    @property
-    def processes(self) -> list[int]:
-        """The ids of the running processes."""
-        return [seat.worker.pid for seat in self.seats if seat.worker is not None and seat.worker.pid]
-
-    def enqueue(self, *assignments: A) -> None:
-        """Adds assignments to the queue."""
-        with self.changed:
-            self.waiting.extend(assignments)
-            self._hand_out()
-
-    def rest(self, until: float = inf) -> None:
-        """Waits for a change, at most until a time, and kills hung workers. The caller holds `changed`."""
-        soonest = min(until, self._alive_at + self.patience, *(self.deadline(seat) for seat in self.seats))
-        self.changed.wait(min(max(0.0, soonest - time.monotonic()), 3600.0))
-        self.kill_what_hangs()
-
-    def kill_what_hangs(self) -> None:
-        """Kills the workers that are past their deadline."""
-        now = time.monotonic()
-        with self.changed:
-            for seat in self.seats:
-                if seat.worker is not None and now >= self.deadline(seat):
-                    seat.is_killed = True
-                    seat.worker.kill()
-
-    # ---------------------------------------------------------- the end
-    def stop(self) -> None:
-        """Stops assigning work, and empties the queue."""
-        with self.changed:
-            self.is_over = True
-            self.waiting.clear()
-            self.changed.notify_all()
-
-    def dismiss(self, *, spare_busy: bool) -> None:
-        """Asks workers to leave; kills those that are not ready, or busy unless `spare_busy`."""
-        with self.changed:
-            self.stop()
-            for seat in self.seats:
-                if seat.worker is None:
-                    continue
-                if seat.is_ready and (spare_busy or seat.assignment is None):
-                    seat.worker.send(Leave())
-                else:
-                    seat.worker.kill()
-
-    def wait(self, seconds: float) -> bool:
-        """Waits until all workers have ended, all messages handled; returns False if `seconds` pass first."""
-        with self.changed:
-            return self.changed.wait_for(lambda: not any(seat.worker for seat in self.seats), seconds)
-
-    def kill(self) -> None:
-        """Kills all workers, and starts no more."""
-        with self.changed:
-            self.is_over = True
-            for seat in self.seats:
-                if seat.worker is not None:
-                    seat.worker.kill()
-
-    def shut_down(self, seconds: float, *, spare_busy: bool = False) -> None:
-        """Ends all workers; those that may leave by themselves get `seconds` for it."""
-        try:
-            self.dismiss(spare_busy=spare_busy)
-            self.wait(seconds)
-        finally:
-            self.kill()
-            self.wait(ENDING_SECONDS)
-
-    # ---------------------------------------------------------- messages of workers
-    def _heard(self, seat: Seat[A], message: object) -> None:
-        if isinstance(message, Beat):
-            return
-        with self.changed:
-            if isinstance(message, Ready):
-                self._greet(seat, message)
-            elif not seat.is_ready and isinstance(message, Failure):
-                seat.error = message.as_error(placed=self.is_remote)
-            elif (assignment := self._take_back(seat)) is not None:
-                seat.answers += 1
-                self._finished(seat, assignment, message)
-            self._hand_out()
-            self.changed.notify_all()
-
-    def _greet(self, seat: Seat[A], ready: Ready) -> None:
-        self.greeting = self.greeting or ready
-        try:
-            self._check_identity(ready.identity, ready.place)
-            seat.is_ready, seat.lost_at_start, seat.deadline = True, 0, inf
-        except EvaluatorError as error:
-            seat.error = error
-            assert seat.worker is not None
-            seat.worker.kill()
-
-    def _check_identity(self, identity: str, place: str) -> None:
-        first = self.greeting
-        if first is not None and identity != first.identity:
-            raise EvaluatorError(
-                f"the workers' evaluators differ: {identity} ({place}), but {first.identity} ({first.place});"
-                " give all workers the same files and versions"
-            )
-
-    def _take_back(self, seat: Seat[A]) -> A | None:
-        assignment, seat.assignment, seat.deadline = seat.assignment, None, inf
-        return assignment
-
-    # ---------------------------------------------------------- lost workers
-    def _lost(self, seat: Seat[A], how: str) -> None:
-        """Replaces a worker that has ended, and requeues its assignment."""
-        with self.changed:
-            assignment = self._take_back(seat)
-            was_ready, seat.is_ready, seat.worker = seat.is_ready, False, None
-            if assignment is not None:
-                self._give_again(assignment, how)
-            if not was_ready:
-                self._lost_at_start(seat, how)
-            if not self.is_over and seat.error is None and (self.is_eager or self.waiting):
-                self._start(seat)
-            self._hand_out()
-            self.changed.notify_all()
-
-    def _give_again(self, assignment: A, how: str) -> None:
-        """Requeues an assignment at the front, unless too many workers have died over it."""
-        assignment.lost += 1
-        if assignment.lost < self.most_lost and not self.is_over:
-            self.waiting.appendleft(assignment)
-        else:
-            self._given_up(assignment, f"{_in_a_row(assignment.lost)} ended over {assignment}: {how}")
-
-    def _lost_at_start(self, seat: Seat[A], how: str) -> None:
-        seat.lost_at_start += 1
-        if seat.lost_at_start >= self.most_lost and seat.error is None:
-            row = _in_a_row(seat.lost_at_start)
-            seat.error = EvaluatorError(f"{row} ended as they started: {how}; {self.advice}")
-
-    # ---------------------------------------------------------- handing out
-    def _fill_seats(self, most: int | None = None) -> None:
-        for seat in self.seats[:most]:
-            if seat.worker is None and seat.error is None and not self.is_over:
-                self._start(seat)
-
-    def _start(self, seat: Seat[A]) -> None:
-        seat.answers, seat.deadline, seat.is_killed = 0, inf, False
-        try:
-            seat.worker = self._worker(seat)
-        except GraphSearchError as error:
-            seat.error = error
-
-    def _hand_out(self) -> None:
-        """Assigns work to idle workers."""
-        for seat in self.seats:
-            if self.is_over or not seat.is_ready or seat.assignment is not None or seat.worker is None:
-                continue
-            if (assignment := self._next(seat)) is None:
-                continue
-            seat.assignment, seat.since = assignment, time.monotonic()
-            message, seconds = self._request(seat, assignment)
-            seat.deadline = seat.since + seconds
-            seat.worker.send(message)
-
-
-def _in_a_row(count: int) -> str:
-    return f"{count} workers in a row" if count > 1 else "the worker"
-
-
-CLOSING_SECONDS = 10.0  # for the batch under way to fail
-
-
-@dataclass(eq=False)
-class Batch:
-    """Work in parts: the number of missing parts, and the first error."""
-
-    missing: int
-    error: GraphSearchError | None = None
-
-
-@dataclass(eq=False)
-class Part(Assignment):
-    """A part of a batch."""
-
-    batch: Batch
-
-
-P = TypeVar("P", bound=Part)
-
-
-class BatchSupervisor(Supervisor[P]):
-    """Workers that do one batch at a time. Only `end` may be called from other threads than `do`."""
-
-    closed = "the pool of workers is closed"
-
-    def __init__(self, workers: int, launcher: Launcher | None = None) -> None:
-        super().__init__(workers, launcher)
-        self._running = threading.Lock()
-        self._batch: Batch | None = None
 
     def do(self, batch: Batch, parts: Sequence[P]) -> None:
         """Waits until all parts of a batch are done.
@@ -358,7 +166,10 @@ class BatchSupervisor(Supervisor[P]):
                 self.waiting.clear()
 
     def check(self) -> None:
-        """Raises the error of any worker, once; the next batch starts the worker again."""
+        """Raises the error of any worker, once, or an error if none has started for too long.
+
+        The next batch starts a worker with an error again.
+        """
         if self.is_over:
             raise EvaluatorError(self.closed)
         errors = [seat.error for seat in self.seats if seat.error is not None]
@@ -366,24 +177,175 @@ class BatchSupervisor(Supervisor[P]):
             for seat in self.seats:
                 seat.error, seat.lost_at_start = None, 0
             raise errors[0]
-        self._check_patience()
+        now = time.monotonic()
+        if any(seat.worker is not None and seat.worker.alive_since < inf for seat in self.seats):
+            self._alive_at = now
+        elif now >= self._alive_at + self.patience:
+            raise EvaluatorError(f"no worker has started in {self.patience:.0f} s; {self.advice}")
 
+    @property
+    def processes(self) -> list[int]:
+        """The ids of the running processes."""
+        return [seat.worker.pid for seat in self.seats if seat.worker is not None and seat.worker.pid]
+
+    def enqueue(self, *assignments: P) -> None:
+        """Adds assignments to the queue."""
+        with self.changed:
+            self.waiting.extend(assignments)
+            self._hand_out()
+
+    def rest(self, until: float = inf) -> None:
+        """Waits for a change, at most until a time, and kills hung workers. The caller holds `changed`."""
+        soonest = min(until, self._alive_at + self.patience, *(self.deadline(seat) for seat in self.seats))
+        self.changed.wait(min(max(0.0, soonest - time.monotonic()), 3600.0))
+        self.kill_what_hangs()
+
+    def kill_what_hangs(self) -> None:
+        """Kills the workers that are past their deadline."""
+        now = time.monotonic()
+        with self.changed:
+            for seat in self.seats:
+                if seat.worker is not None and now >= self.deadline(seat):
+                    seat.is_killed = True
+                    seat.worker.kill()
+
+    # ---------------------------------------------------------- the end
     def end(self, seconds: float) -> None:
         """Ends all workers, and lets idle ones close within so many seconds; a batch under way fails."""
-        self.shut_down(seconds)
+        try:
+            self.dismiss()
+            self.wait(seconds)
+        finally:
+            self.kill()
+            self.wait(ENDING_SECONDS)
         if self._running.acquire(timeout=CLOSING_SECONDS):  # its caller has noticed
             self._running.release()
+
+    def dismiss(self) -> None:
+        """Assigns no more work, and asks idle workers to leave; kills the others."""
+        with self.changed:
+            self.is_over = True
+            self.waiting.clear()
+            self.changed.notify_all()
+            for seat in self.seats:
+                if seat.worker is None:
+                    continue
+                if seat.is_ready and seat.assignment is None:
+                    seat.worker.send(Leave())
+                else:
+                    seat.worker.kill()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until all workers have ended, all messages handled; returns False if `seconds` pass first."""
+        with self.changed:
+            return self.changed.wait_for(lambda: not any(seat.worker for seat in self.seats), seconds)
+
+    def kill(self) -> None:
+        """Kills all workers, and starts no more."""
+        with self.changed:
+            self.is_over = True
+            for seat in self.seats:
+                if seat.worker is not None:
+                    seat.worker.kill()
+
+    # ---------------------------------------------------------- messages of workers
+    def _heard(self, seat: Seat[P], message: object) -> None:
+        with self.changed:
+            if isinstance(message, Ready):
+                self._greet(seat, message)
+            elif not seat.is_ready and isinstance(message, Failure):
+                seat.error = message.as_error(placed=self.is_remote)
+            elif (assignment := self._take_back(seat)) is not None:
+                seat.answers += 1
+                self._finished(seat, assignment, message)
+            self._hand_out()
+            self.changed.notify_all()
+
+    def _greet(self, seat: Seat[P], ready: Ready) -> None:
+        self.greeting = self.greeting or ready
+        try:
+            self._check_identity(ready.identity, ready.place)
+            seat.is_ready, seat.lost_at_start, seat.deadline = True, 0, inf
+        except EvaluatorError as error:
+            seat.error = error
+            assert seat.worker is not None
+            seat.worker.kill()
+
+    def _check_identity(self, identity: str, place: str) -> None:
+        first = self.greeting
+        if first is not None and identity != first.identity:
+            raise EvaluatorError(
+                f"the workers' evaluators differ: {identity} ({place}), but {first.identity} ({first.place});"
+                " give all workers the same files and versions"
+            )
+
+    def _take_back(self, seat: Seat[P]) -> P | None:
+        assignment, seat.assignment, seat.deadline = seat.assignment, None, inf
+        return assignment
+
+    # ---------------------------------------------------------- lost workers
+    def _lost(self, seat: Seat[P], how: str) -> None:
+        """Replaces a worker that has ended, and requeues its assignment."""
+        with self.changed:
+            assignment = self._take_back(seat)
+            was_ready, seat.is_ready, seat.worker = seat.is_ready, False, None
+            if assignment is not None:
+                self._give_again(assignment, how)
+            if not was_ready:
+                self._lost_at_start(seat, how)
+            if not self.is_over and seat.error is None and (self.is_eager or self.waiting):
+                self._start(seat)
+            self._hand_out()
+            self.changed.notify_all()
+
+    def _give_again(self, assignment: P, how: str) -> None:
+        """Requeues an assignment at the front, unless too many workers have died over it."""
+        assignment.lost += 1
+        if assignment.lost < self.most_lost and not self.is_over:
+            self.waiting.appendleft(assignment)
+        else:
+            self._given_up(assignment, f"{_in_a_row(assignment.lost)} ended over {assignment}: {how}")
+
+    def _given_up(self, assignment: P, why: str) -> None:
+        """Fails the batch of a part after too many workers have died over it."""
+        self._fail(assignment.batch, EvaluatorError(why))
 
     def _fail(self, batch: Batch, error: GraphSearchError) -> None:
         batch.error = batch.error or error
         if batch is self._batch:
             self.waiting.clear()
 
-    def _next(self, seat: Seat[P]) -> P | None:
-        while (part := super()._next(seat)) is not None:
-            if part.batch is self._batch:  # else its batch has failed
-                return part
-        return None
+    def _lost_at_start(self, seat: Seat[P], how: str) -> None:
+        seat.lost_at_start += 1
+        if seat.lost_at_start >= self.most_lost and seat.error is None:
+            row = _in_a_row(seat.lost_at_start)
+            seat.error = EvaluatorError(f"{row} ended as they started: {how}; {self.advice}")
 
-    def _given_up(self, assignment: P, why: str) -> None:
-        self._fail(assignment.batch, EvaluatorError(why))
+    # ---------------------------------------------------------- handing out
+    def _fill_seats(self, most: int | None = None) -> None:
+        for seat in self.seats[:most]:
+            if seat.worker is None and seat.error is None and not self.is_over:
+                self._start(seat)
+
+    def _start(self, seat: Seat[P]) -> None:
+        seat.answers, seat.deadline, seat.is_killed = 0, inf, False
+        try:
+            seat.worker = self._worker(seat)
+        except GraphSearchError as error:
+            seat.error = error
+
+    def _hand_out(self) -> None:
+        """Assigns work to idle workers."""
+        for seat in self.seats:
+            if self.is_over or not seat.is_ready or seat.assignment is not None or seat.worker is None:
+                continue
+            if (assignment := self._next(seat)) is None:
+                continue
+            seat.assignment, seat.since = assignment, time.monotonic()
+            message, seconds = self._request(seat, assignment)
+            seat.deadline = seat.since + seconds
+            seat.worker.send(message)
+
+
+def _in_a_row(count: int) -> str:
+    return f"{count} workers in a row" if count > 1 else "the worker"

@@ -10,9 +10,9 @@ from math import inf
 import pytest
 
 from graphsearch.base.errors import EvaluatorError, GraphSearchError
-from graphsearch.workers.messages import Beat, Failure, Leave, Ready
+from graphsearch.workers.messages import Failure, Leave, Ready
 from graphsearch.workers.process import START_SECONDS, Child, Handlers, Pipe
-from graphsearch.workers.supervisor import Batch, BatchSupervisor, Part, Seat
+from graphsearch.workers.supervisor import Batch, Part, Seat, Supervisor
 
 from ..conftest import ROOT
 from ..support.forks import forked_workers as forked_workers
@@ -52,7 +52,7 @@ class Sum(Part):
         return f"the sum {self.number}"
 
 
-class Puppets(BatchSupervisor[Sum]):
+class Puppets(Supervisor[Sum]):
     """Supervises puppets; keeps all that there ever were."""
 
     def __init__(self, workers: int, seconds: float = inf) -> None:
@@ -91,11 +91,10 @@ class Puppets(BatchSupervisor[Sum]):
         self._lost(self.seats[number], how)
 
 
-def test_whoever_is_idle_gets_the_next_and_a_sign_of_life_is_no_answer() -> None:
+def test_whoever_is_idle_gets_the_next() -> None:
     puppets = Puppets(2)
     parts = puppets.begin(3)
     assert [seat.assignment for seat in puppets.seats] == parts[:2]
-    puppets.says(1, Beat())
     puppets.says(1, "done")
     assert puppets.results == ["done"]
     assert puppets.seats[1].assignment is parts[2]
@@ -190,7 +189,7 @@ def test_a_worker_of_another_kind_is_not_mixed_in() -> None:
 def test_at_the_end_the_idle_leave_the_busy_are_killed_and_nobody_is_replaced() -> None:
     puppets = Puppets(2)
     puppets.begin(1)
-    puppets.dismiss(spare_busy=False)
+    puppets.dismiss()
     busy, idle = puppets.all
     assert (busy.kills, idle.kills) == (1, 0)
     assert isinstance(idle.told[-1], Leave)

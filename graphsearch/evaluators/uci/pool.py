@@ -32,7 +32,7 @@ from ...base.errors import EvaluatorError
 from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL
 from ...workers.messages import Failure, Leave, Ready, failure_of
-from ...workers.supervisor import Batch, BatchSupervisor, Part, Seat
+from ...workers.supervisor import Batch, Part, Seat, Supervisor
 from .engine import EngineFailureError, UciEngine, failure
 from .program import Program
 from .scores import Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
@@ -243,7 +243,7 @@ class EngineTask:
         return ""
 
 
-class EnginePool(BatchSupervisor[_Row]):
+class EnginePool(Supervisor[_Row]):
     """Engines on an event loop. Any thread may call the public methods."""
 
     most_lost = 2  # engines that may fail at one position

@@ -193,7 +193,7 @@ class Dispatcher(Supervisor[_Rows]):
     def _worker(self, seat: Seat[_Rows]) -> WorkerProcess:
         heard, lost = partial(self._heard, seat), partial(self._lost, seat)
         work, name = partial(serve, self._make), f"graphsearch-pool-{seat.number}"
-        return self._launcher.start(work, Handlers([heard], lost), name=name)
+        return self._launcher.start(work, Handlers(heard, lost), name=name)
 
     def _request(self, seat: Seat[_Rows], assignment: _Rows) -> tuple[PositionBatch, float]:
         seconds = self._timeout or self.throughput.allowance(len(assignment), first=not seat.answers)

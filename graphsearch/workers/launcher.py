@@ -25,7 +25,6 @@ class Launcher(Protocol):
       patience: seconds until the first worker starts.
       advice: what to do if none starts.
       is_remote: whether workers may be on other machines.
-      shares_files: whether workers can open the files of this process.
     """
 
     threads: int
@@ -33,7 +32,6 @@ class Launcher(Protocol):
     patience: float
     advice: str
     is_remote: bool
-    shares_files: bool
 
     def start(self, work: Work, handlers: Handlers, *, name: str) -> WorkerProcess:
         """Returns a worker that starts now, or as soon as a machine has room.
@@ -55,7 +53,6 @@ class LocalLauncher:
     patience = START_SECONDS
     advice = ADVICE
     is_remote = False
-    shares_files = True
 
     def __init__(self, workers: int) -> None:
         self.per_machine, self.threads = workers, cores_per_worker(workers)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 from multiprocessing import get_context, resource_tracker
@@ -128,8 +128,8 @@ else:  # no generic at run time
 START_SECONDS = 600.0  # until a worker is ready: it may load a large network
 ENDING_SECONDS = 10.0  # to read the last messages of an ended process
 
-Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back on the same pipe
-Work = Callable[..., None]  # the main function of a worker; its arguments are its ends of all pipes
+Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back
+Work = Callable[[Pipe], None]  # the main function of a worker; its argument is its end of the pipe
 _starting = threading.Lock()
 
 
@@ -138,12 +138,12 @@ class Handlers:
     """Callbacks for a worker, called in the process that has started it.
 
     Attributes:
-      hear: handlers of messages, one for each pipe; each runs in a thread of its own.
+      hear: handles a message, in a thread of its own.
       lost: called last, when all messages have been handled, with a text that says how the process ended.
       died: called before that, when the process has ended: handlers must stop waiting on its behalf.
     """
 
-    hear: Sequence[Hear]
+    hear: Hear
     lost: Callable[[str], None]
     died: Callable[[], None] = lambda: None
 
@@ -162,25 +162,23 @@ class WorkerHandle(Protocol):
 
 
 class WorkerProcess(ABC):
-    """A process at the other end of some pipes. It is never restarted: the supervisor starts another one.
+    """A process at the other end of a pipe. It is never restarted: the supervisor starts another one.
 
     Attributes:
       pid: of the process; 0 if it is on another machine.
       alive_since: when it was started, by `time.monotonic`; `inf` until then.
-      last_heard: time of the last message on the first pipe.
     """
 
     def __init__(self, handlers: Handlers) -> None:
         """Stores the handlers; the subclass calls `_begin` later."""
         self.pid = 0
         self.alive_since = inf
-        self.last_heard = time.monotonic()
-        self._pipes: Sequence[Pipe] = ()
+        self._pipe: Pipe | None = None
         self._handlers = handlers
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def send(self, message: object) -> None:
-        """Sends a message on the first pipe without waiting; does nothing if the process has ended."""
+        """Sends a message without waiting; does nothing if the process has ended."""
         self._outbox.put(message)
 
     @abstractmethod
@@ -192,54 +190,44 @@ class WorkerProcess(ABC):
         """Waits until the killed process has ended; returns how it ended."""
 
     # ---------------------------------------------------------- threads
-    def _begin(self, pipes: Sequence[Pipe]) -> None:
-        """Starts the threads that serve the pipes, one pipe for each of `hear`."""
-        self._pipes = pipes
-        self.alive_since = self.last_heard = time.monotonic()
-        others = [self._thread(self._listen, channel) for channel in range(1, len(pipes))]
-        self._thread(self._speak)
-        self._thread(self._follow, others)
+    def _begin(self, pipe: Pipe) -> None:
+        """Starts the threads that serve the pipe."""
+        self._pipe = pipe
+        self.alive_since = time.monotonic()
+        self._thread(self._speak, pipe)
+        self._thread(self._follow, pipe)
 
-    def _thread(self, work: Callable[..., None], *args: object) -> threading.Thread:
+    def _thread(self, work: Callable[..., None], *args: object) -> None:
         with signals_blocked():  # they interrupt the main thread only if no other thread receives them
-            thread = threading.Thread(target=work, args=args, name="graphsearch-child", daemon=True)
-            thread.start()
-        return thread
+            threading.Thread(target=work, args=args, name="graphsearch-child", daemon=True).start()
 
-    def _speak(self) -> None:
+    def _speak(self, pipe: Pipe) -> None:
         try:
             while (message := self._outbox.get()) is not None:
-                self._pipes[0].send(message)
+                pipe.send(message)
         except OSError:
             return
         except Exception:  # the message cannot be pickled
             self.kill()
             raise
 
-    def _follow(self, others: Sequence[threading.Thread]) -> None:
-        """Reads the first pipe until the process has ended, then the rest of the other pipes."""
+    def _follow(self, pipe: Pipe) -> None:
+        """Reads the pipe until the process has ended."""
         try:
-            self._listen(0)
+            self._listen(pipe)
         finally:  # callers that wait for the process must learn of its end
             self.kill()  # it has closed the pipe, so it is ending or broken
             how = self._ended()
             self._handlers.died()
-            for thread in others:
-                thread.join(ENDING_SECONDS)
             self._outbox.put(None)
-            for pipe in self._pipes:
-                pipe.close()
+            pipe.close()
             self._handlers.lost(how)
 
-    def _listen(self, channel: int) -> None:
+    def _listen(self, pipe: Pipe) -> None:
         """Handles messages until the pipe is closed; kills the process if one cannot be read or handled."""
-        pipe, hear = self._pipes[channel], self._handlers.hear[channel]
         try:
             while True:
-                message = pipe.recv()
-                if channel == 0:
-                    self.last_heard = time.monotonic()
-                reply = hear(message)
+                reply = self._handlers.hear(pipe.recv())
                 if reply is not None:
                     pipe.send(reply)
         except (EOFError, OSError):
@@ -256,7 +244,7 @@ class Child(WorkerProcess):
         """Starts a process.
 
         Args:
-          work: its main function, called there with its end of every pipe.
+          work: its main function, called there with its end of the pipe.
           threads: the number it should use.
 
         Raises:
@@ -266,15 +254,14 @@ class Child(WorkerProcess):
         context = get_context("spawn")
         try:
             with _starting, signals_blocked():
-                ours, theirs = zip(*(context.Pipe() for _ in handlers.hear), strict=True)
+                ours, theirs = context.Pipe()
                 self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
                 self._process.start()
         except OSError as error:
             raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
         except RuntimeError:  # this process is being started itself
             raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
-        for pipe in theirs:
-            pipe.close()
+        theirs.close()
         self.pid = self._process.pid or 0
         self._begin(ours)
 
@@ -287,13 +274,13 @@ class Child(WorkerProcess):
         return how_it_ended(self._process)
 
 
-def _work(work: Work, threads: int, pipes: Sequence[Pipe]) -> None:
-    """Runs `work` in the new process. It reports a defect on stderr, because the pipes may be broken."""
+def _work(work: Work, threads: int, pipe: Pipe) -> None:
+    """Runs `work` in the new process. It reports a defect on stderr, because the pipe may be broken."""
     prepare(threads)
     Watch(_write_line)
     watch_logs(_write_line)
     try:
-        work(*pipes)
+        work(pipe)
     except Exception as error:
         _write_line(error_line(error, "work of a worker process"))
 

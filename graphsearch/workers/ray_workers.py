@@ -1,7 +1,7 @@
 """Workers as actors of a Ray cluster, on as many machines as it has.
 
     Ray     starts an actor, names its machine and reports its end
-    TCP     everything else: the actor connects to this process, and both send as over the pipes of a process
+    TCP     everything else: the actor connects to this process, and both send as over the pipe of a process
 
 An actor is never restarted: the supervisor starts another one, so that lost work is handed out exactly once.
 """
@@ -45,20 +45,19 @@ class WorkerActor:
         """Returns host name and process, and the version of graphsearch there."""
         return own_place(), __version__
 
-    def work(self, work: Work, endpoint: Endpoint, pipes: int) -> None:
-        """Connects, and calls `work` with its ends of the pipes."""
+    def work(self, work: Work, endpoint: Endpoint) -> None:
+        """Connects, and calls `work` with its end of the pipe."""
         try:
-            ends = connect(endpoint, pipes)
+            pipe = connect(endpoint)
         except OSError as error:
             where = f"{endpoint.host}:{endpoint.port}"
             raise EvaluatorError(f"{own_place()} cannot reach the program at {where}: {error}") from None
         try:
-            work(*ends)
+            work(pipe)
         except Exception as error:  # unexpected; Ray's own message would be a traceback of many lines
             raise EvaluatorError(f"{type(error).__name__}: {error}") from None
         finally:
-            for end in ends:
-                end.close()
+            pipe.close()
 
 
 class RayLauncher:
@@ -66,7 +65,6 @@ class RayLauncher:
 
     patience = 120.0
     advice = f"`ray status` says what the cluster has and who uses it; {SAME_VERSION}"
-    shares_files = False
 
     def __init__(self, address: str, workers: int, *, cpus: int = 1, all_at_once: bool = False) -> None:
         """Joins a cluster, or starts one on this machine; `launcher.launcher_for` describes the arguments.
@@ -160,22 +158,22 @@ class RayWorker(WorkerProcess):
 
     def _connect(self, work: Work) -> None:
         """Waits until the actor runs and has connected."""
-        endpoint, coming = self._listener.expect(self._number, len(self._handlers.hear))
+        endpoint, coming = self._listener.expect(self._number)
         try:
             self._check_version(*self._ray.get(self._actor.greet.remote()))
-            reply = self._actor.work.remote(work, endpoint, len(self._handlers.hear)).future()
+            reply = self._actor.work.remote(work, endpoint).future()
             reply.add_done_callback(partial(self._on_end, coming))
-            pipes = coming.result(CONNECT_SECONDS)
+            pipe = coming.result(CONNECT_SECONDS)
         except Exception as error:
             self._not_connected(error)
             return
-        self._begin(pipes)
+        self._begin(pipe)
 
     def _check_version(self, place: str, version: str) -> None:
         """Reports a different version of graphsearch, and raises EvaluatorError."""
         if version != __version__:
             text = f"it has graphsearch {version}, this machine has {__version__}; {SAME_VERSION}"
-            self._handlers.hear[0](Failure(EvaluatorError.__name__, text, place))
+            self._handlers.hear(Failure(EvaluatorError.__name__, text, place))
             raise EvaluatorError(text)
 
     def _not_connected(self, error: Exception) -> None:
@@ -185,7 +183,7 @@ class RayWorker(WorkerProcess):
         self._handlers.died()
         self._handlers.lost(f"it has not connected in {CONNECT_SECONDS:.0f} s" if is_late else _line(error))
 
-    def _on_end(self, coming: Future[Sequence[Pipe]], reply: Future[Any]) -> None:
+    def _on_end(self, coming: Future[Pipe], reply: Future[Any]) -> None:
         """Handles the end of the actor. A lost machine closes no connection, so this closes it."""
         error = reply.exception()
         with contextlib.suppress(InvalidStateError):  # it has connected before
@@ -199,8 +197,8 @@ class RayWorker(WorkerProcess):
         timer.start()
 
     def _hang_up(self) -> None:
-        for pipe in self._pipes:
-            shut_down(pipe)
+        if self._pipe is not None:
+            shut_down(self._pipe)
 
     def _ended(self) -> str:
         try:

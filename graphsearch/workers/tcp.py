@@ -10,7 +10,6 @@ import secrets
 import socket
 import struct
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 
@@ -39,7 +38,7 @@ def exactly(peer: socket.socket, size: int) -> bytes:
 
 
 CHALLENGE_BYTES = DIGEST_BYTES = 32
-HELLO = struct.Struct(f"<IB{CHALLENGE_BYTES}s")  # number of the worker, of the pipe, challenge
+HELLO = struct.Struct(f"<I{CHALLENGE_BYTES}s")  # number of the worker, challenge
 GREETING_SECONDS = 20.0
 BACKLOG = 1024
 
@@ -63,22 +62,20 @@ class PipeListener:
         self._host, self._port = self._listener.getsockname()[:2]
         self._token = secrets.token_bytes(DIGEST_BYTES)
         self._lock = threading.Lock()
-        self._expected: dict[int, tuple[Future[Sequence[Pipe]], dict[int, Pipe], int]] = {}
+        self._expected: dict[int, Future[Pipe]] = {}
         threading.Thread(target=self._listen, name="graphsearch-pipes", daemon=True).start()
 
-    def expect(self, worker: int, pipes: int) -> tuple[Endpoint, Future[Sequence[Pipe]]]:
-        """Returns the endpoint for a worker, and the future of its pipes; its number is never used again."""
-        pipes_future = Future[Sequence[Pipe]]()
+    def expect(self, worker: int) -> tuple[Endpoint, Future[Pipe]]:
+        """Returns the endpoint for a worker, and the future of its pipe; its number is never used again."""
+        coming = Future[Pipe]()
         with self._lock:
-            self._expected[worker] = pipes_future, {}, pipes
-        return Endpoint(self._host, self._port, worker, self._token), pipes_future
+            self._expected[worker] = coming
+        return Endpoint(self._host, self._port, worker, self._token), coming
 
     def forget(self, worker: int) -> None:
-        """Accepts no more connections of a worker, and closes those it has made so far."""
+        """Accepts no connection of a worker any more."""
         with self._lock:
-            _, pipes, _ = self._expected.pop(worker, (None, {}, 0))
-        for pipe in pipes.values():
-            pipe.close()
+            self._expected.pop(worker, None)
 
     def close(self) -> None:
         """Accepts no more connections."""
@@ -98,7 +95,7 @@ class PipeListener:
         try:
             peer.settimeout(GREETING_SECONDS)
             theirs = exactly(peer, HELLO.size)
-            worker, pipe, _ = HELLO.unpack(theirs)
+            worker, _ = HELLO.unpack(theirs)
             challenge = secrets.token_bytes(CHALLENGE_BYTES)
             peer.sendall(challenge + _proof(self._token, b"called", theirs))
             expected = _proof(self._token, b"caller", challenge)
@@ -107,35 +104,27 @@ class PipeListener:
         except OSError:
             peer.close()
             return
-        self._take(worker, pipe, as_pipe(peer))
+        self._take(worker, as_pipe(peer))
 
-    def _take(self, worker: int, number: int, pipe: Pipe) -> None:
+    def _take(self, worker: int, pipe: Pipe) -> None:
         with self._lock:
-            pipes_future, pipes, count = self._expected.get(worker, (None, {}, 0))
-            if pipes_future is None or number in pipes or number >= count:
-                pipe.close()
-                return
-            pipes[number] = pipe
-            if len(pipes) < count:
-                return
-            del self._expected[worker]
+            coming = self._expected.pop(worker, None)
+        if coming is None:
+            pipe.close()
+            return
         with contextlib.suppress(InvalidStateError):  # it has ended meanwhile
-            pipes_future.set_result([pipes[k] for k in range(count)])
+            coming.set_result(pipe)
 
 
-def connect(endpoint: Endpoint, pipes: int) -> list[Pipe]:
-    """Connects, and returns a worker's ends of its pipes.
+def connect(endpoint: Endpoint) -> Pipe:
+    """Connects, and returns a worker's end of its pipe.
 
     Raises:
       OSError: if nothing answers, or the other side does not know the token.
     """
-    return [as_pipe(_connected(endpoint, k)) for k in range(pipes)]
-
-
-def _connected(endpoint: Endpoint, pipe: int) -> socket.socket:
     peer = socket.create_connection((endpoint.host, endpoint.port), GREETING_SECONDS)
     try:
-        hello = HELLO.pack(endpoint.worker, pipe, secrets.token_bytes(CHALLENGE_BYTES))
+        hello = HELLO.pack(endpoint.worker, secrets.token_bytes(CHALLENGE_BYTES))
         peer.sendall(hello)
         challenge, proof = exactly(peer, CHALLENGE_BYTES), exactly(peer, DIGEST_BYTES)
         if not hmac.compare_digest(proof, _proof(endpoint.token, b"called", hello)):
@@ -144,7 +133,7 @@ def _connected(endpoint: Endpoint, pipe: int) -> socket.socket:
     except BaseException:
         peer.close()
         raise
-    return peer
+    return as_pipe(peer)
 
 
 def as_pipe(peer: socket.socket) -> Pipe:

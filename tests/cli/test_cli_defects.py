@@ -331,7 +331,7 @@ def test_a_defect_of_a_worker_process_is_in_the_file_of_its_parent(
     shared = reports.parent / "defects of all.txt"
     monkeypatch.setenv("GRAPHSEARCH_REPORT_FILE", str(shared))
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-    Child(fail_at_once, Handlers([print], ended.put), name="broken", threads=1)
+    Child(fail_at_once, Handlers(print, ended.put), name="broken", threads=1)
     assert ended.get(timeout=60) == "a worker process ended with exit code 0"
     error_line(InjectedError("in the parent"))
     text = shared.read_text()

@@ -32,28 +32,28 @@ def calls() -> Iterator[PipeListener]:
     found.close()
 
 
-def test_pipes_carry_arrays_and_end_at_once_when_one_side_hangs_up(calls: PipeListener) -> None:
-    number, coming = calls.expect(5, 2)
-    theirs = connect(number, 2)
+def test_a_pipe_carries_arrays_and_ends_at_once_when_one_side_hangs_up(calls: PipeListener) -> None:
+    number, coming = calls.expect(5)
+    theirs = connect(number)
     ours = coming.result(PATIENCE)
-    theirs[1].send(np.arange(3))
-    assert ours[1].recv().tolist() == [0, 1, 2]
+    theirs.send(np.arange(3))
+    assert ours.recv().tolist() == [0, 1, 2]
     ended = threading.Event()
 
     def listen() -> None:
         with pytest.raises((EOFError, OSError)):
-            ours[0].recv()
+            ours.recv()
         ended.set()
 
     threading.Thread(target=listen).start()
-    shut_down(ours[0])
+    shut_down(ours)
     assert ended.wait(PATIENCE)
-    for pipe in (*ours, *theirs):
+    for pipe in (ours, theirs):
         pipe.close()
 
 
 def test_a_stranger_a_wrong_token_and_an_unexpected_worker_are_not_let_in(calls: PipeListener) -> None:
-    number, coming = calls.expect(5, 1)
+    number, coming = calls.expect(5)
     with socket.create_connection((number.host, number.port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" + bytes(200))
         stranger.settimeout(PATIENCE)
@@ -61,8 +61,8 @@ def test_a_stranger_a_wrong_token_and_an_unexpected_worker_are_not_let_in(calls:
             while stranger.recv(100):
                 pass
     with pytest.raises(OSError, match="token"):
-        connect(Endpoint(number.host, number.port, 5, bytes(32)), 1)
-    (other,) = connect(Endpoint(number.host, number.port, 6, number.token), 1)
+        connect(Endpoint(number.host, number.port, 5, bytes(32)))
+    other = connect(Endpoint(number.host, number.port, 6, number.token))
     with pytest.raises((EOFError, OSError)):
         other.recv()
     assert not coming.done()
@@ -87,7 +87,7 @@ class FakeRay:
         if not self.end.done():
             self.end.set_exception(RuntimeError("killed"))
 
-    def _begin(self, work: Any, number: Endpoint, pipes: int) -> Any:
+    def _begin(self, work: Any, number: Endpoint) -> Any:
         threading.Thread(target=self._work, args=(number,)).start()
         return SimpleNamespace(future=lambda: self.end)
 
@@ -97,7 +97,7 @@ def acted(calls: PipeListener, ray: FakeRay) -> tuple[list[Any], list[str]]:
     heard: list[Any] = []
     lost: list[str] = []
     work: Any = None
-    ray_workers.RayWorker(ray, ray, 1, work, calls, Handlers([heard.append], lost.append))
+    ray_workers.RayWorker(ray, ray, 1, work, calls, Handlers(heard.append, lost.append))
     return heard, lost
 
 
@@ -118,7 +118,7 @@ def test_an_actor_whose_machine_is_gone_is_lost_although_its_connection_stays(
     pipes: list[Any] = []
 
     def work(number: Endpoint) -> None:
-        pipes.extend(connect(number, 1))
+        pipes.append(connect(number))
         pipes[0].send("a word")
 
     ray = FakeRay(work, __version__)

@@ -202,27 +202,32 @@ def test_at_the_end_the_idle_leave_the_busy_are_killed_and_nobody_is_replaced() 
 
 
 # ---------------------------------------------------------- one process
-def echo(first: Pipe, second: Pipe) -> None:
-    """Sends back what comes; asks on the second pipe for what to say."""
-    while not isinstance(message := first.recv(), Leave):
-        second.send(message)
-        first.send(second.recv())
+def echo(pipe: Pipe) -> None:
+    """Sends back what comes, and what is replied to that."""
+    while not isinstance(message := pipe.recv(), Leave):
+        pipe.send(message)
+        pipe.send([pipe.recv()])
 
 
 @pytest.mark.parametrize("ending", ["leave", "kill"])
-def test_a_child_is_heard_on_all_its_pipes_until_it_ends(ending: str, request: pytest.FixtureRequest) -> None:
+def test_a_child_is_heard_and_answered_until_it_ends(ending: str, request: pytest.FixtureRequest) -> None:
     if ending == "kill":
         request.getfixturevalue("forked_workers")
     heard: list[object] = []
     ends: list[str] = []
+
+    def hear(message: object) -> str | None:
+        heard.append(message)
+        return f"{message}!" if isinstance(message, str) else None
+
     child = Child(
         echo,
-        Handlers([heard.append, lambda message: f"{message}!"], ends.append, partial(ends.append, "died")),
+        Handlers(hear, ends.append, partial(ends.append, "died")),
         name="echo",
         threads=1,
     )
     child.send("hello")
-    until(lambda: heard == ["hello!"])
+    until(lambda: heard == ["hello", ["hello!"]])
     if ending == "leave":
         child.send(Leave())
     else:

@@ -235,7 +235,7 @@ class ShardProcess:
         self._gone = threading.Event()
         self._worker = workers.start(
             partial(serve, setting),
-            Handlers([self._receive], self._lost),
+            Handlers(self._receive, self._lost),
             name=f"graphsearch-shard-{setting.number}",
         )
 

@@ -18,7 +18,7 @@ class _Waiting:
         self._lock = threading.Lock()
         self._gone = False
         self._handlers: Handlers | None = None
-        own = Handlers([self._hear], self._lost, self._died)
+        own = Handlers(self._hear, self._lost, self._died)
         self.child = Child(work, own, name="graphsearch task", threads=cores())
 
     def give(self, handlers: Handlers) -> bool:
@@ -30,7 +30,7 @@ class _Waiting:
 
     # the threads of the process; before `give` it sends nothing
     def _hear(self, message: object) -> object:
-        return self._handlers.hear[0](message) if self._handlers else None
+        return self._handlers.hear(message) if self._handlers else None
 
     def _died(self) -> None:
         with self._lock:

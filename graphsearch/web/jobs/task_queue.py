@@ -228,7 +228,7 @@ class TaskQueue:
         self._keep(job)
         try:
             handlers = Handlers(
-                [partial(self._heard, job)], partial(self._lost, job, lane), self._questions.cancel
+                partial(self._heard, job), partial(self._lost, job, lane), self._questions.cancel
             )
             job.child = self._spare.take(handlers)
         except GraphSearchError as error:

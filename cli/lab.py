@@ -130,7 +130,7 @@ app = group(
             query_ways.neighbourhood,
             query_players.game_of,
         ),
-        "Files": (reevaluate.refresh, store_upkeep.forecast, store_upkeep.split, store_upkeep.mend),
+        "Files": (reevaluate.refresh, store_upkeep.split, store_upkeep.mend),
         "Measurements": (nodetypes.nodetypes, perft, bench),
     },
 )

@@ -1,4 +1,4 @@
-"""The commands of `graphsearch store` that change, copy, rescue or forecast a graph file."""
+"""The commands of `graphsearch store` that change, copy or rescue a graph file."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import typer
 
 from .commands import command, report
 from .options import EvaluatorOptions, Force, Json, StoreOption, argument, option
-from .output import print_json, problem_lines, say
+from .output import print_json, problem_lines
 from .progress import progress_bar
-from .render import count, duration, size
+from .render import count, size
 from .signals import StopSignals
-from .tables import Part, table
+from .tables import Part
 
 if TYPE_CHECKING:
     from graphsearch.search.shards.parting import Parted
     from graphsearch.store.upkeep.backup import BackupReport
     from graphsearch.store.upkeep.compact import CompactReport
-    from graphsearch.store.upkeep.forecast import Forecast, Prediction
     from graphsearch.store.upkeep.prune import PruneReport
     from graphsearch.store.upkeep.salvage import SalvageReport
 
@@ -183,51 +182,3 @@ def mend(folder: Cluster, json: Json = False) -> None:
         return
     listed = ", ".join(str(number) for number in made)
     print(f"{folder}: {f'shard {listed} made anew' if made else 'no file is missing'}")
-
-
-# ------------------------------------------------------------------ forecasts
-def _forecast(found: Forecast, store: Path) -> Iterator[Part]:
-    yield table(map(_prediction, found.predictions))
-    own = found.file
-    each = own.block_bytes + own.index_bytes + own.sqlite_bytes
-    parts = f"{own.block_bytes:.1f} in blocks, {own.index_bytes:.1f} index, {own.sqlite_bytes:.1f} SQLite"
-    yield (
-        f"Per node: {each:.1f} bytes of file ({parts}), {own.ram_bytes:.1f} of memory;"
-        f" {100 * own.superseded_share:.0f} % superseded versions."
-    )
-    if own.nodes_per_run is not None:
-        pace = f", {own.nodes_per_s:,.0f} per second" if own.nodes_per_s else ""
-        yield f"Growth: {own.nodes_per_run:,.0f} nodes per search{pace}."
-    if not own.reliable:
-        say(f"note: {store} is small; forecasts are reliable from 65,536 nodes on")
-
-
-def _prediction(row: Prediction) -> dict[str, str]:
-    return {
-        "Nodes": f"{row.nodes:,}",
-        "File": size(row.file_bytes),
-        "compact": size(row.file_bytes_compact),
-        "RAM, all": size(row.ram_all_bytes),
-        "RAM, least": size(row.ram_least_bytes),
-        "of it index": size(row.ram_index_bytes),
-        "Time": "" if row.seconds is None else duration(row.seconds),
-    }
-
-
-@report(
-    "Predict the file size and memory of larger graphs.",
-    "graphsearch lab forecast first.graph",
-    "graphsearch lab forecast first.graph --json",
-    view=_forecast,
-)
-def forecast(store: StoreOption) -> Forecast:
-    """Predict the file size and memory of 10^8 and 10^9 nodes from the records of this file.
-
-    JSON: `file` has the figures of the file, per node or record. `predictions` has for each number of
-    `nodes`: `file_bytes`, `file_bytes_compact` (after `store compact`), `ram_all_bytes` (the whole graph in
-    memory), `ram_index_bytes` (the index of the file), `ram_least_bytes` (the index and one node in twenty)
-    and `seconds` (to get there at this file's rate; null if unknown).
-    """
-    from graphsearch.store.upkeep import forecast
-
-    return forecast.forecast(store)

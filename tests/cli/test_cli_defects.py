@@ -101,7 +101,6 @@ COMMANDS: dict[str, list[object]] = {
     "study import": ["{pgn}", "--name", "mine", "--store", "{graph}"],
     "study list": ["{graph}"],
     "study rename": ["mine", "ours", "--store", "{graph}"],
-    "lab forecast": ["{graph}"],
     "repertoire add": ["1. e4", "--side", "white", "--store", "{graph}"],
     "repertoire export": ["--side", "white", "--store", "{graph}", "-o", "{out}"],
     "repertoire import": ["{pgn}", "--side", "white", "--store", "{graph}"],

@@ -49,7 +49,6 @@ def test_an_error_stays_on_one_line_and_free_of_control_characters(cli: Cli) -> 
 READERS = [
     ("show", "startpos", "--store"),
     *(("store", name) for name in ("info", "verify", "compact")),
-    ("lab", "forecast"),
     ("store", "compact", "--min-visits", "2"),
     ("lab", "refresh"),
     ("reevaluate", "--evaluator", "uniform"),

@@ -1,4 +1,4 @@
-"""`store compact`, `backup`, `salvage` and `lab forecast`: what they print, and how they fail."""
+"""`store compact`, `backup` and `salvage`: what they print, and how they fail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.forecast import forecast
 
 from ..conftest import Cli, sql
 
@@ -65,41 +64,6 @@ def test_salvage_takes_the_evaluator_by_name(cli: Cli, small_graph: Path, tmp_pa
     assert cli("store", "salvage", small_graph, new, "--evaluator", "no-such").code == 2
     assert cli("store", "salvage", small_graph, new, "--evaluator", "builtin").code == 0
     assert cli("analyze", "startpos", "--visits", 1, "--store", new).code == 0
-
-
-def test_forecast_prints_file_and_memory(cli: Cli, small_graph: Path) -> None:
-    data = cli("lab", "forecast", small_graph, "--json").json
-    first, second = data["predictions"]
-    names = "nodes file_bytes file_bytes_compact ram_all_bytes ram_index_bytes ram_least_bytes seconds"
-    assert set(first) == set(names.split())
-    assert (first["nodes"], second["nodes"]) == (10**8, 10**9)
-    assert first["file_bytes"] >= first["file_bytes_compact"] > 0
-    assert first["ram_index_bytes"] < first["ram_least_bytes"] < first["ram_all_bytes"]
-    assert second["file_bytes"] == pytest.approx(10 * first["file_bytes"], rel=1e-6)
-    assert data["file"]["reliable"] is False
-    outcome = cli("lab", "forecast", small_graph)
-    assert "1,000,000,000" in outcome.out
-    assert "is small" in outcome.err
-
-
-def test_forecast_knows_what_the_arena_takes(cli: Cli, small_graph: Path) -> None:
-    from graphsearch import Graph
-    from graphsearch.store.upkeep.forecast import TABLE_BYTES
-
-    assert cli("store", "compact", small_graph).code == 0  # else a slow machine saves some records twice
-    figures = forecast(small_graph).file
-    assert figures.sampled == figures.nodes, "so small a file is its own sample"
-    with Graph.open(small_graph) as graph:
-        arena = graph.arena
-        taken = arena.bytes_used - arena.arrays.table.nbytes - 12  # slot and block 0 are never used
-        assert (figures.ram_bytes - TABLE_BYTES) * figures.nodes == pytest.approx(taken, abs=1)
-
-
-def test_forecast_needs_nodes(cli: Cli, tmp_path: Path) -> None:
-    from ..store.records import IDENTITY
-
-    Store.open(tmp_path / "empty.graph", create=True, identity=IDENTITY).close()
-    cli("lab", "forecast", tmp_path / "empty.graph").ends(1, "has no nodes to forecast from")
 
 
 def test_ctrl_c_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

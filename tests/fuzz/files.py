@@ -25,7 +25,6 @@ WRITTEN = ("copy.graph", "merged.graph", "parts.cluster")  # by commands that on
 READ = (
     ("show", "startpos", "--store", "{}"),
     ("store", "info", "{}", "--json"),
-    ("lab", "forecast", "{}"),
     ("lab", "moves", "startpos", "--store", "{}"),
     ("games", "startpos", "--store", "{}"),
     ("novelties", "startpos", "--min-games", "1", "--min-visits", "2", "--store", "{}"),

@@ -1,1 +1,1 @@
-"""Maintenance of a graph file: verify, salvage, compact, prune, backup, forecast."""
+"""Maintenance of a graph file: verify, salvage, compact, prune, backup."""

@@ -23,7 +23,6 @@ from graphsearch.store.codec import bulk
 from graphsearch.store.codec.soundness import unsound
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.record.ranking import visits_of
-from graphsearch.store.upkeep import forecast
 
 from ..records import plain_blocks, random_records
 
@@ -55,7 +54,6 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
 OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
     "node N": lambda batch: _of_arrays(visits_of(batch)),
     "bounds of filters": lambda batch: _of_arrays(find.bounds_of(batch)),
-    "bytes in memory": lambda batch: _of_arrays(forecast.arena_bytes(batch)),
 }
 CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "encode": plain_blocks,

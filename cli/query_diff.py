@@ -21,7 +21,6 @@ from .options import (
     option,
 )
 from .output import print_json, print_parts, say, say_if_unfinished
-from .polyglot import diff_of_books, is_book
 from .progress import progress_bar
 from .render import (
     WAY,
@@ -56,7 +55,6 @@ Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a p
     "graphsearch diff sunday.graph first.graph",
     "graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json",
     "graphsearch diff first.graph --since last",
-    "graphsearch diff old.bin new.bin --lines 5",
     views=True,
 )
 def diff(
@@ -91,9 +89,6 @@ def diff(
     a move into a book; of other positions it does not know the former values. New proofs are those of
     positions that were evaluated since.
 
-    Two Polyglot books (.bin) are compared by the share of each move in the weights of its position; the
-    largest differences come first, then the heaviest positions of one book alone.
-
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
     file alone.
@@ -105,11 +100,6 @@ def diff(
         if output or kind:
             raise typer.BadParameter("-o and --kind compare two files")
         _since(store, str(since), top=top, json=json)
-        return
-    if is_book(store) and is_book(other):
-        if output or kind:
-            raise typer.BadParameter("-o and --kind compare two graph files")
-        diff_of_books(store, other, top=top, json=json)
         return
     from graphsearch.book.changes import changes
     from graphsearch.exchange.output import check_target

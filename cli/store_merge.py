@@ -15,7 +15,6 @@ from graphsearch.base.errors import GraphSearchError
 from .commands import command
 from .options import Force, Json, Ram, argument, byte_count, option
 from .output import FAILED, print_answer, problem_lines, say, say_if_unfinished
-from .polyglot import is_book, merge_books
 from .progress import progress_bar, titled_bar
 from .render import WAY, WAY_SPARE, count, size, way_cells
 from .signals import StopSignals
@@ -59,7 +58,6 @@ class Request:
     "graphsearch store merge first.graph copy.graph -o both.graph",
     "graphsearch store merge copy.graph --into first.graph --dry-run --json",
     "graphsearch store merge first.cluster -o whole.graph",
-    "graphsearch store merge white.bin black.bin -o both.bin",
     views=True,
 )
 def merge(request: Request) -> None:
@@ -75,21 +73,12 @@ def merge(request: Request) -> None:
 
     One cluster alone (a folder) becomes one file: its records as they are.
 
-    Polyglot books (.bin) become one: weights of a move are added, and scaled where they exceed 16 bits.
-
     JSON: `inputs` counts the records of each file that were new (`fresh`), `changed` and `unchanged`; `fresh`
     and `changed` are the most visited examples with N before and after; `problems` lists what was left out.
     """
     from graphsearch.graph.sweeps.merge import Wanted
     from graphsearch.graph.sweeps.merge import merge as merge_files
 
-    if any(map(is_book, request.files)):
-        if not all(map(is_book, request.files)):
-            raise typer.BadParameter("books (.bin) and graph files cannot be merged; `import` reads books")
-        if request.output is None or request.into or request.keep:
-            raise typer.BadParameter("books are merged into a new one: -o NEW.bin")
-        merge_books(request.files, request.output, request.dry_run, request.force, json=request.json)
-        return
     if len(request.files) == 1 and request.output and request.files[0].is_dir():
         from graphsearch.search.shards import parting
 

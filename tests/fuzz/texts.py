@@ -157,9 +157,6 @@ def imports(kind: str, suffix: str) -> Call:
             commands.run("analyze", file, "--visits", 2, "--ram", "64MB")
         if kind == "epd" and len(data) % 3 == 0:
             commands.run("evaluate", file)
-        if kind == "polyglot":
-            commands.run("diff", file, file, "--json")
-            commands.run("store", "merge", file, file, "-o", folder / "merged.bin", "--force")
         if kind == "epd" and len(data) % 3 == 1:
             commands.run("analyze", file, "--visits", 2, "--ram", "64MB")
         if len(data) % 4 == 0:

@@ -32,12 +32,8 @@ ENDINGS = {
     ".bin": "polyglot",
     ".jsonl": "jsonl",
     ".csv": "csv",
-    ".svg": "svg",
-    ".dot": "dot",
 }
-PICTURES = ("svg", "dot")
 ROWS = ("jsonl", "csv")
-MOST_DRAWN = 60  # lines of a picture, by default
 FORMATS = {*ENDINGS.values(), "parquet", "site"}
 
 
@@ -59,8 +55,7 @@ class Request:
         str | None,
         option(
             "--format FORMAT",
-            "pgn, epd, polyglot (.bin), jsonl, csv, svg, dot, parquet or site; by default the ending of OUT "
-            "says it.",
+            "pgn, epd, polyglot (.bin), jsonl, csv, parquet or site; by default the ending of OUT says it.",
         ),
     ] = None
     book: OfBook = None
@@ -87,9 +82,6 @@ class Request:
             "By default n, and q with --book.",
         ),
     ] = None
-    lines: Annotated[
-        int | None, option("--lines K", "Of svg and dot: the ends of the K most visited lines.", min=1)
-    ] = None
     all: Annotated[
         bool,
         option(
@@ -103,7 +95,6 @@ class Request:
     "Write a graph or a book as PGN, Polyglot, EPD, CSV, a site and more.",
     "graphsearch export first.graph -o first.pgn --min-visits 10",
     "graphsearch export first.graph -o white.bin --side white --max-moves 2 --weights q",
-    'graphsearch export first.graph "1. e4 e5" -o open.svg',
     "graphsearch export first.graph --format site -o first-site",
 )
 def export(request: Request) -> None:
@@ -117,8 +108,8 @@ def export(request: Request) -> None:
     polyglot: an opening book (.bin). epd: a line per position, ce in centipawns for the side to move. jsonl,
     csv: positions and all their moves as the records hold them; --min-visits 1 leaves out the moves without
     visits, and the file is ten times smaller. parquet: a folder with nodes.parquet and edges.parquet; needs
-    pyarrow: pip install '.[parquet]'. svg, dot: the well-visited positions as a picture or for
-    Graphviz. site: a folder to open in a browser. schema/exports.md describes all of them.
+    pyarrow: pip install '.[parquet]'. site: a folder to open in a browser. schema/exports.md describes all of
+    them.
 
     A book is exported as its rules admit it now (`book why`); --all adds the moves that they no longer admit.
     The moves of its .bin are weighted by value (--weights q), and lead from the game's start to the roots.
@@ -132,27 +123,23 @@ def export(request: Request) -> None:
         raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
     _check(request, form)
     roots = _roots(request)
-    if form in (*PICTURES, "site") and len(roots) > 1:
-        raise typer.BadParameter(f"{form} starts from one POSITION")
-    root = roots[0] if roots else None
-    limits: dict[str, Any] = {
-        "book": request.book,
-        "depth": request.depth,
-        "min_visits": request.min_visits,
-    }
+    if form == "site" and len(roots) > 1:
+        raise typer.BadParameter("site starts from one POSITION")
     say_if_unfinished(request.store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
     with StopSignals(), _progress(request.output) as show, opened_target(request.output) as target:
-        if form in PICTURES:
-            from graphsearch.exchange.picture import export_picture
-
-            most = request.lines or MOST_DRAWN
-            report = export_picture(request.store, target, form, root, most=most, **limits)
-        elif form == "site":
+        if form == "site":
             from graphsearch.exchange.site.export import export_site
 
             report = export_site(
-                request.store, target, root, admits=_admits(request), on_progress=show, **limits
+                request.store,
+                target,
+                roots[0] if roots else None,
+                book=request.book,
+                depth=request.depth,
+                min_visits=request.min_visits,
+                admits=_admits(request),
+                on_progress=show,
             )
         else:
             write, selection = _writer(form, request), _selection(request, roots)
@@ -172,10 +159,9 @@ def _check(request: Request, form: str) -> None:
         raise typer.BadParameter(f"{form} cannot go to stdout; name a file or folder with -o")
     given = {
         "--weights": request.weights is not None and form != "polyglot",
-        "--lines": request.lines is not None and form not in PICTURES,
         "--all": request.all and request.book is None,
-        "--side": request.side is not None and form in (*PICTURES, "site"),
-        "--max-moves": request.max_moves is not None and form in (*PICTURES, "site"),
+        "--side": request.side is not None and form == "site",
+        "--max-moves": request.max_moves is not None and form == "site",
     }
     for name, wrong in given.items():
         if wrong:

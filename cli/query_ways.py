@@ -253,7 +253,7 @@ def neighbourhood(
 
     Without POSITION: from the roots of the book, or the root that was searched last. Positions are taken by
     the visits of the least visited move on the way to them, 4 plies deep unless --depth says otherwise, a
-    book whole. `graphsearch export -o NAME.svg` draws them.
+    book whole.
 
     JSON: `nodes` with `level` (plies from the root), `place` (where a picture has them) and `white_q`;
     `edges` name their ends by number in `nodes`.

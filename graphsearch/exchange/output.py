@@ -167,7 +167,6 @@ LEFT_OUT = {
         "moves that the book no longer admits (--all exports them)",
     ),
     "moves_beyond": ("move beyond --max-moves", "moves beyond --max-moves"),
-    "moves_outside": ("move that leads out of the picture", "moves that lead out of the picture"),
     "moves_illegal": (
         "move that is not legal in its position",
         "moves that are not legal in their positions",
@@ -184,7 +183,7 @@ class ExportReport:
     """The result of an export.
 
     Attributes:
-      form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `parquet`, `svg`, `dot` or `site`.
+      form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `parquet` or `site`.
       path: of the output, `-` for a stream.
       positions, moves: written; for PGN, those of the trees. games: for PGN, else 0.
       transpositions: for PGN, moves that end in a reference.

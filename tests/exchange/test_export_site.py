@@ -13,7 +13,6 @@ import chess
 import pytest
 
 from graphsearch.base.errors import ExportError
-from graphsearch.exchange.picture import EDGE_EVEN, NODE_EVEN, colour
 from graphsearch.exchange.site.export import PART, export_site, script
 from graphsearch.position.board import key_of
 from graphsearch.query.layers import places
@@ -268,9 +267,8 @@ def test_the_graph_and_its_colours_are_those_of_the_query(
     assert browser.execute_script(call, [0, 1, 1, 2, 2, 2], tree, sides) == pytest.approx(
         places([0, 1, 1, 2, 2, 2], tree, sides), abs=0.002
     )
-    for even in (NODE_EVEN, EDGE_EVEN):
-        painted = browser.execute_script("return graphsearchSite.colour(0.3, arguments[0])", list(even))
-        assert painted == colour(0.3, even)
+    for even, painted in ([243, 241, 236], "#db9e6b"), ([154, 154, 154], "#b37746"):
+        assert browser.execute_script("return graphsearchSite.colour(0.3, arguments[0])", even) == painted
 
 
 def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -> None:

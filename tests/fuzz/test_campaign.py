@@ -22,7 +22,7 @@ ALIKE = {  # commands that read or write the file as others of the table do: onl
     "book queue add", "book queue drop", "book todo --queue", "study import", "store verify", "import pgn",
     "import pgn, players later", "import epd", "repertoire import", "store prune", "store merge --into",
     "store info", "show", "query diff", "query history", "query pv", "query find", "query novelties",
-    "query sql", "query prepare", "export csv", "export svg", "export epd", "export jsonl", "export pgn",
+    "query sql", "query prepare", "export csv", "export epd", "export jsonl", "export pgn",
 }  # fmt: skip
 CHOSEN = [work for work in WORKS if work.name not in ALIKE]
 

@@ -157,7 +157,6 @@ WORKS = (
     ),
     Work("query sql", _on("lab", "sql", "SELECT count(*) FROM block"), "logged"),
     Work("export pgn", _on("export", "--format", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
-    Work("export svg", _on("export", "--format", "svg", "-o", "{}/out.svg"), "logged", writes=("out.svg",)),
     Work("export epd", _on("export", "--format", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),
     Work("export csv", _on("export", "--format", "csv", "-o", "{}/out.csv"), "logged", writes=("out.csv",)),
     Work(

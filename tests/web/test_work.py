@@ -72,10 +72,6 @@ def test_the_other_views_are_answered(reader: Client) -> None:
     names = "lines tree neighbourhood parents path games history transpositions books find file"
     for path in names.split():
         assert reader.get(path).status == 200, path
-    for form, begins in (("svg", b"<svg"), ("dot", b"digraph")):
-        picture = reader.get("picture", form=form)
-        assert picture.body.startswith(begins)
-        assert picture.headers["content-disposition"].startswith("attachment")
     assert reader.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
     assert reader.get("disagree").status == 400  # no opinions
     assert reader.get("values").status == 400

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import chess
 import chess.pgn
 from pydantic import Field
-from starlette.responses import Response
 
 from ...base.errors import CorruptRecordError, InvalidPositionError, StoreError
-from ...exchange.picture import dot_of, svg_of
 from ...position.board import check, fen_of
 from ...position.late import is_over_by_clock
 from ...position.notation import board_from_fen, play_moves, start_position
@@ -21,7 +19,7 @@ from ...position.openings import opening_of
 from ...position.pgn_position import read_game_texts
 from ...query.history import history
 from ...query.line import values
-from ...query.neighbourhood import Neighbourhood, neighbourhood
+from ...query.neighbourhood import neighbourhood
 from ...query.parents import parents
 from ...query.path import path
 from ...query.position import position, unknown
@@ -30,7 +28,7 @@ from ...query.tree import tree
 from ..jobs.memory import node
 from ..lines import MOST_PLIES
 from ..served_file import ServedFile
-from .requests import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words, download, get, post
+from .requests import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words, get, post
 
 MOST_GAMES = 500  # games offered from a pasted PGN
 
@@ -56,13 +54,12 @@ class TreeWanted(GivenPosition):
 
 
 class NeighbourhoodWanted(GivenPosition):
-    """The graph around a position, or the part of a book there; `form` of a picture."""
+    """The graph around a position, or the part of a book there."""
 
     depth: Annotated[int, Field(ge=0, le=40), SPELLED] = 4
     min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 1
     most: Annotated[int, Field(ge=1, le=1000), SPELLED] = 120
     book: Name | None = None
-    form: Literal["svg", "dot"] = "svg"
 
 
 class PositionWanted(GivenPosition):
@@ -146,19 +143,9 @@ def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
 
 def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
     """Returns the graph around a position, or the part of a book there."""
-    ask = _around(wanted)
-    return served.answer(ask) if wanted.book is None else ask(served.kept).as_dict()
-
-
-def _around(wanted: NeighbourhoodWanted) -> partial[Neighbourhood]:
     options = wanted.model_dump(include={"depth", "min_visits", "most", "book"})
-    return partial(neighbourhood, board=wanted.board(), **options)
-
-
-def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:
-    """Returns the same graph as an SVG file, or for Graphviz."""
-    text = (dot_of if wanted.form == "dot" else svg_of)(_around(wanted)(served.path))
-    return download(text, "graph", wanted.form)
+    ask = partial(neighbourhood, board=wanted.board(), **options)
+    return served.answer(ask) if wanted.book is None else ask(served.kept).as_dict()
 
 
 def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:
@@ -236,7 +223,6 @@ ROUTES = [
     get("/api/path", PathWanted, lambda served, it: path(served.kept, it.board(), limit=it.limit)),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
-    get("/api/picture", NeighbourhoodWanted, _picture),
     get("/api/history", GivenPosition, lambda served, it: history(served.path, it.board())),
     post("/api/pgn", PgnWanted, _pgn, writes=False),
     post("/api/read", Text, _read, writes=False),

@@ -18,19 +18,17 @@ export const graphView = {
     const picture = h("div", {});
     const ways = h("div", {});
     const books = h("span", {});
-    const files = h("span", { class: "files" });
     const show = () => {
       const n = state.look?.node?.visits || 1;
       const there = (state.look?.books || []).map((book) => book.book);
       const book = there.includes(kept.book) ? kept.book : "";
       const asked = { ...here(), depth: kept.depth, min_visits: book ? 0 : Math.max(1, Math.round(n * SHARES[kept.share - 1])), most: kept.most, book };
       put(books, there.length > 0 && chooser(there, book, show));
-      put(files, ["svg", "dot"].map((form) => h("a", { class: "button", href: `/api/picture?${new URLSearchParams({ ...asked, form })}`, download: `graph.${form}`, text: form.toUpperCase() })));
       const base = { root: state.root, line: played(), position: state.look?.position };
       last(ask("neighbourhood", asked), (found) => draw(picture, found, base), (error) => put(picture, h("p", { class: "note", text: error.message })));
     };
     const waysIn = waysView(ways);
-    put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show), books, h("span", { class: "grow" }), files),
+    put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show), books),
       picture, h("h2", { text: "Ways into this position" }), ways);
     const all = () => { show(); waysIn(); };
     return { show: all, on: { position: all, file: show } };

@@ -90,7 +90,7 @@ FOUND: dict[str, list[object]] = {  # commands with more to find than those of C
     "store salvage": ["{graph}", "{out}"],
     "store backup": ["{graph}", "{out}"],
 }
-FORMATS = ("pgn", "polyglot", "csv", "parquet", "svg", "site")  # the others are written as csv and svg are
+FORMATS = ("pgn", "polyglot", "csv", "parquet", "site")  # the others are written as csv is
 AT_WORK = ("uci",)  # shown where the engine is tested
 
 

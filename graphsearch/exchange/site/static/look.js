@@ -1,4 +1,5 @@
-// Elements, numbers, and the colours of values: those of graphsearch/exchange/picture/look.py, and darker ones.
+// Elements, numbers, and the colours of values. Orange is good for White, blue for Black; both stay
+// distinct in all common kinds of colour blindness.
 
 const SVG_NAMES = "http://www.w3.org/2000/svg";
 const WHITE_WINS = [0xc8, 0x5a, 0x00];

@@ -65,11 +65,11 @@ class Request:
     param: Param = None
     every: Annotated[bool, option("--all", "Of a PGN file: every position of its games in turn.")] = False
     output: Annotated[
-        list[str] | None,
+        str | None,
         option(
             "-o --output OUT",
-            "Of games: write them with evaluations, marks and better lines to this PGN file, a report if its "
-            "name ends in .html. Of an EPD file: write its lines with results.",
+            "Of games: write them with evaluations, marks and better lines to this PGN file. Of an EPD file: "
+            "write its lines with results.",
         ),
     ] = None
     searchmoves: Annotated[
@@ -160,9 +160,7 @@ def _analyze_set(request: Request) -> None:
     from graphsearch.exchange.output import check_target
 
     name = request.position.position
-    if len(request.output or ()) > 1:
-        raise typer.BadParameter("-o takes one EPD file")
-    output = Path(request.output[0]) if request.output else None
+    output = Path(request.output) if request.output else None
     check_target(output, store=request.store, source=Path(name))
     with open_file(name, piped=True) as file:
         lines, problems = read_lines(file, name)
@@ -206,7 +204,7 @@ def _searched(
     settings = SetSettings(
         limits=Limits(**limits_of(request.visits, request.evaluations, request.time)),
         params=engine[1],
-        output=Path(request.output[0]) if request.output else None,
+        output=Path(request.output) if request.output else None,
     )
     with titled_bar("Reading", _title) as show:
         return search_set(

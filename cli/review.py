@@ -61,11 +61,10 @@ class Request:
     ] = None
     time: TimeEach = None
     output: Annotated[
-        list[str] | None,
+        str | None,
         option(
             "-o --output OUT",
-            "The annotated games, - for stdout; by default NAME-reviewed.pgn beside NAME.pgn; a name "
-            "that ends in .html gets a report. May be repeated.",
+            "The annotated games, - for stdout; by default NAME-reviewed.pgn beside NAME.pgn.",
         ),
     ] = None
     game: Annotated[
@@ -92,7 +91,7 @@ class Request:
 @command(
     "Review games: search every position, judge every move.",
     "graphsearch review games.pgn --store first.graph --visits 400 -o reviewed.pgn",
-    'graphsearch review games.pgn --store first.graph --player "Carlsen" --since 2024 -o report.html',
+    'graphsearch review games.pgn --store first.graph --player "Carlsen" --since 2024 -o won.pgn',
     views=True,
 )
 def review(request: Request) -> None:
@@ -104,8 +103,8 @@ def review(request: Request) -> None:
     mean loss and the marks of every player.
 
     A position that has its visits in the graph file, or had its evaluations or time, costs nothing, so games
-    that share moves share work, and after Ctrl-C or a kill the same command resumes. Files are written at the
-    end, whole. Broken games are reported with their lines and left out. Exit code 1 if the file cannot be
+    that share moves share work, and after Ctrl-C or a kill the same command resumes. The games are written at
+    the end, whole. Broken games are reported with their lines and left out. Exit code 1 if the file cannot be
     read, or none of its games can be reviewed.
 
     JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
@@ -118,12 +117,12 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
 
     Args:
       resume: the command line that resumes.
-      every: makes the output of a game, which replaces the figures; then only named files are written.
+      every: makes the output of a game, which replaces the figures; then only a named file is written.
     """
     from graphsearch.book.review.games import GameChoice, read_since
     from graphsearch.book.review.review import ReviewSettings
 
-    output, html = _outputs(request, default=every is None)
+    output = request.output or (default_output(request.file) if every is None else None)
     if request.json and output == STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
     choice = GameChoice(
@@ -138,7 +137,6 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
             **limits_of(request.visits, request.evaluations, request.time),
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
-            html=files.enter_context(opened_target(html)) if html else None,
             bare=request.strip,
             params=params,
         )
@@ -161,20 +159,6 @@ def limits_of(visits: int | None, evaluations: int | None, seconds: float | None
     if (visits, evaluations, seconds) == (None, None, None):
         visits = DEFAULT_VISITS
     return {"visits": visits, "evaluations": evaluations, "seconds": seconds}
-
-
-def _outputs(request: Request, *, default: bool) -> tuple[str | None, str | None]:
-    """Returns the file of the annotated games (with `default`, one beside the source) and the report's.
-
-    Raises:
-      typer.BadParameter: for two files of a kind.
-    """
-    reports = [name for name in request.output or () if name.lower().endswith((".html", ".htm"))]
-    games = [name for name in request.output or () if name not in reports]
-    if max(len(reports), len(games)) > 1:
-        raise typer.BadParameter("-o takes one file of games and one report (.html)")
-    other = default_output(request.file) if default else None
-    return (games[0] if games else other), (reports[0] if reports else None)
 
 
 def default_output(name: str) -> str | None:
@@ -322,5 +306,5 @@ def _report_lines(report: ReviewReport) -> Iterator[str]:
         f" {report.known:,} known before; {report.new_visits:,} visits, {report.evaluations:,} evaluations,"
         f" {report.seconds:.1f} s"
     )
-    for path in report.outputs:
-        yield f"Written: {path}"
+    if report.output is not None:
+        yield f"Written: {report.output}"

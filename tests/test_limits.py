@@ -54,7 +54,6 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/workers/process.py": "/proc",
     "graphsearch/base/faults.py": "the report that it writes",
     "graphsearch/graph/sweeps/parts.py": "its own temporary file",
-    "graphsearch/book/review/html.py": "the style of the package",
     "graphsearch/exchange/site/export.py": "the page of the package",
     "graphsearch/web/assets.py": "the page of the package",
     "graphsearch/web/api/comparing.py": "the answer that a task of this server wrote",

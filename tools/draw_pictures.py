@@ -1,4 +1,4 @@
-"""Draws the pictures of the documents: what a terminal shows, and parts of the explorer and of a report.
+"""Draws the pictures of the documents: what a terminal shows, and parts of the explorer.
 
 python -m tools.draw_pictures [--visits N] [--out DIR] [--terminal]
 
@@ -41,21 +41,12 @@ TREE = "graphsearch tree startpos --depth 3 --max-moves 3 --min-visits 500 --sto
 REDRAWN = re.compile(r"\r\x1b\[2K(?:\x1b\[1A\x1b\[2K)*")  # rich erases a frame before it draws the next
 CURSOR = re.compile(r"\x1b\[\?25[lh]")  # hides and shows the cursor
 COLOURS = (0x484F58, 0xFF7B72, 0x3FB950, 0xD29922, 0x58A6FF, 0xBC8CFF, 0x39C5CF, 0xB1BAC4)
-PAGE, REPORT = (1400, 860), (960, 1120)  # pixels
+PAGE = (1400, 860)  # pixels
 QUALITY = 82
-VISITS, REVIEW_VISITS = 400_000, 20_000
+VISITS = 400_000
 GAME = "e4 e5 Nf3 Nc6 Bb5 a6 Ba4 Nf6 O-O Be7 Re1 b5 Bb3 d6 c3 O-O h3 Na5 Bc2 c5 d4 Qc7"
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR_w_KQkq_-_0_1"
 PARTS = {"moves": "e4,e5,Nf3", "graph": "e4,e5", "values": GAME.replace(" ", ",")}  # view -> line
-OPERA = """[Event "Paris Opera"]
-[Date "1858.??.??"]
-[White "Paul Morphy"]
-[Black "Duke Karl / Count Isouard"]
-[Result "1-0"]
-
-1. e4 e5 2. Nf3 d6 3. d4 Bg4 4. dxe5 Bxf3 5. Qxf3 dxe5 6. Bc4 Nf6 7. Qb3 Qe7 8. Nc3 c6 9. Bg5 b5 10. Nxb5 cxb5
-11. Bxb5+ Nbd7 12. O-O-O Rd8 13. Rxd7 Rxd7 14. Rd1 Qe6 15. Bxd7+ Nxd7 16. Qb8+ Nxb8 17. Rd8# 1-0
-"""
 BOOK = """[book]
 name = "white"
 side = "white"
@@ -141,7 +132,7 @@ def served(store: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def browser(address: str, size: tuple[int, int]) -> Iterator[Any]:
+def browser(address: str) -> Iterator[Any]:
     """Yields a browser that has opened an address."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -151,7 +142,7 @@ def browser(address: str, size: tuple[int, int]) -> Iterator[Any]:
     for option in ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--force-prefers-reduced-motion"):
         options.add_argument(option)
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    metrics = {"width": PAGE[0], "height": PAGE[1], "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     scheme = {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
@@ -169,14 +160,8 @@ def draw_page(driver: Any, path: Path) -> None:
 
 
 def draw_pages(out: Path, folder: Path) -> None:
-    """Draws the report of a game, and views of the explorer."""
-    games, report = folder / "opera.pgn", folder / "report.html"
-    games.write_text(OPERA)
-    store, pgn = folder / "opera.graph", folder / "out.pgn"
-    run("review", games, "--store", store, "--visits", REVIEW_VISITS, "-o", pgn, "-o", report)
-    with browser(report.as_uri(), REPORT) as driver:
-        draw_page(driver, out / "review.webp")
-    with served(filled(folder)) as server, browser(server.address, PAGE) as driver:
+    """Draws views of the explorer."""
+    with served(filled(folder)) as server, browser(server.address) as driver:
         for view, line in PARTS.items():
             driver.get(f"http://{server.address.split('/')[2]}/p/{START}?line={line}")
             driver.execute_script("document.getElementById(arguments[0]).click()", f"tab-{view}")

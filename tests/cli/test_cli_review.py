@@ -46,9 +46,6 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     done = cli(*words, "-o", "-")
     assert done.out.startswith("[White")
     assert "1 game reviewed" in done.err
-    report = games.with_name("report.html")
-    assert cli(*words, "-o", "-", "-o", report).out.startswith("[White")
-    assert report.read_text().startswith("<!DOCTYPE html>")
     found = cli(*words, "--json").json
     assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 9)
     assert [move["san"] for move in found["games"][0]["moves"]] == ["f3", "e5", "g4", "Qh4#"]

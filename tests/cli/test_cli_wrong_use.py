@@ -136,8 +136,6 @@ WRONG = {  # exit code 2
     "review games.pgn --store new.graph --since May": "a date is 2024",
     "review games.pgn --store new.graph --since 2023-02-29": "a date is 2024",
     "review games.pgn --store new.graph -o - --json": "stdout",
-    "review games.pgn --store new.graph -o - -o -": "one file of games",
-    "review games.pgn --store new.graph -o a.html -o b.html": "one report",
     "review games.pgn --store new.graph --visits 9": "10",
     "show startpos": "name a graph file",
     "show nothing --store x.graph": "no file 'nothing'",

@@ -1,1 +1,1 @@
-"""Reviews of games: every position is searched, every move judged, results go to PGN and HTML."""
+"""Reviews of games: every position is searched, every move judged, results go to PGN."""

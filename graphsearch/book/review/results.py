@@ -175,7 +175,7 @@ class ReviewReport:
       problems: skipped games, with line and reason.
       notes: for the user, one line each.
       stopped: whether it was stopped; then no output is written.
-      outputs: written files. players: over all games.
+      output: the written file, None without one. players: over all games.
     """
 
     name: str
@@ -194,7 +194,7 @@ class ReviewReport:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     stopped: bool = False
-    outputs: list[str] = field(default_factory=list)
+    output: str | None = None
     players: Players = field(init=False)
 
     def __post_init__(self) -> None:
@@ -208,6 +208,6 @@ class ReviewReport:
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as a JSON object, without the games."""
         names = "file=name store visits chosen reviewed skipped searched known new_visits evaluations seconds"
-        found = picked(self, f"{names} stopped outputs")
+        found = picked(self, f"{names} stopped output")
         found["problems"] = [picked(one, "line=place reason") for one in self.problems]
         return found | {"notes": self.notes, "players": plain(self.players.listed())}

@@ -1,7 +1,7 @@
 """Reviews a file of games: searches all games, then judges and writes them.
 
     file -> chosen games -> positions, game by game, last to first -> graph file
-    file -> chosen games -> records of the graph -> judgements -> PGN, HTML, JSON, figures
+    file -> chosen games -> records of the graph -> judgements -> PGN, JSON, figures
 
 The output depends only on the graph file: a repeated command searches nothing and writes the same output.
 """
@@ -36,12 +36,10 @@ from ...exchange.sources import FileProgress, GivenFile, Input, opened
 from ...position.openings import Opening
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress
-from ...store.file import real_path
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
 from .formulas import GLYPHS
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
-from .html import HtmlOutput
 from .judging import Novelties, judge
 from .results import GameReview, MoveReview, ReviewReport
 from .sessions import GameSearcher, SearchSettings, Session, open_session
@@ -61,7 +59,7 @@ class ReviewSettings:
     Attributes:
       visits: of every position, 10 or more; None: no such limit. choice: of the games.
       evaluations, seconds: limits of the search of a position.
-      pgn, html: targets of the annotated games and of the report; None: not written.
+      pgn: target of the annotated games; None: not written.
       bare: whether to drop variations, comments and glyphs of the source.
       params: of the searches.
     """
@@ -71,25 +69,17 @@ class ReviewSettings:
     seconds: float | None = None
     choice: GameChoice = field(default_factory=GameChoice)
     pgn: Target | None = None
-    html: Target | None = None
     bare: bool = False
     params: SearchParams = field(default_factory=SearchParams)
 
     def __post_init__(self) -> None:
         if self.visits is not None and not LEAST_VISITS <= self.visits <= WHOLE.most:
             raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {self.visits:,}")
-        if (both := _file(self.pgn)) and both == _file(self.html):
-            raise InvalidParameterError(f"the games and the report both go to {both}; name two files")
 
     @property
     def limits(self) -> Limits:
         """The limits of each position."""
         return Limits(visits=self.visits, evaluations=self.evaluations, seconds=self.seconds)
-
-
-def _file(target: Target | None) -> Path | None:
-    """Returns the file of an output; None for a stream or no output."""
-    return real_path(target) if isinstance(target, (str, os.PathLike)) else None
 
 
 def review(
@@ -139,8 +129,7 @@ def review(
     work.report.name = given.name
     try:
         with opened(given, work.path.absolute().parent, on_bytes, look_at_stop) as file:
-            for target in (settings.pgn, settings.html):
-                check_target(target, store=work.path, source=None if given.stream else Path(given.name))
+            check_target(settings.pgn, store=work.path, source=None if given.stream else Path(given.name))
             work.count(file)
             with open_session(work.path, evaluator, work.common, ram_bytes=ram_bytes) as session:
                 work.do(session, file)
@@ -256,7 +245,7 @@ class _Review:
 
     def _write(self, session: Session, file: Input) -> None:
         with ExitStack() as files, open_to_read(self.path) as store:
-            outputs = self._outputs(files, store)
+            output = self._output(files, store)
             novelties = Novelties(store, file.digest)
             for game in self._games(file):
                 if self._stop.is_set():
@@ -265,28 +254,18 @@ class _Review:
                 self.report.reviewed += 1
                 self.report.players.add(found)
                 self.report_progress("Writing", game.name, self.report.reviewed, self.report.chosen)
-                for output in outputs:
+                if output is not None:
                     output.add(game, found)
                 if self._on_game:
                     self._on_game(found)
-            for output in outputs:
-                output.finish(self.report)
-        self.report.outputs = [
-            str(target)
-            for target in (self._settings.pgn, self._settings.html)
-            if isinstance(target, (str, os.PathLike))
-        ]
+        if isinstance(self._settings.pgn, (str, os.PathLike)):
+            self.report.output = str(self._settings.pgn)
 
-    def _outputs(self, files: ExitStack, store: Store) -> list[PgnOutput | HtmlOutput]:
-        found: list[PgnOutput | HtmlOutput] = []
-        evaluator = store.identity.kind
-        if self._settings.pgn is not None:
-            out = files.enter_context(new_output(self._settings.pgn, store=self.path))
-            found.append(PgnOutput(out, limits=self._settings.limits, evaluator=evaluator))
-        if self._settings.html is not None:
-            out = files.enter_context(new_output(self._settings.html, store=self.path))
-            found.append(files.enter_context(HtmlOutput(out, evaluator=evaluator)))
-        return found
+    def _output(self, files: ExitStack, store: Store) -> PgnOutput | None:
+        if self._settings.pgn is None:
+            return None
+        out = files.enter_context(new_output(self._settings.pgn, store=self.path))
+        return PgnOutput(out, limits=self._settings.limits, evaluator=store.identity.kind)
 
     # ---------------------------------------------------------- progress
     def report_progress(
@@ -335,9 +314,6 @@ class PgnOutput:
         game.tree.headers["Result"] = game.result
         text = game.tree.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
         self._out.write(b"\n" + text.strip().encode() + b"\n")
-
-    def finish(self, report: ReviewReport) -> None:
-        """Does nothing: every game is complete in the file."""
 
     def _headers(self, game: SourceGame, opening: Opening | None) -> Iterator[tuple[str, str]]:
         yield from ((name, value) for name, value in game.headers.items() if name != "Annotator")

@@ -1,4 +1,4 @@
-"""Reviews of games: queues uploads; shows finished reviews, and sends their files."""
+"""Reviews of games: queues uploads; shows finished reviews, and sends their games."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .requests import SPELLED, Name, Upload, Words, read_request, served_by
 from .studies import tree_dict
 from .work import Settings, file_name, received, settings
 
-FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
+PGN = "application/x-chess-pgn"
 
 
 # ---------------------------------------------------------------- requests
@@ -101,18 +101,14 @@ def _game(request: Request) -> Response:
 
 
 def _file(request: Request) -> Response:
-    """Returns a file of a review: annotated PGN, or the report."""
-    form = request.path_params["form"]
-    if form not in FORMS:
-        raise InvalidParameterError(f"a review is written as {', '.join(FORMS)}")
-    task, path = _written(served_by(request), request, form)
-    name = f"{Path(task.name).stem}-reviewed.{form}"
-    return FileResponse(path, media_type=FORMS[form], filename=name)
+    """Returns the annotated games of a review."""
+    task, path = _written(served_by(request), request, "pgn")
+    return FileResponse(path, media_type=PGN, filename=f"{Path(task.name).stem}-reviewed.pgn")
 
 
 ROUTES = [
     Route("/api/review", _review, methods=["POST"]),
     Route("/api/review/{number:int}", _shown, methods=["GET"]),
     Route("/api/review/{number:int}/game/{game:int}", _game, methods=["GET"]),
-    Route("/api/review/{number:int}/{form}", _file, methods=["GET"]),
+    Route("/api/review/{number:int}/pgn", _file, methods=["GET"]),
 ]

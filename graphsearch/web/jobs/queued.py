@@ -18,7 +18,7 @@ WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed"
 INTERRUPTED = "interrupted"  # by the end of the server; the task waits for a new start
 ENDED = (DONE, FAILED, STOPPED)
 OF_A_POSITION = ("nodes", "roots")  # facts dropped when a task has ended
-REVIEW_ENDINGS = (".json", ".pgn", ".html")
+REVIEW_ENDINGS = (".json", ".pgn")
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class MergeTask(Task):
 class ReviewTask(Task):
     """A review of the games of an uploaded file; `name` is the user's name for it.
 
-    It writes `out` with the endings .json (for the page), .pgn and .html.
+    It writes `out` with the endings .json (for the page) and .pgn.
     """
 
     file: Path

@@ -224,7 +224,6 @@ def _review(task: ReviewTask, requests: Requests, send: SendProgress) -> dict[st
         visits=task.visits,
         choice=task.choice,
         pgn=task.out.with_suffix(".pgn"),
-        html=task.out.with_suffix(".html"),
         params=task.params,
     )
     with ready(task.evaluator, send) as evaluator, open_file(task.file) as stream:
@@ -244,7 +243,7 @@ def _review(task: ReviewTask, requests: Requests, send: SendProgress) -> dict[st
     task.file.unlink(missing_ok=True)
     for name in ("problems", "players", "notes"):
         found[name] = found[name][:MOST_LISTED]
-    return {"stage": "done", **found, "outputs": [], "reason": "stop" if report.stopped else "visits"}
+    return {"stage": "done", **found, "output": None, "reason": "stop" if report.stopped else "visits"}
 
 
 _WORK: dict[type[Task], Callable[[Any, Requests, SendProgress], dict[str, Any]]] = {

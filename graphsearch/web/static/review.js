@@ -97,10 +97,10 @@ function drawReview(host, found, choose) {
   const game = found.games[Math.min(chosen.game, found.games.length - 1)];
   const games = h("select", { id: "review-game", "aria-label": "Game", onchange: (event) => choose(Number(event.target.value)) },
     found.games.map((each, k) => h("option", { value: k, selected: each === game, text: `${each.game}. ${name(each, "White")} – ${name(each, "Black")} ${each.result}` })));
-  const link = (form, text) => h("a", { class: "button", href: `/api/review/${found.number}/${form}`, text });
+  const link = h("a", { class: "button", href: `/api/review/${found.number}/pgn`, text: "Annotated PGN" });
   const more = found.reviewed - found.games.length;
-  put(host, h("div", { class: "row" }, games, link("pgn", "Annotated PGN"), link("html", "Report")),
-    more > 0 && h("p", { class: "note", text: `${count(more)} more games are in the files.` }),
+  put(host, h("div", { class: "row" }, games, link),
+    more > 0 && h("p", { class: "note", text: `${count(more)} more games are in the file.` }),
     h("div", { class: "chart" }, curveOf(game)), figures(game), moves(game));
 }
 

@@ -73,7 +73,7 @@ def test_a_choice_without_games_is_told(reviewer: Reviewer, wrong: dict[str, Any
 
 def test_an_output_that_cannot_be_written_is_told_before_the_search(reviewer: Reviewer) -> None:
     with pytest.raises(ExportError, match="does not exist"):
-        reviewer(SHORT, html=reviewer.folder / "no" / "a.html")
+        reviewer(SHORT, pgn=reviewer.folder / "no" / "a.pgn")
     assert not reviewer.evaluator.asked
 
 

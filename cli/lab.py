@@ -122,7 +122,6 @@ app = group(
     sections={
         "Questions": (
             query_find.sql,
-            query_find.disagree,
             query_moves.moves_of,
             query_ways.path,
             query_ways.parents,

@@ -1,4 +1,4 @@
-"""`graphsearch find`, `lab sql` and `lab disagree`: queries over a whole file."""
+"""`graphsearch find` and `lab sql`: queries over a whole file."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from .commands import command, report
-from .options import ALL_LINES, Json, Lines, Side, StoreOption, Time, argument, option, side_of
+from .commands import command
+from .options import Json, Lines, Side, StoreOption, Time, argument, option, side_of
 from .output import print_json, say, say_if_unfinished
-from .program import command_text
 from .progress import progress_bar
-from .render import WAY, WAY_SPARE, count, proven_result, way_cells, way_text
-from .scores import detailed, heading, is_white, look, score, signed
-from .tables import WHOLE, Part, streamed, table
+from .render import count, proven_result, way_text
+from .scores import heading, is_white, look, score
+from .tables import streamed
 
 if TYPE_CHECKING:
-    from graphsearch.query.disagree import Disagreement, Disagreements
     from graphsearch.query.find import Filters, Found
     from graphsearch.query.routes import Way
 
@@ -226,73 +224,3 @@ def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]
         values = json_text.dumps([json_value(value) for value in row], ensure_ascii=False)
         print(", " * (number > 0) + values, end="")
     print("]}")
-
-
-def _disagreements(found: Disagreements, store: Path) -> Iterator[Part]:
-    yield f"1: {found.first.describe()}"
-    yield f"2: {found.second.describe()}, {count(found.opinions, 'opinion')}"
-    from graphsearch.query.routes import routes
-
-    ways = routes(store, [row.position for row in found.rows])
-    rows = [
-        way_cells(ways.get(row.position), row.position) | _cells(row, by_policy=found.by == "policy")
-        for row in found.rows
-    ]
-    yield f"({heading()})"
-    yield table(rows, WAY | dict.fromkeys(("Best 1", "Best 2"), WHOLE), spare=WAY_SPARE)
-    if found.lost:
-        say(f"note: left out {count(found.lost, 'position')} with an opinion that the file no longer holds")
-    if found.rows:
-        say(f"Look at one: {command_text('show', found.rows[0].position, '--store', str(store))}")
-
-
-def _cells(row: Disagreement, *, by_policy: bool) -> dict[str, str]:
-    white = is_white(row.position)
-    return {
-        "Weight": f"{row.weight:,.1f}",
-        "Visits": f"{row.n:,}",
-        "Score 1": score(row.cp, None, white=white),
-        "Score 2": score(row.second_cp, None, white=white),
-        "TV": f"{row.difference:.3f}" if by_policy else "",
-        "Best 1": row.best_move,
-        "Best 2": row.second_best_move,
-        **detailed({"V 1": signed(row.q, white=white), "V 2": signed(row.second_q, white=white)}),
-    }
-
-
-@report(
-    "List where two evaluators differ most.",
-    "graphsearch lab disagree first.graph",
-    "graphsearch lab disagree first.graph --by policy --lines 50 --min-visits 100 --json",
-    view=_disagreements,
-    views=True,
-)
-def disagree(
-    store: StoreOption,
-    evaluator: Annotated[
-        str | None,
-        option("--evaluator NAME", "Whose second opinion, by name or number, if the file has several."),
-    ] = None,
-    lines: Lines = 20,
-    min_visits: Annotated[int, option("--min-visits N", "Only positions with N or more visits.", min=1)] = 1,
-    by: Annotated[
-        str,
-        option(
-            "--by WHAT",
-            "value: visits times the difference of V; policy: visits times the difference of the priors, "
-            "half the sum of |P - P'|.",
-        ),
-    ] = "value",
-) -> Disagreements:
-    """List the positions where a second opinion differs most from the file's evaluator, weighted by visits.
-
-    `graphsearch reevaluate FILE --second-opinion` writes the opinions. The value and the first choice of
-    each evaluator are shown; visits are the current ones.
-
-    JSON: values are seen by the side to move.
-    """
-    from graphsearch.query.disagree import disagree as ask
-
-    found = ask(store, evaluator, top=lines or ALL_LINES, min_visits=min_visits, by=by)
-    say_if_unfinished(store)
-    return found

@@ -1,4 +1,4 @@
-"""`graphsearch reevaluate`: another evaluator's V and P, in a file or beside them; and `lab refresh`."""
+"""`graphsearch reevaluate`: another evaluator's V and P in a file; and `lab refresh`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from .tables import Part
 if TYPE_CHECKING:
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
     from graphsearch.graph.sweeps.evaluating import EvaluatingProgress
-    from graphsearch.graph.sweeps.opinions import OpinionProgress, OpinionReport
     from graphsearch.graph.sweeps.reevaluate import ReevaluateReport
     from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
 
@@ -35,18 +34,6 @@ class Request:
 
     store: StoreOption
     evaluator: EvaluatorOptions
-    second_opinion: Annotated[
-        bool,
-        option(
-            "--second-opinion",
-            "Write the evaluations next to the records, for `lab disagree`, and leave the records as they "
-            "are.",
-        ),
-    ] = False
-    min_visits: Annotated[
-        int | None,
-        option("--min-visits N", "With --second-opinion: only positions with N or more visits.", min=1),
-    ] = None
     ram: Ram = None
     json: Json = False
 
@@ -54,7 +41,7 @@ class Request:
 @command(
     "Re-evaluate a graph file with another evaluator.",
     "graphsearch reevaluate sunday.graph --evaluator uniform",
-    "graphsearch reevaluate first.graph --evaluator uniform --second-opinion --min-visits 10 --json",
+    "graphsearch reevaluate sunday.graph --evaluator uniform --ram 2GB --json",
 )
 def reevaluate(request: Request) -> None:
     """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
@@ -64,24 +51,17 @@ def reevaluate(request: Request) -> None:
     evaluated twice. Until it has finished, the file is marked, and other commands refuse to write to it. To
     return to the previous evaluator, repeat the command with that evaluator; its evaluations are made again.
     """
-    if request.min_visits is not None and not request.second_opinion:
-        raise typer.BadParameter(
-            "--min-visits needs --second-opinion; without it, every value has to be replaced"
-        )
     if not request.evaluator.named:
         raise typer.BadParameter("name the new evaluator: --evaluator NAME")
     ram_bytes = graph_ram(request.ram)  # checked before an evaluator is loaded
     evaluator, _ = request.evaluator.create()
     with closing(evaluator), StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals:
-        if request.second_opinion:
-            code = _beside(request, evaluator, signals)
-        else:
-            code = _in_place(request, evaluator, signals, ram_bytes)
+        code = _reevaluated(request, evaluator, signals, ram_bytes)
     if code:
         raise typer.Exit(code)
 
 
-def _in_place(
+def _reevaluated(
     request: Request, evaluator: EvaluatorObject, signals: StopSignals, ram_bytes: int | None
 ) -> int:
     """Replaces the evaluations of the file; returns the exit code."""
@@ -116,33 +96,12 @@ def _in_place(
     return 0
 
 
-def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
-    """Writes second opinions beside the records; returns the exit code."""
-    from graphsearch.graph.sweeps.opinions import second_opinion
-
-    with titled_bar("Counting", _opinion_title) as show:
-        signals.arm()
-        report = second_opinion(
-            request.store, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
-        )
-    print_answer(report, _opinion_summary(report), json=request.json)
-    if not report.finished:
-        resume = command_line("reevaluate", request)
-        say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Resume with: {resume}")
-        return signals.exit_code
-    if not request.json:
-        say(f"See where they differ: {command_text('lab', 'disagree', str(request.store))}")
-    return 0
-
-
 def _summary(report: ReevaluateReport, name: str) -> list[str]:
-    nothing = not report.evaluated and not report.reused
-    if report.finished and nothing and report.done == report.records and not report.roots:
+    if report.finished and not report.evaluated and report.done == report.records and not report.roots:
         return [f"The file already holds the values of {name}; nothing was evaluated."]
-    reused = f", {report.reused:,} taken over from its second opinion" if report.reused else ""
     lines = [
         f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"
-        f" ({report.evaluated_now:,} now){reused}, {report.seconds:.1f} s;"
+        f" ({report.evaluated_now:,} now), {report.seconds:.1f} s;"
         f" change of V: mean {report.mean_change:.4f}, largest {report.largest_change:.4f}"
     ]
     if not report.finished:
@@ -173,24 +132,10 @@ def _q(q: float, position: str) -> str:
     return f"Q {signed(q, white=is_white(position))}"
 
 
-def _opinion_summary(report: OpinionReport) -> list[str]:
-    return [
-        f"{report.done:,} of {count(report.positions, 'position')} have the second opinion:"
-        f" {report.evaluated:,} evaluated, {report.updated:,} brought up to date, {report.seconds:.1f} s",
-        f"difference of V: mean {report.mean_change:.4f}, largest {report.largest_change:.4f}",
-    ]
-
-
 def _title(now: EvaluatingProgress) -> str:
     if now.stage == "evaluating":
         return f"Evaluating, {now.rate:,.0f}/s"
     return now.stage.capitalize()
-
-
-def _opinion_title(now: OpinionProgress) -> str:
-    if now.stage == "counting":
-        return "Counting"
-    return f"Evaluating, {now.least:,} visits and more, {now.rate:,.0f}/s"
 
 
 Tolerance = Annotated[

@@ -11,7 +11,7 @@ from .commands import command
 from .options import Json, Lines, PositionOptions, StoreOption
 from .output import FAILED, print_json, print_parts, print_view, say, say_if_unfinished
 from .render import board_text, count, node_view, opening_line, origin_line
-from .scores import is_white, look, score, value_score
+from .scores import look, value_score
 
 if TYPE_CHECKING:
     from graphsearch.query.position import Position
@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     views=True,
 )
 def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> None:
-    """Print the stored data of a position: its moves with their lines, imported games, the books
-    that have it, and second opinions. Nothing is searched.
+    """Print the stored data of a position: its moves with their lines, imported games, and the books
+    that have it. Nothing is searched.
 
     Exit code 1 if the file knows nothing of it.
 
     JSON: `evaluator` (number in the file, kind and description) is the source of V and P; number 0 is the
     rules of chess. `run` is the search that asked it (number, kind, start, and the position that was
     searched), null if the file does not know. `games` has the results of imported games by move; `books` each
-    book's state, value and moves; `opinions` those of other evaluators. A position that was not searched has
-    only these and `position` and `key`.
+    book's state, value and moves. A position that was not searched has only these and `position` and `key`.
     """
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.position.openings import opening_of
@@ -65,7 +64,6 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
 
 def _notes(found: Position) -> Iterator[str]:
     """Yields the facts beside the search, line by line."""
-    white = is_white(found.position)
     if not found.moves:
         yield "not searched"
     games = sum(results.games for results in found.games.values())
@@ -75,6 +73,3 @@ def _notes(found: Position) -> Iterator[str]:
         worth = "" if book.value is None else f", {value_score(book.value, found.position)}"
         moves = f", {count(len(book.moves), 'move')}" if book.moves else ""
         yield f"book {book.book}: {book.state}, ply {book.ply}{worth}{moves}"
-    for opinion in found.opinions:
-        best = f", best {opinion.best_move}" if opinion.best_move else ""
-        yield f"{opinion.evaluator}: {score(opinion.cp, None, white=white)}{best}"

@@ -61,7 +61,7 @@ class Request:
     views=True,
 )
 def merge(request: Request) -> None:
-    """Merge what several graph files know: records, searches, imports, books, opinions and proofs.
+    """Merge what several graph files know: records, searches, imports, books and proofs.
 
     Of each move the version with more visits counts, and what either file has proven holds for both. A PGN
     file that was imported into several files is counted once. At the end all values are brought up to date,

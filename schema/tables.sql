@@ -91,22 +91,6 @@ CREATE TABLE block (
   data BLOB NOT NULL
 );
 
-CREATE TABLE opinion (
-  key TEXT NOT NULL,
-  evaluator INTEGER NOT NULL,
-  run INTEGER NOT NULL,
-  fen TEXT NOT NULL,
-  n INTEGER NOT NULL,
-  q REAL NOT NULL,
-  draw REAL,
-  second_q REAL NOT NULL,
-  second_draw REAL NOT NULL,
-  best_move TEXT,
-  second_best_move TEXT,
-  policy BLOB NOT NULL,
-  PRIMARY KEY (key, evaluator)
-) WITHOUT ROWID;
-
 CREATE TABLE source (
   id INTEGER PRIMARY KEY,
   kind TEXT NOT NULL,

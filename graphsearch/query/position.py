@@ -12,11 +12,10 @@ import chess
 from ..base.answer import picked
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, Origin, view
 from ..position.board import check, fen_of, key_text
-from ..position.values import cp_of, negate, wdl_from_q
+from ..position.values import negate
 from ..store.file import sql_errors
 from ..store.record.ranking import node_mean
 from ..store.tables import games as tables
-from ..store.tables import opinions
 from ..store.tables.repertoire import moves_at
 from ..store.tables.rows import checked
 from .games import Results, counts_at
@@ -137,17 +136,6 @@ class InBook:
 
 
 @dataclass(frozen=True, slots=True)
-class SecondOpinion:
-    """Another evaluator's value of the position, for the side to move, and its first choice in SAN."""
-
-    evaluator: str
-    q: float
-    cp: int
-    wdl: tuple[float, float, float]
-    best_move: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Position:
     """The answer of `position`.
 
@@ -156,7 +144,7 @@ class Position:
       moves: the node with its moves; None if the file does not hold the position.
       origin: source of its V and P; None likewise.
       games: results of imported games, by move in UCI. books: the books with the position.
-      opinions: of other evaluators. repertoire: moves of White's and Black's repertoire, by side, in UCI.
+      repertoire: moves of White's and Black's repertoire, by side, in UCI.
     """
 
     position: str
@@ -165,7 +153,6 @@ class Position:
     origin: Origin | None
     games: dict[str, Results]
     books: tuple[InBook, ...]
-    opinions: tuple[SecondOpinion, ...]
     repertoire: dict[str, list[str]]
 
     def as_dict(self) -> dict[str, Any]:
@@ -176,7 +163,7 @@ class Position:
             node = self.moves.as_dict()
             node["moves"] = [move | {"pv": pvs[move["move"]]} for move in node["moves"]]
             found["node"] = node | {"mate": self.moves.node.mate} | self.origin.as_dict()
-        return found | picked(self, "games books opinions repertoire")
+        return found | picked(self, "games books repertoire")
 
 
 def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
@@ -207,14 +194,13 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             origin=origin,
             games=counts_at(source, board),
             books=tuple(_books(source, board)),
-            opinions=tuple(_opinions(source, board)),
             repertoire=repertoire,
         )
 
 
 def unknown(board: chess.Board) -> Position:
     """Returns the answer for an unknown position."""
-    return Position(fen_of(board), key_text(board), None, None, {}, (), (), {})
+    return Position(fen_of(board), key_text(board), None, None, {}, (), {})
 
 
 def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
@@ -231,21 +217,3 @@ def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
         for book, name, state, ply, value in rows:
             moves = checked(ask(of_moves, (book, key)), *names)
             yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))
-
-
-def _opinions(source: RecordSource, board: chess.Board) -> Iterator[SecondOpinion]:
-    store, key = source.store, key_text(board)
-    for number in opinions.counts(store):
-        row = opinions.known(store, number, [key]).get(key)
-        if row is None:
-            continue
-        draw = row.second_draw
-        wdl = wdl_from_q(row.second_q, draw)
-        best = board.san(chess.Move.from_uci(row.second_best_move)) if row.second_best_move else None
-        yield SecondOpinion(
-            evaluator=store.evaluators()[number].describe(),
-            q=row.second_q,
-            cp=cp_of(row.second_q),
-            wdl=(wdl.win, wdl.draw, wdl.loss),
-            best_move=best,
-        )

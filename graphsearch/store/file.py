@@ -322,7 +322,7 @@ def shorten_log(store: OpenStore) -> None:
 # one of these has a row if a search, an import or a person has put something into the file
 CONTENTS = (
     *("segment", "entry_piece", "game_move", "polyglot_entry", "epd_position", "game", "book_queue"),
-    *("opinion", "study", "note", "repertoire_move"),
+    *("study", "note", "repertoire_move"),
 )
 
 

@@ -78,7 +78,6 @@ COMMANDS: dict[str, list[object]] = {
     "lab game": ["1:1", "--store", "{graph}"],
     "lab neighbourhood": ["startpos", "--store", "{graph}"],
     "diff": ["{graph}", "{graph}"],
-    "lab disagree": ["{graph}"],
     "lab moves": ["startpos", "--store", "{graph}"],
     "games": ["startpos", "--store", "{graph}"],
     "lines": ["startpos", "--store", "{graph}"],

@@ -47,7 +47,7 @@ def test_perft_of_a_finished_game_is_empty(cli: Cli, depth: int) -> None:
 
 def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
     data = cli("show", "startpos", "--store", small_graph, "--json").json
-    names = "position key visits q wdl bounds moves evaluator run opening games books opinions repertoire"
+    names = "position key visits q wdl bounds moves evaluator run opening games books repertoire"
     assert set(data) == set(names.split())
     assert data["key"] == "463b96181691fc9c"
     assert data["visits"] >= 300

@@ -249,13 +249,3 @@ def test_tables_are_brought_into_a_file_by_reevaluating_it_with_its_own_evaluato
     again = ("reevaluate", path, "--evaluator", "builtin", "--syzygy", folder, "--json")
     first, second = (cli(*again).json["evaluated"] for _ in range(2))
     assert first > 0 == second
-
-
-def test_what_tables_say_is_no_opinion_of_the_evaluator(tmp_path: Path, cli: Cli, folder: Path) -> None:
-    path = tmp_path / "a.graph"
-    cli("analyze", PAWNS, "--visits", "200", "--store", path).ends(0)
-    common = ("reevaluate", path, "--evaluator", "uniform")
-    cli(*common, "--second-opinion", "--syzygy", folder).ends(0)
-    cli(*common).ends(0)
-    with Graph.open(path, evaluator="uniform") as graph:
-        assert all(record.v == 0 for record in records_of(graph) if not record.terminal)

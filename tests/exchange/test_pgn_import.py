@@ -508,8 +508,6 @@ def test_commands_say_what_is_so_of_a_file_of_games(cli: Cli, path: Path) -> Non
         (["store", "verify"], 0, "0 records, sound"),
         (["store", "compact"], 0, "0 superseded"),
         (["store", "compact", "--min-visits", "2"], 0, "0 nodes before"),
-        (["lab", "disagree"], 1, "no second opinions"),
-        (["reevaluate", "--evaluator", "uniform", "--second-opinion"], 1, "search first"),
     ):
         done = cli(*command, path)
         assert (done.code, text in done.out + done.err) == (code, True), done

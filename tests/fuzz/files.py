@@ -43,7 +43,6 @@ READ = (
     ("lab", "transpositions", "--all", "--store", "{}", "--json"),
     ("find", "--min-visits", "2", "--store", "{}", "--json"),
     ("find", "--in-games", "--store", "{}"),
-    ("lab", "disagree", "{}"),
     ("lab", "sql", "SELECT * FROM position_moves", "--store", "{}", "--json"),
     ("lab", "sql", "SELECT record(fen), cp(q, draw) FROM top_position", "--store", "{}"),
     ("book", "status", "--store", "{}"),

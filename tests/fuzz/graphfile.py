@@ -56,7 +56,6 @@ def fill(path: Path) -> None:
         ("import", "--format", "polyglot", folder / "a.bin", *store),
         ("book", "build", folder / "white.toml", "--evaluations", 40, *store),
         ("book", "queue", "startpos", "--moves", "1. d4 d5", *store),
-        ("reevaluate", path, "--evaluator", "uniform", "--second-opinion", "--min-visits", 5),
     ):
         ended = commands.run(*line)
         assert ended.code == 0, (line, ended.err)

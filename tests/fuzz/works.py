@@ -15,7 +15,7 @@ from . import commands, graphfile
 
 TABLES = (
     "run", "root", "root_history", "book_history", "source", "game", "player", "game_position",
-    "polyglot_entry", "epd_position", "book_position", "book_queue", "opinion", "entry_run", "study",
+    "polyglot_entry", "epd_position", "book_position", "book_queue", "entry_run", "study",
     "study_move", "note", "repertoire_move",
 )  # fmt: skip
 State = dict[str, int]  # what a file holds: numbers that must not fall, records by position among them
@@ -77,9 +77,6 @@ WORKS = (
     Work("uci", ("uci", *SMALL, "--store", "{}/a.graph"), lines=SESSION),
     Work("refresh", ("lab", "refresh", "{}/a.graph", *SMALL)),
     Work("reevaluate", ("reevaluate", "{}/a.graph", "--evaluator", "uniform", *SMALL)),
-    Work(
-        "second opinion", ("reevaluate", "{}/a.graph", "--evaluator", "uniform", "--second-opinion", *SMALL)
-    ),
     Work(
         "book build",
         _on("book", "build", "{}/white.toml", "--evaluations", "60", *SMALL),

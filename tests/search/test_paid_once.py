@@ -19,7 +19,6 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph.sweeps import evaluating
-from graphsearch.graph.sweeps.opinions import second_opinion
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
@@ -68,17 +67,13 @@ class Failing(CountingEvaluator):
         return super().evaluate(batch)
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Path, beside: bool) -> None:
+def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Path) -> None:
     path, evaluator = tmp_path / "a.graph", Failing()
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=400))
     while True:
         try:
-            if beside:
-                second_opinion(path, evaluator)
-            else:
-                reevaluate(path, evaluator)
+            reevaluate(path, evaluator)
         except EvaluatorError:
             continue
         break
@@ -108,17 +103,14 @@ def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
     if work == "search":
         with Graph.open(path, evaluator=Slow(log=log)) as graph:
             analyze(graph, chess.Board(), Limits(), SearchParams(minibatch_size=16, max_wave_share=1.0))
-    elif work == "reevaluate":
-        reevaluate(path, Slow("other", log=log))
     else:
-        second_opinion(path, Slow("other", log=log))
+        reevaluate(path, Slow("other", log=log))
 
 
 @pytest.fixture
 def saves_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
-    for module in ("opinions", "reevaluate"):
-        monkeypatch.setattr(f"graphsearch.graph.sweeps.{module}.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("graphsearch.graph.sweeps.reevaluate.SAVE_SECONDS", 0.0)
     session = sys.modules["graphsearch.search.session"]
     for name in ("FIRST_FLUSH_SECONDS", "FLUSH_SECONDS"):
         monkeypatch.setattr(session, name, 0.0)
@@ -139,12 +131,8 @@ def asked_about(log: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-def known_to(path: Path, work: str) -> set[str]:
+def known_to(path: Path) -> set[str]:
     """Returns the positions whose evaluation the file has."""
-    if work == "second":
-        with Store.open(path, read_only=True) as store:
-            rows = store.connection.execute("SELECT fen FROM opinion").fetchall()
-            return {chess.Board(fen).epd() for (fen,) in rows}
     with Store.open(path, read_only=True) as store:
         batches = [batch.words[batch.evaluator == store.evaluator_number] for batch in store.scan()]
     return {unpack(words).epd() for words in np.concatenate(batches).tolist()}
@@ -152,12 +140,12 @@ def known_to(path: Path, work: str) -> set[str]:
 
 @needs_fork
 @pytest.mark.usefixtures("saves_often")
-@pytest.mark.parametrize("work", ["search", "reevaluate", "second"])
+@pytest.mark.parametrize("work", ["search", "reevaluate"])
 def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, work: str) -> None:
     path, log = tmp_path / "a.graph", tmp_path / "asked"
     rng = random.Random(work)
     searched(path, chess.STARTING_FEN, "", "e4", "d4 d5", visits=50 if work == "search" else 120)
-    saved = known_to(path, work) if work == "search" else set()
+    saved = known_to(path) if work == "search" else set()
     whole, asked = Path(shutil.copy(path, tmp_path / "whole.graph")), 0
     for _ in range(KILLS):
         killed(work, path, log, rng)
@@ -165,7 +153,7 @@ def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, work: st
         lines = asked_about(log)
         again = set(lines[asked:]) & saved
         assert not again, "asked about what the file knew when the work went on"
-        saved, asked = known_to(path, work), len(lines)
+        saved, asked = known_to(path), len(lines)
     assert saved
     if work == "reevaluate":  # it ends like one that was not killed
         for each in (whole, path):

@@ -242,15 +242,13 @@ def of_two() -> dict[tuple[int, ...], NodeRecord]:
 
 @pytest.fixture
 def two(tmp_path: Path) -> Path:
-    """A file of two evaluators and runs, bound to the second, with second opinions."""
+    """A file of two evaluators and runs, bound to the second."""
     path = tmp_path / "test.graph"
     with Store.open(path, create=True, identity=IDENTITY) as store:
         store.begin_run(chess.STARTING_FEN, {}, {})
         store.bind_evaluator(store.add_evaluator(OTHER))
         store.begin_run(chess.STARTING_FEN, {}, {}, kind="reevaluate")
         store.append(batch_of(list(of_two().values())), fresh=300)
-        opinion = ("00" * 8, 1, 1, chess.STARTING_FEN, 7, 0.5, None, 0.25, 0.5, None, "e2e4", b"abc")
-        store.connection.execute(f"INSERT INTO opinion VALUES ({', '.join('?' * 12)})", opinion)
     assert verify(path).problems == []
     return path
 
@@ -269,7 +267,7 @@ def saved_of_two(
 def test_sources_of_records_are_saved(two: Path) -> None:
     report, found = saved_of_two(two)
     assert (report.complete, found) == (True, of_two())
-    for table in ("run", "evaluator", "opinion", "store_info"):
+    for table in ("run", "evaluator", "store_info"):
         query = f"SELECT * FROM {table} ORDER BY 1"
         assert sql(two.with_name("new.graph"), query) == sql(two, query)
 

@@ -40,7 +40,6 @@ SEARCH = "analyze startpos --evaluator uniform --threads 1 --ram {ram} --param M
 # name -> unit and command; it may change {copy} of the file and {into}, a copy of {a}; {new} is an output
 PHASES = {
     "grow": (NODE, SEARCH + " --evaluations {missing} --store {file}"),
-    "opinions": (NODE, "reevaluate {file} --second-opinion --evaluator builtin --min-visits {least}"),
     "show": (CALL, f"show startpos {ASKED}"),
     "info": (CALL, "store info {file}"),
     "lines": (CALL, f"lines startpos --lines 3 {ASKED}"),
@@ -52,7 +51,6 @@ PHASES = {
     "transpositions": (CALL, "lab transpositions {file}"),
     "games": (CALL, f"games startpos {ASKED}"),
     "sql": (CALL, 'lab sql {file} "SELECT san, move_n, move_q FROM position_moves LIMIT 1000"'),
-    "disagree": (CALL, "lab disagree {file}"),
     "verify": (NODE, "store verify {file}"),
     "find": (NODE, "find {file} --min-visits {least} --side white --lines 0 --json"),
     "transpositions_all": (NODE, "lab transpositions {file} --all --ram {ram}"),

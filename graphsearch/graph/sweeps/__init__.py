@@ -1,1 +1,1 @@
-"""Passes over every record of a file: refresh, reevaluate, second opinions, merge."""
+"""Passes over every record of a file: refresh, reevaluate, merge."""

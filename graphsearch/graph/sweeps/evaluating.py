@@ -36,7 +36,7 @@ AHEAD = 8  # batches given to the evaluator, the present one included: saving an
 
 @dataclass(frozen=True)
 class EvaluatingProgress:
-    """Progress of a reevaluation or a second opinion.
+    """Progress of a reevaluation.
 
     Attributes:
       stage: name of the present stage. done, total: records or positions of this stage.

@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -24,13 +24,10 @@ from ...base.answer import Answer
 from ...evaluators.protocol import Evaluator
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import board_of
-from ...position.values import D_SCALE
 from ...store.codec.bulk import take
 from ...store.file import shorten_log
 from ...store.record.node import UNPROVEN, RecordBatch
 from ...store.store import Store
-from ...store.tables import opinions
-from ...store.tables.opinions import Opinion
 from ...store.tables.unfinished import ROOTS, Unfinished
 from ...store.upkeep.compact import tidy
 from ..memory import default_budget
@@ -42,8 +39,6 @@ from .evaluating import (
     answers,
     done_of,
     favourites,
-    open_flags,
-    positions_of,
     read_portions,
     reevaluated,
 )
@@ -64,7 +59,6 @@ class ReevaluateReport(Answer):
       finished: whether everything is done; if not, the same call continues.
       records: in the file. done: records passed so far, including those by rule.
       evaluated: positions evaluated, without terminals and mates in one. evaluated_now: by this call.
-      reused: positions whose V and P were already a second opinion of this evaluator.
       seconds: of evaluating and settling.
       mean_change, largest_change: |difference of V|, in [0, 2], over all replaced V; 0 if there is none.
       settled: whether every q is up to date; if not, `graphsearch lab refresh` continues.
@@ -78,7 +72,6 @@ class ReevaluateReport(Answer):
     done: int
     evaluated: int
     evaluated_now: int
-    reused: int
     seconds: float
     mean_change: float
     largest_change: float
@@ -169,8 +162,7 @@ class _Reevaluation:
         self._command = command
         self._started = time.monotonic()
         self._total = store.node_count
-        self._evaluated = self._reused = 0
-        self._has_opinions = False  # of this evaluator, from earlier
+        self._evaluated = 0
         self._passed = 0  # records read that needed no evaluation, or have it now
         self._waiting: list[RecordBatch] = []  # not yet in the file
         self._saved_at = self._started
@@ -213,15 +205,13 @@ class _Reevaluation:
             self._store.mark_unfinished(self._before)
             self._store.bind_evaluator(self._number)
             self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
-            self._has_opinions = self._number in opinions.counts(self._store)
             if roots is not None:
                 self._store.write_fact(ROOTS, json.dumps([json.dumps(asdict(root)) for root in roots]))
 
     # ---------------------------------------------------------- evaluating
     def _evaluate(self) -> None:
         for answer in answers(self._evaluator, self._left(), self._stop):
-            self._take(answer, np.full(len(answer.records), self._run, np.uint32))
-            self._evaluated += len(answer.records)
+            self._take(answer)
             self._save_if_due()
 
     def _left(self) -> Iterator[RecordBatch]:
@@ -231,31 +221,20 @@ class _Reevaluation:
             self._passed += int(done.sum())
             self._say(EVALUATING, self._passed)
             if not done.all():
-                left = take(batch, np.nonzero(~done)[0])
-                yield self._without_known(left) if self._has_opinions else left
+                yield take(batch, np.nonzero(~done)[0])
 
-    def _without_known(self, records: RecordBatch) -> RecordBatch:
-        """Returns the records without this evaluator's opinion; gives the others the values of theirs."""
-        found = opinions.find(self._store, self._number, records.words)
-        has = np.array([opinion is not None for opinion in found])
-        if has.any():
-            known = [opinion for opinion in found if opinion is not None]
-            runs = np.array([opinion.run for opinion in known], np.uint32)
-            self._take(_answer_of(take(records, np.nonzero(has)[0]), known), runs)
-            self._reused += len(known)
-            self._save_if_due()
-        return take(records, np.nonzero(~has)[0])
-
-    def _take(self, answer: Reevaluation, runs: NDArray[np.uint32]) -> None:
-        """Adds new versions of records; `runs` are the runs in which they were evaluated."""
+    def _take(self, answer: Reevaluation) -> None:
+        """Adds the new versions of the records of an answer."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._before = replace(
             self._before,
             change=self._before.change + float(change.sum()),
             largest=max(self._before.largest, float(change.max())),
         )
+        runs = np.full(len(answer.records), self._run, np.uint32)
         self._waiting.append(reevaluated(answer, self._number, runs))
         self._passed += len(answer.records)
+        self._evaluated += len(answer.records)
 
     def _save_if_due(self) -> None:
         late = time.monotonic() - self._saved_at >= SAVE_SECONDS
@@ -286,7 +265,6 @@ class _Reevaluation:
             self._before,
             done=max(self._before.done, self._passed),
             evaluated=self._before.evaluated + self._evaluated,
-            reused=self._before.reused + self._reused,
             seconds=self._before.seconds + time.monotonic() - self._started,
         )
 
@@ -333,9 +311,8 @@ class _Reevaluation:
             done=mark.done,
             evaluated=mark.evaluated,
             evaluated_now=self._evaluated,
-            reused=mark.reused,
             seconds=mark.seconds,
-            mean_change=mark.change / max(1, mark.evaluated + mark.reused),
+            mean_change=mark.change / max(1, mark.evaluated),
             largest_change=mark.largest,
             settled=settled is None or settled.settled,
             kept=settled.lost + settled.missing if settled else 0,
@@ -363,12 +340,3 @@ def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[n
         unproven = np.nonzero(done & has_moves & (batch.flags == UNPROVEN))[0]
         done[unproven[evaluator.knows(batch.words[unproven])]] = False
     return done
-
-
-def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Reevaluation:
-    """Returns the opinions of records in the form of an evaluator's answer."""
-    v = np.array([opinion.second_q for opinion in known], np.float32)
-    d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
-    codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
-    moves, flags = positions_of(records).moves, open_flags(len(records))
-    return Reevaluation(records=records, moves=moves, v=v, d=d, codes=codes, flags=flags)

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 
 from ...position.scores import FAR, MATE
-from ..record.node import MAX_RUN, MAX_VISITS
+from ..record.node import MAX_VISITS
 from ..record.transposition_layout import MOST_DEPTH
 from . import column as of
 from .column import ANY_TEXT, COUNT, MOST, WORD, Column, blob, integer, one_of
@@ -84,7 +84,6 @@ _RANGES |= {  # of names that mean something else in one table
     "repertoire_move.side": one_of("white", "black"),
     "top_edge.n": integer(0, MAX_VISITS),
     "block.data": blob(MAX_BLOCK_BYTES),
-    "opinion.run": integer(0, MAX_RUN),
     "source.kind": one_of("pgn", "polyglot", "epd"),
     "source.name": ANY_TEXT,
     "event.name": ANY_TEXT,

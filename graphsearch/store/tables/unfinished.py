@@ -24,8 +24,8 @@ class Unfinished:
     Attributes:
       evaluator: number of the new evaluator, which the file is bound to already.
       done: records processed so far. total: records of the file at the beginning.
-      evaluated, seconds: evaluations and time so far. reused: records that took over a second opinion.
-      change, largest: sum and maximum of |dV| over evaluated and reused records.
+      evaluated, seconds: evaluations and time so far.
+      change, largest: sum and maximum of |dV| over evaluated records.
       command: the command that resumes it; empty if unknown.
     """
 
@@ -33,7 +33,6 @@ class Unfinished:
     done: int = 0
     total: int = 0
     evaluated: int = 0
-    reused: int = 0
     seconds: float = 0.0
     change: float = 0.0
     largest: float = 0.0

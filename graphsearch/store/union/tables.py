@@ -78,7 +78,6 @@ KEYED: dict[str, Rule] = {
     "game": Rule(refs={"source": "source", "white": "player", "black": "player", "event": "event"}),
     "game_index": Rule(refs={"source": "source"}),
     "game_text": Rule(refs={"source": "source"}),
-    "opinion": Rule(refs={"evaluator": "evaluator", "run": "run"}, by=("n", "run")),
     "polyglot_entry": Rule(refs={"source": "source"}, by=("fen",)),  # one that has a name
     "epd_position": Rule(refs={"source": "source"}),
     "book_root": Rule(refs={"book": "book"}),

@@ -1,4 +1,4 @@
-"""Answers about the whole file: its content, books, imported games, runs, opinions, and SQL."""
+"""Answers about the whole file: its content, books, imported games, runs, and SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ...base.deadline import check_time
 from ...base.errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ...book.status import status
 from ...book.why import why
-from ...query.disagree import disagree
 from ...query.find import Filters, find, read_pieces
 from ...query.novelties import Novelties, Rules, novelties
 from ...query.players import players
@@ -55,15 +54,6 @@ class BookWanted(Wanted):
 
 class WhyWanted(GivenPosition, BookWanted):
     """A book's decisions on a position."""
-
-
-class DisagreeWanted(Wanted):
-    """Positions where a second opinion differs."""
-
-    evaluator: Name | None = None
-    top: Rows = 50
-    min_visits: Count = 1
-    by: Literal["value", "policy"] = "value"
 
 
 class TranspositionsWanted(Rooted):
@@ -164,11 +154,6 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
     return {"positions": with_ways(served.path, rows), "complete": complete, "limit": wanted.limit}
 
 
-def _disagree(served: ServedFile, wanted: DisagreeWanted) -> dict[str, Any]:
-    found = disagree(served.path, **wanted.model_dump()).as_dict()
-    return found | {"positions": with_ways(served.path, found["positions"])}
-
-
 def _filters(wanted: FindWanted) -> Filters:
     pieces = read_pieces(wanted.pieces) if wanted.pieces else ()
     same = wanted.model_dump(exclude={"limit", "pieces", "book"})
@@ -217,7 +202,6 @@ ROUTES = [
     get("/api/file", Nothing, _file),
     get("/api/books", BookWanted, _books),
     get("/api/why", WhyWanted, lambda served, it: why(served.path, it.board(), it.book)),
-    get("/api/disagree", DisagreeWanted, _disagree),
     get(
         "/api/transpositions",
         TranspositionsWanted,

@@ -114,7 +114,6 @@ function showNote() {
     parts.push(`${count(node().visits)} visits; scores in pawns, White's view.`);
     if (look.node?.evaluator) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
   }
-  for (const opinion of look.opinions) parts.push(`${opinion.evaluator}: ${score(forWhite(opinion, look.position))}${opinion.best_move ? `, best ${opinion.best_move}` : ""}.`);
   $("position-note").textContent = parts.filter(Boolean).join(" ");
 }
 

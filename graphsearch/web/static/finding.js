@@ -1,4 +1,4 @@
-// Positions by conditions, transpositions, second opinions, and SQL.
+// Positions by conditions, transpositions, and SQL.
 
 import { ask, csvLink, latest, send } from "./api.js";
 import { chip, count, download, forWhite, h, proven, put, signed, table } from "./dom.js";
@@ -23,13 +23,6 @@ const QUESTIONS = {
     ask: (given) => ask("transpositions", given),
     rows: (found) => [["Line", "Ways", "Visits of the ways", "Visits", "White's Q"], found.positions.map((row) => [lineLink(row), row.ways, row.n, row.visits, signedCell(row)])],
     note: (found) => `${count(found.looked_at)} of ${count(found.total)} positions looked at: ${count(found.shared)} of those behind ${count(found.edges)} edges have several ways in.`,
-  },
-  disagree: {
-    title: "Where a second opinion differs most",
-    fields: [["by", "By", ["value", "policy"]], ["min_visits", "Visits at least"], ["evaluator", "Evaluator"], ["top", "Rows"]],
-    ask: (given) => ask("disagree", given),
-    rows: (found) => [["Line", "ECO", "Weight", "Visits", "Score", "Second score", "Best", "Second best", "Most visited"], found.positions.map((row) => [wayTo(row), ecoOf(row), row.weight, row.n, chip(row, row.position), chip({ q: row.second_q, cp: row.second_cp }, row.position), row.best_move, row.second_best_move, row.most_visited])],
-    note: (found) => `1: ${found.evaluator}. 2: ${found.second_evaluator}, ${count(found.opinions)} opinions.`,
   },
 };
 

@@ -322,15 +322,10 @@ def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> N
             run = store.begin_run(chess.STARTING_FEN, {"visits": k}, {})
             if k < searches - 1:
                 store.finish_run(run, k, k)
-        other = store.add_evaluator(EvaluatorIdentity(f"second of {name}"))
         execute = store.connection.execute
         execute("UPDATE run SET started = '2026-01-0' || id")
         # runs that agree in every column are one; the clock may go on between two stores
         execute("UPDATE run SET finished = started WHERE finished IS NOT NULL")
-        execute(
-            "INSERT INTO opinion VALUES (?, ?, ?, ?, 9, 0.5, 0.5, 0.25, 0.5, 'e2e4', 'e2e4', x'01')",
-            (key, other, run, chess.STARTING_FEN),
-        )
         execute(
             "INSERT INTO root_history VALUES (?, ?, 7, '2026-01-09', 0.5, 0.25, 'e2e4', 9, 'e2e4 e7e5')",
             (key, run),
@@ -376,8 +371,6 @@ def test_rows_keep_what_they_refer_to_under_new_numbers(tmp_path: Path) -> None:
     assert verify(c).problems == []
     assert [row[1] for row in found["run"]] == ["2026-01-01", "2026-01-02", "2026-01-03"]
     assert [(row[1], row[2]) for row in found["root_history"]] == [(2, 7), (3, 7)]
-    assert {row[2] for row in found["opinion"]} == {2, 3}
-    assert len({row[1] for row in found["opinion"]}) == 2
     assert [(row[1], row[3]) for row in found["book"]] == [("mine", "a")]
     assert {(row[1], row[2]) for row in found["book_run"]} == {(1, 2), (1, 3)}
     assert [(row[0], row[3], row[5]) for row in found["book_position"]] == [(1, 2, 3)]

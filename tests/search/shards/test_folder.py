@@ -22,17 +22,12 @@ from graphsearch.graph.sweeps.parts import table_bytes
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.jit.places import COMPILING
 from graphsearch.position.board import board_of
-from graphsearch.query.disagree import disagree
 from graphsearch.search.job import SearchJob
 from graphsearch.search.shards import master, parting, upkeep
 from graphsearch.store.info import info
 from graphsearch.store.lock import WriteLock
-from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.sharded.manifest import NAME
-from graphsearch.store.store import Store
-from graphsearch.store.tables import opinions
-from graphsearch.store.tables.opinions import Opinion
 from graphsearch.store.upkeep.verify import verify
 
 from ...cli.test_cli_defects import COMMANDS
@@ -105,7 +100,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """Three shards with games and an opinion, searched at two more roots since they were split."""
+    """Three shards with games, searched at two more roots since they were split."""
     folder = tmp_path_factory.mktemp("pair")
     before, cluster, merged = folder / "before.graph", folder / "many" / NEAR, folder / "one" / NEAR
     cluster.parent.mkdir()
@@ -114,36 +109,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     with Graph.open(before, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=120))
     import_pgn(before, [GivenFile(str(folder / "a.pgn"))], players=True)
-    _give_opinion(before)
     parting.split(before, cluster, shards=3)
     for run, line in ((2, "e4"), (3, "e4 e5 Nf3")):
         search_shards(cluster, UniformEvaluator(), after_line(line), 3, Limits(visits=250), run=run, save=run)
     parting.merge(cluster, merged)
-    assert len(disagree(cluster).rows) == 1
     return Pair(cluster, merged, before)
-
-
-def _give_opinion(path: Path) -> None:
-    with Store.open(path) as store, store.transaction():
-        number = store.add_evaluator(EvaluatorIdentity("other"))
-        (root,) = store.roots()
-        record = store.read(board_of(root.position))
-        assert record
-        opinion = Opinion(
-            key=root.key,
-            evaluator=number,
-            run=1,
-            fen=root.position,
-            n=record.visits,
-            q=record.v,
-            draw=record.v_draw,
-            second_q=0.5,
-            second_draw=0.1,
-            best_move="e2e4",
-            second_best_move="d2d4",
-            policy=record.codes,
-        )
-        opinions.write(store, [opinion])
 
 
 @pytest.fixture

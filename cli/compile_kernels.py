@@ -21,7 +21,6 @@ analyze startpos --visits 300 --store a.graph
 lab refresh a.graph
 reevaluate a.graph --evaluator uniform
 store verify a.graph
-lab transpositions --all --store a.graph
 find --min-visits 9 --store a.graph
 export startpos --store a.graph -o a.pgn
 export --store a.graph -o a.csv

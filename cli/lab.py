@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from . import nodetypes, query_find, query_moves, query_players, query_ways, reevaluate, store_upkeep
+from . import nodetypes, query_find, query_moves, query_players, reevaluate, store_upkeep
 from .commands import command, group
 from .options import Json, LineOptions, Position, argument, option
 from .output import print_json, say
@@ -123,10 +123,6 @@ app = group(
         "Questions": (
             query_find.sql,
             query_moves.moves_of,
-            query_ways.path,
-            query_ways.parents,
-            query_ways.transpositions,
-            query_ways.neighbourhood,
             query_players.game_of,
         ),
         "Files": (reevaluate.refresh, store_upkeep.split, store_upkeep.mend),

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from graphsearch.graph.view import MoveView, NodeView, Origin
     from graphsearch.position.openings import Opening
-    from graphsearch.query.path import RouteStep
     from graphsearch.query.pv import LinePly
     from graphsearch.query.routes import Way
 
@@ -40,7 +39,7 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
     return table(rows, kinds, spare=("Q", "P", "W D L")).drawn(width)
 
 
-def steps_table(position: str, steps: Iterable[LinePly | RouteStep]) -> Cells:
+def steps_table(position: str, steps: Iterable[LinePly]) -> Cells:
     """Returns the moves of a line from a position with their visits, and with `--details` Q."""
     from graphsearch.position.board import board_of
 

@@ -1,4 +1,4 @@
-"""The most visited positions around one, or of a book, as a graph in layers to be drawn. Reads only."""
+"""The most visited positions below one, or of a book there, as a graph in layers to be drawn. Reads only."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ import chess
 
 from ..base.answer import Answer
 from ..base.errors import UnknownPositionError, check_least
-from ..position.board import board_of, check, fen_of, key_text
+from ..position.board import check, fen_of, key_text
 from ..store.record.ranking import node_mean
-from ..store.tables.books import book_named, book_node, book_roots, book_steps
+from ..store.tables.books import book_named, book_node, book_steps
 from .layers import places
-from .source import Records, RecordSource, after, key_after, last_root, plain_key, records_of, steps_of
-
-DEPTH = 4  # default
-MOST = 300  # positions, default
+from .source import Records, RecordSource, after, key_after, plain_key, records_of, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +27,13 @@ class DrawnNode(Answer):
 
     Attributes:
       key: as `key_text` has it. position: FEN.
-      level: fewest plies from a root within the picture. place: position within its level, in steps of
+      level: fewest plies from the root within the picture. place: position within its level, in steps of
         at least 1 from the next node.
       n: node N; q: node Q (of a book: its value there, if it has one), seen by the side to move. None if
         unknown.
-      state: of a book, the column `state` of `book_position`; None of a graph.
     """
 
-    json_keys = "key position level place n q state white_q"
+    json_keys = "key position level place n q white_q"
 
     key: str
     position: str
@@ -45,7 +41,6 @@ class DrawnNode(Answer):
     place: float
     n: int | None
     q: float | None
-    state: str | None
 
     @property
     def white_q(self) -> float | None:
@@ -58,9 +53,8 @@ class DrawnEdge:
     """A move between two positions of the picture, given by their indexes in `Neighbourhood.nodes`.
 
     Attributes:
-      move, san: the move. n, p, q: edge N, P and Q (of a book: its value there), q seen by the side that
-        plays it; None if unknown.
-      white_q: q as White sees it.
+      move, san: the move. n: edge N.
+      white_q: edge Q (of a book: its value there) as White sees it; None if unknown.
       main: whether it is the most visited edge into its child from the level above.
     """
 
@@ -69,8 +63,6 @@ class DrawnEdge:
     move: str
     san: str
     n: int
-    p: float
-    q: float | None
     white_q: float | None
     main: bool
 
@@ -80,19 +72,12 @@ class Neighbourhood(Answer):
     """The answer of `neighbourhood`.
 
     Attributes:
-      position: FEN of the root, the first one of a book. book: its name, None without one.
-      depth, min_visits, most: the request; min_visits as applied.
       nodes: by level and place. edges: all visited moves between them, in the order of their parents.
       hidden: visited moves that lead out of the picture, above the depth.
     """
 
-    json_keys = "position book depth min_visits most hidden transpositions nodes edges"
+    json_keys = "hidden transpositions nodes edges"
 
-    position: str
-    book: str | None
-    depth: int | None
-    min_visits: int
-    most: int
     nodes: tuple[DrawnNode, ...]
     edges: tuple[DrawnEdge, ...]
     hidden: int
@@ -112,7 +97,6 @@ class _Way(NamedTuple):
     move: chess.Move
     child: str
     n: int
-    p: float
     q: float | None
 
 
@@ -121,7 +105,6 @@ class _Known(NamedTuple):
 
     n: int | None
     q: float | None
-    state: str | None
     ways: Sequence[_Way]
 
 
@@ -130,11 +113,11 @@ Look = Callable[[chess.Board], _Known | None]
 
 def neighbourhood(
     path: str | os.PathLike[str] | Records,
-    board: chess.Board | None = None,
+    board: chess.Board,
     *,
-    depth: int | None = None,
-    min_visits: int | None = None,
-    most: int = MOST,
+    depth: int = 4,
+    min_visits: int = 1,
+    most: int = 120,
     book: str | None = None,
 ) -> Neighbourhood:
     """Returns the positions on lines of many visits, each once with all edges into it, in layers.
@@ -143,10 +126,9 @@ def neighbourhood(
     visited move.
 
     Args:
-      path: the graph file, which is only read, or records in memory (with a board, without a book).
-      board: the position; None: the roots of the book, or the root searched last.
-      depth: plies; None: 4, in a book unlimited.
-      min_visits: least edge N of a move to follow; None: 1, in a book 0.
+      path: the graph file, which is only read, or records in memory, without a book.
+      board: the position. depth: plies.
+      min_visits: least edge N of a move to follow.
       most: most positions.
       book: name of the book to show; None: the graph.
 
@@ -158,33 +140,17 @@ def neighbourhood(
     """
     check_least(0, depth=depth, min_visits=min_visits)
     check_least(1, most=most)
-    if board is not None:
-        check(board)
+    check(board)
     with records_of(path) as source:
-        roots, look = [] if board is None else [board], _of_graph(source)
+        look = _of_graph(source)
         if isinstance(source, RecordSource) and book is not None:
-            of_book, look = _of_book(source, book)
-            roots = roots or of_book
-        if isinstance(source, RecordSource) and not roots:
-            roots = [last_root(source)]
-        plies = DEPTH if depth is None and book is None else depth
-        least = min_visits if min_visits is not None else int(book is None)
-        chosen = _Choice(look, plies, least, most)
-        chosen.take(roots)
+            look = _of_book(source, book)
+        chosen = _Choice(look, depth, min_visits, most)
+        chosen.take(board)
         if not chosen.boards:
             where = f"the book {book!r} of {source.path}" if book is not None else source.path
-            raise UnknownPositionError(f"{where} does not hold this position: {fen_of(roots[0])}")
-        nodes, edges, hidden = _drawn(chosen, [key_text(root) for root in roots])
-    return Neighbourhood(
-        position=fen_of(roots[0]),
-        book=book,
-        depth=plies,
-        min_visits=least,
-        most=most,
-        nodes=nodes,
-        edges=edges,
-        hidden=hidden,
-    )
+            raise UnknownPositionError(f"{where} does not hold this position: {fen_of(board)}")
+        return _drawn(chosen, key_text(board))
 
 
 # ------------------------------------------------------------------ sources of moves
@@ -195,16 +161,16 @@ def _of_graph(source: Records) -> Look:
             return None
         plain = plain_key(board)
         ways = [
-            _Way(step.move, key_after(board, plain, step.move), step.edge.n, step.p, step.edge.value)
+            _Way(step.move, key_after(board, plain, step.move), step.edge.n, step.edge.value)
             for step in steps_of(record, board)
         ]
-        return _Known(record.visits, node_mean(record)[0], None, ways)
+        return _Known(record.visits, node_mean(record)[0], ways)
 
     return look
 
 
-def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
-    """Returns the roots of a book, and a function that looks up its positions."""
+def _of_book(source: RecordSource, name: str) -> Look:
+    """Returns a function that looks up the positions of a book."""
     number = book_named(source.store, name).id
 
     def look(board: chess.Board) -> _Known | None:
@@ -216,21 +182,21 @@ def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
         for step in book_steps(source.store, number, key):
             move = chess.Move.from_uci(step.move)
             if board.is_legal(move):
-                ways.append(_Way(move, key_after(board, plain, move), step.n, step.p, step.value))
-        n, value, state = found
+                ways.append(_Way(move, key_after(board, plain, move), step.n, step.value))
+        n, value = found
         record = source.read(board)
         if record:  # the record has moves that the book has not searched yet
             n, value = record.visits, node_mean(record)[0] if value is None else value
-        return _Known(n, value, state, ways)
+        return _Known(n, value, ways)
 
-    return [board_of(fen) for fen in book_roots(source.store, number)], look
+    return look
 
 
 # ------------------------------------------------------------------ choice of positions
 class _Choice:
     """The positions of one picture: by key, each with its board and its moves."""
 
-    def __init__(self, look: Look, depth: int | None, least: int, most: int) -> None:
+    def __init__(self, look: Look, depth: int, least: int, most: int) -> None:
         self._look = look
         self._depth = depth
         self._least = least
@@ -239,12 +205,12 @@ class _Choice:
         self.boards: dict[str, chess.Board] = {}
         self.known: dict[str, _Known] = {}
 
-    def take(self, roots: Sequence[chess.Board]) -> None:
-        """Adds the positions reached from some roots, the widest lines first."""
-        number = count()  # so that neither boards nor moves are ever compared
-        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]] = []
-        for root in roots:
-            heapq.heappush(queue, (-(1 << 62), 0, next(number), key_text(root), root, None))
+    def take(self, root: chess.Board) -> None:
+        """Adds the positions reached from a root, the widest lines first."""
+        number = count(1)  # so that neither boards nor moves are ever compared
+        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]] = [
+            (-(1 << 62), 0, 0, key_text(root), root, None)
+        ]
         while queue:
             width, level, _, key, parent, move = heapq.heappop(queue)
             if self._levels.get(key, 1 << 30) <= level:
@@ -255,7 +221,7 @@ class _Choice:
                 if not self._enter(key, parent, move):
                     continue
             self._levels[key] = level
-            if self._depth is None or level < self._depth:
+            if level < self._depth:
                 for way in self.known[key].ways:
                     if way.n >= self._least:
                         rank = max(width, -way.n), level + 1, next(number)
@@ -282,15 +248,15 @@ class _Choice:
         return sum(
             way.child not in self.boards
             for key, known in self.known.items()
-            if self._depth is None or self._levels[key] < self._depth
+            if self._levels[key] < self._depth
             for way in known.ways
         )
 
 
 # ------------------------------------------------------------------ the picture
-def _drawn(chosen: _Choice, roots: Sequence[str]) -> tuple[tuple[DrawnNode, ...], tuple[DrawnEdge, ...], int]:
+def _drawn(chosen: _Choice, root: str) -> Neighbourhood:
     edges = sorted(chosen.edges(), key=lambda edge: -edge[1].n)
-    levels = _levels([key for key in dict.fromkeys(roots) if key in chosen.boards], edges)
+    levels = _levels(root, edges)
     at = {key: k for k, key in enumerate(levels)}
     main = _main_ways(edges, levels)
     is_main = [main.get(way.child) == (key, way.move) for key, way in edges]
@@ -301,7 +267,7 @@ def _drawn(chosen: _Choice, roots: Sequence[str]) -> tuple[tuple[DrawnNode, ...]
     order = sorted(levels, key=lambda key: (levels[key], stand[at[key]]))
     number = {key: k for k, key in enumerate(order)}
     nodes = tuple(
-        DrawnNode(key, fen_of(chosen.boards[key]), levels[key], stand[at[key]], *chosen.known[key][:3])
+        DrawnNode(key, fen_of(chosen.boards[key]), levels[key], stand[at[key]], *chosen.known[key][:2])
         for key in order
     )
     drawn = [
@@ -311,23 +277,23 @@ def _drawn(chosen: _Choice, roots: Sequence[str]) -> tuple[tuple[DrawnNode, ...]
             move=way.move.uci(),
             san=chosen.boards[key].san(way.move),
             n=way.n,
-            p=way.p,
-            q=way.q,
             white_q=way.q if way.q is None or chosen.boards[key].turn else -way.q,
             main=first,
         )
         for (key, way), first in zip(edges, is_main, strict=True)
     ]
-    return nodes, tuple(sorted(drawn, key=lambda edge: (edge.parent, -edge.n))), chosen.hidden()
+    return Neighbourhood(
+        nodes, tuple(sorted(drawn, key=lambda edge: (edge.parent, -edge.n))), chosen.hidden()
+    )
 
 
-def _levels(roots: Sequence[str], edges: Sequence[tuple[str, _Way]]) -> dict[str, int]:
-    """Returns the fewest moves from a root to each position."""
+def _levels(root: str, edges: Sequence[tuple[str, _Way]]) -> dict[str, int]:
+    """Returns the fewest moves from the root to each position."""
     children: dict[str, list[str]] = {}
     for key, way in edges:
         children.setdefault(key, []).append(way.child)
-    levels = dict.fromkeys(roots, 0)
-    queue = deque(roots)
+    levels = {root: 0}
+    queue = deque([root])
     while queue:
         key = queue.popleft()
         for child in children.get(key, ()):

@@ -48,21 +48,10 @@ class Parents(Answer):
     """The answer of `parents`.
 
     Attributes:
-      position: FEN. visits: its node N; None if the file does not hold it.
-      candidates: positions tried. parents: the stored ones, most visits of the edge first.
+      parents: the stored positions, most visits of the edge first.
     """
 
-    json_keys = "position visits candidates parents ways"
-
-    position: str
-    visits: int | None
-    candidates: int
     parents: tuple[Parent, ...]
-
-    @property
-    def ways(self) -> int:
-        """Number of visited edges to the position."""
-        return sum(parent.n > 0 for parent in self.parents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +76,7 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     """
     check(board)
     with opened(path) as source:
-        record = source.read(board)
-        tried = list(candidates(board))
-        there = stored(source, board, tried)
+        there = stored(source, board, list(candidates(board)))
     found = [
         Parent(
             position=fen_of(one.board),
@@ -104,7 +91,7 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
         for one in there
     ]
     found.sort(key=lambda parent: (-parent.n, -parent.visits, parent.position))
-    return Parents(fen_of(board), record.visits if record else None, len(tried), tuple(found))
+    return Parents(tuple(found))
 
 
 def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:

@@ -20,17 +20,14 @@ from ..position.board import board_of, check, fen_of, key_text
 from .source import RecordSource, after, opened, steps_of
 
 EXTRA_PLIES = 2  # of the most visited line beyond the shortest
-MOST_READ = 2000  # positions, for each of the two lines; default
 
 
 @dataclass(frozen=True, slots=True)
 class RouteStep:
-    """A move of a route: UCI, SAN, edge N and Q, q seen by the side that plays it."""
+    """A move of a route, in UCI and SAN."""
 
     move: str
     san: str
-    n: int
-    q: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,67 +44,51 @@ class Path(Answer):
     """The answer of `path`.
 
     Attributes:
-      position: FEN. roots: FENs of the first positions.
       shortest: the line of the fewest moves; None if none was found.
       most_visited: the line whose least visited move has the most visits, of those at most 2 plies longer
         than the shortest; of equal ones the shortest.
       complete: whether the answer is certain; False if the search reached the limit.
-      read: number of positions read.
     """
 
-    position: str
-    roots: tuple[str, ...]
     shortest: Route | None
     most_visited: Route | None
     complete: bool
-    read: int
 
 
-def path(
-    file: str | os.PathLike[str],
-    board: chess.Board,
-    root: chess.Board | None = None,
-    *,
-    limit: int = MOST_READ,
-) -> Path:
-    """Returns the shortest and the most visited line to a position.
+def path(file: str | os.PathLike[str], board: chess.Board, *, limit: int) -> Path:
+    """Returns the shortest and the most visited line to a position, from the file's roots.
+
+    The position itself is a root only if there is no other.
 
     Args:
       file: the graph file; it is only read.
       board: the position.
-      root: first position; None: any of the file's roots but the position itself, if there are others.
       limit: most positions to read for each of the two lines.
 
     Raises:
       InvalidParameterError: if the limit is below 1.
-      InvalidPositionError: if a position is not legal.
-      UnknownPositionError: if the file does not hold the root, or no root.
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file has no root.
       StoreError: if the file cannot be read.
     """
     check_least(1, limit=limit)
     check(board)
     with opened(file) as source:
-        roots = _roots(source, board, root)
+        roots = _roots(source, board)
         looking = _Looking(source, board, limit)
         shortest = looking.shortest(roots)
         visited = looking.most_visited(roots, len(shortest.steps) + EXTRA_PLIES) if shortest else None
         return Path(
-            position=fen_of(board),
-            roots=tuple(map(fen_of, roots)),
             shortest=shortest,
             most_visited=visited or shortest,
             complete=looking.complete,
-            read=source.reads,
         )
 
 
-def _roots(source: RecordSource, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
-    if root is not None:
-        source.wanted(root)
-        return [root]
+def _roots(source: RecordSource, board: chess.Board) -> list[chess.Board]:
     roots = [board_of(info.position) for info in source.store.roots()]
     if not roots:
-        raise UnknownPositionError(f"{source.path} has no roots; give the position to begin at")
+        raise UnknownPositionError(f"{source.path} has no roots")
     return [start for start in roots if key_text(start) != key_text(board)] or roots
 
 
@@ -128,7 +109,7 @@ class _Label:
         label = self
         while label.before is not None and label.move is not None:
             san = label.before.board.san(label.move)
-            steps.append(RouteStep(label.move.uci(), san, label.n, label.q))
+            steps.append(RouteStep(label.move.uci(), san))
             label = label.before
         return Route(fen_of(label.board), tuple(steps[::-1]), self.least_n if steps else None)
 

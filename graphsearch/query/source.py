@@ -98,11 +98,6 @@ class Records(ABC):
             raise UnknownPositionError(f"{self.path} does not hold this position: {fen_of(board)}")
         return record
 
-    @property
-    def reads(self) -> int:
-        """Number of positions looked up."""
-        return len(self._known)
-
 
 class RecordSource(Records):
     """Records of one state of a graph file."""

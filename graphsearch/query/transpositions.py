@@ -1,7 +1,6 @@
 """The positions with the most ways in: visited edges that lead to them. Reads only.
 
-`transpositions` examines the best-visited part of the graph, without the compiler; `count_all` examines all
-of it, in two passes over the file with a table of 20 bytes a node.
+It examines the best-visited part of the graph, without the compiler.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ class Transposition:
 
     Attributes:
       position: FEN. ways: visited edges that lead to it, among the edges examined.
-      n: sum of the visits of these edges; None from `count_all`, which counts edges without their visits.
+      n: sum of the visits of these edges.
       visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
-      root, line: first position (FEN), and the moves from there in SAN; None from `count_all`.
+      root, line: first position (FEN), and the moves from there in SAN.
     """
 
     position: str
     ways: int
-    n: int | None
+    n: int
     visits: int | None
     q: float | None
-    root: str | None
-    line: tuple[str, ...] | None
+    root: str
+    line: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,11 @@ class Transpositions(Answer):
     """The answer of `transpositions`.
 
     Attributes:
-      roots: FENs of the first positions; empty if the whole file was counted.
       looked_at: number of examined positions. edges: number of their visited edges.
       total: number of positions in the file. positions: those with the most ways in, most first.
       shared: number of children of these edges that have several edges into them.
     """
 
-    roots: tuple[str, ...]
     looked_at: int
     total: int
     edges: int
@@ -116,7 +113,6 @@ class _Looking:
         self._met: dict[str, _Met] = {}
         self._done = 0
         self._edges = 0
-        self._roots = roots
         starts = {key_text(root): _Met(root.copy(stack=False), None, root, ()) for root in roots}
         self._met |= starts
         self._heap = [(0, number, met) for number, met in enumerate(starts.values())]
@@ -128,7 +124,6 @@ class _Looking:
         shared = [met for met in self._met.values() if met.ways > 1]
         best = heapq.nsmallest(top, shared, key=lambda met: (-met.ways, -met.n))
         return Transpositions(
-            roots=tuple(fen_of(root) for root in self._roots),
             looked_at=self._done,
             total=self._source.store.node_count,
             edges=self._edges,

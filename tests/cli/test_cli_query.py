@@ -15,13 +15,11 @@ import pytest
 
 from ..conftest import Cli, finish, start
 from ..query.handmade import LINES as MORE_LINES
-from ..query.handmade import board_after, graph_file
+from ..query.handmade import graph_file
 from ..support.terminals import on_a_terminal
 
 LINES = {line: edges for line, edges in MORE_LINES.items() if edges}
-POSITION_QUESTIONS = (
-    "lab moves", "games", "lines", "tree", "lab path", "lab parents", "lab transpositions",
-)  # fmt: skip
+POSITION_QUESTIONS = ("lab moves", "games", "lines", "tree")
 
 
 @pytest.fixture(scope="module")
@@ -83,34 +81,6 @@ def test_a_line_is_also_the_game_of_a_pgn_file(cli: Cli, file: Path, tmp_path: P
     assert cli("curve", "startpos", "--store", file).code == 2
 
 
-def test_a_path_is_told_and_no_path_is_exit_code_1(cli: Cli, file: Path) -> None:
-    outcome = cli("lab", "path", "startpos", "--moves", "Nf3 e5 e4", "--store", file)
-    assert outcome.out.startswith("Shortest and most visited: 3 moves from ")
-    assert "39 visits of the least visited move" in outcome.out
-    none = cli("lab", "path", "startpos", "--moves", "a4", "--store", file, "--json").ends(1)
-    assert none.json["shortest"] is None
-    assert "no line of visited moves" in none.err
-    fen = board_after("e4").fen()
-    data = cli("lab", "path", "startpos", "--moves", "e4 e5", "--from", fen, "--store", file, "--json").json
-    assert [step["san"] for step in data["shortest"]["steps"]] == ["e5"]
-    cut = cli("lab", "path", "startpos", "--moves", "e4 e5 Nf3", "--nodes", 1, "--store", file)
-    assert "the limit of 1 position was reached" in cut.err
-
-
-def test_parents_and_transpositions_are_listed(cli: Cli, file: Path) -> None:
-    out = cli("lab", "parents", "startpos", "--moves", "e4 e5 Nf3", "--store", file).out
-    assert "2 parents stored, 2 visited ways in" in out
-    data = cli("lab", "transpositions", "--store", file, "--json").json
-    assert [(row["ways"], row["n"]) for row in data["positions"]] == [(2, 57)]
-    assert "7 of 7 positions examined" in cli("lab", "transpositions", "--store", file).out
-    everything = cli("lab", "transpositions", "--all", "--store", file, "--json").json
-    assert [row["ways"] for row in everything["positions"]] == [2]
-    assert everything["edges"] == data["edges"] == 10
-    assert cli("lab", "transpositions", "startpos", "--all", "--store", file).code == 2
-    below = cli("lab", "transpositions", "--moves", "e4", "--store", file)
-    assert "3 of 7 positions examined" in below.out
-
-
 def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     outcome = cli("find", "--min-visits", 50, "--side", "w", "--store", file)
     assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.21", "111"]]
@@ -155,10 +125,9 @@ def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, ques
     missing = cli(*question.split(), "startpos", "--store", file.with_name("none.graph"))
     assert (missing.code, missing.out) == (2, "")
     assert "does not exist" in missing.err
-    if question not in ("lab path", "lab parents"):
-        fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
-        unknown = cli(*question.split(), fen, "--store", file)
-        assert (unknown.code, unknown.out, len(unknown.faults), fen in unknown.err) == (1, "", 1, True)
+    fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
+    unknown = cli(*question.split(), fen, "--store", file)
+    assert (unknown.code, unknown.out, len(unknown.faults), fen in unknown.err) == (1, "", 1, True)
 
 
 @pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "lab sql"])
@@ -209,13 +178,11 @@ def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path, monkeypatch: p
         ["lab", "moves", "startpos"],
         ["curve", "startpos", "--moves", "e4 e5 Nf3"],
         ["tree", "startpos", "--depth", "4", "--min-visits", "1"],
-        ["lab", "parents", "startpos", "--moves", "e4 e5 Nf3"],
-        ["lab", "transpositions"],
     )
     narrow = (["games", "startpos"], ["lab", "moves", "startpos"])
     wide = on_a_terminal(monkeypatch, [[*words, "--store", file] for words in questions])
     small = on_a_terminal(monkeypatch, [[*words, "--store", file] for words in narrow], columns=40)
-    assert wide.count("Visits") == len(questions)
+    assert wide.count("Visits") == 2, "a column of moves and of curve"
     assert [line for line in wide.splitlines() if len(line) > 80] == []
     assert len(re.findall("^Move  ", small, re.MULTILINE)) == 2
 

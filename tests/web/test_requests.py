@@ -99,12 +99,12 @@ def test_an_export_may_have_every_form(reader: Client) -> None:
 def test_a_question_that_reads_too_many_records_ends_with_a_line(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "transpositions": {"look": 20_000},
         "tree": {"depth": 20},
         "neighbourhood": {},
         "lines": {},
-        "parents": {},
+        "parents": {"line": "e2e4"},
     }
     for path, given in asked.items():
         assert client.get(path, **given).status == 200

@@ -164,13 +164,13 @@ class Listed:
     resets: Bytes
 
 
-def listed(batch: RecordBatch, which: int, parts: int) -> Listed:
+def listed(batch: RecordBatch, parts: int) -> Listed:
     """Returns the lists of a batch; on any thread."""
     size, room = len(batch), len(batch.n)
     records, edges = np.empty(ENTRY_WORDS * size, np.uint64), np.empty(ENTRY_WORDS * room, np.uint64)
     worths, misfits, resets = np.empty(size, np.uint64), np.empty(size, np.uint8), np.empty(room, np.uint8)
     columns, tables = columns_of(batch), board_tables()
-    count = int(list_graph(tables, columns, new_scratch(), which, records, worths, misfits, edges, resets))
+    count = int(list_graph(tables, columns, new_scratch(), records, worths, misfits, edges, resets))
     edges, resets = edges[: ENTRY_WORDS * count], resets[:count]
     of_records, of_edges = (  # by the upper half of the key, which begins each entry
         ((entries[::ENTRY_WORDS] >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).astype(np.int64)
@@ -280,11 +280,7 @@ class PartedSweeps:
 
     def _listed(self, portion: Portion) -> tuple[tuple[str, int], int, Listed]:
         batch = portion.records()
-        return (
-            (portion.name, portion.start),
-            len(batch),
-            listed(batch, parts_kernel.VALUED, self._graph.parts),
-        )
+        return (portion.name, portion.start), len(batch), listed(batch, self._graph.parts)
 
     def _find_children(self, tick: Callable[[], None]) -> None:
         for part in range(self._graph.parts):

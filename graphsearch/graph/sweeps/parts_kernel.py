@@ -38,14 +38,12 @@ from .sweep_kernel import (
 
 ENTRY_WORDS = 2
 LOST, UNKNOWN = 0xFFFFFFFE, 0xFFFFFFFF  # in place of a code
-ANY_VISITS, VALUED = 0, 1  # which edges are listed: those with visits; those with visits that have a value
 
 
 @inner
-def _enters(c: Records, e: int64, which: int64) -> int64:
+def _enters(c: Records, e: int64) -> int64:
     """Returns the number of visits in an edge's entry, 0 if the edge is not listed."""
-    n = int64(c.n[e])
-    return n - int64(c.r[e]) if which == VALUED else n
+    return int64(c.n[e]) - int64(c.r[e])
 
 
 @inner
@@ -54,7 +52,6 @@ def _list_edges(
     c: Records,
     i: int64,
     x: Scratch,
-    which: int64,
     edges: Pointer[uint64],
     resets: Pointer[uint8],
     at: int64,
@@ -65,7 +62,7 @@ def _list_edges(
     s = adv(c.words, i * PW)
     begin = c.edge_offsets[i]
     for k in range(c.edge_offsets[i + 1] - begin):
-        visits = _enters(c, begin + k, which)
+        visits = _enters(c, begin + k)
         if visits == 0:
             continue
         key, check = make_child(T, s, x.child, x.moves[ranked_move(x.keys[k])])
@@ -81,7 +78,6 @@ def list_graph(
     T: NDArray[np.uint64],
     columns: Columns,
     x: Scratch,
-    which: int64,
     records: NDArray[np.uint64],
     worths: NDArray[np.uint64],
     misfits: NDArray[np.uint8],
@@ -92,7 +88,6 @@ def list_graph(
 
     Args:
       T: the table of `position/tables.py`. columns: a batch of `columns_of`. x: of `new_scratch`.
-      which: ANY_VISITS or VALUED.
       records: `[2 R]` uint64, filled with entries. worths: `[R]` uint64, filled with their present values.
       misfits: `[R]` uint8, 1 for a record whose P do not fit its moves: none of its edges is listed.
       edges: `[2 E]` uint64, entries. resets: `[E]` uint8, 1 where the child's clock is 0.
@@ -111,7 +106,7 @@ def list_graph(
         records[ENTRY_WORDS * i + 1] = (check << U(32)) | U(visits)
         misfits[i] = uint8(0)
         if begin < c.edge_offsets[i + 1]:
-            end = _list_edges(Tp, c, i, x, which, ptr(edges, 0), ptr(resets, 0), at)
+            end = _list_edges(Tp, c, i, x, ptr(edges, 0), ptr(resets, 0), at)
             misfits[i] = uint8(1 if end < 0 else 0)
             at = max(at, end)
     return at
@@ -198,7 +193,7 @@ def _take_answers(
         e = begin + k
         x.q[k] = as_f32(c.q)[e]
         x.draws[k] = c.edge_d[e]
-        if _enters(c, e, int64(VALUED)) == 0:
+        if _enters(c, e) == 0:
             continue
         code = int64(as_u32(adv(answers, at))[0])
         if code == UNKNOWN:

@@ -19,7 +19,7 @@ from ...position.openings import opening_of
 from ...position.pgn_position import read_game_texts
 from ...query.history import history
 from ...query.line import values
-from ...query.neighbourhood import neighbourhood
+from ...query.neighbourhood import Neighbourhood, neighbourhood
 from ...query.parents import parents
 from ...query.path import path
 from ...query.position import position, unknown
@@ -144,7 +144,7 @@ def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
 def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
     """Returns the graph around a position, or the part of a book there."""
     options = wanted.model_dump(include={"depth", "min_visits", "most", "book"})
-    ask = partial(neighbourhood, board=wanted.board(), **options)
+    ask: partial[Neighbourhood] = partial(neighbourhood, board=wanted.board(), **options)
     return served.answer(ask) if wanted.book is None else ask(served.kept).as_dict()
 
 

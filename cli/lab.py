@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from . import nodetypes, query_find, query_moves, query_players, reevaluate, store_upkeep
@@ -13,6 +16,8 @@ from .signals import interruptible
 
 if TYPE_CHECKING:
     import chess
+
+    from graphsearch.search.results import SearchResult
 
 
 @command(
@@ -58,37 +63,15 @@ def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
     return parts
 
 
-_LINES = {  # JSON name -> label in the table
-    "nodes": "nodes in the graph",
-    "perft_per_s": "perft, positions per second",
-    "expand_ns": "expand one node, ns",
-    "make_ns": "make one move with key, ns",
-    "visits_per_s_single": "visits per second, one by one",
-    "evaluations_per_s_single": "of them evaluated",
-    "visits_per_s_wave": "visits per second, waves of 1024",
-    "evaluations_per_s_wave": "of them evaluated",
-    "ram_bytes_per_node": "RAM, bytes per node",
-    "file_bytes_per_node": "file, bytes per node",
-    "save_nodes_per_s": "save, nodes per second",
-    "load_nodes_per_s": "load, nodes per second",
-    "search_visits_per_s": "visits per second of a search without a file",
-    "search_visits_per_s_saving": "the same with a file",
-    "search_saved_per_s": "nodes it saves per second",
-    "search_written_of_size": "bytes it writes, relative to the file",
-    "builtin_evaluations_per_s": "built-in evaluator, per second",
-    "builtin_file_bytes_per_node": "its file, bytes per node",
-    "resumed_image_us_per_node": "taking the image of a graph to go on with, us per node",
-    "resumed_read_us_per_node": "reading a file that has no image, us per node",
-    "resumed_us_per_visit": "us per visit of a search that then goes on",
-    "unstopped_us_per_visit": "the same if it never stopped",
-    "resumed_of_unstopped": "the first relative to the second",
-    "one_evaluation_s": "then a search of one evaluation: its lines and plain tables, CPU-seconds",
-    "sessions_of_one": "CPU of ten sessions on one file, less ten starts, relative to one session",
-    "start_s": "first table, CPU-seconds",
-    "start_cold_s": "the same with an empty cache",
-    "alphabeta_nodes_per_s": "alpha-beta, nodes per second",
-    "alphabeta_leaves_of_minimal": "its leaves relative to the minimal tree",
+FIGURES = {  # JSON name -> label in the table
+    "nodes": "nodes of the graph",
+    "visits_per_s_single": "visits per second without evaluation, one by one",
+    "visits_per_s_wave": "the same in waves of 1,024",
+    "evaluations_per_s": "evaluations per second, built-in evaluator",
+    "ram_bytes_per_node": "memory, bytes per node",
+    "file_bytes_per_node": "file, bytes per node, built-in evaluator",
 }
+WAVE, BUILTIN_NODES = 1024, 100_000
 
 
 @command(
@@ -99,22 +82,57 @@ _LINES = {  # JSON name -> label in the table
 def bench(
     *,
     nodes: Annotated[
-        int | None, option("--nodes N", "Size of the largest graph to build; 1,000,000 by default.", min=1000)
-    ] = None,
+        int, option("--nodes N", "Size of the graph to build; 1,000,000 by default.", min=1000)
+    ] = 1_000_000,
     json: Json = False,
 ) -> None:
-    """Measure move generation, search, memory and file, per CPU-second of the process."""
-    from .bench import NODES, machine, measure
-
-    figures = interruptible(lambda: measure(say, nodes=nodes or NODES))
+    """Measure the speed of a search per CPU-second, and the bytes of a node in memory and in the file."""
+    figures = interruptible(lambda: _measured(nodes))
     if json:
         print_json(figures)
         return
-    print(machine())
     for name, value in figures.items():
-        counted = name == "nodes" or name.endswith(("_per_s", "_single", "_wave", "_saving"))
-        shown = rate(value) if counted else f"{value:.2f}" if name.endswith("_minimal") else f"{value:.1f}"
-        print(f"{_LINES.get(name, name):<36}{shown:>10}")
+        shown = f"{value:.1f}" if name.endswith("_per_node") else rate(value)
+        print(f"{FIGURES[name]:<50}{shown:>10}")
+
+
+def _measured(nodes: int) -> dict[str, float]:
+    """Returns the figures by name; searches begin at the start position and use one thread."""
+    say("searching one by one")
+    single, seconds, _ = _searched("uniform", nodes, 1)
+    say(f"searching in waves of {WAVE:,}")
+    waves, wave_seconds, ram = _searched("uniform", nodes, WAVE)
+    say("searching with the built-in evaluator and a file")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bench.graph"
+        filed, filed_seconds, _ = _searched("builtin", min(nodes, BUILTIN_NODES), WAVE, file)
+        size = file.stat().st_size
+    return {
+        "nodes": nodes,
+        "visits_per_s_single": round(single.new_visits / seconds),
+        "visits_per_s_wave": round(waves.new_visits / wave_seconds),
+        "evaluations_per_s": round(filed.evaluations / filed_seconds),
+        "ram_bytes_per_node": round(ram, 1),
+        "file_bytes_per_node": round(size / filed.nodes, 1),
+    }
+
+
+def _searched(
+    kind: str, nodes: int, wave: int, file: Path | None = None
+) -> tuple[SearchResult, float, float]:
+    """Returns the result of a search, its CPU-seconds, and the bytes of a node in memory."""
+    import chess
+
+    from graphsearch import Graph, Limits, SearchParams, analyze
+    from graphsearch.evaluators.factory import create
+
+    params = SearchParams(minibatch_size=wave, max_wave_share=1.0)
+    with Graph.open(file, evaluator=create(kind, {"threads": "1"})) as graph:
+        analyze(graph, chess.Board(), Limits(evaluations=100), params)  # compiles before the clock runs
+        begin = time.process_time()
+        found = analyze(graph, chess.Board(), Limits(evaluations=nodes - graph.node_count), params)
+        seconds = time.process_time() - begin
+        return found, seconds, graph.arena.bytes_used / graph.node_count
 
 
 app = group(

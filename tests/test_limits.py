@@ -50,7 +50,6 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/store/upkeep/backup.py": "what it has just written, for fsync",
     "graphsearch/exchange/output.py": "what it writes",
     "graphsearch/uci/writer.py": "the log that it writes",
-    "cli/bench.py": "/proc",
     "graphsearch/workers/process.py": "/proc",
     "graphsearch/base/faults.py": "the report that it writes",
     "graphsearch/graph/sweeps/parts.py": "its own temporary file",

@@ -28,7 +28,7 @@ SAMPLES = ROOT / "docs" / "samples"
 BEGIN = ("graphsearch analyze startpos --visits 20000 --store first.graph",)
 FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 TERMINAL = {"TERM": "dumb", "COLUMNS": "118", "LINES": "50"}  # on which commands print
-ELSEWHERE = re.compile(r"pip install |graphsearch serve |python -m tools\.|graphsearch bench")
+ELSEWHERE = re.compile(r"pip install |graphsearch serve |python -m tools\.")
 STYLES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")  # colours and the like, of a terminal
 VARIES = (  # what differs from run to run
     (re.compile(r"\d{4}\.\d\d\.\d\d"), "DATE"),

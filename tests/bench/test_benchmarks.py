@@ -64,7 +64,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs here what a benchmark runs in new processes, which would import everything; uses few positions."""
     command_line = importlib.import_module("graphsearch.cli").main
 
-    def cpu_seconds(words: Sequence[str], _: Any = None) -> float:
+    def cpu_seconds(words: Sequence[str]) -> float:
         began = time.process_time()
         with redirect_stdout(io.StringIO()):
             assert command_line(list(words)) == 0
@@ -136,6 +136,16 @@ def check_beyond_memory(rows: list[Row]) -> None:
     assert 0 < found["builtin", "2 MB"]["per_s_ratio"] < 10
 
 
+def check_saving(rows: list[Row]) -> None:
+    found = by(rows, "evaluator", "what")
+    assert [(row["what"], row["samples"]) for row in rows[:3]] == [
+        ("search", 2),
+        ("search with a file", 2),
+        ("load", 2),
+    ]
+    assert found["builtin", "load"]["bytes"] > found["uniform", "load"]["bytes"] > 1
+
+
 PAIRS = "builtin 'policy=builtin value=uniform' 'policy=uniform value=builtin' uniform"
 QUICK: list[tuple[str, str, Check]] = [
     ("quality", "--evaluations 60 --reference {reference}", check_batches),
@@ -146,6 +156,7 @@ QUICK: list[tuple[str, str, Check]] = [
 BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --evaluations 300 --slow-us 50 \
 --builtin-nodes 20000 --builtin-ram-mb 2"
 SLOW: list[tuple[str, str, Check]] = [
+    ("saving", "--nodes 2000 --builtin-nodes 1000 --pairs 2", check_saving),
     ("cluster", "--visits 5000 --batch 512", check_cluster),
 ]
 FULL: list[tuple[str, str, Check]] = [  # a minute, for GRAPHSEARCH_FULL=1

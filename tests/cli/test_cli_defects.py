@@ -165,8 +165,6 @@ def test_every_command_is_walked() -> None:
 def test_a_defect_anywhere_is_one_line_and_a_file(
     cli: Cli, small_graph: Path, tmp_path: Path, reports: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("graphsearch.cli.bench.SESSIONS", 1)
-    monkeypatch.setattr("graphsearch.cli.bench.STARTS", 1)
     names = {"book": "a.toml", "pgn": "a.pgn", "epd": "a.epd", "new": "new.graph", "out": "out"}
     places = {key: tmp_path / file for key, file in names.items()}
     places["book"].write_text(BOOK)

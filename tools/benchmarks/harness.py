@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,8 +27,6 @@ from numbers import Real
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, TypeVar
-
-from graphsearch.cli.bench import machine
 
 Row = dict[str, Any]
 Measure = Callable[..., Iterator[Row]]
@@ -40,6 +39,7 @@ REGISTRY = {  # name -> module and function
     "network": "evaluators.network",
     "pool": "evaluators.pool",
     "quality": "quality.quality",
+    "saving": "saving.saving",
     "scale": "scale.scale",
 }
 SAY_SECONDS = 10.0  # between two progress lines
@@ -82,6 +82,14 @@ def find(name: str) -> Benchmark:
 
 
 # ------------------------------------------------------------------ running
+def machine() -> str:
+    """Returns the processor's name and number of cores, for people who compare figures."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    return f"{models[0] if models else 'unknown processor'}, {os.cpu_count()} cores"
+
+
 def fresh(work: Callable[..., T], *arguments: Any) -> T:
     """Returns the result of a call in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:

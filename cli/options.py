@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -319,25 +318,3 @@ def graph_ram(text: str | None) -> int | None:
         least = f"{memory / 1e9:.1f} GB"
         say(f"--ram {text} is more than the memory of this machine, {least}; the graph may not fit.")
     return found
-
-
-def check_plot_file(path: Path) -> None:
-    """Checks the file of `--plot`, and the library that draws, before the work starts.
-
-    Raises:
-      typer.BadParameter: if its name has another ending than .png and .svg, or it cannot be written.
-      MissingPackageError: if the library is not installed.
-    """
-    from graphsearch.base.plotting import require_matplotlib
-
-    folder = path.parent
-    problem = ""
-    if path.suffix.lower() not in (".png", ".svg"):
-        problem = f"the file name must end in .png or .svg, not {path}"
-    elif not folder.is_dir():
-        problem = f"folder {folder} does not exist; create it first"
-    elif path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        problem = f"cannot write {path}; check its permissions"
-    if problem:
-        raise typer.BadParameter(problem, param_hint="--plot")
-    require_matplotlib()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,6 @@ from .options import (
     LinesOutput,
     StoreOption,
     argument,
-    check_plot_file,
     option,
 )
 from .output import print_json, print_parts, say, say_if_unfinished
@@ -287,7 +287,7 @@ def history(
     from graphsearch.query.history import history as ask
 
     if plot:
-        check_plot_file(plot)
+        _check_plot_file(plot)
     found = ask(store, position.board())
     points = found.by_run if by == "run" else found.points
     say_if_unfinished(store)
@@ -302,6 +302,28 @@ def history(
 
         draw_history(found, plot)
         say(f"wrote {plot}")
+
+
+def _check_plot_file(path: Path) -> None:
+    """Checks the file of `--plot`, and the library that draws, before the work starts.
+
+    Raises:
+      typer.BadParameter: if its name has another ending than .png and .svg, or it cannot be written.
+      MissingPackageError: if the library is not installed.
+    """
+    from graphsearch.query.history import require_matplotlib
+
+    folder = path.parent
+    problem = ""
+    if path.suffix.lower() not in (".png", ".svg"):
+        problem = f"the file name must end in .png or .svg, not {path}"
+    elif not folder.is_dir():
+        problem = f"folder {folder} does not exist; create it first"
+    elif path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        problem = f"cannot write {path}; check its permissions"
+    if problem:
+        raise typer.BadParameter(problem, param_hint="--plot")
+    require_matplotlib()
 
 
 def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) -> Iterator[Part]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import chess
 
 from ..base.answer import Answer
-from ..base.plotting import require_matplotlib
+from ..base.errors import MissingPackageError
 from ..base.version import __version__
 from ..position.board import check, fen_of, key_text
 from ..position.lines import legal_part, sans_of
@@ -187,6 +188,14 @@ VISITS, BAND, GRID, NOTE = "#555555", "#f0f0f0", "#dddddd", "#555555"
 SIZE_INCHES, DPI = (9.0, 5.6), 110
 MOST_NAMES, MOST_DATES = 40, 12  # changed moves with a label, and dates: more would overlap
 Spans = list[tuple[int, int, HistoryPoint]]  # first and last place, and the first point
+
+
+def require_matplotlib() -> None:
+    """Raises MissingPackageError, with the command to install it, if matplotlib is missing."""
+    if find_spec("matplotlib") is None:
+        raise MissingPackageError(
+            "a plot needs matplotlib: pip install '.[plot]' in the folder of graphsearch"
+        )
 
 
 def draw_history(found: History, path: Path) -> None:

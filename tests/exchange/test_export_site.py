@@ -15,8 +15,7 @@ import pytest
 from graphsearch.base.errors import ExportError
 from graphsearch.exchange.site.export import PART, export_site, script
 from graphsearch.position.board import key_of
-from graphsearch.query.layers import places
-from graphsearch.query.neighbourhood import neighbourhood
+from graphsearch.query.neighbourhood import neighbourhood, places
 
 from ..conftest import Cli, sql
 from ..query.handmade import board_after, graph_file

@@ -10,8 +10,7 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError, UnknownPositionError
 from graphsearch.position.board import key_of
-from graphsearch.query.layers import places
-from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood
+from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood, places
 
 from ..exchange.exported import add_book
 from .handmade import LINES, board_after, graph_file

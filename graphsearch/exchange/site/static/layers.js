@@ -1,5 +1,5 @@
-// Which positions a picture shows, and where they stand. The same as graphsearch/query/neighbourhood.py and layers.py,
-// which explain it; a test compares the two.
+// Which positions a picture shows, and where they stand. The same as graphsearch/query/neighbourhood.py,
+// which explains it; a test compares the two.
 
 const SWEEPS = 30;
 const SIDE_PULL = 0.2;

@@ -54,7 +54,10 @@ class ListOptions:
     ] = False
     player: Annotated[
         list[str] | None,
-        option("--player NAME", "Listed: his games; given twice, the games of these two with each other."),
+        option(
+            "--player NAME",
+            "Listed: games of a player; given twice, the games of these two with each other.",
+        ),
     ] = None
     side: Side = None
     opening: Annotated[

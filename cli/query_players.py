@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SomeName = Annotated[str, argument("NAME", "Part of a name; all players by default.")]
 GameNumber = Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")]
 PgnFile = Annotated[Path | None, option("--file FILE.pgn", "Where its PGN file is now.")]
-MinGames = Annotated[int, option("--min-games N", "Only moves that he played N times or more.", min=1)]
+MinGames = Annotated[int, option("--min-games N", "Only moves that were played N times or more.", min=1)]
 TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
 SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
@@ -106,7 +106,7 @@ def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None) -> GameT
 def prepare(
     store: StoreOption,
     player: Annotated[
-        list[str], option("--player NAME", "The opponent: his name, or the beginning of a word in it.")
+        list[str], option("--player NAME", "The opponent's name, or the beginning of a word in it.")
     ],
     side: Side = None,
     since: Since = None,
@@ -124,13 +124,14 @@ def prepare(
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
 
-    A move leaves if the position behind it is not in the book; with a book of one side, his games of the
-    other colour count. For each move: his games with it, of all his games there; his score in per cent; what
-    it costs him against the best move, in pawns by the stored values; that best move; your best answer,
+    A move leaves if the position behind it is not in the book; with a book of one side, games of the
+    other colour count. For each move: the games with it, of all games there; the player's score in per cent;
+    what it costs against the best move, in pawns by the stored values; that best move; your best answer,
     if it is stored; and the line. A name may be exact, or beginnings of its words that only one player has;
-    several --player are taken together. A game that the player has on both sides counts for each.
+    several --player are taken together. A game between two of them counts for each. Without a book, the best
+    move of a position never leaves: there only the searched part ends.
 
-    JSON: values and score are the player's; `games_here` are his games in the position; `entered` games met a
+    JSON: values and score are the player's; `games_here` are games in the position; `entered` games met a
     known position, in `left_by_other` the other side led out of it first, `stayed` ended inside.
     """
     from graphsearch.exchange.output import check_target
@@ -164,7 +165,7 @@ def _preparation(found: Preparation) -> Iterator[Part]:
     where = f"the book {one_line(found.book)}" if found.book else "the graph"
     yield f"{names}{side}: {count(found.games, 'game')}, {found.entered:,} in {where}"
     yield (
-        f"Left by him: {found.left:,}   left by the other side before: {found.left_by_other:,}"
+        f"Left by the player: {found.left:,}   left by the other side before: {found.left_by_other:,}"
         f"   ended inside: {found.stayed:,}   ({heading()})"
     )
     yield table(map(_cells, found.moves), TEXTS, spare=SPARE)

@@ -82,7 +82,7 @@ class Preparation(Answer):
     Attributes:
       players: the names found. color: the player's colour, None: both.
       book: its name, None: the stored graph. since: date of the first games included, None: all.
-      games: games of the player with this colour and date; a game against himself counts twice.
+      games: games of the player with this colour and date; a game against himself counts once, for White.
       entered: games that reached a known position.
       left: games in which the player left the known positions. left_by_other: those that only his opponent
         left. stayed: games that ended inside. damaged: games with illegal moves.
@@ -119,7 +119,8 @@ def prepare(
     """Returns the moves with which a player's games leave a book or the stored graph.
 
     A position is known if the book has it, or the graph with N of at least `min_visits`. A move leaves if the
-    position after it is not known; so a transposition into the book does not leave. A game that has left is
+    position after it is not known; so a transposition into the book does not leave, nor does the best move of
+    the stored graph, where only the searched part ends. A game that has left is
     followed for eight more half-moves, and counts again if it returns.
 
     Args:
@@ -147,7 +148,9 @@ def prepare(
         )
         with source.store.reader() as reader:
             known = book_positions(source.store, row.id) if row else graph_positions(reader, min_visits)
-            walk = _Walk(_sides(games, {player.name for player in players}, color), known)
+            walk = _Walk(
+                _sides(games, {player.name for player in players}, color), known, is_of_book=row is not None
+            )
             walk.run(on_progress or (lambda done, total: None))
         found = walk.departures(source, min_games)
     found.sort(key=_by_cost if by == BY_COST else _by_games)
@@ -177,12 +180,13 @@ def _check(color: str | None, since: str | None, by: str) -> None:
 
 
 def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list[tuple[GameRow, bool]]:
-    """Returns (game, whether the player is White); a game against himself appears twice."""
+    """Returns (game, whether the player is White); a game of one player against himself once."""
     return [
         (game, side == "white")
         for game in games
         for side, name in (("white", game.white), ("black", game.black))
         if color in (None, side) and name in names
+        if color or side == "white" or name != game.white
     ]
 
 
@@ -196,12 +200,13 @@ def _by_cost(move: Departure) -> tuple[object, ...]:
 
 @dataclass(slots=True)
 class _Met:
-    """A move in a position: level and place of the position, results of the player, and the latest game."""
+    """A move in a position: level and place of the position, results of the player, and the games."""
 
     ply: int
     place: int
     results: list[int]
     last: int
+    games: set[int]
 
 
 class _Walk:
@@ -211,7 +216,8 @@ class _Walk:
       entered: `[G]`, whether the game was inside. left, left_by_other: `[G]`, whether that side left.
     """
 
-    def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known) -> None:
+    def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known, *, is_of_book: bool) -> None:
+        self._is_of_book = is_of_book
         self._games = [game for game, _ in sides]
         self.replay = Replay(self._games)
         self._known = known
@@ -244,7 +250,6 @@ class _Walk:
         own = level.black_to_move[before[inside]] != self._is_white[inside]
         stays = behind[self.replay.at[inside]]
         self._note(inside[own], before, codes, level.keys, leaving=~stays[own])
-        self.left[inside[own & ~stays]] = True
         self.left_by_other[inside[~own & ~stays]] = True
         self._enter(behind)
         return behind
@@ -277,7 +282,8 @@ class _Walk:
                 continue
             met = self._met.get((key, int(codes[game])))
             if met is None:
-                met = self._met[key, int(codes[game])] = _Met(ply, place, [0, 0, 0, 0], game)
+                met = self._met[key, int(codes[game])] = _Met(ply, place, [0, 0, 0, 0], game, set())
+            met.games.add(game)
             met.results[self._results[game]] += 1
             met.last = max(met.last, game, key=lambda one: (self._games[one].date or "", one))
 
@@ -288,15 +294,22 @@ class _Walk:
         return len(self._counted) > count
 
     def departures(self, source: RecordSource, least: int) -> list[Departure]:
-        """Returns the departures of at least `least` games, in any order."""
-        met = [(*move, met) for move, met in self._met.items() if sum(met.results) >= least]
+        """Returns the departures of at least `least` games, in any order, and marks the games that left.
+
+        Where the best move of the stored graph is played, the searched part only ends.
+        """
+        met = [(*move, met) for move, met in self._met.items()]
         found: list[Departure] = []
         for first in range(0, len(met), READ_AT_ONCE):
             some = met[first : first + READ_AT_ONCE]
             words = np.array([self.replay.levels[it.ply].words[it.place] for _, _, it in some])
             behind, _ = positions_after(words, range(len(some)), [code for _, code, _ in some])
             source.read_ahead(np.concatenate([words, behind]))
-            found += [self._departure(source, *one) for one in some]
+            for key, code, move in some:
+                departure = self._departure(source, key, code, move)
+                if self._is_of_book or departure.worth.best != departure.san:
+                    self.left[list(move.games)] = True
+                    found += [departure] if departure.games >= least else []
         return found
 
     def _departure(self, source: RecordSource, key: str, code: int, met: _Met) -> Departure:
@@ -361,15 +374,16 @@ def worth_of(source: RecordSource, board: chess.Board, move: chess.Move) -> Wort
     value = value_of(source, board, move, steps)
     best = steps[0] if steps else None
     cp = None if value is None else cp_of(value)
-    best_cp = cp_of(best.edge.value) if best else None
+    of_best = value_of(source, board, best.move, steps) if best else None
+    best_cp = None if of_best is None else cp_of(of_best)
     return Worth(
         n=None if record is None else edge.n if edge else 0,
         q=value,
         cp=cp,
         best=board.san(best.move) if best else None,
-        best_q=best.edge.value if best else None,
+        best_q=of_best,
         best_cp=best_cp,
-        cost=max(0.0, best.edge.value - value) if best and value is not None else None,
+        cost=None if of_best is None or value is None else max(0.0, of_best - value),
         cost_cp=None if cp is None or best_cp is None else loss_of(best_cp, cp),
         answer=child.san(answers[0].move) if answers else None,
     )

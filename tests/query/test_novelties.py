@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from copy import copy
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import chess
 import chess.pgn
@@ -19,6 +21,7 @@ from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.values import cp_of
 from graphsearch.query.novelties import NotableMove, Rules, novelties
 from graphsearch.query.prepare import Departure, prepare
+from graphsearch.query.prepare import _sides as sides_of
 from graphsearch.store.store import Store
 from graphsearch.store.tables.books import books
 
@@ -228,9 +231,14 @@ def test_a_move_of_games_that_is_not_legal_is_damage(made: Made, tmp_path: Path)
 
 # ------------------------------------------------------------------ preparation
 def departures(
-    made: Made, name: str, color: str | None, inside: set[str]
+    made: Made, name: str, color: str | None, inside: set[str], *, of_book: bool = False
 ) -> dict[tuple[str, str], list[float]]:
-    """Returns the scores of a player with the moves by which he leaves some positions, by hand."""
+    """Returns the scores of a player with the moves that leave some positions, by hand.
+
+    The best move of the graph never leaves it: there only the searched part ends.
+    """
+    best = {epd: max(edges, key=lambda san: edges[san]) for epd, edges in made.nodes.items() if edges}
+    best = {} if of_book else best
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for white, black, result, sans in made.games:
         own = chess.WHITE if white == name else chess.BLACK
@@ -241,7 +249,7 @@ def departures(
             before = board.epd()
             turn = board.turn
             board.push_san(san)
-            if before in inside and turn == own and board.epd() not in inside:
+            if before in inside and turn == own and board.epd() not in inside and best.get(before) != san:
                 left.add((before, san))
         score = RESULTS.get(result, -1.0)
         for place in left:
@@ -275,6 +283,7 @@ def test_moves_that_leave_the_graph_are_those_counted_by_hand(made: Made, color:
 def test_the_cost_is_that_of_the_stored_values(made: Made) -> None:
     found = prepare(made.path, ["Bob"], min_visits=200, top=None, by="cost")
     assert any(move.worth.cost for move in found.moves)
+    assert all(move.worth.best != move.san for move in found.moves)
     for move in found.moves:
         edges = made.nodes[chess.Board(move.position).epd()]
         best = max(edges.values())[1]
@@ -295,12 +304,20 @@ def test_a_game_between_two_that_are_asked_for_counts_for_both(made: Made) -> No
     assert {place: games for place, (games, _) in told(whole.moves).items()} == alone
 
 
+def test_a_game_of_one_player_against_himself_counts_once() -> None:
+    game: Any = SimpleNamespace(white="Ann", black="Ann")
+    other: Any = SimpleNamespace(white="Ann", black="Bob")
+    assert sides_of([game, other], {"Ann"}, None) == [(game, True), (other, True)]
+    assert sides_of([game], {"Ann"}, "black") == [(game, False)]
+    assert sides_of([other], {"Ann", "Bob"}, None) == [(other, True), (other, False)]
+
+
 def test_only_late_games_and_moves_that_are_played_often_count(made: Made) -> None:
     late = prepare(made.path, ["Cid"], since="2100-01-01", min_visits=2)
     own = [game for i, game in enumerate(made.games) if i >= 100 and "Cid" in game[:2]]
     assert late.games == len(own)
-    often = prepare(made.path, ["Cid"], min_games=3, min_visits=2, top=2)
-    assert min(move.games for move in often.moves) >= 3
+    often = prepare(made.path, ["Cid"], min_games=2, min_visits=2, top=2)
+    assert min(move.games for move in often.moves) >= 2
     assert often.total >= len(often.moves) == 2
     for wrong in (
         {"since": "May"},
@@ -345,7 +362,7 @@ def test_games_of_black_leave_a_white_book_that_bounds_novelties(
     inside = {board_after(line).epd() for line in lines}
     found = prepare(made.path, ["Ann"], book="white", top=None)
     assert found.color == "black"
-    by_hand = departures(made, "Ann", "black", inside)
+    by_hand = departures(made, "Ann", "black", inside, of_book=True)
     assert {place: games for place, (games, _) in told(found.moves).items()} == {
         place: len(scores) for place, scores in by_hand.items()
     }

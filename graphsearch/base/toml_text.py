@@ -20,6 +20,7 @@ def toml_tables(text: str) -> dict[str, Any]:
       InputFileError: if it is larger than TOML, or has a key of more parts than TOML_KEY.
       ValueError, RecursionError: as `tomllib.loads`.
     """
+    text = text.removeprefix("\ufeff")  # editors of Windows write a byte order mark
     if len(text) > TOML.most:
         raise InputFileError(f"more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}")
     long_key = _LONG_KEY.search(text)

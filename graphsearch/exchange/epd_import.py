@@ -15,7 +15,7 @@ import chess
 from ..base.errors import InvalidPositionError
 from ..base.limits import shortened
 from ..position.board import fen_of, key_text
-from ..position.notation import clocks_and_operations, named_board, play_moves, read_moves
+from ..position.notation import clocks_and_operations, fields_of, named_board, play_moves, read_moves
 from ..position.pgn_text import as_text
 from ..store.tables import games as tables
 from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
@@ -147,7 +147,7 @@ def operands(text: str) -> list[tuple[str, str | None]]:
 
 def _split(text: str) -> tuple[list[tuple[str, str | None]], list[str]]:
     """Returns the operations of a line as (name, operand) pairs, and the faults of the text between them."""
-    rest = clocks_and_operations("".join(text.split(None, 4)[4:]))[1]
+    rest = clocks_and_operations(fields_of(text)[1])[1]
     found, faults = list[tuple[str, str | None]](), list[str]()
     at = 0
     while rest[at:].strip(" \t;"):

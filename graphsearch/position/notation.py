@@ -29,6 +29,7 @@ _LINE = re.compile(r"(?:1\.+\s*)?[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8][+#!?]*(?:[\s,]
 _CLOCK = re.compile(r"\s*([+-]?[0-9]{1,40})(?:\s*(;)|(?=\s)|$)")
 # the EPD operations that are part of the position, outside quotes; an open quote ends at a semicolon
 _CLOCKS = re.compile(r'"(?:(?:[^"\\]|\\.)*"|[^;]*)|\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)')
+_MOVES = re.compile(r"\s*moves\s+([^;\"]+)")  # as the first operation
 _OPCODE = re.compile(r"\s*(?:$|[A-Za-z]\w*(?=\s|$))", re.ASCII)
 
 
@@ -67,8 +68,10 @@ def read_position(
     >>> read_position("1. e4 e5").board == read_position("startpos moves e2e4 e7e5").board
     True
     """
+    if f" {text}".startswith(MOVES_WORD) and not _is_there(text):
+        text = f"{START_WORD} {text}"
     named, word, line = text.partition(MOVES_WORD)
-    if word and moves is None and not _is_there(text):
+    if word and moves is None and ";" not in line and not _is_there(text):
         text, moves = named, line
     given = _named_position(text.strip(), game, ply)
     play_moves(given.board, moves or "")
@@ -200,7 +203,8 @@ def named_board(text: str) -> chess.Board:
 def board_from_fen(text: str) -> chess.Board:
     """Returns the legal position of a FEN with 4 to 6 fields, or of an EPD line.
 
-    Reads the EPD operations `hmvc` and `fmvn` (the clocks) and ignores all others, however odd.
+    Reads the EPD operations `hmvc` and `fmvn` (the clocks), and plays `moves`, as in UCI, if it is the first.
+    Ignores all others, however odd.
 
     Raises:
       InvalidPositionError: with the reason, if the text is neither or the position is illegal.
@@ -209,21 +213,38 @@ def board_from_fen(text: str) -> chess.Board:
     '7k/8/8/8/8/8/8/K7 w - - 12 1'
     """
     check_length(text)
-    fields = text.split(None, 4)
+    fields, rest = fields_of(text)
     if len(fields) < 4:
         raise InvalidPositionError(
             "a FEN needs at least four fields (pieces, side to move, castling, en passant), not"
             f" {shortened(text)!r}"
         )
+    given = shortened(text.strip(), 200)
     try:
-        clocks, _ = clocks_and_operations(" ".join(fields[4:]))
-        board = board_of(" ".join([*fields[:4], *clocks]))
+        clocks, operations = clocks_and_operations(rest)
+        board = board_of(" ".join([*fields, *clocks]))
     except ValueError as error:
-        raise InvalidPositionError(
-            f"not a FEN: {_reason(error)}: {shortened(' '.join(text.split()), 200)}"
-        ) from None
-    check(board, shortened(" ".join(text.split()), 200))
+        raise InvalidPositionError(f"not a FEN: {_reason(error)}: {given!r}") from None
+    check(board, repr(given))
+    if moves := _MOVES.match(operations):
+        play_moves(board, moves[1])
+        check(board)
     return board
+
+
+def fields_of(text: str) -> tuple[list[str], str]:
+    """Returns the first four fields of a FEN or EPD, fewer if it has fewer, and the text after them.
+
+    A semicolon may end the fourth one, as some programs write EPD.
+
+    >>> fields_of("7k/8/8/8/8/8/8/K7 w - -; ce 20;")
+    (['7k/8/8/8/8/8/8/K7', 'w', '-', '-'], ' ce 20;')
+    """
+    fields = text.split(None, 4)
+    if len(fields) < 4:
+        return fields, ""
+    square, end, more = fields[3].partition(";")
+    return [*fields[:3], square], f"{more}{' ' * bool(more or end)}{''.join(fields[4:])}"
 
 
 def check_length(text: str) -> None:

@@ -37,6 +37,7 @@ _LOOSE_TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"(.*)"\s*\]\s*', re.ASC
 _EVENT = re.compile(r'\[\s*Event\s+"')
 _BLANK = " \t\r\n\f\v"
 _GLYPH = re.compile(r"\$\d+|[!?]{1,2}", re.ASCII)
+UNKNOWN_TAGS = ("", "?", "-")  # values of a tag that say nothing
 _NAGS = {"!": 1, "?": 2, "!!": 3, "??": 4, "!?": 5, "?!": 6}  # of the PGN standard
 
 
@@ -383,11 +384,11 @@ def shown(word: str) -> str:
 def variant_of(headers: dict[str, str]) -> str:
     """Returns the name of the variant that headers name; empty for standard chess and Chess960.
 
-    >>> variant_of({"Variant": "fischerandom"}), variant_of({"Variant": "Atomic"})
-    ('', 'Atomic')
+    >>> [variant_of({"Variant": name}) for name in ("fischerandom", "Atomic", "?")]
+    ['', 'Atomic', '']
     """
-    name = headers.get("Variant", "")
-    return _checked_variant(name) if name else ""
+    name = headers.get("Variant", "").strip()
+    return _checked_variant(name) if name not in UNKNOWN_TAGS else ""
 
 
 @lru_cache(maxsize=100)

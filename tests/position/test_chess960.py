@@ -212,7 +212,7 @@ def _number(rank: str) -> str:
     ("text", "problem"),
     [
         ("chess960:960", "0 to 959"),
-        ("4k3/8/8/8/8/8/8/R3K3 w K - 0 1", "bad castling rights.*: 4k3/8/8/8/8/8/8/R3K3 w K - 0 1"),
+        ("4k3/8/8/8/8/8/8/R3K3 w K - 0 1", "bad castling rights.*: '4k3/8/8/8/8/8/8/R3K3 w K - 0 1"),
         ("4k3/8/8/8/8/8/8/4K1RR w E - 0 1", "bad castling rights.* w E - "),
         ("4k3/8/8/8/8/4K3/8/R7 w A - 0 1", "bad castling rights"),
     ],

@@ -135,6 +135,8 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json:
         say(f"There are more than {count(number, 'position')}; --lines 0 lists all.")
     elif not json:
         say(count(number, "position"))
+    if not number and (filters.min_ply, filters.max_ply) != (None, None):
+        say("note: --plies finds positions of imported games and of books only; others have no ply")
 
 
 def _print_json(found: Iterable[Found]) -> int:

@@ -25,9 +25,9 @@ class SearchParams:
         that off, as in lc0 (`DecidedFrom`).
       minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT. AUTO: as many as
         the evaluator wants (`Evaluator.batch_size`); a search has 1 wherever the evaluator is a kernel.
-      catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
-        many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
-        at equal evaluations (docs/contributing/benchmarks.md); 1 reuses the most visits.
+      catch_up_ratio: a visit of an edge ends without evaluation if its child's N exceeds this many times the
+        edge's n + 1 (the visit itself counts), >= 1; `inf` switches catch-up off. From 1 to 5 no difference
+        could be measured at equal evaluations (docs/contributing/benchmarks.md); 1 reuses the most visits.
       max_wave_share: `flow`: every node has at most this share of its own N in flight, but one visit always;
         in (0, 1].
       gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.

@@ -17,7 +17,7 @@ from graphsearch.query.parents import parents
 from graphsearch.query.transpositions import transpositions
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import best_move, node_mean
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Cli
 
 from ..graph.sweeps.test_refresh import Records, records_of
 from ..store.records import filled, random_records
@@ -236,3 +236,12 @@ def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(cycli
         board = records[key][0]
         found = {(key_of(chess.Board(p.position)), p.move) for p in parents(cyclic, board).parents if p.n}
         assert found == ways[key], board.fen()
+
+
+def test_plies_on_a_searched_graph_say_why_nothing_is_found(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    cli("analyze", "startpos", "--visits", 20, "--store", path)
+    found = cli("find", path, "--plies", "0..3")
+    assert (found.code, found.out) == (0, "")
+    assert "--plies finds positions of imported games and of books only" in found.err
+    assert "--plies" not in cli("find", path, "--min-visits", 1000).err

@@ -66,8 +66,9 @@ def import_files(
     """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
 
     Games: how often each move was played, and with which results, goes into separate tables; the search graph
-    does not change. Games are read strictly: one with an illegal or unreadable move is reported with its line
-    and not counted. Games of other variants are counted by variant and skipped. With --players, `players`,
+    does not change. A game that python-chess reads is read. One with an illegal move, or a word that could be
+    a move, is reported with its line and not counted; other words and unreadable tags are reported. Games of
+    other variants are counted by variant and skipped. With --players, `players`,
     `prepare` and `games --list` work; without it nothing is kept of who played. A file that was imported
     without it is read once more, only for that: its games count no second time.
 

@@ -13,6 +13,7 @@ import re
 import select
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -366,17 +367,33 @@ def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> 
 
 
 def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text with their line ends; replaces invalid bytes.
+    """Yields the lines of a text with their line ends, decoded by `decoded`.
 
     Raises:
       InputFileError: if a line is longer than LINE.
     """
     number, most = 0, LINE.most
-    while line := file.readline(most + 1):
-        number += 1
-        if len(line) > most:
-            raise long_line(name, number)
-        yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode("utf-8", "replace")
+    while piece := file.readline(most + 1):
+        if len(piece) > most:
+            raise long_line(name, number + 1)
+        for line in _LINES.findall(piece):  # a carriage return alone ends a line, too
+            number += 1
+            yield decoded(line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b""))
+
+
+_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+
+def decoded(data: bytes) -> str:
+    """Decodes a text as UTF-8, or as Windows-1252 if it is not UTF-8.
+
+    >>> decoded("Pel\u00e9".encode()), decoded(b"Pel\xe9 \x96")
+    ('Pel\u00e9', 'Pel\u00e9 \u2013')
+    """
+    for encoding in ("utf-8", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return data.decode(encoding)
+    return data.decode("latin-1")
 
 
 def long_line(name: str, number: int) -> InputFileError:

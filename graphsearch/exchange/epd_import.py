@@ -16,7 +16,6 @@ from ..base.errors import InvalidPositionError
 from ..base.limits import shortened
 from ..position.board import fen_of, key_text
 from ..position.notation import clocks_and_operations, fields_of, named_board, play_moves, read_moves
-from ..position.pgn_text import as_text
 from ..store.tables import games as tables
 from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
 from .sources import GivenFile, Input
@@ -73,7 +72,7 @@ def _read_lines(importing: Importing, given: Input) -> None:
     finished = False
     try:
         for number, line in enumerate(given.lines(), start=1):
-            text = as_text(line).strip()
+            text = line.strip()
             passed += bool(text)
             if text and not text.startswith("#") and passed > importing.before:
                 _add_line(importing, number, text, rows)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,22 +16,20 @@ import numpy as np
 import zstandard
 
 from ..base.errors import ImportFileError
-from ..position.board import POSITION_WORDS, encode_move, fen_of, key_of_words, pack
+from ..base.limits import text_lines
+from ..position.board import fen_of
 from ..position.openings import DEEPEST, opening_names, opening_places
-from ..position.pgn_text import PgnGame, as_text
 from ..position.words import KEY
 from ..query.game_list import key_parts
 from ..query.players import kept_game
 from ..query.replay import start_of
-from ..query.steps import Words, legal_codes, positions_after
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import game_list
 from ..store.tables.columns import MAX_GAME_MOVES
 from ..store.tables.game_list import IndexRow, TextRow
 from ..store.tables.players import GameRow
-from .pgn_blocks import PlayedBlock
-from .playing import Played
+from .pgn_blocks import Facts, PlayedBlock
 from .sources import GivenFile, opened
 
 
@@ -46,30 +45,6 @@ def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> I
         yield IndexRow(number, opening, parts[first:end].tobytes())
 
 
-class GameIndex:
-    """Collects the index rows of games that are replayed in parallel."""
-
-    def __init__(self, games: int) -> None:
-        self._parts = [bytearray() for _ in range(games)]
-        self._openings: list[str | None] = [None] * games
-
-    def add(self, ply: int, on: Sequence[int], words: Words, keys: Words) -> None:
-        """Adds the positions of some games at a ply: `[R, 10]` and their keys, `[R]`."""
-        places = opening_places(words[:, KEY]).tolist()
-        parts = key_parts(keys)
-        for row, game in enumerate(on):
-            self._parts[game] += parts[row].tobytes()
-            if places[row] >= 0 and ply <= DEEPEST:
-                self._openings[game] = opening_names()[places[row]]
-
-    def rows(self, numbers: Sequence[int]) -> list[IndexRow]:
-        """Returns the index rows; numbers: the games' numbers in their file."""
-        return [
-            IndexRow(number, opening, bytes(parts))
-            for number, opening, parts in zip(numbers, self._openings, self._parts, strict=True)
-        ]
-
-
 LONGEST_TEXT = 255  # stored characters of a name or another text
 
 _DATE = re.compile(r"(\d{4})(?:[.\-/](\d\d?|\?+)(?:[.\-/](\d\d?|\?+))?)?\Z", re.ASCII)
@@ -77,27 +52,7 @@ _ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
 _NONE = frozenset({"", "?", "-", "*"})
 
 
-@dataclass(frozen=True, slots=True)
-class PlayedGame:
-    """A game to store, with the codes of its moves; the `moves` of `game` are still empty."""
-
-    game: GameRow
-    codes: tuple[int, ...]
-
-
-def played_game(game: PgnGame, number: int, played: Iterable[Played], result: str) -> PlayedGame:
-    """Returns a game to store.
-
-    Args:
-      number: of the game in its file, from 1. played: its moves; variations are left out.
-      result: as counted.
-    """
-    steps = (one.step for one in played if not one.variation)
-    codes = tuple(encode_move(step.move) for step in steps if step)
-    return PlayedGame(game_row(game, number, result, b""), codes[:MAX_GAME_MOVES])
-
-
-def game_row(game: PgnGame, number: int, result: str, moves: bytes) -> GameRow:
+def game_row(game: Facts, number: int, result: str, moves: bytes) -> GameRow:
     """Returns the row of a game.
 
     Args:
@@ -126,37 +81,13 @@ def game_row(game: PgnGame, number: int, result: str, moves: bytes) -> GameRow:
     )
 
 
-def kept_games(games: Sequence[PlayedGame]) -> tuple[list[GameRow], list[IndexRow]]:
-    """Returns the rows and index rows of games; converts move codes to numbers ply by ply over all games."""
-    numbers = [bytearray() for _ in games]
-    words = np.array([pack(start_of(game.game.fen)) for game in games], np.uint64).reshape(-1, POSITION_WORDS)
-    keys = np.array([key_of_words(row) for row in words], np.uint64)
-    on, index = np.arange(len(games)), GameIndex(len(games))
-    index.add(0, on.tolist(), words, keys)
-    for ply in range(max((len(game.codes) for game in games), default=0)):
-        goes_on = np.array([len(games[i].codes) > ply for i in on.tolist()])
-        on, words = on[goes_on], words[goes_on]
-        codes = np.array([games[i].codes[ply] for i in on.tolist()], np.uint16)
-        rows, of = np.unique(words, axis=0, return_inverse=True)
-        of = of.reshape(-1)
-        _, legal, _ = legal_codes(rows)
-        found = np.argmax(legal[of] == codes[:, None], axis=1)
-        for i, number in zip(on.tolist(), found.tolist(), strict=True):
-            numbers[i].append(number)
-        words, keys = positions_after(rows, of, codes)
-        index.add(ply + 1, on.tolist(), words, keys)
-    kept = [replace(one.game, moves=bytes(line)) for one, line in zip(games, numbers, strict=True)]
-    return kept, index.rows([game.number for game in kept])
-
-
 @lru_cache(maxsize=10_000)
 def text_of(text: str) -> str | None:
-    """Returns a cleaned header value, None if it is empty or a placeholder; decodes UTF-8, else Latin-1.
+    """Returns a cleaned header value, None if it is empty or a placeholder.
 
-    >>> text_of("Pelé".encode().decode("latin-1")), text_of("Pel\\xe9"), text_of(" ? "), text_of("a\\0\\tb")
-    ('Pelé', 'Pelé', None, 'a b')
+    >>> text_of(" Pelé "), text_of(" ? "), text_of("a\\0\\tb")
+    ('Pelé', None, 'a b')
     """
-    text = as_text(text)
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
     plain = " ".join(text.split())[:LONGEST_TEXT]
@@ -185,7 +116,7 @@ def _elo_of(text: str) -> int | None:
     return int(found[0]) or None if found else None
 
 
-def _start_of(game: PgnGame) -> str | None:
+def _start_of(game: Facts) -> str | None:
     """Returns the FEN of a game's first position, None for the start position."""
     if not game.headers.get("FEN"):
         return None
@@ -251,7 +182,7 @@ def stored_text(store: Store, row: GameRow) -> str | None:
 
 
 def _decoded(data: bytes) -> str:
-    return as_text(data.decode("latin-1")).strip()
+    return "".join(text_lines(io.BytesIO(data), "a game")).strip()
 
 
 # ------------------------------------------------------------------ texts in compressed pieces

@@ -1,12 +1,11 @@
-"""Parses regular games of PGN text in batches, with the same result as `GameReader`.
+"""Replays regular games of PGN text in batches: finds the legal move of each word.
 
-text    game 0 | game 1 | ... | an odd game, or one without its end in the buffer
-games   fields of game 0 | of game 1 | ...
-words   fields of the first move of game 0 | of the second | ... | of the first move of game 1 | ...
+text       ... 1. e4 e5 2. Nf3 { a comment } 1-0 ... the moves of the next game ...
+positions  game 0 before each of its moves, and at its end | game 1 ... (odd games have none)
 
-A regular game begins with headers, ends with a result at the end of a line, and has only plain ASCII words
-in between, and comments and variations, which are skipped. `GameReader` parses all other (odd) games and
-reports their errors.
+The movetext of a regular game has plain ASCII words, and comments and variations, which are skipped; it ends
+with a result. Each word of its mainline is a move that fits exactly one legal move, a move number or a glyph.
+All other games are odd, and `chess.pgn` reads them.
 """
 
 from __future__ import annotations
@@ -15,338 +14,339 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import ptr
-from ..jit.types import Pointer, int64, uint8
-from ..position.writing_kernel import DASH, LOWER_A, NOUGHT, PLUS, SPACE, UPPER_A
-from .move_words_kernel import NINE, SEMICOLON, is_end_of_word, read_word
-from .movetext_layout import (
-    AT,
-    BLANK,
-    DEEPEST,
-    EMPTY,
-    END,
-    ENDED,
-    FIRST,
-    FIRST_LINE,
-    GAME_FIELDS,
-    GAMES,
-    HEADERS,
-    LINE,
-    LINE_BEGIN,
-    MORE,
-    MOST_HEADERS,
-    MOST_LINE,
-    MOST_MOVES,
-    MOST_TEXT,
-    MOVES,
-    NAMES,
-    NO_WORD,
-    ODD,
-    PLACE,
-    READING,
-    RESULT,
-    STATUS,
-    WORDS,
+from ..jit.pointers import ONE, ZERO, U, adv, ptr
+from ..jit.types import Pointer, int64, uint8, uint16, uint64
+from ..position.board import MAX_CLOCK
+from ..position.board_kernel import (
+    PW,
+    clock_of,
+    from_square,
+    generate_moves,
+    make_move,
+    position_key,
+    promotion_of,
+    to_square,
 )
-from .pgn_kernel import BEGINS, BRACKET, CLOSES, ENDS, HASH, NEWLINE, OPENS, PERCENT
-from .text_kernel import EQUALS
+from ..position.legality_kernel import ROOM
+from ..position.words import KINGS, PAWNS, BoardTable, Position
+from ..position.writing_kernel import DASH, LOWER_A, NOUGHT, PLUS, RANK_ONE, SLASH, SPACE
 
-PACKED_NAMES = tuple(int.from_bytes(name.encode(), "little") for name in NAMES)  # of eight letters at most
-TAB, RETURN, OPEN_BRACKET, BACKSLASH, QUOTE = b'\t\r[\\"'
-UPPER_Z, LOWER_Z, UNDERSCORE, COLON, DELETE = b"Zz_:\x7f"
+START, BEGIN, END, MOST_MOVES, INPUTS = range(
+    5
+)  # fields of a game, in: index of its start; its movetext; plies
+FIRST, COUNT, RESULT, OUTPUTS = range(4)  # out: index of its first position; moves, ODD if odd; result
+ODD = -1
+
+# a parsed move: bits 0-2 kind of piece | 3-6 file from + 1 | 7-10 rank from + 1 | 11-16 square to
+# | 17-19 promotion | 20-21 wing of castling + 1; 0 where the text has no such part
+FILE_SHIFT, RANK_SHIFT, TO_SHIFT, PROMOTION_SHIFT, WING_SHIFT = 3, 7, 11, 17, 20
+WHITE_WINS, DRAW, BLACK_WINS, NO_RESULT, NO_WORD, BAD_WORD = 0, 1, 2, 3, -1, -2
+NO_MOVE = -1
+CASTLING_STEP = 2  # files that a king moves in castling only
+
+TAB, NEWLINE, RETURN, BEGINS, ENDS, OPENS, CLOSES, SEMICOLON, DELETE = b"\t\n\r{}();\x7f"
+STAR, BANG, QUESTION, NINE, EIGHT, LAST_FILE, LOWER_X, LOWER_E, LOWER_P, CASTLES = b"*!?98hxepO"
+HASH, DOLLAR, EQUALS, POINT, ONE_DIGIT, TWO_DIGIT = b"#$=.12"
+PIECES, PROMOTIONS = tuple(b"NBRQK"), tuple(b"nbrqk")
 
 
-# ------------------------------------------------------------------ lines
+# ------------------------------------------------------------------ words
 @inner
-def _is_blank(c: int64) -> bool:
-    return c == SPACE or c == TAB
+def _is_file(c: int64) -> bool:
+    return LOWER_A <= c <= LAST_FILE
 
 
 @inner
-def _end_line(text: Pointer[uint8], cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Skips the end of a line; a carriage return alone is odd."""
-    if text[cursor[AT]] == RETURN:
-        cursor[AT] += 1
-    if text[cursor[AT]] != NEWLINE or cursor[AT] - cursor[LINE_BEGIN] >= limits[MOST_LINE]:
-        cursor[STATUS] = ODD
-    cursor[AT] += 1
-    cursor[LINE] += 1
-    cursor[LINE_BEGIN] = cursor[AT]
-    cursor[BLANK], cursor[EMPTY] = cursor[EMPTY], 1
+def _is_rank(c: int64) -> bool:
+    return RANK_ONE <= c <= EIGHT
 
 
 @inner
-def _skip_line(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Skips the rest of a line and its end."""
-    while cursor[AT] < size and text[cursor[AT]] != NEWLINE and text[cursor[AT]] != RETURN:
-        cursor[AT] += 1
-    if cursor[AT] + 1 >= size:
-        cursor[STATUS] = MORE
+def _read_castling(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
+    """Returns the castling move at `at`, and its end; 0 if there is none."""
+    c = text[at]
+    if (c != CASTLES and c != NOUGHT) or text[at + 1] != DASH or text[at + 2] != c:
+        return int64(0), at
+    if text[at + 3] == DASH and text[at + 4] == c:
+        return int64(2 << WING_SHIFT), at + 5
+    return int64(1 << WING_SHIFT), at + 3
+
+
+@inner
+def _read_promotion(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
+    """Returns the promotion piece at `at`, 0 if there is none, and its end."""
+    letter = at + 1 if text[at] == EQUALS else at
+    for i in range(len(PIECES)):
+        if text[letter] == PIECES[i] or text[letter] == PROMOTIONS[i]:
+            return int64(i + 1), letter + 1
+    return int64(0), at
+
+
+@inner
+def _read_move(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
+    """Returns the parsed move at `at`, and its end; NO_MOVE if there is none."""
+    wing, end = _read_castling(text, at)
+    if wing:
+        return wing, end
+    kind = int64(0)
+    for i in range(len(PIECES)):
+        kind = int64(i + 1) if text[at] == PIECES[i] else kind
+    at += 1 if kind else 0
+    file, rank, begin = int64(0), int64(0), at
+    if _is_file(int64(text[at])):
+        file = int64(text[at]) - LOWER_A + 1
+        at += 1
+    if _is_rank(int64(text[at])):
+        rank = int64(text[at]) - RANK_ONE + 1
+        at += 1
+    if text[at] == LOWER_X or text[at] == DASH:
+        at += 1
+    if _is_file(int64(text[at])) and _is_rank(int64(text[at + 1])):
+        to = int64(text[at]) - LOWER_A + 8 * (int64(text[at + 1]) - RANK_ONE)
+        at += 2
+    elif at == begin + 2 and file and rank:
+        to, file, rank = file - 1 + 8 * (rank - 1), int64(0), int64(0)
     else:
-        _end_line(text, cursor, limits)
+        return int64(NO_MOVE), begin
+    promotion, at = _read_promotion(text, at)
+    place = (file << FILE_SHIFT) | (rank << RANK_SHIFT) | (to << TO_SHIFT)
+    return kind | place | (promotion << PROMOTION_SHIFT), at
 
 
 @inner
-def _skip_escaped(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Skips a line that begins with a percent sign; keeps BLANK, the state of the line before it."""
-    blank = cursor[BLANK]
-    _skip_line(text, size, cursor, limits)
-    cursor[BLANK] = blank
-
-
-@inner
-def _ends_line(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> bool:
-    """Skips blanks and the end of a line; sets the status and returns False if it finds anything else."""
-    while _is_blank(int64(text[cursor[AT]])):
-        cursor[AT] += 1
-    if cursor[AT] + 1 >= size:
-        cursor[STATUS] = MORE
-        return False
-    if text[cursor[AT]] != NEWLINE and text[cursor[AT]] != RETURN:
-        cursor[STATUS] = ODD
-        return False
-    _end_line(text, cursor, limits)
-    return cursor[STATUS] == READING
-
-
-@inner
-def _find_game(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Skips blank and escaped lines up to the headers of a game; anything else is odd."""
-    while cursor[STATUS] == READING:
-        begin, line = cursor[AT], cursor[LINE]
-        c = int64(text[begin])
-        if begin >= size:
-            cursor[STATUS] = MORE
-        elif c == OPEN_BRACKET:
-            return
-        elif c == PERCENT:
-            _skip_escaped(text, size, cursor, limits)
-        else:
-            _ends_line(text, size, cursor, limits)
-        if cursor[STATUS] != READING:
-            cursor[AT], cursor[LINE] = begin, line
-
-
-# ------------------------------------------------------------------ headers
-@inner
-def _is_name_letter(c: int64) -> bool:
-    if NOUGHT <= c <= NINE or UPPER_A <= c <= UPPER_Z or LOWER_A <= c <= LOWER_Z:
-        return True
-    return c == UNDERSCORE or c == PLUS or c == HASH or c == EQUALS or c == COLON or c == DASH
-
-
-@inner
-def _read_name(text: Pointer[uint8], cursor: Pointer[int64]) -> int64:
-    """Skips a bracket, a header's name and a quote; returns the name packed in 8 bytes, 0 if it is longer."""
-    at, packed = cursor[AT] + 1, int64(0)
+def _skip_number(text: Pointer[uint8], at: int64) -> int64:
+    """Returns the end of a move number with its dots; a number of noughts may be a move and is none."""
+    if text[at] == NOUGHT:
+        return at
     begin = at
-    while _is_name_letter(int64(text[at])):
-        if at - begin < 8:
-            packed |= int64(text[at]) << (8 * (at - begin))
+    while NOUGHT <= text[at] <= NINE:
         at += 1
-    end, first = at, int64(text[begin])
-    while _is_blank(int64(text[at])):
+    if at > begin and text[at] != POINT and text[at] > SPACE:
+        return begin  # 1e4 is a move from the first rank
+    while text[at] == POINT:
         at += 1
-    plain = NOUGHT <= first <= NINE or UPPER_A <= first <= UPPER_Z or LOWER_A <= first <= LOWER_Z
-    if not plain or at == end or text[at] != QUOTE:
-        cursor[STATUS] = ODD
-    cursor[AT] = at + 1
-    return packed if end - begin <= 8 else int64(0)
+    return at
 
 
 @inner
-def _read_header(
-    text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64], game: Pointer[int64]
-) -> None:
-    """Parses a line with one header; quotes or escapes in its value are odd."""
-    name = _read_name(text, cursor)
-    begin = at = cursor[AT]
-    while (
-        text[at] != QUOTE
-        and text[at] != BACKSLASH
-        and text[at] != NEWLINE
-        and text[at] != RETURN
-        and at < size
+def _skip_en_passant(text: Pointer[uint8], at: int64) -> int64:
+    """Returns the end of `e.p.` after a move."""
+    if text[at] == LOWER_E:
+        second = at + 2 if text[at + 1] == POINT else at + 1
+        if text[second] == LOWER_P:
+            return second + 2 if text[second + 1] == POINT else second + 1
+    return at
+
+
+@inner
+def _skip_marks(text: Pointer[uint8], at: int64) -> int64:
+    """Returns the end of check signs and annotation glyphs."""
+    while text[at] == PLUS or text[at] == HASH:
+        at += 1
+    while True:
+        if text[at] == BANG or text[at] == QUESTION:
+            at += 1
+        elif text[at] == DOLLAR and NOUGHT <= text[at + 1] <= NINE:
+            at += 2
+            while NOUGHT <= text[at] <= NINE:
+                at += 1
+        else:
+            return at
+
+
+@inner
+def _result_of(text: Pointer[uint8], begin: int64, end: int64) -> int64:
+    """Returns the game result that a word denotes, NO_WORD if none."""
+    first, second, third, size = int64(text[begin]), text[begin + 1], text[begin + 2], end - begin
+    if size == 1 and first == STAR:
+        return int64(NO_RESULT)
+    if (
+        size == 3
+        and second == DASH
+        and first + third == NOUGHT + ONE_DIGIT
+        and (first == NOUGHT or third == NOUGHT)
     ):
+        return int64(BLACK_WINS if first == NOUGHT else WHITE_WINS)
+    half = first == ONE_DIGIT and second == SLASH and third == TWO_DIGIT
+    again = text[begin + 4] == ONE_DIGIT and text[begin + 5] == SLASH and text[begin + 6] == TWO_DIGIT
+    if half and size == 7 and text[begin + 3] == DASH and again:
+        return int64(DRAW)
+    return int64(NO_WORD)
+
+
+@inner
+def _read_word(text: Pointer[uint8], begin: int64, end: int64) -> int64:
+    """Returns the parsed move of a word of the mainline; NO_WORD if it is none, BAD_WORD if it is odd."""
+    start = _skip_number(text, begin)
+    wanted, stop = _read_move(text, start)
+    stop = _skip_en_passant(text, stop) if wanted >= 0 else start
+    if _skip_marks(text, stop) != end:
+        return int64(BAD_WORD)
+    return wanted if wanted >= 0 else int64(NO_WORD)
+
+
+# ------------------------------------------------------------------ moves
+@inner
+def _castling_wing(s: Position, m: int64) -> int64:
+    """Returns 1 for castling king-side, 2 queen-side, 0 for another move; not for Chess960."""
+    step = to_square(m) - from_square(m)
+    if (s[KINGS] >> U(from_square(m))) & ONE == ZERO or abs(step) != CASTLING_STEP:
+        return int64(0)
+    return int64(1) if step > 0 else int64(2)
+
+
+@inner
+def _fits(s: Position, m: int64, wanted: int64) -> bool:
+    """Returns whether a legal move matches a parsed word (`wanted`)."""
+    wing = wanted >> WING_SHIFT
+    if wing or _castling_wing(s, m):
+        return wing == _castling_wing(s, m)
+    origin, kind = from_square(m), wanted & 7
+    file, rank = (wanted >> FILE_SHIFT) & 15, (wanted >> RANK_SHIFT) & 15
+    if to_square(m) != (wanted >> TO_SHIFT) & 63 or promotion_of(m) != (wanted >> PROMOTION_SHIFT) & 7:
+        return False
+    if kind == PAWNS and not file:
+        file = (to_square(m) & 7) + 1
+    if (file and origin & 7 != file - 1) or (rank and origin >> 3 != rank - 1):
+        return False
+    return (s[kind] >> U(origin)) & ONE != ZERO
+
+
+@inner
+def _find_move(s: Position, moves: Pointer[uint16], count: int64, wanted: int64) -> int64:
+    """Returns the index of the only legal move that matches a word; NO_MOVE if none or several match."""
+    found = int64(NO_MOVE)
+    if (
+        wanted & 7 == PAWNS
+        and not wanted >> WING_SHIFT
+        and (wanted >> FILE_SHIFT) & 15
+        and (wanted >> RANK_SHIFT) & 15
+    ):
+        return found  # two squares without a letter may be a move of any piece
+    for i in range(count):
+        if _fits(s, int64(moves[i]), wanted):
+            if found != NO_MOVE:
+                return int64(NO_MOVE)
+            found = int64(i)
+    return found
+
+
+# ------------------------------------------------------------------ games
+@inner
+def _is_end_of_word(c: int64) -> bool:
+    """Returns whether a character ends the word before it."""
+    if c <= SPACE:
+        return True
+    return c == OPENS or c == CLOSES or c == BEGINS or c == ENDS or c == SEMICOLON
+
+
+@inner
+def _skip_note(text: Pointer[uint8], at: int64, end: int64) -> int64:
+    """Returns the end of a blank or comment at `at`; `at` if there is none, ODD if it is odd or unclosed."""
+    c = int64(text[at])
+    if c == SPACE or c == TAB or c == NEWLINE:
+        return at + 1
+    if c == RETURN:
+        return at + 2 if text[at + 1] == NEWLINE else int64(ODD)
+    if c != BEGINS and c != SEMICOLON:
+        return at
+    last = ENDS if c == BEGINS else NEWLINE
+    while at < end and text[at] != last:
+        if text[at] == RETURN and text[at + 1] != NEWLINE:
+            return int64(ODD)
         at += 1
-    cursor[AT] = at + 2
-    if at + 2 >= size:
-        cursor[STATUS] = MORE
-    elif text[at] != QUOTE or text[at + 1] != BRACKET or cursor[STATUS] != READING:
-        cursor[STATUS] = ODD
-    elif _ends_line(text, size, cursor, limits):
-        for i in range(len(PACKED_NAMES)):
-            if name == PACKED_NAMES[i] and game[HEADERS + 2 * i] < 0:
-                game[HEADERS + 2 * i] = begin
-                game[HEADERS + 2 * i + 1] = at - begin
+    return at + 1 if at < end else int64(ODD)
 
 
 @inner
-def _read_headers(
-    text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64], game: Pointer[int64]
-) -> None:
-    """Parses the headers of a game up to its first line of moves; headers after a blank line are odd."""
-    begin, blank = cursor[AT], False
-    while cursor[STATUS] == READING:
-        c = int64(text[cursor[AT]])
-        if cursor[AT] >= size:
-            cursor[STATUS] = MORE
-        elif c == OPEN_BRACKET:
-            _read_header(text, size, cursor, limits, game)
-            if blank or cursor[AT] - begin > limits[MOST_HEADERS]:
-                cursor[STATUS] = ODD
-        elif c == PERCENT:
-            _skip_escaped(text, size, cursor, limits)
-        elif c == NEWLINE or c == RETURN:
-            _skip_line(text, size, cursor, limits)
-            blank = True
-        else:
-            return
-
-
-# ------------------------------------------------------------------ movetext
-@inner
-def _skip_comment(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
-    """Skips a comment in braces; a header after a blank line in it is odd, as the comment may be unclosed."""
-    cursor[AT] += 1
-    while cursor[STATUS] == READING:
-        c = int64(text[cursor[AT]])
-        if cursor[AT] + 1 >= size:
-            cursor[STATUS] = MORE
-        elif c == ENDS:
-            cursor[AT] += 1
-            cursor[EMPTY] = 0
-            return
-        elif c == NEWLINE or c == RETURN:
-            _end_line(text, cursor, limits)
-            if text[cursor[AT]] == OPEN_BRACKET and cursor[BLANK]:
-                cursor[STATUS] = ODD
-        else:
-            cursor[EMPTY] &= int64(_is_blank(c))
-            cursor[AT] += 1
-            if c < SPACE and c != TAB:
-                cursor[STATUS] = ODD
-
-
-@inner
-def _pass_sign(
-    text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64], depth: int64
+def _replay_game(
+    T: BoardTable,
+    text: Pointer[uint8],
+    game: Pointer[int64],
+    out: Pointer[int64],
+    positions: Pointer[uint64],
+    keys: Pointer[uint64],
+    codes: Pointer[uint16],
+    numbers: Pointer[uint8],
+    moves: Pointer[uint16],
 ) -> int64:
-    """Skips a character or comment outside words; returns the variation depth after it, -1 at a word."""
-    c = int64(text[cursor[AT]])
-    if c == NEWLINE or c == RETURN:
-        _end_line(text, cursor, limits)
-        return depth
-    if _is_blank(c):
-        cursor[AT] += 1
-        return depth
-    cursor[EMPTY] = 0
-    if c == BEGINS:
-        _skip_comment(text, size, cursor, limits)
-    elif c == SEMICOLON:
-        _skip_line(text, size, cursor, limits)
-    elif c == OPENS and depth < limits[DEEPEST]:
-        depth += 1
-        cursor[AT] += 1
-    elif c == CLOSES and depth > 0:
-        depth -= 1
-        cursor[AT] += 1
-    elif c <= SPACE or c == OPENS or c == CLOSES or c == ENDS or (depth == 0 and c >= DELETE):
-        cursor[STATUS] = ODD
-    else:
-        return int64(-1)
-    return depth
-
-
-@inner
-def _begins_odd_line(text: Pointer[uint8], cursor: Pointer[int64], depth: int64) -> bool:
-    """Returns whether a line of movetext begins with a bracket that may open the next game's headers."""
-    at_begin = cursor[AT] == cursor[LINE_BEGIN]
-    return at_begin and text[cursor[AT]] == OPEN_BRACKET and (depth == 0 or cursor[BLANK] != 0)
-
-
-@inner
-def _read_moves(
-    text: Pointer[uint8],
-    size: int64,
-    cursor: Pointer[int64],
-    limits: Pointer[int64],
-    game: Pointer[int64],
-    words: Pointer[int64],
-) -> None:
-    """Parses the moves of a game up to its result."""
-    depth = int64(0)
-    while cursor[STATUS] == READING:
-        if cursor[AT] + 1 >= size:
-            cursor[STATUS] = MORE
-        elif _begins_odd_line(text, cursor, depth):
-            cursor[STATUS] = ODD
-        elif cursor[AT] == cursor[LINE_BEGIN] and text[cursor[AT]] == PERCENT:
-            _skip_escaped(text, size, cursor, limits)
+    """Replays a game from its first position; returns the number of its moves, ODD if it is odd."""
+    at, end, depth, ply, opens = game[BEGIN], game[END], int64(0), int64(0), False
+    keys[0] = position_key(T, positions)
+    out[RESULT] = NO_WORD
+    while at < end:
+        c = int64(text[at])
+        after = _skip_note(text, at, end)
+        if after == ODD:
+            return int64(ODD)
+        if after != at:
+            at = after
+        elif c == OPENS or c == CLOSES:
+            depth += 1 if c == OPENS else -1
+            if depth < 0 or ply == 0 or (opens and c == OPENS):
+                return int64(ODD)
+            opens = c == OPENS
+            at += 1
         else:
-            now = _pass_sign(text, size, cursor, limits, depth)
-            depth = depth if now < 0 else now
-            if now < 0 and depth:
-                while not is_end_of_word(int64(text[cursor[AT]])):
-                    cursor[AT] += 1
-            elif now < 0 and cursor[WORDS] - game[FIRST] >= limits[MOST_MOVES]:
-                cursor[STATUS] = ODD
-            elif now < 0:
-                game[RESULT] = read_word(text, cursor, words)
-                if game[RESULT] != NO_WORD and _ends_line(text, size, cursor, limits):
-                    cursor[STATUS] = ENDED
-
-
-@inner
-def _read_game(
-    text: Pointer[uint8],
-    size: int64,
-    cursor: Pointer[int64],
-    limits: Pointer[int64],
-    game: Pointer[int64],
-    words: Pointer[int64],
-) -> None:
-    """Parses one game; sets the status to ENDED if it is regular."""
-    for i in range(HEADERS, GAME_FIELDS):
-        game[i] = -1
-    game[PLACE], game[FIRST_LINE], game[FIRST] = cursor[AT], cursor[LINE], cursor[WORDS]
-    _read_headers(text, size, cursor, limits, game)
-    if cursor[STATUS] == READING:
-        _read_moves(text, size, cursor, limits, game, words)
-    game[END], game[MOVES] = cursor[AT], cursor[WORDS] - game[FIRST]
-    if cursor[STATUS] == ENDED and game[END] - game[PLACE] > limits[MOST_TEXT]:
-        cursor[STATUS] = ODD
+            begin = at
+            while at == begin or not _is_end_of_word(int64(text[at])):
+                if depth == 0 and (text[at] <= SPACE or text[at] >= DELETE or text[at] == ENDS):
+                    return int64(ODD)
+                opens = opens and text[at] <= NINE
+                at += 1
+            if depth == 0 and out[RESULT] != NO_WORD:
+                return int64(ODD)
+            result = _result_of(text, begin, at) if depth == 0 else int64(NO_WORD)
+            if result != NO_WORD:
+                out[RESULT] = result
+            elif depth == 0:
+                wanted = _read_word(text, begin, at)
+                if wanted == BAD_WORD:
+                    return int64(ODD)
+                if wanted != NO_WORD and ply < game[MOST_MOVES]:
+                    s = adv(positions, PW * ply)
+                    number = _find_move(s, moves, int64(generate_moves(T, s, moves)), wanted)
+                    if number == NO_MOVE or clock_of(s) + 1 >= MAX_CLOCK:
+                        return int64(ODD)
+                    codes[ply], numbers[ply] = moves[number], uint8(number)
+                    make_move(T, s, adv(positions, PW * (ply + 1)), moves[number])
+                    ply += 1
+                    keys[ply] = position_key(T, adv(positions, PW * ply))
+    return ply if depth == 0 and out[RESULT] != NO_WORD else int64(ODD)
 
 
 @kernel
-def read_games(
+def replay_games(
+    T: NDArray[np.uint64],
     text: NDArray[np.uint8],
-    size: int64,
-    limits: NDArray[np.int64],
+    starts: NDArray[np.uint64],
     games: NDArray[np.int64],
-    words: NDArray[np.int64],
-    cursor: NDArray[np.int64],
-) -> None:
-    """Parses regular games until the room is full, a game is odd, or the text ends.
+    found: NDArray[np.int64],
+    positions: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    codes: NDArray[np.uint16],
+    numbers: NDArray[np.uint8],
+) -> uint64:
+    """Replays games; an odd one takes no room in the arrays.
 
     Args:
-      text: uint8[size + 8], the last 8 zero. limits: int64[LIMITS].
-      games: int64[G * GAME_FIELDS], filled; room for G games.
-      words: int64[W * WORD_FIELDS], filled; W is at least size // 3 + 1.
-      cursor: int64[CURSOR]; in: AT and LINE of the start of a line; out: AT and LINE after the last regular
-        game, GAMES and WORDS parsed, and STATUS, the reason for stopping (ENDED: no more room).
+      T: the table of `position/tables.py`. text: with 8 zero bytes at the end.
+      starts: uint64[S * 10], first positions, not Chess960. games: int64[G * INPUTS].
+      found: int64[G * OUTPUTS], filled.
+      positions: uint64[P * 10], filled; P is at least the sum of size of the movetext // 2 + 2 of all games.
+      keys: uint64[P], filled.
+      codes: uint16[P], numbers: uint8[P], filled: each move, and its number in canonical order; the last of
+        a game is unused.
     """
-    t, c, m, w = ptr(text, 0), ptr(cursor, 0), ptr(limits, 0), ptr(words, 0)
-    room = len(games) // GAME_FIELDS
-    c[GAMES], c[WORDS], c[STATUS] = 0, 0, ENDED
-    while c[GAMES] < room and c[STATUS] == ENDED:
-        c[STATUS] = READING
-        c[LINE_BEGIN], c[BLANK], c[EMPTY] = c[AT], 1, 1
-        _find_game(t, size, c, m)
-        begin, line, count = c[AT], c[LINE], c[WORDS]
-        if c[STATUS] == READING:
-            _read_game(t, size, c, m, ptr(games, GAME_FIELDS * c[GAMES]), w)
-        if c[STATUS] == ENDED:
-            c[GAMES] += 1
-        else:
-            c[AT], c[LINE], c[WORDS] = begin, line, count
+    moves = np.zeros(ROOM, np.uint16)
+    t, x, listed, at = ptr(T, 0), ptr(text, 0), ptr(moves, 0), int64(0)
+    for g in range(len(games) // INPUTS):
+        game, out = ptr(games, INPUTS * g), ptr(found, OUTPUTS * g)
+        first, start = ptr(positions, PW * at), ptr(starts, PW * game[START])
+        for i in range(PW):
+            first[i] = start[i]
+        k, c, n = ptr(keys, at), ptr(codes, at), ptr(numbers, at)
+        out[FIRST] = at
+        out[COUNT] = _replay_game(t, x, game, out, first, k, c, n, listed)
+        at += out[COUNT] + 1
+    return U(moves[0]) & ZERO  # keeps the array alive until here

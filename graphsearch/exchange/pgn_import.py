@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import ImportFileError, InvalidParameterError
-from ..position.pgn_text import GameReader, PgnGame
+from ..position.pgn import GameText, read_game
 from ..store.store import Store
 from ..store.tables import game_list
 from ..store.tables import players as player_tables
 from ..store.tables.game_list import IndexRow
 from ..store.tables.players import GameRow
 from .importing import SAY_SECONDS, FileReport, Importing, ImportKind, OnProgress, Problem, import_files
-from .kept_games import PlayedGame, TextKeeper, game_row, index_of_block, kept_games, played_game
-from .pgn_blocks import RESULT_TEXTS, BlockPlayer, BlockReader, GameBlock, PlayedBlock
-from .playing import BrokenGameError, Player, VariantError
+from .kept_games import TextKeeper, game_row, index_of_block
+from .pgn_blocks import RESULT_TEXTS, BlockReader, Facts, PlayedBlock, played_game, played_variations
 from .sources import GivenFile, Input
-from .tally import BLACK, DRAWS, GAMES_AT_ONCE, UNKNOWN, WHITE, Tally
+from .tally import BLACK, DRAWS, GAMES_AT_ONCE, UNKNOWN, VARIATIONS, WHITE, Tally
 
 KIND = "pgn"
 
@@ -83,125 +82,106 @@ class _PgnImport:
         self._texts = TextKeeper(game_list.text_end(importing.store, importing.source.id))
         if importing.players:
             given.keep(self._texts.add)
-        self._reader: BlockReader | GameReader
-        if variations:  # no kernel reads them
-            self._reader = GameReader(given.lines(), variations=True)
-        else:
-            self._reader = BlockReader(given, most=games_at_once)
-        self._player, self._block_player = Player(max_ply), BlockPlayer(max_ply)
+        self._reader = BlockReader(given, most=games_at_once, max_ply=max_ply, regular=not variations)
+        self._variations, self._max_ply = variations, max_ply
         self._games_at_once = games_at_once
         self._tally = Tally(games_at_once)
-        self._kept: list[PlayedGame] = []
-        self._rows: list[GameRow] = []  # games of blocks to store
+        self._rows: list[GameRow] = []  # games to store
         self._index: list[IndexRow] = []
         self._kept_before = importing.source.players or 0
         self._passed = 0
-        self._strays = self._at_odds = 0
+        self._strays = self._at_odds = self._cut_variations = 0
 
     def read(self) -> None:
         """Imports the games that are not imported yet; saves the counts even after an error."""
         finished = False
         try:
             for one in self._reader:
-                if isinstance(one, GameBlock):
+                if isinstance(one, PlayedBlock):
                     self._add_block(one)
+                    self._passed += len(one.games)
                 else:
-                    self._add_game(self._passed + 1, one)
+                    self._add_text(one)
                     self._passed += 1
-                if self._tally.is_full or len(self._kept) + len(self._rows) >= self._games_at_once:
+                if self._tally.is_full or len(self._rows) >= self._games_at_once:
                     self._save()
                 self._importing.show_progress()
                 if self._importing.stopped:
                     return
-            if self._reader.strays and not self._passed:
-                words = f"{len(self._reader.strays):,} words that are not moves"
+            if self._reader.words and not self._passed:
+                words = f"{self._reader.words:,} words that are not moves"
                 raise ImportFileError(f"{self._report.name} has no games, only {words}; is it a PGN file?")
             finished = True
         finally:
             self._save(finished=finished)
             self._add_notes(finished=finished)
 
-    @property
-    def _least(self) -> int:
-        """The number of games at the beginning of the file that need no further work."""
-        before = self._importing.before
-        return min(before, self._kept_before) if self._importing.players else before
-
-    def _add_block(self, block: GameBlock) -> None:
-        """Counts and stores the games of a block, except those already counted or stored."""
-        first = self._passed + 1
-        played, others = self._block_player.play(block, max(0, self._least - self._passed))
+    def _add_block(self, played: PlayedBlock) -> None:
+        """Counts and stores replayed games, except those already counted or stored."""
         results = [result_of(game) for game in played.games]
-        counted = [i for i, place in enumerate(played.places) if first + place > self._importing.before]
-        self._tally.add_block(played.part(counted), [results[i][0] for i in counted])
-        self._report.taken += len(counted)
-        self._at_odds += sum(results[i][1] for i in counted)
+        skip = min(max(0, self._importing.before - self._passed), len(results))
+        self._tally.add(played.part(skip, len(results)), [result for result, _ in results[skip:]])
+        self._report.taken += len(results) - skip
+        self._at_odds += sum(at_odds for _, at_odds in results[skip:])
         if self._importing.players:
-            self._store_players(played, first, [RESULT_TEXTS[result] for result, _ in results])
-        for place in others:
-            row = block.games[place].tolist()
-            self._add_game(first + place, block.add_moves(block.game(row), row))
-        self._passed += len(block.games)
+            first = self._passed + 1
+            numbers = [(i, first + i) for i in range(len(results)) if first + i > self._kept_before]
+            for i, number in numbers:
+                result = RESULT_TEXTS[results[i][0]]
+                self._rows.append(game_row(played.games[i], number, result, played.moves(i)))
+            self._index += index_of_block(played, numbers)
+            self._report.players += len(numbers)
 
-    def _store_players(self, played: PlayedBlock, first: int, results: Sequence[str]) -> None:
-        """Stores the players of a block's games; first: the number of its first game."""
-        numbers = [
-            (i, first + place) for i, place in enumerate(played.places) if first + place > self._kept_before
-        ]
-        for i, number in numbers:
-            self._rows.append(game_row(played.games[i], number, results[i], played.moves(i)))
-        self._index += index_of_block(played, numbers)
-        self._report.players += len(numbers)
-
-    def _add_game(self, number: int, game: PgnGame) -> None:
-        """Counts and stores a game, unless it is already counted or stored."""
-        if number <= self._least:
-            return
+    def _add_text(self, text: GameText) -> None:
+        """Reads, counts and stores a game, unless it is already counted and stored."""
+        number, report = self._passed + 1, self._report
         counts = number > self._importing.before
-        try:
-            played = self._player.play(game)
-        except (BrokenGameError, VariantError) as error:
-            if not counts:
-                return
-            self._report.skipped += 1
-            if isinstance(error, BrokenGameError):
-                self._report.problems.append(Problem(error.line, error.reason))
-            else:
-                self._report.variants[str(error)] += 1
+        if not counts and (not self._importing.players or number <= self._kept_before):
             return
-        result, at_odds = result_of(game)
+        game = read_game(text, variations=self._variations)
+        most = None if self._max_ply is None or game.start is None else self._max_ply - game.start.ply()
+        problem = (game.error_line, game.error) if game.fails_before(most) else (0, "")
+        if self._variations and game.variation_faults and not problem[1]:
+            problem = game.variation_faults[0]
         if counts:
-            self._tally.add(played, result)
-            self._report.taken += 1
-            self._at_odds += at_odds
-            if self._player.null_line:
-                self._report.problems.append(Problem(self._player.null_line, NULL_MOVE))
+            report.problems += [Problem(*remark) for remark in game.remarks]
+        if game.variant or problem[1]:
+            report.skipped += counts
+            if game.variant:
+                report.variants[game.variant] += counts
+            elif counts:
+                report.problems.append(Problem(*problem))
+            return
+        if counts:
+            if game.null_line:
+                report.problems.append(Problem(game.null_line, NULL_MOVE))
             self._strays += len(game.strays)
-        if self._importing.players and number > self._kept_before:
-            self._kept.append(played_game(game, number, played, RESULT_TEXTS[result]))
-            self._report.players += 1
+            if self._variations:
+                moves = played_variations(game, self._max_ply)
+                self._tally.add(moves, [VARIATIONS] * len(moves.games))
+                self._cut_variations += game.null_variations
+        self._add_block(played_game(game, self._max_ply))
 
     def _save(self, *, finished: bool = False) -> None:
         passed = max(self._passed, self._kept_before) if self._importing.players else None
         self._importing.save(self._write, finished=finished, players=passed)
         self._tally = Tally(self._games_at_once)  # after a failed save, the next one has these counts
-        self._kept, self._rows, self._index = [], [], []
+        self._rows, self._index = [], []
 
     def _write(self, store: Store) -> None:
         self._tally.write(store)
         source = self._importing.source.id
         game_list.add_texts(store.connection, source, self._texts.pop_rows())
-        if self._kept or self._rows:
-            rows, index = kept_games(self._kept)
-            player_tables.add(store, source, [*self._rows, *rows])
-            game_list.add_index(store.connection, source, [*self._index, *index])
+        if self._rows:
+            player_tables.add(store, source, self._rows)
+            game_list.add_index(store.connection, source, self._index)
 
     def _add_notes(self, *, finished: bool) -> None:
-        strays = self._strays + len(self._reader.strays)
+        strays = self._strays + self._reader.words
         for number, what in (
             (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
             (strays if self._passed else 0, "words that are not moves, skipped"),
-            (self._player.cut_variations, "variations that were read up to a null move (--) only"),
+            (self._cut_variations, "variations that were read up to a null move (--) only"),
         ):
             if number:
                 self._report.notes.append(f"{what}: {number:,}")
@@ -209,14 +189,14 @@ class _PgnImport:
             self._report.notes.append("it has no games")
 
 
-def result_of(game: PgnGame) -> tuple[int, bool]:
+def result_of(game: Facts) -> tuple[int, bool]:
     """Returns the column of a game's result, and whether its Result header contradicts its ending.
 
-    >>> [result_of(PgnGame(1, {"Result": "1-0"}, marker=marker)) for marker in ("1-0", "*", "0-1")]
+    >>> [result_of(Facts({"Result": "1-0"}, ending, 0, 0)) for ending in ("1-0", "*", "0-1")]
     [(0, False), (0, False), (3, True)]
     """
     header = _RESULTS.get(game.headers.get("Result", "").strip())
-    ending = _RESULTS.get(game.marker)
+    ending = _RESULTS.get(game.result)
     if header is not None and ending is not None and header != ending:
         return UNKNOWN, True
     found = header if ending is None else ending

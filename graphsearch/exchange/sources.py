@@ -143,22 +143,15 @@ class Input:
         yield from self.pieces(size)
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines of a text with their ends, decoded as Latin-1: one character per unpacked byte.
-
-        This works for every encoding that extends ASCII.
+        """Yields the lines of a text with their ends, decoded as UTF-8 or Windows-1252.
 
         Raises:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
         with self.readable():
             self._refuse_other_files(self._plain.peek(4096)[:4096])
-            text = io.TextIOWrapper(self._plain, encoding="latin-1", newline="")
-            number, most = 0, limits.LINE.most
-            while line := text.readline(most + 1):
-                number += 1
-                if len(line) > most:
-                    raise limits.long_line(self.name, number)
-                self._handed_out += len(line)
+            for line in limits.text_lines(self._plain, self.name):
+                self._handed_out += len(line.encode())
                 yield line
 
     def _refuse_other_files(self, head: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,17 +13,14 @@ from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import MoveRow, PositionRow
 from .pgn_blocks import PlayedBlock
-from .playing import Played
 from .text_kernel import FEN
 from .text_rows import Field, Joints, letters_of, names_of, records_text
 
 # limits of one transaction; it is full when it reaches any of them
 GAMES_AT_ONCE = 5000
-MOVES_AT_ONCE = 100_000  # different moves: some 60 MB
-ROWS_AT_ONCE = 400_000  # positions of blocks: some 50 MB
+ROWS_AT_ONCE = 400_000  # positions: some 50 MB
 
-WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
-RESULTS = 4  # columns of games
+WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS, COLUMNS = range(6)  # columns of a count
 
 
 class Tally:
@@ -31,55 +28,28 @@ class Tally:
 
     def __init__(self, games_at_once: int = GAMES_AT_ONCE) -> None:
         self._games_at_once = games_at_once
-        self._positions: dict[str, tuple[str, int]] = {}
-        self._moves: dict[tuple[str, str], tuple[str, list[int]]] = {}
         self._blocks: list[_Rows] = []
-        self._games = self._rows = 0
+        self._games = self._rows = self._numbers = 0
 
     @property
     def is_full(self) -> bool:
         """Whether a limit is reached, so that the caller must write the counts."""
-        full = self._games >= self._games_at_once or len(self._moves) >= MOVES_AT_ONCE
-        return full or self._rows >= ROWS_AT_ONCE
+        return self._games >= self._games_at_once or self._rows >= ROWS_AT_ONCE
 
-    def add_block(self, block: PlayedBlock, results: Sequence[int]) -> None:
-        """Counts the games of a block; results: each game's column."""
+    def add(self, block: PlayedBlock, results: Sequence[int]) -> None:
+        """Counts games, each (position, move) of a game once; results: each game's column."""
         if not block.games:
             return
-        rows = _rows_of(block, np.array(results, np.int64), self._games)
+        rows = _rows_of(block, np.array(results, np.int64), self._numbers)
         self._blocks.append(rows)
-        self._games += len(block.games)
+        self._numbers += len(block.games)
         self._rows += len(rows.keys)
-
-    def add(self, played: Iterable[Played], result: int) -> None:
-        """Counts a game: each (position, move) once, moves of variations each time they occur."""
-        seen: set[tuple[str, str]] = set()
-        for one in played:
-            node, step = one.node, one.step
-            known = self._positions.get(node.key)
-            if known is None or node.ply < known[1]:
-                self._positions[node.key] = (node.fen, node.ply)
-            if step is None:
-                continue
-            place = (node.key, step.uci)
-            if not one.variation and place in seen:
-                continue
-            seen.add(place) if not one.variation else None
-            counts = self._moves.get(place)
-            if counts is None:
-                counts = self._moves[place] = (step.san, [0, 0, 0, 0, 0])
-            counts[1][VARIATIONS if one.variation else result] += 1
-        self._games += 1
+        self._games += sum(result != VARIATIONS for result in results)
 
     def write(self, store: Store) -> None:
         """Adds the counts to the tables of the file, sorted by key."""
         if self._blocks:
             tables.add_games(store, *_table_rows(self._blocks))
-        tables.add_games(
-            store,
-            ((key, *position) for key, position in sorted(self._positions.items())),
-            ((key, move, san, *counts) for (key, move), (san, counts) in sorted(self._moves.items())),  # type: ignore[misc]
-        )
 
 
 class _Rows(NamedTuple):
@@ -138,7 +108,6 @@ def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterato
         _texts(letters_of(names.uci)),
         _texts(letters_of(names.san)),
         *counts.T.tolist(),
-        [0] * len(places),
         strict=True,
     )
     return positions, moves
@@ -147,7 +116,7 @@ def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterato
 def _count_moves(
     rows: _Rows, of: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int64]]:
-    """Returns the distinct moves: position and code, `[M]` each, and games by result, `[M, RESULTS]`.
+    """Returns the distinct moves: position and code, `[M]` each, and games by column, `[M, COLUMNS]`.
 
     A game counts once for a move that it repeats.
     """
@@ -159,9 +128,9 @@ def _count_moves(
     once = new | np.concatenate(([True], games[1:] != games[:-1]))[: len(steps)]
     group = np.cumsum(new) - 1
     size = int(new.sum())
-    counts = np.bincount(group[once] * RESULTS + results[once], minlength=size * RESULTS)
+    counts = np.bincount(group[once] * COLUMNS + results[once], minlength=size * COLUMNS)
     found = steps[new]
-    return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, RESULTS)
+    return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, COLUMNS)
 
 
 def _texts(names: Sequence[bytes]) -> list[str]:

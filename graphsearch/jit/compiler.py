@@ -36,7 +36,6 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "evaluators/lc0/layout.py",
     "evaluators/lines.py",
     "evaluators/nnue/layout.py",
-    "exchange/movetext_layout.py",
     "position/board.py",
     "position/scores.py",
     "position/tables.py",

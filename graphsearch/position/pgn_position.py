@@ -16,8 +16,7 @@ import chess
 
 from ..base import limits
 from ..base.errors import InputFileError, InvalidPositionError, UnusableFileError
-from .board import board_of
-from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
+from .pgn import GameText, ReadGame, cut_games, read_game
 
 SQLITE = b"SQLite format 3\0"  # begins a graph file
 
@@ -36,18 +35,16 @@ def read_pgn(
     """
     number = 1 if game is None else game
     where = f"game {number} of {path}"
-    reader = GameReader(lines)
-    games = iter(reader)
+    games = cut_games(lines)
     first = next(games, None)
     if first is None:
-        reason = "; it has neither headers nor moves" if reader.strays else ""
-        raise UnusableFileError(f"{path} has no games{reason}")
+        raise UnusableFileError(f"{path} has no games; it has neither headers nor moves")
     found = next(islice(chain([first], games), number - 1, None), None)
     if found is None:
         raise InvalidPositionError(f"there is no {where}: it holds fewer")
     more = game is None and next(games, None) is not None
     notes = [f"{path} holds more games; this is the first (--game chooses another)"] if more else []
-    return _played(found, where, ply, notes)[0], tuple(notes)
+    return _played(read_game(found), where, ply, notes)[0], tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +52,14 @@ class GamePosition:
     """A position from a game of a PGN file.
 
     Attributes:
-      game: its number in the file, from 1.
+      game: its number in the file, from 1. headers: its tags.
       board: the position, with the game so far as its move stack; None if it could not be read.
       notes: remarks for the user. problem: the reason why there is no position.
       length: number of readable plies of the mainline; 0 without a position.
     """
 
     game: int
+    headers: dict[str, str]
     board: chess.Board | None
     notes: tuple[str, ...] = ()
     problem: str = ""
@@ -83,34 +81,35 @@ def read_games(
     """
     last = None if only is None else max(only, default=0)
     with open_text(path) as lines:
-        for number, game in enumerate(GameReader(lines), start=1):
+        for number, game in enumerate(cut_games(lines), start=1):
             if last is not None and number > last:
                 return
             if only is None or number in only:
-                yield _position_in(game, number, path, ply)
+                yield _position_in(game, number, str(path), ply)
 
 
-def read_game_texts(lines: Iterable[str], name: str) -> Iterator[tuple[PgnGame, GamePosition]]:
-    """Yields each game of a PGN text, and its last position or its problem.
+def read_game_texts(lines: Iterable[str], name: str) -> Iterator[GamePosition]:
+    """Yields the last position, or the problem, of each game of a PGN text.
 
     Args:
       lines: each with its end. name: of the text, for messages.
 
     >>> lines = ['[White "A"]\\n', "\\n", "1. e4 e5 *"]
-    >>> [(game.headers["White"], found.length) for game, found in read_game_texts(lines, "a text")]
+    >>> [(found.headers["White"], found.length) for found in read_game_texts(lines, "a text")]
     [('A', 2)]
     """
-    for number, game in enumerate(GameReader(lines), start=1):
-        yield game, _position_in(game, number, Path(name), None)
+    for number, game in enumerate(cut_games(lines), start=1):
+        yield _position_in(game, number, name, None)
 
 
-def _position_in(game: PgnGame, number: int, path: Path, ply: int | None) -> GamePosition:
+def _position_in(text: GameText, number: int, name: str, ply: int | None) -> GamePosition:
     notes: list[str] = []
+    game = read_game(text)
     try:
-        board, length = _played(game, f"game {number} of {path}", ply, notes, at_most=True)
+        board, length = _played(game, f"game {number} of {name}", ply, notes, at_most=True)
     except InvalidPositionError as error:
-        return GamePosition(number, None, tuple(notes), str(error))
-    return GamePosition(number, board, tuple(notes), length=length)
+        return GamePosition(number, game.headers, None, tuple(notes), str(error))
+    return GamePosition(number, game.headers, board, tuple(notes), length=length)
 
 
 @contextmanager
@@ -140,7 +139,7 @@ def _refuse_other_files(path: Path, file: io.BufferedReader) -> None:
 
 
 def _played(
-    game: PgnGame, where: str, ply: int | None, notes: list[str], *, at_most: bool = False
+    game: ReadGame, where: str, ply: int | None, notes: list[str], *, at_most: bool = False
 ) -> tuple[chess.Board, int]:
     """Returns the position after `ply` half-moves, and the number of half-moves that the game has.
 
@@ -148,43 +147,24 @@ def _played(
       notes: list to append remarks to.
       at_most: return the last position of a game with fewer half-moves, instead of an error.
     """
-    variant = variant_of(game.headers)
-    if variant:
-        raise UnusableFileError(f"{where} is {variant}; only standard chess and Chess960 can be searched")
-    if game.error:
-        raise UnusableFileError(f"{where}, line {game.error_line}: {game.error}")
-    board = _start_board(game, where)
-    error = _play(game, board)
-    plies = len(board.move_stack)
-    length = f"{plies} {'ply' if plies == 1 else 'plies'}"
-    if error and (ply is None or ply > plies):
-        raise UnusableFileError(f"{where} breaks off after {length}: {error}")
-    if ply is not None and ply > plies and not at_most:
+    if game.variant:
+        raise UnusableFileError(
+            f"{where} is {game.variant}; only standard chess and Chess960 can be searched"
+        )
+    moves = game.moves[: game.error_moves] if game.error else game.moves
+    length = f"{len(moves)} {'ply' if len(moves) == 1 else 'plies'}"
+    error, line = game.error, game.error_line
+    if game.null_line and not error:
+        error, line = "a null move (--), which no game contains", game.null_line
+    broken = f"{where}, line {line}, breaks off after {length}: {error}"
+    if game.start is None or (error and (ply is None or ply > len(moves))):
+        raise UnusableFileError(broken)
+    if ply is not None and ply > len(moves) and not at_most:
         raise InvalidPositionError(f"{where} has {length}; there is no ply {ply}")
-    if error:
-        notes.append(f"{where} breaks off after {length}: {error}")
-    if game.strays:
-        more = ", ..." if len(game.strays) > 5 else ""
-        notes.append(f"{where}: passed over {', '.join(game.strays[:5])}{more}")
-    while ply is not None and len(board.move_stack) > ply:
-        board.pop()
-    return board, plies
-
-
-def _start_board(game: PgnGame, where: str) -> chess.Board:
-    try:
-        return board_of(game.headers.get("FEN", chess.STARTING_FEN))
-    except ValueError as error:
-        raise UnusableFileError(f"{where} breaks off after 0 plies: {error}") from None
-
-
-def _play(game: PgnGame, board: chess.Board) -> str:
-    """Plays the moves of a game up to the first bad one; returns the error, empty if there is none."""
-    for word in game.moves:
-        if word in NULL_MOVES:
-            return "a null move (--), which no game contains"
-        try:
-            board.push(board.parse_san(word))
-        except ValueError as error:
-            return str(error)
-    return ""
+    notes += [broken] if error else []
+    notes += [f"{where}, line {number}: {text}" for number, text in game.remarks[:5]]
+    notes += [f"{where}: {text}" for text in game.passed_over()]
+    board = game.start
+    for move in moves[:ply]:
+        board.push(move)
+    return board, len(moves)

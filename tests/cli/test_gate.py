@@ -19,7 +19,7 @@ import zstandard
 from graphsearch.base import limits
 from graphsearch.base.errors import EvaluatorFileError, InputFileError
 from graphsearch.evaluators.lc0.weights import read_network
-from graphsearch.position.pgn_text import GameReader
+from graphsearch.position.pgn import cut_games
 from tests.conftest import Cli, finish, start
 from tests.support.forks import Command
 
@@ -281,7 +281,7 @@ def test_memory_stays_bounded_where_a_game_has_endless_parts(tmp_path: Path) -> 
     tracemalloc.start()
     try:
         with path.open() as file:
-            game, *_ = GameReader(file)
+            game, *_ = cut_games(file)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

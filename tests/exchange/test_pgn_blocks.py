@@ -1,21 +1,23 @@
-"""Games that kernels read and play are those of `GameReader` and `Player`, one by one."""
+"""Games that kernels replay are those that `chess.pgn` reads, one by one."""
 
 from __future__ import annotations
 
 import io
+import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport
-from graphsearch.exchange.movetext_layout import NAMES
-from graphsearch.exchange.pgn_blocks import BlockReader, GameBlock
+from graphsearch.exchange.pgn_blocks import BlockReader, Facts, PlayedBlock, played_game
 from graphsearch.exchange.sources import GivenFile, Input, opened
-from graphsearch.position.pgn_text import GameReader, PgnGame
+from graphsearch.position.pgn import read_game
 
 from ..conftest import shared_data, sql
+from ..fuzz.pgn_games import generated, mutated
 
 LICHESS = (
     '[Event "Rated Blitz game"]\n[Site "https://lichess.org/abcdefgh"]\n[Date "2024.01.31"]\n[White "A"]\n'
@@ -40,7 +42,7 @@ ODD = (
     '[White "C"]\n\n1. e4 e5 2. -- d5 1-0\n\n',
     '[White "D\\"x"]\n\n1. e4 (1. d4 resigns) e5 resigns 1-0\n\n',
     '[White "E"]\n\n1. e2e4 e7e5 1/2\n\n',
-    '[White "F"]\n\n1. e4 {open\n\n[Event "G"]\n\n1. d4 d5 1/2-1/2 {after}\n\n',
+    '[White "F"]\n\n1. e4 {open e5\n\n[Event "G"]\n\n1. d4 d5 1/2-1/2 {after}\n\n',
     '[Event "H"]\n[Variant "Atomic"]\n\n1. e4 *\n\n',
     '[Event "I"]\n[Variant "Chess960"]\n'
     '[FEN "nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w GDgd - 0 1"]\n\n1. f3 f6 *\n\n',
@@ -65,21 +67,31 @@ TEXTS = [
 ]
 
 
-def games(text: bytes, tmp_path: Path, most: int) -> list[PgnGame]:
-    """Returns all games of a text as blocks have them, and those that are read one by one."""
-    found: list[PgnGame] = []
+Game = tuple[Facts | tuple[str, int], bytes, list[int]]
+
+
+def games(text: bytes, tmp_path: Path, most: int, *, regular: bool) -> list[Game]:
+    """Returns the facts, moves and keys of all games; of one that cannot be read, its error."""
+    found: list[Game] = []
     with opened(GivenFile("a.pgn", io.BytesIO(text)), tmp_path) as given:
-        for one in BlockReader(given, most=most):
-            if isinstance(one, GameBlock):
-                found += [one.add_moves(one.game(row), row) for row in one.games.tolist()]
+        for one in BlockReader(given, most=most, regular=regular):
+            if isinstance(one, PlayedBlock):
+                block = one
             else:
-                found.append(one)
+                game = read_game(one)
+                if game.variant or game.error:
+                    found.append(((game.variant or game.error, one.line), b"", []))
+                    continue
+                block = played_game(game, None)
+            for i, facts in enumerate(block.games):
+                at = slice(int(block.firsts[i]), int(block.firsts[i] + block.counts[i]) + 1)
+                found.append((facts, block.moves(i), block.keys[at].tolist()))
     return found
 
 
-def one_by_one(given: Input, *, most: int) -> GameReader:
+def one_by_one(given: Input, **options: Any) -> BlockReader:
     """Stands in for `BlockReader`."""
-    return GameReader(given.lines())
+    return BlockReader(given, **(options | {"regular": False}))
 
 
 @pytest.mark.parametrize("most", [1, 500])
@@ -89,12 +101,18 @@ def test_blocks_have_the_games_that_are_read_one_by_one(
     text: str, window: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphsearch.exchange.pgn_blocks.WINDOW", window)
-    found = games(text.encode(), tmp_path, most)
-    expected = list(GameReader(io.StringIO(text, newline="")))
-    for game in (*expected, *found):
-        game.headers = {name: game.headers[name] for name in game.headers if name in NAMES}
-        game.marker = "1/2-1/2" if game.marker == "1/2" else game.marker
-    assert found == expected
+    data = text.encode()
+    assert games(data, tmp_path, most, regular=True) == games(data, tmp_path, most, regular=False)
+
+
+def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        bases = [generated(rng) for _ in range(10)]
+        parts = (mutated(base, rng) if rng.random() < 0.3 else f"{base}\n" for base in bases)
+        data = "".join(parts).encode(rng.choice(("utf-8", "cp1252")), "replace").replace(b"\0", b"")
+        monkeypatch.setattr("graphsearch.exchange.pgn_blocks.WINDOW", rng.choice((300, 1 << 18)))
+        assert games(data, tmp_path, 500, regular=True) == games(data, tmp_path, 500, regular=False)
 
 
 def imported(path: Path, text: bytes, **options: int | None) -> FileReport:
@@ -152,7 +170,8 @@ def test_tables_of_real_files_are_the_same(
 
 
 def test_exports_of_lichess_and_chess_com_are_read_in_blocks(tmp_path: Path) -> None:
-    with opened(GivenFile("a.pgn", io.BytesIO((LICHESS + CHESS_COM + LICHESS).encode())), tmp_path) as given:
+    text = (LICHESS + CHESS_COM + LICHESS).encode()
+    with opened(GivenFile("a.pgn", io.BytesIO(text)), tmp_path) as given:
         [block] = list(BlockReader(given))
-    assert isinstance(block, GameBlock)
+    assert isinstance(block, PlayedBlock)
     assert len(block.games) == 3

@@ -209,56 +209,37 @@ def read_studies(data: bytes, folder: Path) -> bool:
 
 
 def read_blocks(data: bytes, folder: Path) -> bool:
-    """Reads and plays games with the kernels, and as they are read and played one by one."""
-    from graphsearch.exchange.movetext_layout import NAMES
-    from graphsearch.exchange.pgn_blocks import BlockPlayer, BlockReader, GameBlock
-    from graphsearch.exchange.playing import Player
+    """Reads games with the kernels, and as `chess.pgn` reads them one by one."""
+    from graphsearch.exchange.pgn_blocks import BlockReader, PlayedBlock, played_game
     from graphsearch.exchange.sources import GivenFile, opened
-    from graphsearch.position.board import encode_move
-    from graphsearch.position.pgn_text import GameReader, PgnGame
+    from graphsearch.position.pgn import read_game
 
-    file, played = folder / "a.pgn", 0
+    file = folder / "a.pgn"
     file.write_bytes(data[: 1 << 20])
-    with opened(GivenFile(str(file)), folder) as given:
-        expected = list(GameReader(given.lines()))
-    for game in expected:
-        game.headers = {name: game.headers[name] for name in NAMES if name in game.headers}
-        game.marker = "1/2-1/2" if game.marker == "1/2" else game.marker
-    found: list[PgnGame] = []
-    with opened(GivenFile(str(file)), folder) as given:
-        for one in BlockReader(given):
-            if isinstance(one, PgnGame):
-                one.headers = {name: one.headers[name] for name in NAMES if name in one.headers}
-                one.marker = "1/2-1/2" if one.marker == "1/2" else one.marker
-                found.append(one)
-                continue
-            assert isinstance(one, GameBlock)
-            rows = one.games.tolist()
-            found += [one.add_moves(one.game(row), row) for row in rows]
-            block, _ = BlockPlayer().play(one, 0)
-            for i, place in enumerate(block.places):
-                steps = Player().play(one.add_moves(one.game(rows[place]), rows[place]))
-                at = slice(int(block.firsts[i]), int(block.firsts[i] + block.counts[i] + 1))
-                keys = [f"{key:016x}" for key in block.keys[at].tolist()]
-                codes = [encode_move(step.step.move) for step in steps if step.step]
-                if keys != [step.node.key for step in steps] or codes != block.codes[at].tolist()[:-1]:
-                    raise DisagreementError(f"the game {rows[place]} is played as another one")
-                played += 1
-    if found != expected:
-        other = next(
-            (pair for pair in zip(found, expected, strict=False) if pair[0] != pair[1]),
-            (len(found), len(expected)),
-        )
-        raise DisagreementError(f"{other[0]} is read of {other[1]}")
-    return played > 0
+    found: list[list[object]] = []
+    for regular in (True, False):
+        games: list[object] = []
+        with opened(GivenFile(str(file)), folder) as given:
+            for one in BlockReader(given, regular=regular):
+                if isinstance(one, PlayedBlock):
+                    games += [(facts, one.moves(i)) for i, facts in enumerate(one.games)]
+                    continue
+                game = read_game(one)
+                is_bad = game.error or game.variant
+                block = None if is_bad else played_game(game, None)
+                games.append((block.games[0], block.moves(0)) if block else (one.line, is_bad))
+        found.append(games)
+    if found[0] != found[1]:
+        other = next((pair for pair in zip(*found, strict=False) if pair[0] != pair[1]), map(len, found))
+        raise DisagreementError("{} is read of {}".format(*other))
+    return bool(found[0])
 
 
 def read_notes(data: bytes, folder: Path) -> bool:
     """Reads games with all their notes; what is let in is written and read again the same."""
     import chess.pgn
 
-    from graphsearch.book.review.games import GameChoice, read_game, wanted_games
-    from graphsearch.exchange.playing import BrokenGameError, VariantError
+    from graphsearch.book.review.games import GameChoice, UnreadableGameError, source_game, wanted_games
     from graphsearch.exchange.sources import GivenFile, opened
 
     file, taken = folder / "a.pgn", 0
@@ -266,8 +247,8 @@ def read_notes(data: bytes, folder: Path) -> bool:
     with opened(GivenFile(str(file)), folder) as given:
         for number, game in wanted_games(given.lines(), GameChoice()):
             try:
-                found = read_game(number, game)
-            except (BrokenGameError, VariantError):
+                found = source_game(number, game)
+            except UnreadableGameError:
                 continue
             taken += 1
             written = chess.pgn.read_game(io.StringIO(str(found.tree)))

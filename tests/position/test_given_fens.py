@@ -9,7 +9,7 @@ from graphsearch.base.errors import InvalidPositionError
 from graphsearch.base.toml_text import toml_tables
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
-from graphsearch.position.pgn_text import variant_of
+from graphsearch.position.pgn import variant_of
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq"
 

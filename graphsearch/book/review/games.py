@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import chess
 import chess.pgn
@@ -12,8 +12,7 @@ import chess.pgn
 from ...base.dates import read_date
 from ...base.errors import InvalidParameterError
 from ...base.limits import shortened
-from ...exchange.playing import BrokenGameError, start_board, start_fen
-from ...position.pgn_text import CLOSE, COMMENT, NAG, NULL_MOVES, OPEN, GameReader, PgnGame, as_text
+from ...position.pgn import GameText, ReadGame, cut_games, read_game
 
 COLORS = {"white": chess.WHITE, "black": chess.BLACK}
 _DATE = re.compile(r"(\d{4})\.(\d\d|\?\?)\.(\d\d|\?\?)", re.ASCII)
@@ -135,142 +134,68 @@ class SourceGame:
         return board
 
 
-def header_texts(game: PgnGame) -> dict[str, str]:
-    """Returns the headers of a game as text."""
-    return {name: as_text(value) for name, value in game.headers.items()}
-
-
 def wanted_games(
-    lines: Iterable[str], choice: GameChoice, *, bare: bool = False, on_headers: OnHeaders | None = None
-) -> Iterator[tuple[int, PgnGame]]:
+    lines: Iterable[str], choice: GameChoice, *, on_headers: OnHeaders | None = None
+) -> Iterator[tuple[int, GameText]]:
     """Yields the chosen games of a text, with their numbers.
 
     Args:
-      bare: whether to skip variations, comments and glyphs.
       on_headers: called with the headers of every game, chosen or not.
     """
     last = max(choice.games, default=None)
-    for number, game in enumerate(GameReader(lines, variations=not bare, notes=not bare), start=1):
+    for number, game in enumerate(cut_games(lines), start=1):
         if last is not None and number > last:
             return
-        headers = header_texts(game)
+        headers = game.headers
         if on_headers:
             on_headers(headers)
         if choice.takes(number, headers):
             yield number, game
 
 
-def plies_of(game: PgnGame) -> int:
-    """Returns the number of half-moves in the mainline of a game."""
-    depth = plies = 0
-    for word in game.moves:
-        depth += (word == OPEN) - (word == CLOSE)
-        plies += not depth and word[0] not in (CLOSE, COMMENT, NAG)
-    return plies
+class UnreadableGameError(Exception):
+    """A game that cannot be reviewed: the line and the reason."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.reason = reason
 
 
-def read_game(number: int, game: PgnGame) -> SourceGame:
-    """Returns a game as a tree.
+def source_game(number: int, text: GameText, *, bare: bool = False) -> SourceGame:
+    """Returns a game as a tree; its mainline ends before a null move, as annotators write it.
+
+    Args:
+      bare: whether to drop variations, comments and glyphs.
 
     Raises:
-      BrokenGameError: if its text, its position or a move of its mainline cannot be read.
-      VariantError: if it is neither standard chess nor Chess960.
+      UnreadableGameError: if its text, its position or a move of its mainline cannot be read, or if it is
+        neither standard chess nor Chess960.
     """
-    start = start_board(game, start_fen(game))
-    grown = _Tree(start)
-    for word, line in zip(game.moves, game.lines, strict=True):
-        grown.take(word, line)
-    headers = header_texts(game)
+    game = read_game(text, variations=not bare, null_moves=True)
+    if game.variant:
+        reason = f"game {number} is {game.variant}; only standard chess and Chess960 can be searched"
+        raise UnreadableGameError(text.line, reason)
+    if game.error or game.start is None:
+        raise UnreadableGameError(game.error_line, f"game {number}: {game.error}")
+    moves = game.moves
+    tree = game.tree
+    if bare:
+        tree = chess.pgn.Game()
+        tree.setup(game.start)
+        tree.add_line(moves)
     return SourceGame(
         number=number,
-        line=game.line,
-        headers=headers,
-        result=game.marker or headers.get("Result", "*"),
-        start=start,
-        moves=tuple(node.move for node in grown.root.mainline()),
-        tree=grown.root,
-        notes=(*grown.notes, *_strays(game)),
+        line=text.line,
+        headers=game.headers,
+        result=game.result or game.headers.get("Result", "*"),
+        start=game.start,
+        moves=tuple(moves),
+        tree=tree,
+        notes=(*_notes(game), *game.passed_over()),
     )
 
 
-def _strays(game: PgnGame) -> Collection[str]:
-    more = ", ..." if len(game.strays) > 5 else ""
-    return [f"passed over {', '.join(map(as_text, game.strays[:5]))}{more}"] if game.strays else []
-
-
-@dataclass(slots=True)
-class _Tree:
-    """Builds a tree word by word.
-
-    An unreadable move of the mainline is an error; one of a variation ends the variation. A null move, as
-    annotators write it, ends the game.
-    """
-
-    start: chess.Board
-    root: chess.pgn.Game = field(init=False)
-    notes: list[str] = field(default_factory=list)
-    node: chess.pgn.GameNode = field(init=False)
-    board: chess.Board = field(init=False)
-    before: list[tuple[chess.pgn.GameNode, chess.Board]] = field(default_factory=list)  # open variations
-    opens: bool = False  # whether a comment before the first move of a variation may follow
-    opening: str = ""  # that comment
-    cut: int = 0  # depth in the skipped part of a variation
-
-    def __post_init__(self) -> None:
-        self.root = chess.pgn.Game()
-        self.root.setup(self.start)
-        self.node, self.board = self.root, self.start.copy()
-
-    def take(self, word: str, line: int) -> None:
-        """Adds the next word of the game."""
-        if self.cut:
-            self.cut += (word == OPEN) - (word == CLOSE)
-            if self.cut or not self.before:
-                return
-        if word == OPEN:
-            self._open(line)
-        elif word == CLOSE:
-            self.node, self.board = self.before.pop()
-            text, self.opens, self.opening = self.opening, False, ""
-            self._comment(text)  # from a variation without moves
-        elif word[0] == COMMENT:
-            self._comment(" ".join(as_text(word[1:]).split()))
-        elif word[0] == NAG:
-            self.node.nags |= set() if self.opens else {int(word[1:])}
-        else:
-            self._move(word, line)
-
-    def _open(self, line: int) -> None:
-        if self.node.parent is None:
-            raise BrokenGameError(line, "a variation without a move before it")
-        self.before.append((self.node, self.board))
-        self.node, self.board = self.node.parent, self.board.copy()
-        self.board.pop()
-        self.opens = True
-
-    def _comment(self, text: str) -> None:
-        if self.opens:
-            self.opening = f"{self.opening} {text}".strip()
-        else:
-            self.node.comment = f"{self.node.comment} {text}".strip()
-
-    def _move(self, word: str, line: int) -> None:
-        try:
-            move = self._read(word)
-        except ValueError as error:
-            if not self.before and word not in NULL_MOVES:
-                raise BrokenGameError(line, str(error)) from None
-            part = "a variation" if self.before else "the game"
-            self.notes.append(f"line {line}: {part} is kept up to {word} only: {error}")
-            self.cut = 1
-            return
-        self.node = self.node.add_variation(move, starting_comment=self.opening)
-        self.board.push(move)
-        self.opens, self.opening = False, ""
-
-    def _read(self, word: str) -> chess.Move:
-        if word not in NULL_MOVES:
-            return self.board.parse_san(word)
-        if not self.before:
-            raise ValueError("a null move (--), which no game contains")
-        return chess.Move.null()
+def _notes(game: ReadGame) -> Iterator[str]:
+    for line, text in sorted((*game.remarks, *game.cuts)):
+        yield f"line {line}: {text}"

@@ -31,15 +31,15 @@ from ...exchange.importing import Problem
 from ...exchange.output import Target, check_target, new_output
 from ...exchange.pgn_kernel import COLUMNS
 from ...exchange.pgn_writing import header
-from ...exchange.playing import BrokenGameError, VariantError
 from ...exchange.sources import FileProgress, GivenFile, Input, opened
 from ...position.openings import Opening
+from ...position.pgn import read_game
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
 from .formulas import GLYPHS
-from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
+from .games import GameChoice, SourceGame, UnreadableGameError, source_game, wanted_games
 from .judging import Novelties, judge
 from .results import GameReview, MoveReview, ReviewReport
 from .sessions import GameSearcher, SearchSettings, Session, open_session
@@ -179,9 +179,9 @@ class _Review:
             if len(names) < NAMES_SHOWN:
                 names.extend(headers[side] for side in ("White", "Black") if headers.get(side))
 
-        for _, game in wanted_games(file.lines(), self._settings.choice, bare=True, on_headers=note):
+        for _, game in wanted_games(file.lines(), self._settings.choice, on_headers=note):
             self.report.chosen += 1
-            self._positions += plies_of(game) + 1
+            self._positions += len(read_game(game).moves) + 1
         if not self.report.all:
             raise ImportFileError(f"{file.name} has no games")
         if not self.report.chosen:
@@ -196,16 +196,12 @@ class _Review:
     def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
         """Yields the readable chosen games; calls `leave_out` for the others."""
         file.rewind()
-        for number, game in wanted_games(file.lines(), self._settings.choice, bare=self._settings.bare):
+        for number, text in wanted_games(file.lines(), self._settings.choice):
             try:
-                yield read_game(number, game)
-            except BrokenGameError as error:
+                yield source_game(number, text, bare=self._settings.bare)
+            except UnreadableGameError as error:
                 if leave_out:
-                    leave_out(Problem(error.line, f"game {number}: {error.reason}"))
-            except VariantError as error:
-                if leave_out:
-                    reason = f"{error}; only standard chess and Chess960 can be searched"
-                    leave_out(Problem(game.line, f"game {number} is {reason}"))
+                    leave_out(Problem(error.line, error.reason))
 
     def _leave_out(self, why: Problem) -> None:
         """Adds a game that cannot be reviewed to the report."""

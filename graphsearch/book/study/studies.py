@@ -92,7 +92,7 @@ def _wanted(connection: sqlite3.Connection, known_by: int | str) -> Study:
 
 
 def export_studies(path: AnyPath, names: Sequence[int | str]) -> str:
-    """Returns the named studies as PGN; without names, all studies.
+    """Returns the named studies as PGN; without names, all studies in the order in which they were made.
 
     Raises:
       InvalidParameterError: if a name has no study.
@@ -101,7 +101,7 @@ def export_studies(path: AnyPath, names: Sequence[int | str]) -> str:
     with opened_to_read(path) as connection:
         wanted = [_wanted(connection, name) for name in names]
         if not names:
-            wanted = [study for study, _ in rows.all_studies(connection)]
+            wanted = sorted((study for study, _ in rows.all_studies(connection)), key=lambda study: study.id)
         return "\n".join(text_of(study, Tree(rows.moves_of(connection, study.id))) for study in wanted)
 
 
@@ -124,7 +124,7 @@ def import_studies(
     """Creates a study from each game of a PGN text.
 
     Args:
-      lines: with line ends, bytes decoded as Latin-1. source: name of the text.
+      lines: with line ends. source: name of the text.
       name: of the studies; empty: from the tags of each game.
       on_game: called with the number of each game read.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO
 from typing import Annotated, Literal
 
 import chess
@@ -67,8 +67,7 @@ def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
         row, *_ = kept_game(store, wanted.source, wanted.number)
     text, is_whole = whole_text(served.path, row)
     name = f"game {wanted.source}:{wanted.number}"
-    lines = TextIOWrapper(BytesIO(text.encode()), encoding="latin-1", newline="")
-    game = next(read_games(lines, name), None)
+    game = next(read_games(StringIO(text, None), name), None)
     if game is None:
         raise InvalidParameterError(f"{name} has no text")
     if not is_whole:

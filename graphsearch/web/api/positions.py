@@ -169,7 +169,7 @@ def _games(text: str) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     problems: list[str] = []
     more = False
-    for game, played in read_game_texts(text.splitlines(keepends=True), "the text"):
+    for played in read_game_texts(text.splitlines(keepends=True), "the text"):
         if len(found) >= MOST_GAMES:
             more = True
             break
@@ -177,7 +177,7 @@ def _games(text: str) -> dict[str, Any]:
             problems.append(played.problem)
         else:
             problems += played.notes
-            found.append(_game(played.board, game.headers) | {"number": played.game})
+            found.append(_game(played.board, played.headers) | {"number": played.game})
     if not found:
         raise InvalidPositionError(problems[0] if problems else "the text has neither a position nor a game")
     return {"games": found, "more": more, "problems": problems[:20]}

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from io import BytesIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Annotated, TypeVar
@@ -261,8 +261,10 @@ def _tree_pgn(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
 
 def _read(served: ServedFile, wanted: TreeText) -> dict[str, object]:
     """Returns one game of a text for the pane, with all comments and variations, without saving it."""
-    lines = TextIOWrapper(BytesIO(wanted.text.encode()), encoding="latin-1", newline="")
-    game = next((one for one in read_games(lines, "the text") if one.number == wanted.number), None)
+    game = next(
+        (one for one in read_games(StringIO(wanted.text, None), "the text") if one.number == wanted.number),
+        None,
+    )
     if game is None:
         raise InvalidPositionError(f"there is no game {wanted.number} in the text")
     return tree_dict(game)

@@ -15,7 +15,7 @@ from .test_review import reviewer as reviewer
 
 # ------------------------------------------------------------------ what is chosen and left out
 def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: Reviewer) -> None:
-    report = reviewer("\n".join((BROKEN, SHORT, ATOMIC, BROKEN.replace("Ke3", "{open"))))
+    report = reviewer("\n".join((BROKEN, SHORT, ATOMIC, BROKEN.replace("Ke3", "{open Nf3"))))
     assert (report.reviewed, report.skipped) == (1, 3)
     assert [problem.place for problem in report.problems] == [3, 12, 18]
     first, second, third = (problem.reason for problem in report.problems)
@@ -27,7 +27,7 @@ def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: R
 def test_a_game_is_reviewed_up_to_its_null_move(reviewer: Reviewer) -> None:
     report = reviewer("1. e4 e5 2. Z0 (2. Nf3 Nc6) 2... Nc6 3. Nf3 *\n")
     assert (report.reviewed, report.skipped) == (1, 0)
-    assert "line 1: the game is kept up to Z0 only: a null move" in report.notes[0]
+    assert "line 1: the line ends before 'Z0': a null move" in report.notes[0]
     (game,) = reviewer.written()
     assert [move.uci() for move in game.mainline_moves()] == ["e2e4", "e7e5"]
 
@@ -35,7 +35,7 @@ def test_a_game_is_reviewed_up_to_its_null_move(reviewer: Reviewer) -> None:
 def test_a_variation_that_cannot_be_read_is_cut_and_told(reviewer: Reviewer) -> None:
     report = reviewer("1. e4 (1. d4 d5 2. Ke5 {never} Nf6 (2. c4) ) e5 *\n")
     assert len(report.notes) == 1
-    assert "line 1: a variation is kept up to Ke5 only" in report.notes[0]
+    assert "line 1: the line ends before 'Ke5': illegal san" in report.notes[0]
     (game,) = reviewer.written()
     cut = game.variations[1]
     assert [cut.move.uci(), *(move.uci() for move in cut.mainline_moves())] == ["d2d4", "d7d5"]

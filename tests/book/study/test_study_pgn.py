@@ -10,16 +10,17 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.book.study import pgn
 from graphsearch.book.study.pgn import ReadGame, read_games, text_of
 from graphsearch.book.study.tree import Tree, clean
 from graphsearch.store.tables.studies import Study
+
+from ...conftest import shared_data
 
 START = "4k3/8/8/8/8/8/4P3/R3K2R w KQ - 0 1"
 
 
 def read(text: str) -> list[ReadGame]:
-    return list(read_games(io.TextIOWrapper(io.BytesIO(text.encode()), "latin-1", newline=""), "a.pgn"))
+    return list(read_games(io.StringIO(text, None), "a.pgn"))
 
 
 def written(game: ReadGame) -> str:
@@ -101,12 +102,14 @@ def test_headers_with_quotes_come_back() -> None:
         ("1. e4 -- 2. d4 *", "1. e4 *", ("a null move; 1 more with it",)),
         ("1. e4 (1. d4 -- 2. c4) 1... e5 *", "1. e4 ( 1. d4 ) 1... e5 *", ("a null move; 1 more",)),
         ("1. e4 (1. Ke8 e5) 1... e5 *", "1. e4 e5 *", ("illegal san: 'Ke8'",)),
-        ("1. e4 $256 e5 $12345 $3 *", "1. e4 e5 $3 *", ("$256 is no glyph", "passed over '$12345'")),
-        ("(1. d4) 1. e4 *", "1. e4 *", ("a variation without a move before it",)),
+        ("1. e4 $256 e5 $12345 $3 *", "1. e4 e5 $3 *", ("$256 is no glyph", "$12345 is no glyph")),
+        ("(1. d4) 1. e4 *", "1. d4 *", ("a ( that begins no variation", "ends before 'e4'")),
+        ("1. e4 e5 {a } b} *", "1. e4 e5 { a } *", ("a } that closes nothing",)),
+        ("1. e4 e5 ; a } b\n*", "1. e4 e5 { a ) b } *", ("a } , which is kept as )".replace("} ,", "},"),)),
         (
             "1. e4 e5 ((1... c5) 1... d5) 2. d4 *",
             "1. e4 e5 ( 1... d5 ) 2. d4 *",
-            ("a variation without a move before it; 1 more",),
+            ("a variation without a move before it",),
         ),
         ("1. e4 foo e5 *", "1. e4 e5 *", ("passed over 'foo'",)),
         ("1. e4 {no end", "1. e4 { no end } *", ("a comment that does not end",)),
@@ -124,7 +127,7 @@ def test_what_is_left_out_has_its_line_and_its_reason(text: str, kept: str, reas
 
 
 def test_variations_may_be_nested_deeper_than_python_recurses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgn, "DEEPEST", 1300)
+    monkeypatch.setattr("graphsearch.position.pgn.DEEPEST", 1300)
     moves = [chess.Board().san(move) for move in chess.Board().legal_moves]
     depth, most = 1200, 1300
     text = " ( ".join(moves[k % 20] for k in range(depth)) + " )" * (depth - 1) + " *"
@@ -157,3 +160,23 @@ def test_a_game_of_chess960_with_castling_comes_back() -> None:
     assert found.left_out == []
     assert found.moves[0].san == "O-O"
     assert written(found) == text == judged(text)
+
+
+def test_a_study_loses_nothing_in_silence() -> None:
+    text = shared_data("faults/study_loss/study.pgn").read_text("utf-8")
+    games = read(text)
+    assert [game.headers["Event"].split()[0] for game in games] == [
+        *("Course:", "Duplicate", "Variation", "Empty", "Chapter:", "Draw-offer"),
+    ]
+    course, *_, mate, empty, chapter, draw = games
+    assert course.headers["FooBar"] == 'a "quoted" \\ value'
+    assert course.comment == "Start comment one Start comment two"
+    assert [line.partition(", line ")[2] for line in course.left_out] == [
+        "11: a comment has a }, which is kept as )",
+        "11: the line ends before '--': a null move; 2 more with it",
+    ]
+    assert mate.moves[-1].comment == "mate after the result"
+    assert (empty.comment, empty.left_out) == ("only a comment", [])
+    assert (chapter.fen, len(chapter.moves), chapter.left_out) == ("8/8/8/4k3/8/8/4P3/4K3 w - - 0 1", 5, [])
+    assert (len(draw.moves), draw.moves[-1].comment) == (5, "only comment")
+    assert "passed over '='" in draw.left_out[0]

@@ -1,0 +1,817 @@
+"""Cuts PGN text into games, and reads a game: python-chess decides what it says.
+
+    lines -> GameCutter -> GameText -> read_game -> ReadGame
+
+`chess.pgn` parses the movetext. The text that it passes over is examined here: a word that cannot be a move
+is recorded, and one that could be a move is an error, so that no game is read in part.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TextIO, cast
+
+import chess
+import chess.pgn
+
+from ..base.errors import InvalidPositionError
+from ..base.limits import GAME, GAME_MOVES, HEADERS, shortened, size_text
+from .board import board_of, check
+
+DEEPEST = 1000  # variations within each other
+HIGHEST_GLYPH = 255
+LONGEST_WORD = 40  # characters of a word in a message
+MOST_REMARKS = 1000  # of a game
+ROSTER = ("Event", "Site", "Date", "Round", "White", "Black", "Result")
+RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
+NULL_MOVES = frozenset({"--", "Z0", "0000", "@@@@"})
+
+_TOKEN = chess.pgn.MOVETEXT_REGEX
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_+#=:-]*"
+_TAG = re.compile(rf'\s*\[\s*({_NAME})\s+"((?:[^"\\]|\\.)*)"\s*\]\s*')
+_LOOSE_TAG = re.compile(rf'\s*\[\s*({_NAME})\s+"(.*)"\s*\]\s*')  # quotes inside the value
+_PARTIAL_TAG = re.compile(rf'\s*\[\s*({_NAME})\s*"((?:[^"\\]|\\.)*)"\s*\](.*)', re.DOTALL)
+_TAG_LINE = re.compile(rf'\s*\[\s*(?:[^\W\d_][^\[\]"]*"|(?:{"|".join(ROSTER)})\b)')
+_BRACKET = re.compile(r"\s*\[\s*([^\W\d_]\w*)[^\[\]]*\](.*)", re.DOTALL)
+_EVENT = re.compile(r'\s*\[\s*Event\s+"')
+_FEN = re.compile(r"\s*\[?\s*FEN\b", re.IGNORECASE)
+
+_WORD = re.compile(r"[{};()]|[^\s{};()]+")
+_RESULT = re.compile(r"(?:1-0|0-1|1/2(?:-1/2)?|\*)$")
+_FIRST_NUMBER = re.compile(r"1\.(?!\.|\s*\.)")
+_NEW_GAME = re.compile(r"\W*1\s*\.(?!\s*\.)")
+_GOES_ON = re.compile(r"\s*(?:\d+\s*\.|[({$*;)]|1-0|0-1|1/2)")
+
+
+# ------------------------------------------------------------------ cutting
+@dataclass(slots=True)
+class GameText:
+    """The text of one game.
+
+    Attributes:
+      line: number of its first line, from 1.
+      place, size: offset of its first line in the file, and length up to the end of its last line, in bytes.
+      tags: number and text of each line before the moves. moves: likewise, from the first move on.
+      has_moves: whether a word is, or could be, a move.
+      error: the reason if it is too long; empty if not.
+    """
+
+    line: int
+    place: int = 0
+    size: int = 0
+    tags: list[tuple[int, str]] = field(default_factory=list)
+    moves: list[tuple[int, str]] = field(default_factory=list)
+    has_moves: bool = False
+    error: str = ""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it has neither tags nor words that could be moves."""
+        if self.has_moves or self.error:
+            return False
+        return not any(_is_tag_line(text) or _partial_tags(text)[1] for _, text in self.tags)
+
+    @property
+    def words(self) -> int:
+        """The number of words."""
+        return sum(len(text.split()) for _, text in (*self.tags, *self.moves))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The values of its tags by name."""
+        return read_tags(self).headers
+
+
+class GameCutter:
+    """Cuts lines into games, as `chess.pgn` does, but keeps a game together that blank lines divide.
+
+    A game begins with tags, or with the first move after the end of another. Outside a comment, it ends
+    before a tag after a blank line; before another line after a blank line, unless it has no result yet and
+    the line goes on by its move number; and before move 1 after its result. An open comment ends before an
+    Event tag after a blank line, or it would hide all later games.
+
+    Args:
+      line: number of the first line. place: its offset in the file.
+    """
+
+    def __init__(self, line: int = 1, place: int = 0) -> None:
+        self._number, self._end = line - 1, place
+        self._most_text, self._most_headers = GAME.most, HEADERS.most
+        self._begin_game()
+
+    def _begin_game(self) -> None:
+        self._game: GameText | None = None
+        self._names: set[str] = set()  # of its tags
+        self._is_faulty = False  # whether a line of tags costs the game
+        self._text = self._depth = 0  # characters; open variations
+        self._in_comment = self._is_blank = self._is_numbered = self._is_finished = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no game is open."""
+        return self._game is None
+
+    def ends_before(self, line: str) -> bool:
+        """Returns whether the open game ends before a line."""
+        game = self._game
+        if game is None or line.isspace():
+            return False
+        if self._in_comment:
+            return self._is_blank and bool(_EVENT.match(line))
+        if line.startswith("%"):
+            return False
+        if not game.moves:
+            again = self._is_faulty or bool(self._names.intersection(_names_of(line)))
+            return self._is_blank and again and _is_tag_line(line)
+        if _is_tag_line(line):
+            is_next = self._is_finished or (game.has_moves and _EVENT.match(line))
+            return self._is_blank or bool(is_next and _tags_of(line))
+        return self._is_blank and not self._goes_on(line)
+
+    def _goes_on(self, line: str) -> bool:
+        """Returns whether a line after a blank line belongs to the open game."""
+        game = cast(GameText, self._game)
+        if self._is_finished:
+            return False
+        if not game.has_moves:
+            return True
+        if _NEW_GAME.match(line):
+            return False
+        if _GOES_ON.match(line) or line.lstrip().startswith("["):
+            return True
+        return self._is_numbered and bool(_moves_in(line.split(None, 1)[0]))
+
+    def add(self, line: str, size: int = 0) -> list[GameText]:
+        """Adds the next line, with its end; returns the games that end inside it.
+
+        Args:
+          size: of the line in the file, in bytes.
+        """
+        self._number += 1
+        place, self._end = self._end, self._end + size
+        line = line.replace("\ufeff", "")  # also between joined files
+        if line.startswith("%") and not self._in_comment:
+            return []
+        if line.isspace() and not self._in_comment:
+            self._is_blank = True
+            return []
+        if self._game is None:
+            self._game = GameText(self._number, place)
+        found = self._add_text(line, place)
+        self._is_blank = line.isspace()
+        return found
+
+    def end(self) -> GameText | None:
+        """Returns the open game, None if there is none, and begins the next one."""
+        game = self._game
+        self._begin_game()
+        return game
+
+    def _add_text(self, line: str, place: int) -> list[GameText]:
+        game = cast(GameText, self._game)
+        game.size = self._end - game.place
+        self._text += len(line)
+        if self._text > self._most_text and not game.error:
+            game.error = f"more than {size_text(self._most_text)} of text{GAME.hint}"
+        elif not self._in_comment and self._holds_tags(line):
+            if self._text > self._most_headers and not game.error:
+                game.error = f"more than {size_text(self._most_headers)} of headers{HEADERS.hint}"
+            if not game.error:
+                game.tags.append((self._number, line))
+                self._names.update(_names_of(line))
+                self._is_faulty = self._is_faulty or bool(not _tags_of(line) and _partial_tags(line)[1])
+        else:
+            return self._add_moves(line, place)
+        return []
+
+    def _holds_tags(self, line: str) -> bool:
+        """Returns whether a line belongs to the tags: any bracketed line before the moves."""
+        game = cast(GameText, self._game)
+        return not game.has_moves and (
+            bool(_tags_of(line)) or (not game.moves and line.lstrip()[:1] in ("[", ";"))
+        )
+
+    def _add_moves(self, line: str, place: int) -> list[GameText]:
+        """Adds a line of moves; cuts it before move 1 after a result."""
+        found, begin, at = list[GameText](), 0, 0
+        while at < len(line):
+            if self._in_comment:
+                end = line.find("}", at)
+                self._in_comment = end < 0
+                at = len(line) if end < 0 else end + 1
+                continue
+            word = _WORD.search(line, at)
+            if word is None or word[0] == ";":
+                break
+            game = cast(GameText, self._game)
+            if self._is_finished and game.has_moves and not self._depth and _FIRST_NUMBER.match(word[0]):
+                game.moves.append((self._number, line[begin : word.start()] + "\n"))
+                begin = word.start()
+                offset = place + len(line[:begin].encode())
+                game.size = offset - game.place
+                found.append(game)
+                self._begin_game()
+                self._game = GameText(self._number, offset, self._end - offset)
+            self._add_word(word[0])
+            at = word.end()
+        game = cast(GameText, self._game)
+        if not (game.error and game.moves):
+            game.moves.append((self._number, "\n" if game.error else line[begin:]))
+        return found
+
+    def _add_word(self, word: str) -> None:
+        game = cast(GameText, self._game)
+        if word == "{":
+            self._in_comment = True
+        elif word == "(":
+            self._depth += game.has_moves
+        elif word == ")":
+            self._depth -= self._depth > 0
+        elif not self._depth and _RESULT.search(word):
+            self._is_finished = True
+            game.has_moves = game.has_moves or bool(_moves_in(word))
+        elif (self._is_finished or not game.has_moves) and (_moves_in(word) or could_be_move(word)):
+            game.has_moves = True
+            self._is_finished = self._is_finished and bool(self._depth)
+        self._is_numbered = self._is_numbered or bool(_GOES_ON.match(word))
+
+
+def cut_games(lines: Iterable[str]) -> Iterator[GameText]:
+    """Yields the games of a text; skips text between them that holds no word that could be a move.
+
+    >>> text = '[White "A"]\\n\\n1. e4 e5 *\\n\\n[White "B"]\\n\\n1. d4 {a\\n\\nb} d5\\n\\n2. c4 *\\n'
+    >>> [(game.line, len(game.moves)) for game in cut_games(text.splitlines(keepends=True))]
+    [(1, 1), (5, 4)]
+    """
+    cutter = GameCutter()
+    for line in lines:
+        ended = [cutter.end()] if cutter.ends_before(line) else []
+        yield from (game for game in (*ended, *cutter.add(line)) if game and not game.is_nothing)
+    last = cutter.end()
+    if last and not last.is_nothing:
+        yield last
+
+
+# ------------------------------------------------------------------ tags
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The tags of a game by name; remarks on lines that cannot be read; an error that costs the game."""
+
+    headers: dict[str, str]
+    remarks: list[tuple[int, str]]
+    error: str = ""
+    error_line: int = 0
+
+
+def read_tags(game: GameText) -> Tags:
+    """Returns the tags of a game. A line that cannot be read is named and costs no game, unless it has moves.
+
+    >>> text = GameText(1, tags=[(1, '[Event "A"]'), (2, '[ECO"C50"]'), (3, '[White Elo "2000"]')])
+    >>> read_tags(text).headers, [line for line, _ in read_tags(text).remarks]
+    ({'Event': 'A', 'ECO': 'C50'}, [2, 3])
+    """
+    headers, remarks, error, error_line = dict[str, str](), list[tuple[int, str]](), "", 0
+    for line, text in game.tags:
+        found = _tags_of(text)
+        if not found:
+            found, fault = _partial_tags(text)
+            if fault:
+                error, error_line = error or fault, error_line or line
+            else:
+                remarks.append((line, f"a tag that cannot be read as it is: {shortened(text.strip(), 60)}"))
+        for name, value in found:
+            if headers.get(name, value) != value:
+                remarks.append((line, f"another tag {name}; the last one counts"))
+            headers[name] = value
+    return Tags(headers, remarks, error, error_line)
+
+
+@lru_cache(maxsize=100)
+def _tags_of(line: str) -> tuple[tuple[str, str], ...]:
+    """Returns the tags of a line as (name, value) pairs; none if any part of it is not a tag."""
+    found = list(_TAG.finditer(line))
+    if found and sum(len(tag[0]) for tag in found) == len(line):
+        return tuple((tag[1], tag[2].replace('\\"', '"').replace("\\\\", "\\")) for tag in found)
+    loose = _LOOSE_TAG.fullmatch(line)
+    return ((loose[1], loose[2]),) if loose and '"]' not in loose[2].replace(" ", "") else ()
+
+
+def _names_of(line: str) -> list[str]:
+    """Returns the names of a line's tags, also of one that can be read in part."""
+    partial = _PARTIAL_TAG.match(line)
+    return [name for name, _ in _tags_of(line)] or ([partial[1]] if partial else [])
+
+
+def _partial_tags(line: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Returns the tag that begins a line of which the rest is no tag, and an error if the rest has moves."""
+    if line.lstrip().startswith(";"):
+        return (), ""
+    found = _PARTIAL_TAG.match(line)
+    bracket = _BRACKET.match(line)
+    if found:
+        rest = found[3]
+    elif bracket and not _moves_in(bracket[1]):
+        rest = bracket[2]
+    else:
+        rest = "" if _is_tag_line(line) else line
+    rest = re.sub(r"\{[^}]*\}|;.*", "", rest)
+    if any(_moves_in(word) or could_be_move(word) for word in rest.split()):
+        return (), f"moves in a line of tags: {shortened(line.strip(), 60)}"
+    if not found and _FEN.match(line):
+        return (), f"its FEN cannot be read: {shortened(line.strip(), 60)}"
+    return ((found[1], found[2]),) if found else (), ""
+
+
+def _is_tag_line(line: str) -> bool:
+    """Returns whether a line looks like a tag, readable or not."""
+    return bool(_TAG_LINE.match(line))
+
+
+def variant_of(headers: dict[str, str]) -> str:
+    """Returns the name of the variant that headers name; empty for standard chess and Chess960.
+
+    >>> [variant_of({"Variant": name}) for name in ("fischerandom", "Atomic", "?")]
+    ['', 'Atomic', '']
+    """
+    name = headers.get("Variant", "").strip()
+    return _checked_variant(name) if name not in ("", "?", "-") else ""
+
+
+@lru_cache(maxsize=100)
+def _checked_variant(name: str) -> str:
+    """Returns the name of a variant, empty if python-chess plays it as standard chess."""
+    with suppress(ValueError):
+        if chess.pgn.Headers({"Variant": name}).variant() is chess.Board:
+            return ""
+    return name
+
+
+# ------------------------------------------------------------------ words that are no moves
+_CASTLE = "[oO0\u041e\u043e\u039f\u03bf]"
+_DASH = "[-\u2010-\u2015\u2212_~/]"
+_CASTLING = re.compile(rf"{_CASTLE}{_DASH}?{_CASTLE}(?:{_DASH}?{_CASTLE})?")
+_COULD_BE = re.compile(
+    r"[^\W\d_][-x:*]?[0-9]"  # Nf9, E4, P-K4
+    r"|^[1-8][a-h]$"
+    r"|^(?=..)[KQRBN]?[a-h]?[x:*]?[a-h]$"  # ed, Nf
+    r"|^[KQRBNP][-x:*][KQRBNP]?"  # BxN
+    r"|^@+$|^\u2014$|^(?i:null|pass)$|[\u2654-\u265f]"
+)
+_PLAIN = re.compile(r"[\s.+#\u2026\u200b-\u200f\u2060]*(?:\d+[\s.+#\u2026\u200b-\u200f\u2060]*)*")
+_NUMBER = re.compile(r"^\d+[.\u2026]+|^[.\u2026]+")
+_EN_PASSANT = re.compile(r"^\s*e\.?\s?p\.?")
+_MARKS = " .,+#!?=\u2026'\"()[]<>"
+
+
+def could_be_move(word: str) -> bool:
+    """Returns whether a word that `chess.pgn` passes over could be a move, or an attempt to write one.
+
+    >>> [word for word in ("OO", "Nf9", "ed", "BxN", "resigns", "12.", "1/2", "=") if could_be_move(word)]
+    ['OO', 'Nf9', 'ed', 'BxN']
+    """
+    word = _NUMBER.sub("", "".join(c for c in word if unicodedata.category(c) != "Cf")).strip(_MARKS)
+    return bool(_CASTLING.fullmatch(word) or _COULD_BE.search(word))
+
+
+def _moves_in(word: str) -> list[str]:
+    """Returns the parts of a word that `chess.pgn` takes for moves."""
+    found = (match[0] for match in _TOKEN.finditer(word))
+    return [token for token in found if token[0] not in "{;$()!?" and token not in RESULTS]
+
+
+FAULT = "P@a1"  # a token of `chess.pgn` that is no legal move
+OPEN_COMMENT = "a comment that does not end"
+
+
+class _Movetext:
+    """The lines of a game for `chess.pgn`.
+
+    A word that could be a move becomes FAULT, and a comment after a semicolon becomes one in braces.
+
+    Attributes:
+      lines: number and text. faults: the replaced words by line. strays: other words passed over, with lines.
+      marker: the result at the end; empty if it is missing. remarks: lines and texts.
+      hidden_line: line of a comment that does not end and has moves; 0 if there is none.
+    """
+
+    def __init__(self, game: GameText) -> None:
+        self.lines: list[tuple[int, str]] = []
+        self.faults: dict[int, list[str]] = {}
+        self.strays: list[tuple[int, str]] = []
+        self.remarks: list[tuple[int, str]] = []
+        self.marker = ""
+        self.hidden_line = 0
+        self._plies = [0]  # moves before this place: in the mainline, in each open variation
+        self._comment_line = 0  # where the open comment began
+        self._comment: list[str] = []
+        for number, line in game.moves:
+            self._add(number, line)
+        if self._comment_line:
+            hides = any(_moves_in(word) for word in " ".join(self._comment).split())
+            self.hidden_line = self._comment_line if hides else 0
+            self.remarks += [] if hides else [(self._comment_line, OPEN_COMMENT)]
+
+    def _add(self, number: int, line: str) -> None:
+        at, parts = 0, [" " if not self.lines and line.startswith("[") else ""]  # no tag for chess.pgn
+        if self._comment_line:
+            self._comment.append(line)
+            at = _find("}", line, 0) + 1
+            parts.append(line[:at])
+            self._comment_line = self._comment_line if at > len(line) else 0
+        while at < len(line):
+            begin = min(_find("{", line, at), _find(";", line, at))
+            parts.append(self._examined(number, line[at:begin]))
+            at = len(line)
+            if line[begin : begin + 1] == ";":
+                text = line[begin + 1 :].rstrip("\r\n")
+                if "}" in text:
+                    self.remarks.append((number, "a comment has a }, which is kept as )"))
+                parts.append(f"{{{text.replace('}', ')')}}}\n")
+            elif begin < len(line):
+                at = _find("}", line, begin) + 1
+                parts.append(line[begin:at])
+                if at > len(line):
+                    self._comment_line, self._comment = number, [line[begin:]]
+        self.lines.append((number, "".join(parts)))
+
+    def _examined(self, number: int, text: str) -> str:
+        """Returns the text between comments with the words replaced that could be moves."""
+        at, before, parts = 0, "", list[str]()
+        for match in _TOKEN.finditer(text):
+            word = match[0]
+            move = word if word[0] not in "$()!?" and word not in RESULTS else ""
+            gap = text[at : match.start()]
+            found = self._gap(number, gap, before, move)
+            is_whole = found == gap or not move or gap[-1].isspace()  # else FAULT stands for the move, too
+            parts.append(found)
+            parts.append(self._bracket(number, word) if word in ("(", ")") else word * is_whole)
+            at, before = match.end(), move
+            self._plies[-1] += bool(move)
+            if word in RESULTS and not self._depth:
+                self.marker = word
+        return "".join((*parts, self._gap(number, text[at:], before, "")))
+
+    @property
+    def _depth(self) -> int:
+        """The number of open variations."""
+        return len(self._plies) - 1
+
+    def _bracket(self, number: int, word: str) -> str:
+        """Opens or closes a variation; returns the bracket, a blank for one that `chess.pgn` passes over."""
+        if word == "(" and self._plies[-1]:
+            self._plies.append(self._plies[-1] - 1)
+        elif word == ")" and self._depth:
+            self._plies.pop()
+        else:
+            what = "begins no variation" if word == "(" else "closes nothing"
+            self.remarks.append((number, f"a {word} that {what}"))
+            return " "
+        return word
+
+    def _gap(self, number: int, gap: str, before: str, after: str) -> str:
+        """Returns text between two tokens; before, after: the moves there, empty if the token is none."""
+        if gap.isspace() or not gap or (_PLAIN.fullmatch(gap) and not _CASTLING.search(gap)):
+            return gap
+        mark = _EN_PASSANT.match(gap) if before else None
+        rest, before = (gap[mark.end() :], "") if mark else (gap, before)
+        words = rest.split()
+        for i, word in enumerate(words):
+            is_last = i == len(words) - 1
+            behind = before if i == 0 and not rest[0].isspace() else ""
+            ahead = after if is_last and not rest[-1].isspace() else ""
+            if self._is_fault(number, word, behind, ahead, after if is_last else ""):
+                self.faults.setdefault(number, []).append(shown(f"{behind}{word}{ahead}"))
+                return f" {FAULT} "
+        return gap
+
+    def _is_fault(self, number: int, word: str, behind: str, ahead: str, near: str) -> bool:
+        """Returns whether a word could be a move.
+
+        Args:
+          behind, ahead: the moves that it touches. near: the next move.
+        """
+        bare = "".join(c for c in word if unicodedata.category(c) != "Cf")
+        bare = bare if behind else _NUMBER.sub("", bare)
+        if not bare or (_PLAIN.fullmatch(bare) and not _CASTLING.fullmatch(bare)):
+            return False
+        if bare == "1/2":
+            self.marker = self.marker if self._depth else "1/2-1/2"
+            return False
+        if bare == "P" and ahead[:1] in tuple("abcdefgh"):
+            return False
+        if _hides_move(bare, behind, ahead, near):
+            return True
+        if "}" in bare:
+            self.remarks.append((number, "a } that closes nothing"))
+        else:
+            self.strays.append((number, word))
+        return False
+
+
+def _hides_move(word: str, behind: str, ahead: str, near: str) -> bool:
+    """Returns whether a word without moves could be one, or part of one: 0-0(-0), (S)f3, (N) f3."""
+    if behind[:1] in ("O", "0") and re.match(rf"{_DASH}|{_CASTLE}", word):
+        return True
+    if ahead and not all(map(_is_punctuation, word)):
+        return True
+    if near[:1] in tuple("abcdefghx") and re.fullmatch(r"[A-Z]", word.strip(_MARKS)):
+        return True
+    return not (behind or ahead) and could_be_move(word)
+
+
+def _find(what: str, text: str, at: int) -> int:
+    """Returns the place of a character; the length of the text if it is not there."""
+    found = text.find(what, at)
+    return len(text) if found < 0 else found
+
+
+def _is_punctuation(c: str) -> bool:
+    return unicodedata.category(c) in ("Po", "Ps", "Pe", "Pi", "Pf", "Sk", "Cf", "Pc") or c in "+=<>|"
+
+
+def shown(word: str) -> str:
+    """Returns a word quoted for a message, cut to 40 characters."""
+    return repr(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "...")
+
+
+# ------------------------------------------------------------------ reading
+@dataclass(slots=True)
+class ReadGame:
+    """A game as python-chess reads it.
+
+    Attributes:
+      text: the text that was read. headers: the values of its tags by name.
+      variant: its name, empty for standard chess and Chess960; then no move is read.
+      start: the first position; None if it cannot be read.
+      tree: with comments, glyphs and, if they were asked for, variations; each line up to its first error.
+      result: that at the end of the moves; empty if it is missing.
+      error, error_line, error_moves: the first error in the mainline, its line, and the moves before it.
+      variation_faults: errors in variations, with their lines.
+      null_line: the line of the null move that ends the mainline; 0 if there is none.
+      null_variations: number of variations that end before a null move.
+      cuts: a message for each line of moves that ends early, with its line.
+      strays: words that `chess.pgn` passes over, with their lines. remarks: all else that is not kept.
+    """
+
+    text: GameText
+    headers: dict[str, str]
+    variant: str = ""
+    start: chess.Board | None = None
+    tree: chess.pgn.Game = field(default_factory=chess.pgn.Game)
+    result: str = ""
+    error: str = ""
+    error_line: int = 0
+    error_moves: int = 0
+    variation_faults: list[tuple[int, str]] = field(default_factory=list)
+    null_line: int = 0
+    null_variations: int = 0
+    cuts: list[tuple[int, str]] = field(default_factory=list)
+    strays: list[tuple[int, str]] = field(default_factory=list)
+    remarks: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def moves(self) -> list[chess.Move]:
+        """The moves of the mainline, castling as in packed positions."""
+        return own_moves(self.start or chess.Board(), self.tree.mainline_moves())
+
+    def fails_before(self, plies: int | None) -> bool:
+        """Returns whether the mainline has an error in its first half-moves; None: in any of them."""
+        return bool(self.error) and (plies is None or self.error_moves < plies)
+
+    def passed_over(self) -> list[str]:
+        """Returns a message on the words passed over, if there are any."""
+        more = ", ..." if len(self.strays) > 5 else ""
+        words = ", ".join(word[:LONGEST_WORD] for _, word in self.strays[:5])
+        return [f"passed over {words}{more}"] if words else []
+
+    def fail(self, line: int, error: str, moves: int = 0) -> None:
+        """Records the first error of the mainline, and the moves before it."""
+        if not self.error:
+            self.error, self.error_line, self.error_moves = error, line, moves
+
+
+def own_moves(start: chess.Board, moves: Iterable[chess.Move]) -> list[chess.Move]:
+    """Returns moves with castling as in packed positions: the king's two steps if castling is standard."""
+    if not start.chess960:
+        return list(moves)
+    board, found = start.copy(), list[chess.Move]()
+    for move in moves:
+        found.append(board.parse_uci(move.uci()))
+        board.push(found[-1])
+    return found
+
+
+def read_game(text: GameText, *, variations: bool = False, null_moves: bool = False) -> ReadGame:
+    """Returns a game as `chess.pgn` reads it, with every part that is not read.
+
+    Args:
+      variations: whether to read variations; if not, they are skipped unread.
+      null_moves: whether variations may have null moves; if not, they end there.
+    """
+    tags = read_tags(text)
+    found = ReadGame(text, tags.headers, variant_of(tags.headers), remarks=tags.remarks)
+    if text.error:
+        found.fail(text.line, text.error)
+    if tags.error:
+        found.fail(tags.error_line, tags.error)
+    if found.variant:
+        return found
+    try:
+        found.start = _start_board(tags.headers)
+    except ValueError as error:
+        found.fail(text.line, str(error))
+        return found
+    words = _Movetext(text)
+    found.result, found.strays = words.marker, words.strays
+    found.remarks = (found.remarks + words.remarks)[:MOST_REMARKS]
+    found.tree.setup(found.start)
+    lines = _Lines(words.lines)
+    builder = _Builder(found, words, lines, variations=variations, null_moves=null_moves)
+    chess.pgn.read_game(cast(TextIO, lines), Visitor=lambda: builder)
+    builder.finish()
+    return found
+
+
+def _start_board(headers: dict[str, str]) -> chess.Board:
+    """Returns the first position of a game; raises ValueError if it cannot be read or is illegal."""
+    fen = headers.get("FEN", "").strip()
+    if not fen or fen == "?":
+        if headers.get("SetUp") == "1":
+            raise InvalidPositionError("SetUp is 1, but there is no FEN")
+        return chess.Board()
+    try:
+        board = board_of(fen)
+    except ValueError as error:
+        raise InvalidPositionError(f"its FEN cannot be read: {error}: {shortened(fen, 200)}") from None
+    check(board)
+    return board
+
+
+class _Lines:
+    """A text for `chess.pgn.read_game`; `number` is that of the line being read."""
+
+    def __init__(self, lines: list[tuple[int, str]]) -> None:
+        self._lines = iter(lines)
+        self.number = lines[0][0] if lines else 0
+
+    def readline(self) -> str:
+        """Returns the next line, empty at the end."""
+        found = next(self._lines, None)
+        if found is None:
+            return ""
+        self.number = found[0]
+        return found[1] if found[1].endswith("\n") else found[1] + "\n"
+
+
+class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
+    """Builds the tree of a game; a bad move ends its line, not the game's other lines."""
+
+    def __init__(
+        self, found: ReadGame, words: _Movetext, lines: _Lines, *, variations: bool, null_moves: bool
+    ) -> None:
+        super().__init__()
+        self._found, self._words, self._lines = found, words, lines
+        self._variations, self._null_moves = variations, null_moves
+        self._move = chess.Move.null()
+        self._moves = 0  # in all lines
+        self._ended: int | None = None  # depth of the line that has ended early
+        self._more = 0  # moves after its end
+        self._skips = False  # inside a variation that is not read
+        self.begin_game()
+
+    @property
+    def _depth(self) -> int:
+        return len(self.variation_stack) - 1
+
+    @property
+    def _at_start(self) -> bool:
+        """Whether no move stands before this place in the line."""
+        return not self.in_variation and (self._depth > 0 or self.variation_stack[-1].parent is None)
+
+    def begin_game(self) -> None:
+        """Begins with the tree of the found game."""
+        super().begin_game()
+        self.game = self._found.tree
+        self.variation_stack = [self.game]
+
+    def begin_parse_san(self, board: chess.Board, san: str) -> chess.pgn.SkipType | None:
+        """Parses a move; skips it if its line has ended."""
+        if self._ended is not None or san in RESULTS:  # a result of a variation
+            self._more += san not in RESULTS
+            return chess.pgn.SKIP
+        if san == FAULT and (words := self._words.faults.get(self._lines.number)):
+            return self._end_line(words[0], "not a move", f"the word {words[0]}, which is not a move")
+        if san in NULL_MOVES and not (self._depth and self._null_moves):
+            return self._end_line(repr(san), "a null move", "")
+        try:
+            self._move = board.parse_san(san)
+        except ValueError as error:
+            return self._end_line(repr(san), str(error), str(error))
+        if self._moves >= GAME_MOVES.most:
+            reason = f"more than {GAME_MOVES.most:,} moves{GAME_MOVES.hint}"
+            return self._end_line(repr(san), reason, reason)
+        return None
+
+    def _end_line(self, word: str, reason: str, error: str) -> chess.pgn.SkipType:
+        """Ends the current line before a word; error: empty for a null move."""
+        found, line = self._found, self._lines.number
+        self._ended, self._more = self._depth, 0
+        found.cuts.append((line, f"the line ends before {word}: {reason}"))
+        if not error and self._depth:
+            found.null_variations += 1
+        elif not error:
+            found.null_line = line
+        elif self._depth:
+            found.variation_faults.append((line, error))
+        else:
+            found.fail(line, error, self.main_moves())
+        return chess.pgn.SKIP
+
+    def _tell_more(self) -> None:
+        """Adds to the last cut the number of moves that are lost with it."""
+        if self._more:
+            line, text = self._found.cuts[-1]
+            self._found.cuts[-1] = line, f"{text}; {self._more:,} more with it"
+        self._ended, self._more = None, 0
+
+    def parse_san(self, board: chess.Board, san: str) -> chess.Move:
+        """Returns the move that `begin_parse_san` has parsed."""
+        return self._move
+
+    def visit_move(self, board: chess.Board, move: chess.Move) -> None:
+        """Adds a move."""
+        self._moves += 1
+        super().visit_move(board, move)
+
+    def begin_variation(self) -> chess.pgn.SkipType | None:  # type: ignore[override]
+        """Begins a variation, unless it is not read."""
+        skips = self._ended is not None or not self._variations
+        if not skips and self._at_start:
+            self._remark("a variation without a move before it")
+            skips = True
+        elif not skips and self._depth >= DEEPEST:
+            text = f"more than {DEEPEST:,} variations within each other"
+            self._found.variation_faults.append((self._lines.number, text))
+            self._remark(text)
+            skips = True
+        if skips:
+            self._skips = True
+            return chess.pgn.SKIP
+        super().begin_variation()
+        return None
+
+    def end_variation(self) -> None:
+        """Ends a variation; the comment of one without moves goes to the move before it."""
+        if self._skips:
+            self._skips = False
+            return
+        if self._ended == self._depth:
+            self._tell_more()
+        super().end_variation()
+        text, self.starting_comment, self.in_variation = self.starting_comment, "", True
+        if text:
+            self.visit_comment(text)
+
+    def visit_comment(self, comment: str) -> None:
+        """Adds a comment, unless its line has ended."""
+        if self._ended is None:
+            super().visit_comment(comment)
+
+    def visit_nag(self, nag: int) -> None:
+        """Adds a glyph to the last move."""
+        if self._ended is not None:
+            return
+        if nag > HIGHEST_GLYPH:
+            self._remark(f"${shortened(str(nag))} is no glyph: they go up to ${HIGHEST_GLYPH}")
+        elif self._at_start:
+            self._remark(f"${nag} stands before a move, not behind one")
+        else:
+            super().visit_nag(nag)
+
+    def visit_result(self, result: str) -> None:
+        """Does nothing: the result is read with the words."""
+
+    def finish(self) -> None:
+        """Adds what is open at the end of the text."""
+        if self._ended is not None:
+            self._tell_more()
+        elif self._depth or self._skips:
+            self._remark("a variation that does not end")
+        elif self.starting_comment:
+            last = self.variation_stack[-1]
+            last.comment = " ".join(filter(None, (last.comment, self.starting_comment)))
+        if self._words.hidden_line:
+            self._found.fail(self._words.hidden_line, OPEN_COMMENT, self.main_moves())
+
+    def main_moves(self) -> int:
+        """Returns the number of moves of the mainline."""
+        return sum(1 for _ in self.game.mainline_moves())
+
+    def _remark(self, text: str) -> None:
+        if len(self._found.remarks) < MOST_REMARKS:
+            self._found.remarks.append((self._lines.number, text))

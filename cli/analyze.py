@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,7 +13,7 @@ from graphsearch.base.errors import UnsavedError
 
 from .analyze_many import Request, analyze_many, is_set
 from .commands import command, command_line
-from .compiling import compile_search, compile_shards
+from .compiling import compile_search
 from .options import graph_ram
 from .output import (
     ENDED_BY_READER,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from graphsearch.search.job import SearchJob
     from graphsearch.search.results import Progress, SearchResult
-    from graphsearch.search.shards.master import ClusterSearch
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
@@ -78,16 +77,11 @@ def analyze(request: Request) -> None:
         raise typer.BadParameter("-o writes games, with --all, or the lines of an EPD file")
     with StopSignals() as signals:
         try:
-            if _is_sharded(request):
-                found = _search_shards(request, signals)
-                _print_result(request, found.result, found.as_dict())
-                result = found.result
-            else:
-                result = _search(request, signals)
-                _print_result(request, result, result.as_dict())
+            result = _search(request, signals)
+            _print_result(request, result)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                _print_result(request, error.result, error.result.as_dict())
+                _print_result(request, error.result)
             raise
         for line in _epilogue(request, result):
             say(line)
@@ -108,55 +102,6 @@ def _job(request: Request, options: list[str]) -> SearchJob:
     listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
     lines = None if request.json else request.lines or None  # a line takes a millisecond
     return SearchJob(board=board, limits=limits, params=params, searchmoves=listed, lines=lines)
-
-
-def _is_sharded(request: Request) -> bool:
-    """Returns whether a request searches over a cluster: it has `--shards`, or its store is a cluster's."""
-    from graphsearch.store.sharded.manifest import is_sharded
-
-    return request.shards is not None or (request.store is not None and is_sharded(request.store))
-
-
-def _search_shards(request: Request, signals: StopSignals) -> ClusterSearch:
-    """Searches over a cluster and saves everything; returns the result."""
-    from graphsearch.position.board import MAX_MOVES
-    from graphsearch.search.job import Control
-    from graphsearch.search.shards.master import analyze as search_cluster
-
-    if request.store is None:
-        raise typer.BadParameter("--shards needs the folder of a cluster: --store FOLDER")
-    spec, options = request.evaluator.spec(request.param or ())
-    job, ram_bytes = _job(request, options), graph_ram(request.ram)
-    if job.params.gather != "flow":
-        raise typer.BadParameter("a cluster is searched with Gather=flow only")
-    compile_shards(spec)
-    _say_endless(job)
-    with search_display(request.lines or MAX_MOVES, signals) as show:
-        control = Control(
-            on_progress=show,
-            stop=signals.stop,
-            on_ready=signals.arm,
-            on_loss=lambda line: say(f"note: {line}"),
-        )
-        return search_cluster(
-            request.store,
-            job,
-            control,
-            evaluator=spec,
-            shards=None if request.shards is None else _shard_count(request.shards),
-            pool=spec.pool,
-            ram_bytes=ram_bytes,
-        )
-
-
-def _shard_count(text: str) -> int:
-    from graphsearch.search.shards.master import MACHINES
-
-    if len(text) < 10 and text.isascii() and text.isdecimal() and int(text) > 0:
-        return int(text)
-    if text != "machines":
-        raise typer.BadParameter(f"--shards must be a whole number from 1 on, or machines, not {text!r}")
-    return MACHINES
 
 
 def _say_endless(job: SearchJob) -> None:
@@ -206,10 +151,9 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
                 return search(graph, job, Control(on_progress=show, stop=signals.stop, mates=mates))
 
 
-def _print_result(request: Request, result: SearchResult, whole: dict[str, Any]) -> None:
-    """Prints the result; `whole`: its JSON."""
+def _print_result(request: Request, result: SearchResult) -> None:
     if request.json:
-        print_json(whole)
+        print_json(result.as_dict())
     else:
         print_parts(opening_line(result.opening))
         print_view(lambda width: node_view(result.node, request.lines, width))
@@ -223,7 +167,6 @@ def _print_result(request: Request, result: SearchResult, whole: dict[str, Any])
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
     """Returns the closing lines: the saved results, the evaluator, and the command that resumes."""
-    from graphsearch.store.sharded.files import sharded_bytes
     from graphsearch.store.side_files import file_bytes
 
     lines = []
@@ -238,7 +181,7 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
     if request.store is None:
         lines.append(NOT_SAVED)
     else:
-        held = size(sharded_bytes(request.store) if _is_sharded(request) else file_bytes(request.store))
+        held = size(file_bytes(request.store))
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
     chosen = request.evaluator
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:

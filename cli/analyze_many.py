@@ -54,14 +54,6 @@ class Request:
     ram: Ram = None
     lines: Lines = 5
     evaluator: EvaluatorOptions
-    shards: Annotated[
-        str | None,
-        option(
-            "--shards K",
-            "Search over a cluster of K shards: --store is its folder, made if missing. machines: one for "
-            "each machine, which uses all cores; with --pool ray those of a Ray cluster.",
-        ),
-    ] = None
     param: Param = None
     every: Annotated[bool, option("--all", "Of a PGN file: every position of its games in turn.")] = False
     output: Annotated[
@@ -94,10 +86,8 @@ def analyze_many(request: Request) -> None:
     Raises:
       typer.BadParameter: for an option that applies to one position only.
     """
-    named = {"--searchmoves": request.searchmoves, "--shards": request.shards}
-    for name, value in named.items():
-        if value is not None:
-            raise typer.BadParameter(f"{name} works for one position only, not for a file of them")
+    if request.searchmoves is not None:
+        raise typer.BadParameter("--searchmoves works for one position only, not for a file of them")
     if is_set(request):
         _analyze_set(request)
     else:

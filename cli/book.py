@@ -69,12 +69,6 @@ class BuildRequest:
     forever: Annotated[bool, option("--forever", "Wait for the queue when nothing is left to search.")] = (
         False
     )
-    shards: Annotated[
-        int | None,
-        option(
-            "--shards K", "Build in a cluster of K shards: --store is its folder, made if missing.", min=1
-        ),
-    ] = None
     threads: Threads = None
     ram: Ram = None
     json: Json = False
@@ -102,7 +96,7 @@ def build(request: BuildRequest) -> None:
         say(f"note: {note}")
     if request.threads is not None:
         config = replace(config, evaluator=with_threads(config.evaluator, request.threads))
-    resources = Resources(shards=request.shards, ram_bytes=graph_ram(request.ram))
+    resources = Resources(ram_bytes=graph_ram(request.ram))
     limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
     with (
         StopSignals() as signals,

@@ -12,41 +12,21 @@ from .progress import compile_bar
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.search.params import SearchParams
 
 
 def compiled(
     chosen: EvaluatorOptions, param: list[str] | None, store: Path | None, stack: ExitStack
-) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
-    """Compiles the kernels; returns the evaluator (for a cluster its spec) and the parameters."""
+) -> tuple[Evaluator, SearchParams]:
+    """Compiles the kernels; returns the evaluator and the parameters."""
     from graphsearch.search.params import SearchParams
-    from graphsearch.store.sharded.manifest import is_sharded
 
-    if store is not None and is_sharded(store):
-        spec, others = chosen.spec(param or ())
-        params = SearchParams.from_options(others)
-        compile_shards(spec)
-        return spec, params
     evaluator, others = chosen.create(param or ())
     stack.enter_context(closing(evaluator))
     params = SearchParams.from_options(others)
     compile_search(evaluator, params, filed=store is not None)
     return evaluator, params
-
-
-def compile_shards(spec: EvaluatorSpec) -> None:
-    """Compiles the kernels of a search before its clock starts; remote shards compile their own."""
-    from graphsearch.evaluators.factory import EvaluatorSpec, create
-    from graphsearch.search.shards import warm
-
-    inside = spec.evaluator in (None, "builtin")  # others have no kernels, or take long to load
-    if missing := warm.kernels_missing():
-        name, options = ("builtin", (("threads", "1"),)) if inside else ("uniform", ())
-        evaluator = create(EvaluatorSpec(evaluator=name, options=options))
-        with compile_bar("cluster search", missing), closing(evaluator):
-            warm.compile_kernels(evaluator)
 
 
 def compile_search(

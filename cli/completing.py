@@ -11,7 +11,7 @@ import typer
 from .program import PROGRAM
 
 VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"  # set by the shell's completion script
-GRAPHS = (".graph", ".cluster")
+GRAPHS = (".graph",)
 GAMES = (".pgn", ".epd", ".fen", ".gz", ".zst")
 NETWORKS = {"nnue": (".nnue",), "lc0": (".gz", ".onnx")}
 

@@ -125,7 +125,7 @@ def _import(
     again: bool,
     json: bool,
 ) -> None:
-    from graphsearch.store.sharded.files import open_to_read
+    from graphsearch.store.store import Store
     from graphsearch.store.tables.games import imported
 
     given = [given_file(name) for name in files]
@@ -137,7 +137,7 @@ def _import(
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left = files[len(reports) :]
     if json:
-        with open_to_read(store) as opened:
+        with Store.open(store, read_only=True) as opened:
             found = imported(opened).as_dict()
         del found["sources"]
         print_json({"store": str(store), "files": [r.as_dict() for r in reports], "not_read": left, **found})

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from . import nodetypes, query_find, query_moves, query_players, reevaluate, store_upkeep
+from . import nodetypes, query_find, query_moves, query_players, reevaluate
 from .commands import command, group
 from .options import Json, LineOptions, Position, argument, option
 from .output import print_json, say
@@ -143,7 +143,7 @@ app = group(
             query_moves.moves_of,
             query_players.game_of,
         ),
-        "Files": (reevaluate.refresh, store_upkeep.split, store_upkeep.mend),
+        "Files": (reevaluate.refresh,),
         "Measurements": (nodetypes.nodetypes, perft, bench),
     },
 )

@@ -26,8 +26,7 @@ from .program import PROGRAM
 from .settings import NAME, STORE_VARIABLE, settings
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
-SUFFIXES = {".graph", ".cluster"}
-MANIFEST = "manifest.json"  # of a cluster, which is a folder
+SUFFIX = ".graph"
 SQLITE = b"SQLite format 3\0"
 NO_STORE = f"name a graph file: as first argument, with --store FILE, in {STORE_VARIABLE} or in {NAME}"
 # starts of unquoted moves and FENs
@@ -222,13 +221,11 @@ def _is_store(command: TyperCommand, text: str, words: int, has_default: bool) -
 
 
 def looks_like_store(path: Path) -> bool:
-    """Returns whether a path names a graph file or a cluster, by its content or its name."""
+    """Returns whether a path names a graph file, by its content or its name."""
     with suppress(OSError, ValueError):
         if path.is_file():
             from graphsearch.base.limits import open_file
 
             with open_file(path) as file:
-                return file.read(len(SQLITE)) == SQLITE or path.suffix in SUFFIXES
-        if path.is_dir():
-            return (path / MANIFEST).is_file() or path.suffix in SUFFIXES
-    return path.suffix in SUFFIXES
+                return file.read(len(SQLITE)) == SQLITE or path.suffix == SUFFIX
+    return path.suffix == SUFFIX

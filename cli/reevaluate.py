@@ -173,16 +173,13 @@ def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None) -
     Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
 
     A table in memory takes 20 bytes a node. If --ram has no room for it, the graph is swept in parts, with 50
-    bytes a node in the temporary folder (TMPDIR). A cluster (a folder) is refreshed as one graph.
+    bytes a node in the temporary folder (TMPDIR).
     """
     from graphsearch.graph.sweeps.refresh import refresh as refresh_file
-    from graphsearch.search.shards import upkeep
-    from graphsearch.store.sharded.manifest import is_sharded
 
     limit = None if ram is None else byte_count(ram)
-    work = upkeep.refresh if is_sharded(store) else refresh_file
     with titled_bar("Reading", _refresh_title) as show:
-        return work(store, tolerance, ram_bytes=limit, on_progress=show)
+        return refresh_file(store, tolerance, ram_bytes=limit, on_progress=show)
 
 
 def _refresh_title(now: RefreshProgress) -> str:

@@ -15,10 +15,9 @@ from graphsearch.base.errors import GraphSearchError
 from .commands import command
 from .options import Force, Json, Ram, argument, byte_count, option
 from .output import FAILED, print_answer, problem_lines, say, say_if_unfinished
-from .progress import progress_bar, titled_bar
+from .progress import titled_bar
 from .render import WAY, WAY_SPARE, count, size, way_cells
 from .signals import StopSignals
-from .store_upkeep import parted
 from .tables import LEFT, Cells, Part, table
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ class Request:
     "Merge graph files into one.",
     "graphsearch store merge first.graph copy.graph -o both.graph",
     "graphsearch store merge copy.graph --into first.graph --dry-run --json",
-    "graphsearch store merge first.cluster -o whole.graph",
     views=True,
 )
 def merge(request: Request) -> None:
@@ -71,21 +69,12 @@ def merge(request: Request) -> None:
     is listed, and the exit code is 1. Ctrl-C or a kill does no harm: repeat the command. A new file appears
     only when it is complete.
 
-    One cluster alone (a folder) becomes one file: its records as they are.
-
     JSON: `inputs` counts the records of each file that were new (`fresh`), `changed` and `unchanged`; `fresh`
     and `changed` are the most visited examples with N before and after; `problems` lists what was left out.
     """
     from graphsearch.graph.sweeps.merge import Wanted
     from graphsearch.graph.sweeps.merge import merge as merge_files
 
-    if len(request.files) == 1 and request.output and request.files[0].is_dir():
-        from graphsearch.search.shards import parting
-
-        with StopSignals(), progress_bar("Merging") as advance:
-            joined = parting.merge(request.files[0], request.output, force=request.force, progress=advance)
-        print_answer(joined, parted(joined), json=request.json)
-        return
     wanted = Wanted(
         keep=request.keep,
         dry_run=request.dry_run,

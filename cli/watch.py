@@ -141,11 +141,11 @@ def _roots(request: Request) -> list[Root]:
 def _stored(store: Path) -> list[Any]:
     """Returns the roots of a file."""
     from graphsearch.position.board import board_of
-    from graphsearch.store.sharded.files import open_to_read
+    from graphsearch.store.store import Store
 
     if not store.exists():
         raise typer.BadParameter(f"name positions: {store} does not exist, so it has no roots to search")
-    with open_to_read(store) as file:
+    with Store.open(store, read_only=True) as file:
         found = [board_of(root.position) for root in file.roots()[:MOST_ROOTS]]
     if not found:
         raise typer.BadParameter(f"name positions; {store} has no roots")

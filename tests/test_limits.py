@@ -39,7 +39,6 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "ser
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/base/limits.py": "the door",
     "graphsearch/base/machine.py": "/proc and /sys",
-    "graphsearch/search/shards/master.py": "shards: no file",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",

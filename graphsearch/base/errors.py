@@ -103,10 +103,6 @@ class ChangedMeanwhileError(StoreError):
     """A study or a note that somebody else has changed since it was read."""
 
 
-class ShardLostError(StoreError):
-    """A shard of a cluster that no longer answers, or a search that was given up; the others roll back."""
-
-
 class EvaluatorMismatchError(StoreError):
     """A graph file that is bound to an evaluator other than the given one."""
 

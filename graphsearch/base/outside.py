@@ -1,6 +1,6 @@
 """Validation of JSON from outside: every field has a declared type and bounds.
 
-A manifest, a row of `store_info` or a lock's note may come from anywhere. Pydantic takes a third of a second
+A row of `store_info` or a lock's note may come from anywhere. Pydantic takes a third of a second
 to import, so callers import this module only when there is JSON to read.
 """
 
@@ -8,36 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from .errors import InputFileError
 
 MOST_COUNT = (1 << 53) - 1  # exact in every program that reads JSON
-MAX_SHARDS = 256
-VIRTUAL_SHARDS = 4096
 LONGEST = 4096  # characters of a name or a digest
 
 Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Text = Annotated[str, Field(max_length=LONGEST)]
 Word = Annotated[str, Field(min_length=1, max_length=LONGEST)]
-ClusterNumber = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
-Shard = Annotated[int, Field(ge=0, lt=MAX_SHARDS)]
-VirtualShard = Annotated[int, Field(ge=0, lt=VIRTUAL_SHARDS)]
 
 
 class Declared(BaseModel):
     """Base of the declared types: converts no values, and ignores fields of later versions."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
-
-
-class Format(Declared):
-    """The format number of a manifest; all other fields are ignored."""
-
-    format: Annotated[int, Field(ge=1)]
 
 
 class Identity(Declared):
@@ -47,35 +35,6 @@ class Identity(Declared):
     digest: Text = ""
     options: Annotated[dict[Word, JsonValue], Field(max_length=1000)] = Field(default_factory=dict)
     mapping: Text = ""
-
-
-class ManifestFile(Declared):
-    """The manifest of a cluster; see `schema/cluster.md`."""
-
-    format: Literal[1]
-    cluster: ClusterNumber
-    evaluator: Identity
-    files: Annotated[tuple[FileName, ...], Field(min_length=1, max_length=MAX_SHARDS)]
-    owners: Annotated[tuple[tuple[VirtualShard, Shard], ...], Field(min_length=1, max_length=VIRTUAL_SHARDS)]
-
-
-class ShardFact(Declared):
-    """A file's cluster, its shard number, and the number of shards."""
-
-    cluster: ClusterNumber
-    shard: Shard
-    of: Annotated[int, Field(ge=1, le=MAX_SHARDS)]
-
-
-class SaveFact(Declared):
-    """A save of a cluster; see `store.sharded.saved_waves`."""
-
-    number: Count = 0
-    age: Count = 0
-    nodes: Count = 0
-    run: Count = 0
-    visits: Count = 0
-    evaluations: Count = 0
 
 
 class LockNote(Declared):
@@ -93,7 +52,6 @@ class KeptAddress(Declared):
     session: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{32}$")]
 
 
-SaveFacts = Annotated[list[SaveFact], Field(max_length=16)]
 Counts = Annotated[dict[Word, Count], Field(max_length=10_000)]
 MOST_MARKS = 20_000  # of positions
 Marks = Annotated[dict[Word, Count], Field(max_length=MOST_MARKS)]
@@ -110,9 +68,9 @@ def declared(kind: type[_T], text: str | bytes) -> _T:
     Raises:
       InputFileError: naming the first invalid field.
 
-    >>> declared(ShardFact, '{"cluster": "6f1c", "shard": 0, "of": 2}')
+    >>> declared(LockNote, '{"pid": -1, "since": "2026-01-31T12:00:00Z"}')
     Traceback (most recent call last):
-    graphsearch.base.errors.InputFileError: cluster: String should match pattern '^[0-9a-f]{32}$'
+    graphsearch.base.errors.InputFileError: pid: Input should be greater than or equal to 0
     """
     try:
         found: _T = _adapter(cast(Hashable, kind)).validate_json(text)

@@ -28,10 +28,7 @@ from ..position.notation import board_from_fen
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
 from ..search.results import SearchResult
-from ..search.shards.parting import cluster_at, identity_of
 from ..solvers.mate.beside import MateFinder
-from ..store.sharded.cluster_store import open_to_write
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.games import games_by_move
 from . import queue, rows
@@ -74,7 +71,7 @@ def build(
       on_progress: called about twice a second.
 
     Raises:
-      InvalidParameterError: for a wrong time or number of shards, before any file changes.
+      InvalidParameterError: for a wrong time, before any file changes.
       EvaluatorError: if the evaluator fails; all results until then are saved.
       EvaluatorMismatchError: if the file is bound to another evaluator.
       StoreLockedError: if another process is writing the file.
@@ -84,16 +81,11 @@ def build(
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
     with ExitStack() as stack:
-        if resources.shards is not None:
-            bound = evaluator.identity if evaluator else None
-            stack.enter_context(
-                cluster_at(path, resources.shards, lambda: bound or identity_of(config.evaluator))
-            )
         made = evaluator or stack.enter_context(closing(create(config.evaluator)))
         started = _start(path, made, config)
-        store = open_to_write(path, identity=made.identity, create=True)
+        store = Store.open(path, identity=made.identity, create=True)
         graph = stack.enter_context(closing(Graph.over(store, made, resources.ram_bytes)))
-        tables = stack.enter_context(open_to_read(path))
+        tables = stack.enter_context(Store.open(path, read_only=True))
         out_of_time = stack.enter_context(_stopped_after(limits.seconds, stop))
         return Builder(
             tables,
@@ -132,7 +124,7 @@ def _stopped_after(seconds: float | None, stop: threading.Event) -> Iterator[thr
 
 def _start(path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig) -> rows.Started:
     """Inserts a build into the file, created if missing, and returns its row ids."""
-    with open_to_write(path, identity=evaluator.identity, create=True) as store:
+    with Store.open(path, identity=evaluator.identity, create=True) as store:
         return rows.start(store, config)
 
 

@@ -14,7 +14,6 @@ import chess
 from ..base.answer import Answer
 from ..base.errors import GraphSearchError
 from ..position.board import board_of
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import BookRow, asked, books
 from .why import verdicts_of
@@ -86,7 +85,7 @@ def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: in
     Raises:
       StoreError: if a file cannot be read.
     """
-    with open_to_read(old) as one, open_to_read(new) as other:
+    with Store.open(old, read_only=True) as one, Store.open(new, read_only=True) as other:
         ours, theirs = ({row.name: row for row in books(store)} for store in (one, other))
         found = []
         for name in sorted({*ours, *theirs}):
@@ -102,7 +101,7 @@ def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> l
     Raises:
       StoreError: if the file cannot be read.
     """
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         found = []
         for book in books(store):
             come = [move for move in _moves(store, book) if (move.run or 0) >= run]

@@ -163,12 +163,10 @@ class BuildLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """The files and the memory of a build.
+    """The memory of a build.
 
     Attributes:
-      shards: number of shards of the cluster at the path, created if missing; None: as it is, or a file.
       ram_bytes: limit of the memory of the graph.
     """
 
-    shards: int | None = None
     ram_bytes: int | None = None

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 
 from ..base.answer import Answer
 from ..store.file import sql_errors
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import BookRow, books
 from ..store.tables.rows import checked
@@ -83,7 +82,7 @@ def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status
     Raises:
       StoreError: if the file holds no book, or none of that name, or cannot be read.
     """
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         wanted = [rows.book_named(store, name)] if name else books(store)
         if not wanted:
             rows.book_named(store, None)

@@ -17,7 +17,6 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.lines import numbered, ply_of
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
@@ -158,7 +157,7 @@ def book_names(path: str | os.PathLike[str]) -> list[str]:
     Raises:
       StoreError: if it cannot be read.
     """
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         return [book.name for book in sorted(books(store), key=attrgetter("id"))]
 
 
@@ -191,7 +190,7 @@ def todo(
         raise InvalidParameterError(f"the change of a value must be above 0, at most 2, not {change:g}")
     if not 0 <= min_p <= 1 or min_games < 1 or top < 0:
         raise InvalidParameterError("P is from 0 to 1, games are 1 or more, rows 0 (all) or more")
-    with open_to_read(path) as store, store.snapshot():
+    with Store.open(path, read_only=True) as store, store.snapshot():
         snapshot = read_snapshot(store, name)
         if kind == "leaves":
             return _leaves(snapshot, top)

@@ -14,7 +14,6 @@ from ..base.answer import picked
 from ..position.board import check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.apart import completed_reader
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import BookRow
 from ..store.tables.games import games_by_move
@@ -109,7 +108,7 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
       StoreError: if the file has no such book, or cannot be read.
     """
     check(board)
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         return _BookReader(store, rows.book_named(store, name)).why(board)
 
 

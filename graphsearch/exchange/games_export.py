@@ -20,7 +20,7 @@ from ..query.prepare import Departure, Preparation
 from ..query.pv import pv
 from ..query.replay import start_of
 from ..store.file import real_path
-from ..store.sharded.files import open_to_read
+from ..store.store import Store
 from ..store.tables.players import GameRow
 from .kept_games import game_text, stored_text
 from .output import Target, new_output
@@ -42,7 +42,7 @@ def export_games(path: str | os.PathLike[str], found: ListedGames, target: Targe
         if form == "csv":
             out.write(csv_text([game.as_dict() for game in found.games]).encode())
             return 0
-        with open_to_read(path) as store:
+        with Store.open(path, read_only=True) as store:
             for game in found.games:
                 text, is_whole = stored_text(store, game.row), True
                 if text is None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from ..base.errors import ImportFileError
 from ..store.file import LOG_BYTES
-from ..store.sharded.cluster_store import open_to_write
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import GameSource
@@ -122,7 +121,7 @@ def import_files(
     """
     stop = stop or threading.Event()
     reports: list[FileReport] = []
-    with open_to_write(path, create=True, unbound=True) as store:
+    with Store.open(path, create=True, unbound=True) as store:
         for given in files:
             if stop.is_set():
                 break

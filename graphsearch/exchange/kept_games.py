@@ -23,7 +23,6 @@ from ..position.words import KEY
 from ..query.game_list import key_parts
 from ..query.players import kept_game
 from ..query.replay import start_of
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import game_list
 from ..store.tables.columns import MAX_GAME_MOVES
@@ -156,7 +155,7 @@ def game_text(
       ImportFileError: if the PGN file is missing, or its bytes differ from the imported ones.
       StoreError: if the graph file cannot be read.
     """
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         row, name, digest = kept_game(store, source, number)
         text = stored_text(store, row) if file is None else None
     if text is not None:

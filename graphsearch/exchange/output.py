@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, TypeVar
 
 from ..base.errors import ExportError, ExportTargetError
 from ..store.file import real_path
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
 Target = str | os.PathLike[str] | BinaryIO
@@ -28,7 +27,7 @@ def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
 
     Args:
       target: a path, or a binary stream, which stays open.
-      store: the graph file or cluster folder, which no output may replace; None: none is open.
+      store: the graph file, which no output may replace; None: none is open.
 
     Raises:
       ExportError: if the file cannot be written there.
@@ -83,14 +82,6 @@ def _check(path: Path, store: Path | None) -> None:
         raise ExportTargetError(f"{path} is the graph file itself; name another file")
     if path.exists() and not path.is_file():
         raise ExportTargetError(f"{path} is not a regular file; name another one")
-    if store is not None:
-        _check_outside(path, store)
-
-
-def _check_outside(path: Path, store: Path) -> None:
-    """Raises ExportError if a path lies in the cluster's folder."""
-    if store.is_dir() and path.is_relative_to(store.resolve()):
-        raise ExportError(f"{path} lies in the folder of the cluster; write it elsewhere")
 
 
 # ------------------------------------------------------------------ folders
@@ -102,7 +93,7 @@ def new_folder(
 
     Args:
       target: the path of the new folder.
-      store: the graph file or the cluster, which must not lie there.
+      store: the graph file, which must not lie there.
       is_own: whether an existing folder is an earlier export, which may be replaced.
 
     Raises:
@@ -126,7 +117,6 @@ def new_folder(
 def _check_folder(target: Path, store: Path, is_own: Callable[[Path], bool]) -> None:
     if not target.name:
         raise ExportTargetError(f"{target} cannot name a new folder; choose another name")
-    _check_outside(target.resolve(), store)
     if not target.parent.is_dir():
         raise ExportTargetError(f"{target.parent} does not exist; make this folder first")
     if not target.exists():
@@ -236,6 +226,6 @@ def open_export(
       StoreError: if the graph file cannot be read.
     """
     started = time.monotonic()
-    with open_to_read(path) as store, output(store=store.path) as out:
+    with Store.open(path, read_only=True) as store, output(store=store.path) as out:
         yield store, out
     report.seconds = time.monotonic() - started

@@ -12,6 +12,9 @@ guards, and every function here does nothing.
 
 from __future__ import annotations
 
+import ctypes
+import sys
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +23,6 @@ from numpy.typing import NDArray
 from ..jit.apart import apart
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import U, call_c, exchange, fetch_add, load_acquire, pause, ptr, store_release
-from ..jit.system import address_of
 from ..jit.types import int64, uint64
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
@@ -58,8 +60,16 @@ def new_guards(threads: int) -> NDArray[np.int64]:
     """
     rows = max(LEAST_ROWS, 1 << (ROWS_PER_THREAD * threads - 1).bit_length())
     guards = apart(int(FIRST_ROW) + rows * ROW_WORDS, np.int64)
-    guards[YIELD], guards[THREADS] = address_of("sched_yield"), threads
+    guards[YIELD], guards[THREADS] = _address_of_yield(), threads
     return guards
+
+
+@cache
+def _address_of_yield() -> int:
+    """Returns the address of the C library's `sched_yield`; 0 if it has none, as on Windows."""
+    if sys.platform == "win32":
+        return 0
+    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
 
 
 @inner

@@ -29,8 +29,8 @@ from ..store.codec.bulk import take
 from ..store.record.node import RecordBatch
 from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.record.ranking import visits_of
-from ..store.scanning import Portion, portions
-from ..store.sharded.files import open_to_read
+from ..store.scanning import Portion
+from ..store.store import Store
 from .bring_kernel import BYTES_PER_NODE
 from .paging import Pager
 
@@ -58,11 +58,11 @@ class Loader:
           StoreError: if it cannot be read.
         """
         self._pager = pager
-        self._store = open_to_read(path)
+        self._store = Store.open(path, read_only=True)
         self.done, self.total = 0, self._store.node_count
         self.least_visits = 0 if pager.has_room_for(self.total) else self._visits_that_fit()
         self._evictions = pager.evictions
-        self._batches = portions(self._store, self._wanted)
+        self._batches = self._store.portions(self._wanted)
         self._is_whole = self.least_visits == 0
         if self._is_whole:
             pager.expect(self.total)
@@ -120,10 +120,9 @@ class Loader:
     def _visits_that_fit(self) -> int:
         """Returns the least N of the records that fit into memory, estimated from a sample of the file."""
         sampled = [RecordBatch.empty(0, 0, 0)]
-        for part in self._store.parts:
-            for key in range(0, 1 << 64, (1 << 64) // SAMPLES):  # sort keys begin with a hash
-                with suppress(CorruptRecordError):  # a read of these records will report the damage
-                    sampled.append(part.fetch_portion(key).records())
+        for key in range(0, 1 << 64, (1 << 64) // SAMPLES):  # sort keys begin with a hash
+            with suppress(CorruptRecordError):  # a read of these records will report the damage
+                sampled.append(self._store.fetch_portion(key).records())
         batch = RecordBatch.concat(sampled)
         if not len(batch):
             return 1

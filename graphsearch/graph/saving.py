@@ -63,12 +63,11 @@ class Saver:
     Attributes:
       unread: whether the graph has the whole file in memory, or soon will; more segments may then remain
         unmerged (`Rules.unread`).
-      newest: age of the newest segment that may be merged; None: all. most_blocks: of a merge step.
+      most_blocks: of a merge step.
     """
 
     def __init__(self, store: Store, *, unread: bool = False) -> None:
         self.unread = unread
-        self.newest: int | None = None
         self._step_blocks = self.most_blocks = store.sizes.step_blocks
         self._store = store
         self._jobs: queue.SimpleQueue[tuple[Work, Future[None]] | None] = queue.SimpleQueue()
@@ -180,7 +179,7 @@ class Saver:
     def _merge_step(self) -> bool:
         """Does one merge step; adapts the size of the next to STEP_SECONDS; returns whether more are due."""
         began, blocks = time.monotonic(), min(self._step_blocks, self.most_blocks)
-        rules = Rules(unread=self.unread, lazy=self.newest is None, blocks=blocks, newest=self.newest)
+        rules = Rules(unread=self.unread, lazy=True, blocks=blocks)
         more = self._store.merge_step(rules)
         seconds = time.monotonic() - began
         if seconds > STEP_SECONDS:
@@ -268,11 +267,6 @@ class SavedGraph:
     def _is_unread(self) -> bool:
         """Whether the whole file is in memory, or will be once a search needs much of it."""
         return self.pager.complete or self.pager.has_room_for(self._file_nodes)
-
-    def merge_up_to(self, age: int | None) -> None:
-        """Excludes segments younger than `age` from merging; None: merges all again."""
-        if self._saver is not None:
-            self._saver.newest = age
 
     def limit_merge_steps(self, blocks: int) -> int:
         """Limits merge steps to about `blocks` blocks, but at least LEAST_STEP_BLOCKS; returns the limit."""

@@ -159,9 +159,9 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
     """
     check(board)
     if isinstance(source, (str, os.PathLike)):
-        from ..store.sharded.files import open_to_read
+        from ..store.store import Store
 
-        with open_to_read(source) as store:
+        with Store.open(source, read_only=True) as store:
             return view(completed_reader(store), board)
     check_argument("source", callable(getattr(source, "read", None)), source, "a Graph or the path of a file")
     return view(source.read, board)
@@ -173,9 +173,9 @@ def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
     Raises:
       StoreError: if the file cannot be read.
     """
-    from ..store.sharded.files import open_to_read
+    from ..store.store import Store
 
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         run = None if node.run is None else store.run(node.run)
         return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
 

@@ -53,7 +53,6 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "store/record/node.py",
     "store/record/node_layout.py",
     "store/record/transposition_layout.py",
-    "store/sharded/ownership.py",
 )
 
 

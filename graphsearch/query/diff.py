@@ -24,8 +24,6 @@ from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
 from ..store.record.known import CompletedRecord
 from ..store.record.node import RecordBatch
 from ..store.record.ranking import ranking, resets_of, visits_of
-from ..store.scanning import all_records
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
@@ -137,7 +135,12 @@ def diff(
         raise InvalidParameterError(
             f"a change is one of {', '.join(WHATS)}, not {', '.join(what) or 'nothing'}"
         )
-    with open_to_read(old) as one, one.snapshot(), open_to_read(new) as other, other.snapshot():
+    with (
+        Store.open(old, read_only=True) as one,
+        one.snapshot(),
+        Store.open(new, read_only=True) as other,
+        other.snapshot(),
+    ):
         found = Difference(
             old=os.fspath(old),
             new=os.fspath(new),
@@ -173,7 +176,7 @@ class _Records:
 def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
     """Yields the records of two files in step: records of the same position come together."""
     streams = [
-        (_Records(batch, sort_keys(batch.words)) for batch in all_records(store)) for store in (one, other)
+        (_Records(batch, sort_keys(batch.words)) for batch in store.all_records()) for store in (one, other)
     ]
     held = [next(stream, None) for stream in streams]
     nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))

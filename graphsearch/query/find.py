@@ -25,8 +25,7 @@ from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, NodeRecord, RecordBatch
 from ..store.record.ranking import best_move, node_mean, visits_of
-from ..store.scanning import Portion, in_file_order, portion_streams
-from ..store.sharded.files import open_to_read
+from ..store.scanning import Portion
 from ..store.store import Store
 from ..store.tables.rows import checked
 from .diff import OnProgress
@@ -231,14 +230,15 @@ def find(
       StoreError: if the file cannot be read.
     """
     check_least(1, limit=limit)
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         tables, done = _Tables(store, filters), 0
 
         def counted(stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
             """Yields the hits of a file, and counts the records read with them."""
             nonlocal done
             for size, hits in stream:
-                yield hits
+                if len(hits):
+                    yield hits
                 done += size
                 if on_progress:
                     on_progress(done, max(done, store.node_count))
@@ -249,8 +249,7 @@ def find(
             batch, newest = portion.versions()
             return len(newest), _most_visited(take(batch, newest[filters.mask(batch)[newest]]), most)
 
-        streams = portion_streams(store, solve)
-        batches = in_file_order([counted(stream) for stream in streams])
+        batches = counted(store.portions(solve))
         if limit is None:
             for batch in batches:
                 yield from _found_in(batch, tables)

@@ -118,9 +118,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
 
 def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPoint]:
     """Returns the points of searches and books in the order of runs; `changed` is not set yet."""
-    parts = source.store.parts
-    saves = [save for part in parts for save in table.of_root(part, key)]
-    grown = [save for part in parts for save in table.of_books(part, key)]
+    saves, grown = table.of_root(source.store, key), table.of_books(source.store, key)
     runs = {run.id: run for run in source.store.runs()} if saves or grown else {}
     names = {book.id: book.name for book in books(source.store)} if grown else {}
     found = [_searched(root, save, runs.get(save.run)) for save in saves]

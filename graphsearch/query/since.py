@@ -7,7 +7,6 @@ book.
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,8 +26,6 @@ from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.record.node import TERMINAL_MASK
 from ..store.record.provenance import RunInfo
-from ..store.scanning import all_records
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows
 from .diff import Alone, MostVisited, OnProgress, bounds_in, values_of
@@ -92,13 +89,13 @@ def since(
       InvalidParameterError: if the moment is none of these, or no run is as late.
       StoreError: if the file cannot be read.
     """
-    with open_to_read(path) as store, store.snapshot():
+    with Store.open(path, read_only=True) as store, store.snapshot():
         first = _first_run(store.runs(), moment)
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
         found.roots = sorted(_roots(store, first), key=_rank)
         most, proofs, done = MostVisited(top), MostVisited(top), 0
-        for batch in all_records(store):
+        for batch in store.all_records():
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)
             lower, upper = bounds_in(values_of(come).bounds)
@@ -147,10 +144,7 @@ def _roots(store: Store, first: int) -> Iterator[RootChange]:
     fens = {root.key: root.position for root in store.roots()}
     names = ("key", "run", "n", "q", "best_move")
     with sql_errors(store.path, "read it"):
-        found = heapq.merge(
-            *(rows(part.connection, "root_history", names, "ORDER BY key, run, n") for part in store.parts),
-            key=lambda row: row[:3],
-        )
+        found = rows(store.connection, "root_history", names, "ORDER BY key, run, n")
         for key, saves in groupby(found, key=lambda row: row[0]):
             old = new = None
             for save in saves:

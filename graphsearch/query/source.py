@@ -32,7 +32,6 @@ from ..store.record.known import known_edges
 from ..store.record.node import Edge, NodeRecord
 from ..store.record.ranking import has_best_move, proof_at, ranking
 from ..store.scanning import passed_over
-from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
 if TYPE_CHECKING:
@@ -114,14 +113,14 @@ class RecordSource(Records):
         """Reads the records of positions that a query needs soon, in one batch and in kernels.
 
         A record takes 0.1 ms then, and 1 ms alone. What is not found is left to `read`: every record of a
-        cluster, of a damaged file, and of one that has changed since the query began.
+        damaged file, and of one that has changed since the query began.
 
         Args:
           words: `[K, 10]` packed positions.
         """
         check_time()
         asked = {key: row for row in words if (key := key_text_of_words(row)) not in self._kept}
-        if len(asked) < LEAST_AHEAD or self.store.parts != [self.store]:
+        if len(asked) < LEAST_AHEAD:
             return
         if self._reader is None:
             self._reader = self.store.reader(threads=1)
@@ -171,7 +170,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
       StoreError: if it cannot be read.
     """
     kept = path.records() if isinstance(path, KeptFile) else None
-    with open_to_read(path) as store, store.snapshot():
+    with Store.open(path, read_only=True) as store, store.snapshot():
         yield RecordSource(store, kept)
 
 

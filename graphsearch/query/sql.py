@@ -18,7 +18,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -33,8 +33,6 @@ from ..base.errors import (
 )
 from ..store.connection import BoundedConnection
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
-from ..store.sharded.files import gather_tables, open_to_read
-from ..store.sharded.manifest import is_sharded
 from ..store.store import Store
 from .sql_functions import PURE, Function, Value, record_text
 
@@ -119,27 +117,19 @@ def sql(
 
 @contextmanager
 def opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
-    """Yields a read-only connection; for a cluster it has the rows of all files.
+    """Yields a read-only connection.
 
     A writable connection closes last and tidies up the WAL, because a read-only one cannot.
     """
-    with ExitStack() as stack:
-        if is_sharded(path):
-            parts = stack.enter_context(open_to_read(path)).parts
-            connection = stack.enter_context(closing(open_reader(parts[0].path, tidy=False)))
-            _limit(connection, heap_bytes)
-            gather_tables(connection, parts, path)
-        else:
-            check_is_file(path, create=False)
-            stack.enter_context(closing(open_reader(path)))
-            connection = stack.enter_context(closing(open_reader(path, tidy=False)))
-            _limit(connection, heap_bytes)
+    check_is_file(path, create=False)
+    with closing(open_reader(path)), closing(open_reader(path, tidy=False)) as connection:
+        _limit(connection, heap_bytes)
         yield connection
 
 
 @contextmanager
 def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
-    """Yields the plain tables and views of a file or cluster, read-only, with the functions of this module.
+    """Yields the plain tables and views of a file, read-only, with the functions of this module.
 
     Args:
       path: the graph file; a search may write it meanwhile.
@@ -267,7 +257,7 @@ class Functions:
 
     def _record(self, fen: object) -> str | None:
         if self._store is None:
-            self._store = open_to_read(self._path)
+            self._store = Store.open(self._path, read_only=True)
         return record_text(self._store.read, fen)
 
     @contextmanager

@@ -6,8 +6,6 @@ recomputed from all of its edges, so backing a value up twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaPointers, overlay_item
 from ..graph.guards_kernel import count_in, give_guard, lock_above, lock_record, row_of
@@ -16,7 +14,7 @@ from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import U, adv, prefetch
-from ..jit.types import Pointer, float32, float64, int64, uint64
+from ..jit.types import float32, float64, int64
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import clock_of, position_key
 from ..position.words import BoardTable, Position
@@ -60,7 +58,7 @@ from . import wave_kernel as wave
 from .flight_kernel import land
 from .notes_kernel import drop_visit, release_leaf
 from .param_layout import RESTRICTED
-from .wave_kernel import WavePointers, check_of, field, is_arrival, set_field, words_of
+from .wave_kernel import WavePointers, check_of, field, set_field, words_of
 
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between a prefetch and its use
 EDGES_SHARED = 4  # first edges of a path: other threads often pass them
@@ -115,23 +113,16 @@ def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int
 
 
 @inner
-def add_to_overlay(A: ArenaPointers, W: WavePointers, e: int64, drawn: int64, visits: int64) -> int64:
-    """Adds the edges of visits that only this game's history made draws to the overlay (never saved).
-
-    Returns the first entry of the path here: the root, or an arrival.
-
-    Args:
-      drawn: 1 if the edge of `e` itself leads to the draw, else 0.
-    """
-    a = int64(e)
-    while field(W, a, wave.PARENT) >= 0 and not is_arrival(W, a):
+def _add_to_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Adds the edges of a visit that only this game's history made a draw to the overlay (never saved)."""
+    a, drawn = int64(e), int64(1)  # the edge of `e` itself leads to the draw
+    while field(W, a, wave.PARENT) >= 0:
         parent = field(W, a, wave.PARENT)
         i = count_in(A, arena.OVERLAY_LENGTH, int64(1))
         A.overlay[2 * i] = overlay_item(field(W, parent, wave.SLOT), field(W, a, wave.EDGE), drawn)
-        A.overlay[2 * i + 1] = visits
+        A.overlay[2 * i + 1] = int64(1)
         drawn = int64(0)
         a = parent
-    return a
 
 
 @inlined
@@ -173,7 +164,7 @@ def child_summary(A: ArenaPointers, child: int64) -> tuple[float32, int64, int64
 
 
 @inlined
-def set_from_child(
+def _set_from_child(
     A: ArenaPointers,
     edge: int64,
     stride: int64,
@@ -207,7 +198,7 @@ def set_from_child(
 
 
 @inlined
-def ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Prefetches the memory of later entries: records first, blocks when the records have arrived."""
     if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
         prefetch(A.records, field(W, e - RECORDS_AHEAD, wave.SLOT))
@@ -221,51 +212,28 @@ def ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
             prefetch_block(A, field(W, parent, wave.SLOT))
 
 
-def entry_backer(
-    update_edge: Callable[[ArenaPointers, WavePointers, int64, int64, int64, bool], None],
-    note_draw: Callable[[ArenaPointers, WavePointers, int64, int64, int64], object],
-) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None]:
-    """Returns the function that backs up one entry: `(T, A, W, e)`.
-
-    Args:
-      update_edge: sets the value of the edge that leads to an entry: `(A, W, e, edge, stride, resets)`.
-      note_draw: adds visits that only this game's history made draws: as `add_to_overlay`.
-    """
-
-    @inlined
-    def back_up_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-        """Adds the completed visits of an entry to the edge that led to it, and updates the edge's value."""
-        done = field(W, e, wave.DONE)
-        parent = field(W, e, wave.PARENT)
-        if done == 0 or parent < 0:
-            return
-        rec = field(W, parent, wave.SLOT)
-        j = field(W, e, wave.EDGE)
-        kind = field(W, e, wave.KIND)
-        if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
-            _count_draw(T, A, words_of(W, parent), rec, j)
-            if kind == wave.HISTORY_DRAW:
-                note_draw(A, W, e, int64(1), int64(1))
-        else:
-            edge = edge_at(A, rec, j)
-            _count_visits(A, edge, done)
-            update_edge(A, W, e, edge, stride_at(A, rec), clock_of(words_of(W, e)) == 0)
-        mark_dirty(A, rec, words_of(W, parent))
-        add_state(A, rec, STALE)
-        set_field(W, parent, wave.DONE, field(W, parent, wave.DONE) + done)
-
-    return back_up_entry
-
-
 @inlined
-def set_from_record(
-    A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool
-) -> None:
-    """Sets the value of the edge that leads to an entry from the entry's own record."""
-    set_from_child(A, edge, stride, child_summary(A, field(W, e, wave.SLOT)), resets)
-
-
-_back_up_entry = entry_backer(set_from_record, add_to_overlay)
+def _back_up_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Adds the completed visits of an entry to the edge that led to it, and updates the edge's value."""
+    done = field(W, e, wave.DONE)
+    parent = field(W, e, wave.PARENT)
+    if done == 0 or parent < 0:
+        return
+    rec = field(W, parent, wave.SLOT)
+    j = field(W, e, wave.EDGE)
+    kind = field(W, e, wave.KIND)
+    if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
+        _count_draw(T, A, words_of(W, parent), rec, j)
+        if kind == wave.HISTORY_DRAW:
+            _add_to_overlay(A, W, e)
+    else:
+        edge = edge_at(A, rec, j)
+        _count_visits(A, edge, done)
+        summary = child_summary(A, field(W, e, wave.SLOT))
+        _set_from_child(A, edge, stride_at(A, rec), summary, clock_of(words_of(W, e)) == 0)
+    mark_dirty(A, rec, words_of(W, parent))
+    add_state(A, rec, STALE)
+    set_field(W, parent, wave.DONE, field(W, parent, wave.DONE) + done)
 
 
 @inner
@@ -291,7 +259,7 @@ def settle(T: BoardTable, A: ArenaPointers, W: WavePointers, first: int64) -> No
     W.counts[wave.PATH_DRAWN] = 0
     for down in range(W.counts[wave.ENTRIES] - first):
         e = W.counts[wave.ENTRIES] - 1 - down
-        ask_for(A, W, e)
+        _ask_for(A, W, e)
         done = field(W, e, wave.DONE)
         if done and field(W, e, wave.KIND) != wave.LEAF:
             parent = field(W, e, wave.PARENT)
@@ -341,7 +309,7 @@ def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
         refresh_if_stale(A, rec)  # now, while only this row is locked
         e, below = parent, above
         parent = field(W, e, wave.PARENT)
-    completed = complete_roots(A, W)
+    completed = _complete_roots(A, W)
     W.counts[wave.DECIDED] = int64(is_root_over(A, W))
     give_guard(A, below)
     return completed
@@ -365,7 +333,7 @@ def is_root_over(A: ArenaPointers, W: WavePointers) -> bool:
 
 
 @inner
-def complete_roots(A: ArenaPointers, W: WavePointers) -> int64:
+def _complete_roots(A: ArenaPointers, W: WavePointers) -> int64:
     """Counts the visits of a wave that have reached the root; returns their number, early ones included."""
     completed = int64(0)
     e = W.heads[0]
@@ -384,7 +352,7 @@ def back_up(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
     for up in range(W.counts[wave.DEEPEST]):
         e = W.heads[W.counts[wave.DEEPEST] - up]
         while e >= 0:
-            ask_for(A, W, e)  # the next entry of a depth is usually e - 1
+            _ask_for(A, W, e)  # the next entry of a depth is usually e - 1
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
-    return complete_roots(A, W)
+    return _complete_roots(A, W)

@@ -1,4 +1,4 @@
-"""The parameters of a search, the same for one process and for every shard, and the caller's controls."""
+"""The parameters of a search, and the caller's controls."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ class SearchJob:
 
     Attributes:
       board, limits, params, hurry, lines, run: as the arguments of `loop.analyze`; `board` is the root.
-      searchmoves: moves that it may take at the root; empty: all, or in one process the best ones if
-        tablebases know them.
+      searchmoves: moves that it may take at the root; empty: all, or the best ones if tablebases
+        know them.
       lists: whether the file lists the root, and its value after the search.
-      save_seconds: seconds between two saves of a cluster; None: as in a search of one process.
     """
 
     board: chess.Board
@@ -60,7 +59,6 @@ class SearchJob:
     lists: bool = True
     hurry: bool = False
     lines: int | None = None
-    save_seconds: float | None = None
 
     def __post_init__(self) -> None:
         """Settles the board; castling may be given in either form.
@@ -92,14 +90,12 @@ class SearchJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """A caller's means to watch and steer a search; they stay in the caller's process.
+    """A caller's means to watch and steer a search.
 
     Attributes:
       on_progress, interval, stop, pace, mates: as the arguments of `loop.analyze`.
       on_slice: called after each slice of waves, about every 30 ms, and while the file is read; it may read
         the graph.
-      on_ready: called when all shards of a cluster are ready and the search begins.
-      on_loss: called when a shard was lost and the search resumes from the last save.
     """
 
     on_progress: OnProgress | None = None
@@ -108,8 +104,6 @@ class Control:
     pace: BatchLimit | None = None
     mates: MateFinder | None = None
     on_slice: Callable[[], None] = nothing
-    on_ready: Callable[[], None] = nothing
-    on_loss: Callable[[str], None] = nothing
 
     def __post_init__(self) -> None:
         """Checks the caller's objects.

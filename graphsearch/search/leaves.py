@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.inside import BatchArrays, BatchTask, Filler, inside
 from ..evaluators.lines import Lines
 from ..evaluators.protocol import UNIFORM, Evaluator, PositionBatch
@@ -69,24 +68,11 @@ class LeafEvaluation:
     def filler(self, w: wave.WaveArrays) -> Filler:
         """Returns the kernel that evaluates the leaves of a wave; the caller must keep the wave alive."""
         assert self.kernel is not None
-        found = self._fillers.get(id(w.values))  # the array stays when entries get more room
+        found = self._fillers.get(id(w.values))
         return found or self._fillers.setdefault(id(w.values), Filler(self.kernel, leaves_of(w)))
 
-    @property
-    def is_here(self) -> bool:
-        """Whether leaves are evaluated inside the kernels, and by the caller's thread only."""
-        return self.kernel is not None and not self.has_helpers
-
-    def finish(self, w: wave.WaveArrays, leaves: int) -> None:
-        """Evaluates the remaining leaves of a wave in this thread; requires `is_here`."""
-        call = self.filler(w).call
-        words = call.bound.words
-        if words[END] < leaves:
-            words[BEGIN], words[END] = words[END], leaves
-            call()
-
     def begin(self, w: wave.WaveArrays, leaves: int) -> Answer:
-        """Starts evaluating the leaves of a wave in other threads; `take` waits for them."""
+        """Starts evaluating the leaves of a wave in other threads; `receive` waits for them."""
         self._sent = leaves, time.monotonic()
         if self.kernel:
             return self.filler(w).begin(leaves)

@@ -1,10 +1,11 @@
-"""The search in one process: it runs waves until a limit, saves meanwhile, and resumes from the records."""
+"""The search: it runs waves until a limit, saves meanwhile, and resumes from the records."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 import chess
 import numpy as np
@@ -12,12 +13,16 @@ import numpy as np
 from ..base.errors import CapacityError, StoreError, UnsavedError, check_argument
 from ..base.machine import cores
 from ..evaluators.inside import inside
+from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph
-from ..graph.saving import Work
+from ..graph.saving import Work, flush_nodes
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
+from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, legal_moves, pack, terminal_kind
+from ..position.late import is_over_by_clock
 from ..store.store import Store
+from ..store.tables import history
 from . import waves_kernel
 from .claims import view_in_game
 from .forced import ForcedVisits
@@ -25,12 +30,20 @@ from .in_flight import search_of
 from .job import BatchLimit, Control, OnProgress, SearchJob
 from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
+from .puct_kernel import set_listed, set_params
 from .repetition import Draws
-from .results import Progress, SearchResult
-from .session import LOAD_SECONDS, SaveClock, Session
+from .results import Counts, Progress, SearchResult
 from .walkers import walking_threads
 from .waves import WaveRunner
 
+FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
+FLUSH_GROWTH = 3  # from one interval to the next: a node that changes in both is written twice
+COPY_BYTES = 320  # of a node while it is saved: its copy, position, order and encoding
+MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
+RESERVED_PARTS = 4  # at most one of so many parts of a budget is reserved for both
+LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
+IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: nothing is left to find
+VISITS_PER_EVALUATION = 100  # beside IDLE_VISITS, of a limit of evaluations: hardly anything is left
 LOAD_SHOWN_SECONDS = 0.25
 LOADED_SOON = 1_000_000  # nodes: about a second
 FIRST_SHOWN_SECONDS = 0.1  # after the start, however long the intervals are
@@ -124,11 +137,55 @@ def _threads_of(graph: Graph, limits: Limits) -> int:
     return walking_threads(graph, kernel.threads or default)
 
 
-class GraphSearch(Session):
-    """A search in one process."""
+class SaveClock:
+    """Decides when a search saves: after `nodes` unsaved nodes, and at intervals."""
+
+    def __init__(self, graph: Graph, most_nodes: int) -> None:
+        """Reserves memory for saves during waves that change up to `most_nodes` nodes."""
+        graph.pager.reserved = 0
+        self.nodes = flush_nodes(graph.pager.budget)
+        self._seconds = FIRST_FLUSH_SECONDS
+        self._last = time.monotonic()
+        if graph.store:
+            graph.arena.reserve_log(2 * self.nodes, spare=most_nodes)
+            most, copies = graph.pager.budget // RESERVED_PARTS, COPY_BYTES * self.nodes
+            blocks = graph.limit_merge_steps((most - copies) // MERGED_BYTES)
+            graph.pager.reserved = min(most, copies + MERGED_BYTES * blocks)
+
+    def is_due(self) -> bool:
+        """Returns whether the time between two saves is over."""
+        return time.monotonic() - self._last >= self._seconds
+
+    def begin(self) -> None:
+        """Starts the next interval."""
+        self._last = time.monotonic()
+        self._seconds = min(FLUSH_GROWTH * self._seconds, FLUSH_SECONDS)
+
+
+class GraphSearch:
+    """One search of one root on one graph.
+
+    Attributes:
+      root, past: packed root; keys of the positions before it that occurred twice.
+      params: with a batch size in place of AUTO.
+      game: packed positions before the root, for an evaluator that wants lines.
+      reason: why the search has ended; empty before that.
+      forced: the forced visits; None if there are none, or none yet.
+    """
 
     def __init__(self, graph: Graph, job: SearchJob, control: Control) -> None:
-        super().__init__(graph, job, batch=graph.evaluator.batch_size)
+        self.graph, self.arena, self.job, self.board = graph, graph.arena, job, job.board
+        self.root, self.past = pack(self.board), history_keys(self.board)
+        self.params = job.params.with_batch(graph.evaluator.batch_size)
+        set_params(self.arena.arrays, self.params)  # before waves are made: it decides which of them overlap
+        self.game = game_before(self.board, LINE_PLIES - 1) if graph.evaluator.wants_lines else []
+        self.reason = ""
+        self.forced: ForcedVisits | None = None
+        self.started = time.monotonic()
+        self._before = self.arena.counters.copy()
+        self._saved_before, self._read_before = graph.saved_nodes, graph.pager.read_back
+        self._found_at = 0, int(self._before[arena_kernel.VISITS])  # evaluations, visits at the latest one
+        self._is_over = terminal_kind(self.board) != NOT_TERMINAL or is_over_by_clock(self.board)
         best = frozenset(graph.evaluator.best_moves(job.board) or ())
         asked = frozenset(job.searchmoves)
         self._control = control
@@ -142,7 +199,7 @@ class GraphSearch(Session):
         before = np.concatenate([self.past, *self.game])
         moves = sorted(move.uci() for move in self._listed)
         self._name = search_of(self.root, before, moves=moves, params=self.params.as_dict())
-        self._clock = SaveClock(graph, self._runner.most_nodes, job.save_seconds)
+        self._clock = SaveClock(graph, self._runner.most_nodes)
         self._run = job.run  # in the file, None until it is inserted
         self._rests_until = 0.0  # nothing is loaded before this time
         finder = control.mates if not self._listed and not self._is_over else None
@@ -190,7 +247,9 @@ class GraphSearch(Session):
         raise UnsavedError(str(unsaved), result) from unsaved
 
     def _begin(self) -> None:
-        self.begin(lists=self.job.lists)
+        self.graph.begin_search(self.board, lists=self.job.lists)
+        self.arena.set_history(self.past)
+        self.arena.counters[arena_kernel.SELDEPTH] = 0
         if self._run is None and not self.job.hurry:  # in a hurry, the first save inserts it
             self.graph.call(self._insert_run)
         elif self.graph.log_held:  # of the last save: the reader may have gone since
@@ -198,13 +257,18 @@ class GraphSearch(Session):
         self.arena.set_run(self._run or 0)
 
     def _insert_run(self, store: Store) -> None:
-        self._run = self.begin_run(store)
+        limits, params = self.job.limits.as_dict(), self.job.params.as_dict()
+        self._run = store.begin_run(fen_of(self.board), limits, params)
 
     def _restrict(self) -> None:
         """Marks the edges that this search may take at the root, if not all; resumes its forced visits."""
         if not self._listed:
             return
-        edges = self.list_edges(frozenset(move.uci() for move in self._listed))
+        record = self.graph.read(self.board)
+        assert record is not None, "the first wave records the root"
+        legal = legal_moves(self.board)
+        edges = [k for k, i in enumerate(record.order) if legal[i] in self._listed]
+        set_listed(self.arena.arrays, edges)
         if self._forces:
             self.graph.note_apart(self.board, self._listed)
             counted = self.arena.counters.copy()
@@ -258,7 +322,7 @@ class GraphSearch(Session):
         began, shown = time.monotonic(), 0.0
         if began < self._rests_until:
             return
-        while self.graph.load_some(LOAD_SECONDS) and self.may_wait():
+        while self.graph.load_some(LOAD_SECONDS) and self._may_wait():
             loading = self.graph.loading
             is_long = loading is not None and loading.total - loading.done > LOADED_SOON
             if self._control.stop.is_set() or self._control.pace or is_long:
@@ -272,21 +336,46 @@ class GraphSearch(Session):
             now = time.monotonic()
             self._rests_until = now + (now - began)
 
+    # ---------------------------------------------------------- limits
     def _finished(self) -> bool:
         """Returns whether the search must stop, and stores the reason."""
-        self.reason = self.why_stop(
-            self.added(arena_kernel.VISITS),
-            self.added(arena_kernel.EVALUATIONS),
-            nodes=self.graph.node_count,
-            stops=self._control.stop.is_set(),
-            is_held=bool(self.graph.log_held),
-            is_decided=self._is_proven(),
-        )
+        limits, evaluations = self.job.limits, self.added(arena_kernel.EVALUATIONS)
+        reasons = {
+            "visits": limits.visits is not None and self.added(arena_kernel.VISITS) >= limits.visits,
+            "evaluations": limits.evaluations is not None and evaluations >= limits.evaluations,
+            "time": limits.seconds is not None and self.seconds >= limits.seconds,
+            "stop": self._control.stop.is_set(),
+            "reader": bool(self.graph.log_held),  # it keeps the file's log from being reused
+            "finished": self._is_over,
+            "proven": self._is_proven(),
+            "exhausted": self._is_exhausted(evaluations),
+        }
+        self.reason = next((reason for reason, holds in reasons.items() if holds), "")
         return bool(self.reason)
 
     def _is_proven(self) -> bool:
         """Returns whether the root's result is proven, and with it a move that leads to it."""
         return bool(waves_kernel.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
+
+    def _is_exhausted(self, evaluations: int) -> bool:
+        """Returns whether so many visits in a row found nothing to evaluate that no later one will.
+
+        A limit of evaluations also bounds all visits: in an endgame of few positions they find the last ones
+        ever more slowly.
+        """
+        most = self.job.limits.evaluations
+        if most is not None and self.added(arena_kernel.VISITS) > IDLE_VISITS + VISITS_PER_EVALUATION * most:
+            return True
+        visits = int(self.arena.counters[arena_kernel.VISITS])
+        if evaluations != self._found_at[0]:
+            self._found_at = evaluations, visits
+        idle = visits - self._found_at[1]
+        return idle > IDLE_VISITS and idle > IDLE_VISITS_PER_NODE * self.graph.node_count
+
+    def _may_wait(self) -> bool:
+        """Returns whether the search may wait for the file: with a time limit, for half of it."""
+        limit = self.job.limits.seconds
+        return limit is None or self.seconds < limit / 2
 
     # ---------------------------------------------------------- saving
     def _save_if_due(self) -> None:
@@ -303,17 +392,25 @@ class GraphSearch(Session):
             self._clock.begin()
 
     def _noted(self, *, finished: bool) -> Work:
-        """Returns a callback that writes the state of this run and its root; none for a caller's run."""
+        """Returns a callback that writes the state of this run, and the root's value if the file lists it.
+
+        It writes nothing for a caller's run.
+        """
         if self.job.run is not None:
             return lambda store: None
         counts = self.counts()
-        write = self.state_of_run(counts.visits, counts.evaluations, finished=finished, depth=counts.depth)
+        values = self.graph.root_values(self.board) if self.job.lists else None
+        if values:
+            values = replace(values, depth=counts.depth)
 
         def note(store: Store) -> None:
             if self._run is None:
                 self._insert_run(store)
             assert self._run is not None
-            write(store, self._run)
+            update = store.finish_run if finished else store.update_run
+            update(self._run, counts.visits, counts.evaluations)
+            if values:
+                history.write(store, self._run, values)
 
         return note
 
@@ -335,8 +432,41 @@ class GraphSearch(Session):
             return error
         finally:
             self._runner.close()
-            self.end()
+            self._clear()
         return None
+
+    def _clear(self) -> None:
+        """Subtracts the visits that are not saved, and clears the restrictions and the history."""
+        set_listed(self.arena.arrays, None)
+        self.arena.subtract_overlay()
+        self.arena.forget_overlay()
+        if self.forced:
+            self.forced.end()
+        self.arena.set_history(np.zeros(0, np.uint64))
+
+    # ---------------------------------------------------------- counts
+    @property
+    def seconds(self) -> float:
+        """Wall time since the search began."""
+        return time.monotonic() - self.started
+
+    def added(self, counter: int) -> int:
+        """Returns the increase of an arena counter since the search began."""
+        return int(self.arena.counters[counter] - self._before[counter])
+
+    def counts(self) -> Counts:
+        """Returns the additions so far."""
+        return Counts(
+            visits=self.added(arena_kernel.VISITS),
+            evaluations=self.added(arena_kernel.EVALUATIONS),
+            catch_ups=self.added(arena_kernel.CATCH_UPS),
+            collisions=self.added(arena_kernel.COLLISIONS),
+            unkept=self.added(arena_kernel.HISTORY_DRAWS),
+            plies=self.added(arena_kernel.PLIES),
+            seldepth=int(self.arena.counters[arena_kernel.SELDEPTH]),
+            saved=self.graph.saved_nodes - self._saved_before,
+            read_back=self.graph.pager.read_back - self._read_before,
+        )
 
     # ---------------------------------------------------------- reporting
     def _show(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import chess
@@ -18,7 +18,7 @@ Viewer = Callable[[int | None], NodeView]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The additions of a search, or of one shard of it, to its graph.
+    """The additions of a search to its graph.
 
     Attributes:
       visits: completed at the root. evaluations: paid for.
@@ -41,13 +41,6 @@ class Counts:
     def depth(self) -> int:
         """The mean length of a visit, in plies."""
         return round(self.plies / self.visits) if self.visits else 0
-
-    @classmethod
-    def together(cls, parts: Iterable[Counts]) -> Counts:
-        """Returns the combined counts of several shards."""
-        rows = list(parts)
-        totals = {f.name: sum(getattr(row, f.name) for row in rows) for f in fields(cls)}
-        return cls(**totals | {"seldepth": max(row.seldepth for row in rows)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

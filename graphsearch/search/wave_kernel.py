@@ -32,10 +32,9 @@ PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
 NOT_THERE = 1 << 62
 MAX_PLIES = 500  # visits deeper than this end at the value known there
 
-# kinds of an entry | in a cluster: AWAY, another shard's position; GHOST, a place before an arrival from
-# another shard
-NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED, AWAY, GHOST = (
-    int64(kind) for kind in range(11)
+# kinds of an entry
+NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED = (
+    int64(kind) for kind in range(9)
 )
 
 # in-flight node (5 words): first of its counts | number of counts | visits in flight in all
@@ -259,13 +258,6 @@ def node_at(W: WavePointers, e: int64) -> int64:
 def set_field(W: WavePointers, e: int64, i: int64, value: int64) -> None:
     """Sets one field of an entry."""
     W.entries[e * ENTRY_WORDS + i] = value
-
-
-@inlined
-def is_arrival(W: WavePointers, e: int64) -> bool:
-    """Returns whether an entry came from another shard."""
-    parent = field(W, e, PARENT)
-    return parent >= 0 and field(W, parent, KIND) == GHOST
 
 
 @inner

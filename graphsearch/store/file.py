@@ -18,8 +18,6 @@ from .format import (
     stand_in_for_later_tables,
 )
 from .lock import is_held
-from .protocol import OpenStore
-from .sharded.manifest import is_sharded
 from .side_files import log_bytes, log_of, remove_side_files
 
 PAGE_BYTES = 16384
@@ -84,11 +82,6 @@ def _advice(text: str) -> str:
 
 def check_is_file(path: Path, *, create: bool) -> None:
     """Raises StoreError unless the path is a non-empty file, or can be created if `create` is given."""
-    if is_sharded(path):
-        raise StoreError(
-            f"{path} is a cluster, and this needs one file: `graphsearch store merge {path} -o one.graph`"
-            " makes one; `analyze --shards` searches the cluster"
-        )
     if path.is_dir():
         raise StoreError(f"{path} is a folder; name a graph file")
     if path.is_symlink():
@@ -269,30 +262,11 @@ def _first_run(path: Path, query: str) -> tuple[object, ...] | None:
 
 
 # ------------------------------------------------------------------ the write-ahead log
-def checkpoint(store: OpenStore, *, over: int = 0) -> tuple[int, bool]:
-    """Copies the write-ahead log into the file, if it is longer than `over` bytes.
+def copy_log(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
+    """Copies the write-ahead log into the file as far as readers allow, and empties it if they allow that.
 
-    Commits do not do this: call it after a transaction, from the thread that writes, with `over=LOG_BYTES`
-    (16 MiB). It waits for the disk, never for a reader.
-
-    Returns:
-      The size of the log now in bytes; whether a reader of an old state prevents emptying it.
-
-    Raises:
-      StoreError: if the file cannot be written; nothing is lost.
+    Readers keep their state. Returns the size of the log now in bytes, and whether a reader keeps it.
     """
-    store.check_writable()
-    if store.connection.in_transaction:
-        raise StoreError(f"{store.path}: a checkpoint inside a transaction; end it first")
-    size = log_bytes(store.path)
-    if size <= over:
-        return size, False
-    with sql_errors(store.path, "write to it"):
-        return _copied(store.connection, store.path)
-
-
-def _copied(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
-    """Copies the log as far as readers allow, and empties it if they allow that; readers keep their state."""
     _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     held = copied < frames
     if not held and log_bytes(path):
@@ -302,20 +276,6 @@ def _copied(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
         finally:
             connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
     return log_bytes(path), held
-
-
-def shorten_log(store: OpenStore) -> None:
-    """Copies a long write-ahead log into the file; call it between two transactions.
-
-    Raises:
-      StoreError: if the log is too long because another program reads an old state of the file.
-    """
-    size, held = store.checkpoint(over=LOG_BYTES)
-    if held and size > LONGEST_LOG_BYTES:
-        raise StoreError(
-            f"{store.path}: another program is reading an old state of it, so its write-ahead log keeps"
-            f" growing ({size >> 20} MiB); close that program and continue; everything so far is saved"
-        )
 
 
 # ------------------------------------------------------------------ files without contents

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..base.answer import picked, plain
 from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
-from .sharded.files import open_to_read
 from .side_files import file_bytes
+from .store import Store
 from .tables import games, unfinished
 from .tables.games import Imported
 from .transpositions import runs as entry_runs
@@ -68,12 +68,12 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
     Raises:
       StoreError: as `Store.open` for reading.
     """
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         return StoreInfo(
             str(store.path),
             store.format_version,
             store.node_count,
-            sum(file_bytes(part.path) for part in store.parts),
+            file_bytes(store.path),
             store.identity,
             store.roots(),
             store.runs(),
@@ -90,5 +90,5 @@ def unfinished_state(path: str | os.PathLike[str]) -> str:
     Raises:
       StoreError: as `Store.open` for reading.
     """
-    with open_to_read(path) as store:
+    with Store.open(path, read_only=True) as store:
         return unfinished.state(store.connection, store.path, store.identity)

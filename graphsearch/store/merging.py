@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from ..base.errors import StoreError
 from .codec.bulk import sort_keys
 from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .protocol import OpenStore
 from .segments import SegmentCursor, choose_pivot, first_chunks, merge
 from .sizes import SIZES, Sizes
 from .writing import write_chunks
@@ -39,14 +37,12 @@ class Rules:
       lazy: whether an unfinished merge pauses when it is no longer due, and ends where it stands when another
         one is due. Otherwise a search of 100,000 visits pays for a whole file that was left half merged.
       blocks: moved by one step; None: as in `Sizes`.
-      newest: age of the newest segment that may take part; None: all may.
     """
 
     waste: float = WASTE
     unread: bool = False
     lazy: bool = False
     blocks: int | None = None
-    newest: int | None = None
 
     def fan_out(self, sizes: Sizes) -> int:
         """Returns the number of segments of one tier that makes a merge due."""
@@ -76,8 +72,6 @@ def choose_segments(
       rules: when a merge is due.
     """
     fan_out = rules.fan_out(sizes)
-    if rules.newest is not None:
-        segments = [segment for segment in segments if segment.age <= rules.newest]
     if len(segments) > 1 and _is_wasteful(segments, live, rules, sizes):
         return list(segments)
     tiers = [tier(segment.records, fan_out) for segment in segments]
@@ -97,12 +91,12 @@ def _is_wasteful(segments: Sequence[Segment], live: int, rules: Rules, sizes: Si
 
 def is_due(catalog: Catalog, live: int, rules: Rules = READ) -> bool:
     """Returns whether a merge must continue or start."""
-    if under_way(catalog) and not _may_end(catalog, live, rules):
+    if under_way(catalog) and not may_end(catalog, live, rules):
         return True
     return bool(choose_segments(catalog.segments, live, rules, sizes=catalog.sizes))
 
 
-def _may_end(catalog: Catalog, live: int, rules: Rules) -> bool:
+def may_end(catalog: Catalog, live: int, rules: Rules) -> bool:
     """Returns whether the unfinished merge is no longer due: few inputs, few superseded records."""
     few = len(parts_of_merge(catalog)[1]) < rules.fan_out(catalog.sizes)
     return rules.lazy and few and not _is_wasteful(catalog.segments, live, rules, catalog.sizes)
@@ -111,29 +105,6 @@ def _may_end(catalog: Catalog, live: int, rules: Rules) -> bool:
 def under_way(catalog: Catalog) -> bool:
     """Returns whether there is an unfinished merge."""
     return any(segment.merged_into for segment in catalog.segments)
-
-
-def merge_step(store: OpenStore, rules: Rules = READ) -> bool:
-    """Runs one bounded step (some 32,000 records) of a merge; returns whether another step is due."""
-    store.check_writable()
-    if store.connection.in_transaction:
-        raise StoreError(f"{store.path}: merging inside a transaction; end it first")
-    if not is_due(store.catalog, store.node_count, rules):
-        return False
-    catalog = store.catalog
-    with store.rearranging():
-        if under_way(catalog) and _may_end(catalog, store.node_count, rules):
-            end(store.connection, *parts_of_merge(catalog))
-            catalog.follow()
-        if not under_way(catalog):
-            start(
-                store.connection,
-                choose_segments(catalog.segments, store.node_count, rules, sizes=catalog.sizes),
-            )
-            catalog.follow()
-        output, inputs = parts_of_merge(catalog)
-        _advance(store.connection, catalog, output, inputs, rules.blocks or catalog.sizes.step_blocks)
-    return is_due(catalog, store.node_count, rules)
 
 
 def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:
@@ -165,9 +136,10 @@ def end(connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segmen
     connection.execute("UPDATE segment SET frontier = NULL WHERE id = ?", (output.id,))
 
 
-def _advance(
+def advance(
     connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment], blocks: int
 ) -> None:
+    """Moves the records of about so many blocks from the inputs of a merge to its output."""
     low = output.frontier
     cursors = [SegmentCursor(catalog, first_chunks(catalog, segment, low, blocks)) for segment in inputs]
     pivot = choose_pivot(cursors, blocks, low)

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from .file import check_is_file, open_beside, open_reader, sql_errors
-from .sharded.files import file_of_tables
+from .file import check_is_file, open_beside, open_reader, real_path, sql_errors
 from .tables.edits import recorded
 
 WAIT_SECONDS = 60.0  # for a transaction of another process
@@ -20,12 +19,12 @@ WAIT_SECONDS = 60.0  # for a transaction of another process
 
 @contextmanager
 def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """Yields a connection to the file with the plain tables of a graph, and the path of that file.
+    """Yields a connection to a graph file, and its path without links.
 
     Raises:
       StoreError: if the file cannot be written.
     """
-    real = file_of_tables(path)
+    real = real_path(path)
     check_is_file(real, create=False)
     with closing(open_beside(real, wait=WAIT_SECONDS)) as connection:
         yield connection, real
@@ -70,7 +69,7 @@ def opened_to_read(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]
     Raises:
       StoreError: if the file cannot be read.
     """
-    real = file_of_tables(path)
+    real = real_path(path)
     check_is_file(real, create=False)
     with closing(open_reader(real)) as connection, sql_errors(real, "read it"):
         connection.execute("BEGIN")

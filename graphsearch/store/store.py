@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import CapacityError, StoreError
-from . import file, merging, scanning
+from ..base.deadline import check_time
+from ..base.errors import CapacityError, CorruptRecordError, StoreError
+from ..base.version import __version__
+from ..position.board import pack
+from . import file, merging, order
+from .codec.bulk import take
 from .file import check_is_file, data_version, open_reader, open_writer, real_path, sql_errors
 from .format import format_of
-from .index import lookup as finding
-from .index.catalog import Catalog
+from .index import lookup
+from .index.bloom import may_hold_each
+from .index.catalog import Catalog, Segment
 from .lock import WriteLock
 from .moved import Place
-from .record.node import RecordBatch
-from .record.provenance import UNBOUND, EvaluatorIdentity
-from .segments import keys_of
+from .ordered_work import in_order, thread_count
+from .record.node import MAX_EVALUATOR, MAX_RUN, NodeRecord, RecordBatch
+from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
+from .scanning import Portion, passed_over
+from .segments import OnCorrupt, SegmentCursor, choose_pivot, fetch_spans, first_chunks, keys_of
+from .side_files import log_bytes
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
+from .tables.rows import insert, listed, rows
 from .tables.top import TopTables
 from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
 
 if TYPE_CHECKING:
     from .reading import Reader
+
+_Result = TypeVar("_Result")
 
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
@@ -80,7 +94,7 @@ class Store:
         """Returns the store of a file.
 
         Args:
-          path: the graph file; links are followed. `sharded.files.open_to_read` reads clusters too.
+          path: the graph file; links are followed.
           identity: the evaluator; an unbound file is bound to it. None accepts the file's own, or none.
           create: create the file if it is missing; this needs an identity, unless `unbound` is given.
           unbound: bind a new file to no evaluator; it accepts no records until it is bound.
@@ -112,15 +126,6 @@ class Store:
                 store = cls(real, connection, lock, bound, sizes)
             stack.pop_all()
             return store
-
-    @property
-    def parts(self) -> list[Store]:
-        """The stores that hold the records: this one, or those of a cluster's shards."""
-        return [self]
-
-    def store_of(self, board: chess.Board) -> Store:
-        """Returns the store for a position: for its record, and for its rows as a root."""
-        return self
 
     def close(self) -> None:
         """Closes the file; SQLite's last connection to it also empties the log. A second call does nothing.
@@ -270,9 +275,125 @@ class Store:
         """Returns an error that names the records not written, each record once; None if there are none."""
         return self._left_out.error()
 
-    merge_step, checkpoint = merging.merge_step, file.checkpoint
-    scan, portion, fetch_portion = scanning.scan, scanning.portion, scanning.fetch_portion
-    read, may_hold = finding.read, finding.may_hold
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns the record of a position, or None; without Numba.
+
+        Raises:
+          CorruptRecordError: if a block that may hold it is damaged.
+          UnsoundRecordError: if its record is unsound.
+        """
+        check_time()
+        with self.reading() as connection, self.snapshot():
+            return lookup.read_one(connection, self.catalog, pack(board))
+
+    def may_hold(self, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Returns which positions the file may hold, `[K]`, by filters alone; about 0.5 % false positives.
+
+        Args:
+          words: `[K, 10]` packed positions; their clocks and keys are not read.
+          keys: `[K]` their keys in the graph.
+        """
+        with self.reading(), self.snapshot():
+            found, sort_keys = np.zeros(len(keys), bool), order.sort_keys(words)
+            for chunk, first, following in self.catalog.directory:
+                asked = np.nonzero(~found & (first <= sort_keys) & (sort_keys <= following))[0]
+                if len(asked):
+                    found[asked] = may_hold_each(self.catalog.full_index(chunk).bloom, keys[asked])
+            return found
+
+    def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
+        """Yields the newest version of every record, in batches of some 16,000, in segment order.
+
+        An unsound record is left out and reported.
+
+        Args:
+          on_corrupt: called for each damaged block, which is then left out; without it the scan raises.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+          StoreError: if this store writes during the scan.
+        """
+        said: set[str] = set()
+
+        def note(error: CorruptRecordError) -> None:
+            """Reports a block once, although the portions on both its sides read it."""
+            if on_corrupt is None:
+                raise error
+            if str(error) not in said:
+                said.add(str(error))
+                on_corrupt(error)
+
+        start: int | None = 0
+        with self.reading(), self.snapshot():
+            generation = self.catalog.generation
+            while start is not None:
+                found = self.fetch_portion(start)
+                batch = take(*found.versions(on_corrupt or passed_over, note))
+                start = found.following
+                if not len(batch):
+                    continue
+                check_time()
+                yield batch
+                if self.catalog.generation != generation:
+                    raise StoreError(f"{self.path} was written to during a scan; start the scan again")
+
+    def portion(self, start: int = 0) -> tuple[RecordBatch, int | None]:
+        """Returns some 16,000 records from a sort key on, newest versions, in order; and the next sort key.
+
+        Begin with 0 and pass the returned key until it is None: this scan lets the file be written between
+        two portions. It may or may not return records that are added or deleted meanwhile.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        found = self.fetch_portion(start)
+        return found.records(), found.following
+
+    def fetch_portion(self, start: int = 0) -> Portion:
+        """Returns the same portion as `portion`, still encoded, so that another thread can decode it.
+
+        It reads only the chunks around the portion, so that all portions of a file together cost as much as a
+        scan.
+        """
+        with self.reading() as connection, self.snapshot():
+            catalog = self.catalog
+            cursors = [
+                SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments
+            ]
+            pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start) if cursors else None
+            spans = []
+            for cursor in cursors:  # the block before the first one from `start` on may reach into it
+                first = max(0, cursor.blocks_below(start) - 1)
+                spans += cursor.spans(first, cursor.blocks_below(pivot))
+            return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
+
+    def portions(
+        self, solve: Callable[[Portion], _Result], *, threads: int | None = None
+    ) -> Iterator[_Result]:
+        """Yields `solve(portion)` for every portion of the file, in order.
+
+        The caller's thread reads the file, some portions ahead; other threads decode and solve. Other
+        connections may write between two portions.
+
+        Args:
+          solve: called on any thread, several at once.
+          threads: how many; default: one for each core, at most 8.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        return in_order(self._fetched_portions(), solve, threads or thread_count())
+
+    def all_records(self) -> Iterator[RecordBatch]:
+        """Yields all records in segment order, in batches of at least one, decoded on all cores."""
+        return (batch for batch in self.portions(Portion.records) if len(batch))
+
+    def _fetched_portions(self) -> Iterator[Portion]:
+        start: int | None = 0
+        while start is not None:
+            portion = self.fetch_portion(start)
+            yield portion
+            start = portion.following
 
     def reader(self, *, threads: int = 2) -> Reader:
         """Returns a reader of batches with its own connection, for another thread than the writer's.
@@ -288,12 +409,137 @@ class Store:
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 
-    begin_run, update_run, finish_run = provenance.begin_run, provenance.update_run, provenance.finish_run
-    runs, run, evaluators = provenance.runs, provenance.run, provenance.evaluators
-    add_evaluator, bind_evaluator = provenance.add_evaluator, provenance.bind_evaluator
-    read_fact, write_fact = provenance.read_fact, provenance.write_fact
-    mark_unfinished = unfinished.mark_unfinished
-    roots, record_root, raise_root = provenance.roots, provenance.record_root, provenance.raise_root
+    # ---------------------------------------------------------- plain tables
+    def read_fact(self, name: str) -> str | None:
+        """Returns the value of a row of the table `store_info`, None if there is none."""
+        with self.reading() as connection:
+            return provenance.fact(connection, name)
+
+    def write_fact(self, name: str, value: str | None) -> None:
+        """Sets a row of the table `store_info`, or removes it if the value is None."""
+        with self.writing() as connection:
+            provenance.set_fact(connection, name, value)
+
+    def evaluators(self) -> dict[int, EvaluatorIdentity]:
+        """Returns the evaluators that a file lists, by number.
+
+        Raises:
+          CorruptRecordError: if a row has no identity.
+        """
+        with self.reading() as connection:
+            found = rows(connection, "evaluator", ("id", "identity"), "ORDER BY id")
+            return {number: provenance.identity_of(text) for number, text in found}
+
+    def add_evaluator(self, identity: EvaluatorIdentity) -> int:
+        """Returns the number of an evaluator in a file; adds it if it is missing.
+
+        Raises:
+          StoreError: if the file lists 15 others already.
+        """
+        with self.writing() as connection:
+            known = self.evaluators()
+            for number, other in known.items():
+                if other.as_json() == identity.as_json():
+                    return number
+            number = max(known, default=0) + 1
+            if number > MAX_EVALUATOR:
+                raise StoreError(
+                    f"{self.path}: the file has {MAX_EVALUATOR} evaluators already, the most that fit;"
+                    f" use another file for {identity.describe()}"
+                )
+            provenance.write_evaluator(connection, number, identity)
+            return number
+
+    def bind_evaluator(self, number: int) -> None:
+        """Binds a file to one of its listed evaluators; from then on no other may be used with it.
+
+        Raises:
+          StoreError: if it lists no evaluator of this number.
+        """
+        with self.writing() as connection:
+            identity = self.evaluators().get(number)
+            if identity is None:
+                raise StoreError(
+                    f"{self.path}: the file has no evaluator {number}; add it before binding the file to it"
+                )
+            provenance.set_fact(connection, "evaluator", str(number))
+            self.bound_to(identity, number)
+
+    def begin_run(
+        self,
+        position_fen: str,
+        limits: Mapping[str, Any],
+        params: Mapping[str, Any],
+        *,
+        kind: str = "search",
+        evaluator: int | None = None,
+    ) -> int:
+        """Records a new run that starts now; returns its number, which the records evaluated in it carry.
+
+        Args:
+          kind: `search`, or another reason to call an evaluator.
+          evaluator: number of the evaluator; None: the one that the file is bound to.
+
+        Raises:
+          StoreError: if the file has 1,048,575 runs already.
+        """
+        with self.writing() as connection:
+            run = 1 + int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
+            if run > MAX_RUN:
+                raise StoreError(
+                    f"{self.path}: the file has {MAX_RUN:,} runs already and no room for more;"
+                    " use another file"
+                )
+            asked = provenance.evaluator_number(connection) if evaluator is None else evaluator
+            texts = json.dumps(dict(limits)), json.dumps(dict(params))
+            names = ("id", "started", "position", "limits", "params", "evaluator", "kind", "program")
+            row = (run, provenance.now(), position_fen, *texts, asked, kind, __version__)
+            insert(connection, "run", names, [row], otherwise="ABORT")
+            return run
+
+    def update_run(self, run: int, visits: int, evaluations: int) -> None:
+        """Records the visits and evaluations that a run has added so far."""
+        with self.writing() as connection:
+            statement = "UPDATE run SET visits = ?, evaluations = ? WHERE id = ?"
+            connection.execute(statement, (visits, evaluations, run))
+
+    def finish_run(self, run: int, visits: int, evaluations: int) -> None:
+        """Records the end of a run, and the visits and evaluations that it has added."""
+        with self.writing() as connection:
+            self.update_run(run, visits, evaluations)
+            connection.execute("UPDATE run SET finished = ? WHERE id = ?", (provenance.now(), run))
+
+    def runs(self) -> list[RunInfo]:
+        """Returns all runs of a file, oldest first."""
+        return self._runs("ORDER BY id")
+
+    def run(self, number: int) -> RunInfo | None:
+        """Returns the run of a number, or None."""
+        return next(iter(self._runs("WHERE id = ?", number)), None)
+
+    def _runs(self, rest: str, *values: int) -> list[RunInfo]:
+        return [
+            RunInfo(number, started, finished, fen, json.loads(limits), json.loads(params), *others)
+            for number, started, finished, fen, limits, params, *others in listed(self, "run", rest, values)
+        ]
+
+    def record_root(self, key: str, fen: str, visits: int) -> None:
+        """Records that a position was searched as a root, with its root N."""
+        with self.writing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO root VALUES (?, ?, ?, ?)", (key, fen, visits, provenance.now())
+            )
+
+    def raise_root(self, key: str, visits: int) -> None:
+        """Raises the recorded root N of a position that was searched as a root before; never lowers it."""
+        with self.writing() as connection:
+            connection.execute(
+                "UPDATE root SET visits = ? WHERE key = ? AND visits < ?", (visits, key, visits)
+            )
+
+    def roots(self) -> list[RootInfo]:
+        """Returns all positions searched as roots, the last searched first."""
+        return [RootInfo(*row) for row in listed(self, "root", "ORDER BY last_searched DESC, key")]
 
     def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
         """Writes rows of `top.Listed.rows` to `top_position` and `top_edge`.
@@ -310,6 +556,11 @@ class Store:
         with self.reading() as connection:
             return unfinished.read(connection)
 
+    def mark_unfinished(self, mark: Unfinished | None) -> None:
+        """Writes the mark of an unfinished change of evaluator, or removes it if None."""
+        self.write_fact(unfinished.MARK, None if mark is None else json.dumps(asdict(mark)))
+
+    # ---------------------------------------------------------- the segments, and the log
     @property
     def sizes(self) -> Sizes:
         """The sizes of the portions that are written, merged and read."""
@@ -319,6 +570,64 @@ class Store:
     def catalog(self) -> Catalog:
         """The index of segments, for the other modules of the store."""
         return self._catalog
+
+    def merge_step(self, rules: merging.Rules = merging.READ) -> bool:
+        """Runs one bounded step (some 32,000 records) of a merge; returns whether another step is due."""
+        self.check_writable()
+        if self.connection.in_transaction:
+            raise StoreError(f"{self.path}: merging inside a transaction; end it first")
+        if not merging.is_due(self.catalog, self.node_count, rules):
+            return False
+        catalog = self.catalog
+        with self.rearranging():
+            if merging.under_way(catalog) and merging.may_end(catalog, self.node_count, rules):
+                merging.end(self.connection, *merging.parts_of_merge(catalog))
+                catalog.follow()
+            if not merging.under_way(catalog):
+                merging.start(
+                    self.connection,
+                    merging.choose_segments(catalog.segments, self.node_count, rules, sizes=catalog.sizes),
+                )
+                catalog.follow()
+            output, inputs = merging.parts_of_merge(catalog)
+            merging.advance(
+                self.connection, catalog, output, inputs, rules.blocks or catalog.sizes.step_blocks
+            )
+        return merging.is_due(catalog, self.node_count, rules)
+
+    def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
+        """Copies the write-ahead log into the file, if it is longer than `over` bytes.
+
+        Commits do not do this: call it after a transaction, from the thread that writes, with
+        `over=file.LOG_BYTES` (16 MiB). It waits for the disk, never for a reader.
+
+        Returns:
+          The size of the log now in bytes; whether a reader of an old state prevents emptying it.
+
+        Raises:
+          StoreError: if the file cannot be written; nothing is lost.
+        """
+        self.check_writable()
+        if self.connection.in_transaction:
+            raise StoreError(f"{self.path}: a checkpoint inside a transaction; end it first")
+        size = log_bytes(self.path)
+        if size <= over:
+            return size, False
+        with sql_errors(self.path, "write to it"):
+            return file.copy_log(self.connection, self.path)
+
+    def shorten_log(self) -> None:
+        """Copies a long write-ahead log into the file; call it between two transactions.
+
+        Raises:
+          StoreError: if the log is too long because another program reads an old state of the file.
+        """
+        size, held = self.checkpoint(over=file.LOG_BYTES)
+        if held and size > file.LONGEST_LOG_BYTES:
+            raise StoreError(
+                f"{self.path}: another program is reading an old state of it, so its write-ahead log keeps"
+                f" growing ({size >> 20} MiB); close that program and continue; everything so far is saved"
+            )
 
     @contextmanager
     def rearranging(self) -> Iterator[None]:
@@ -389,3 +698,9 @@ class Store:
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
+
+
+def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
+    """Returns a segment with only the chunks that may hold the first `scan_blocks` blocks after a key."""
+    first = max(0, bisect_left(segment.chunks, start, key=lambda chunk: chunk.first_key) - 1)
+    return first_chunks(catalog, segment, start, catalog.sizes.scan_blocks, first=first)

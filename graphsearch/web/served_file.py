@@ -11,30 +11,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import InvalidParameterError, StoreError
+from ..base.errors import InvalidParameterError
 from ..evaluators.factory import EvaluatorSpec
 from ..query.source import KeptFile
 from ..store.lock import holder
-from ..store.sharded.files import files_of
-from ..store.sharded.manifest import NAME, is_sharded
 from .jobs.kept_queue import KeptQueue
 from .jobs.memory import Ask, json_of
 from .jobs.task_queue import TaskQueue
 
 CLOSE_SECONDS = 30.0  # for the last changes of the queue
 MOST_OTHERS = 1000  # files in the list
-ONE_FILE = (
-    "This page serves a cluster, which is searched and read. To import, build, review, merge or follow the"
-    " board, serve one file: graphsearch store merge makes one of a cluster"
-)
 
 
 @dataclass(slots=True)
 class ServedFile:
-    """One served graph file or cluster.
+    """One served graph file.
 
     Attributes:
-      path: of the file, or the folder. read_only: whether to refuse searches, builds and imports.
+      path: of the file. read_only: whether to refuse searches, builds and imports.
       evaluators: the permitted ones by name: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
       kept: the file for queries; it keeps their records in memory.
@@ -73,45 +67,27 @@ class ServedFile:
         near: list[Path] = []
         with suppress(OSError):  # a folder without permission to list it
             near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
-        graphs = (path for path in [*near, *self.beside] if path.is_file() or is_sharded(path))
+        graphs = (path for path in [*near, *self.beside] if path.is_file())
         found = (path for path in graphs if not path.samefile(self.path))
         return {path.name: path for path in islice(found, MOST_OTHERS)}
 
-    @property
-    def is_cluster(self) -> bool:
-        """Whether the folder of a cluster is served."""
-        return is_sharded(self.path)
-
     def answer(self, ask: Ask) -> dict[str, Any]:
         """Returns the answer of a running search from its memory, else that of the file."""
-        found = self.ask_memory(ask)
+        found = self.queue.ask(ask)
         return json_of(ask(self.kept)) if found is None else found
-
-    def ask_memory(self, ask: Ask) -> dict[str, Any] | None:
-        """Returns the answer of a running search, None if there is none; a cluster has its own processes."""
-        return None if self.is_cluster else self.queue.ask(ask)
 
     def may_write(self) -> None:
         """Raises InvalidParameterError if the file is served for reading only."""
         if self.read_only:
             raise InvalidParameterError("this page is read-only: it was started with --read-only")
 
-    def may_take_in(self) -> None:
-        """Raises InvalidParameterError unless imports and builds may change the file."""
-        self.may_write()
-        if self.is_cluster:
-            raise InvalidParameterError(ONE_FILE)
-
     def stamp(self) -> str:
         """Returns a text that changes when the file does; a reader's empty WAL does not change it."""
-        with suppress(StoreError):
-            files = files_of(self.path) if self.is_cluster else [self.path]
-            return " ".join(_mark(path) for file in files for path in (file, Path(f"{file}-wal")))
-        return "-"
+        return " ".join(_mark(path) for path in (self.path, Path(f"{self.path}-wal")))
 
     def holder(self) -> dict[str, Any] | None:
         """Returns the file's writer, None if there is none: `pid`, `since`, whether it is `ours`."""
-        found = holder(self.path / NAME if self.is_cluster else self.path)
+        found = holder(self.path)
         if found is None:
             return None
         return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}

@@ -16,7 +16,7 @@ import uvicorn
 from ..base.errors import GraphSearchError, InputFileError, InvalidParameterError
 from ..base.limits import PASSWORD, read_file
 from ..base.outside import KeptAddress, declared
-from ..store.sharded.files import open_to_read
+from ..store.store import Store
 from .api.kept import restore
 from .app import application
 from .gate import Gate, Keys, is_local
@@ -60,7 +60,7 @@ class Server:
                 f"--host {host} lets other machines in; give a password with --password-file FILE, or leave"
                 " --host out"
             )
-        with open_to_read(served.path):
+        with Store.open(served.path, read_only=True):
             pass
         self.served = served
         known = _read_address(kept) if kept else None

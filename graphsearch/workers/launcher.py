@@ -21,14 +21,12 @@ class Launcher(Protocol):
 
     Attributes:
       threads: of each worker.
-      per_machine: the most workers on one machine.
       patience: seconds until the first worker starts.
       advice: what to do if none starts.
       is_remote: whether workers may be on other machines.
     """
 
     threads: int
-    per_machine: int
     patience: float
     advice: str
     is_remote: bool
@@ -55,7 +53,7 @@ class LocalLauncher:
     is_remote = False
 
     def __init__(self, workers: int) -> None:
-        self.per_machine, self.threads = workers, cores_per_worker(workers)
+        self.threads = cores_per_worker(workers)
 
     def start(self, work: Work, handlers: Handlers, *, name: str) -> WorkerProcess:
         """Returns a worker that was just started."""
@@ -65,12 +63,11 @@ class LocalLauncher:
         """Does nothing: processes end with this one."""
 
 
-def launcher_for(pool: str | None, workers: int, *, cpus: int = 1, all_at_once: bool = False) -> Launcher:
+def launcher_for(pool: str | None, workers: int, *, cpus: int = 1) -> Launcher:
     """Returns the launcher that `--pool` names: `local`, `ray` or `ray:ADDRESS`.
 
     Args:
       cpus: with Ray, CPUs of a machine to reserve for each worker.
-      all_at_once: whether the work needs all workers from its start; then they share all CPUs of machines.
 
     Raises:
       InvalidParameterError: if there is no such pool.
@@ -82,17 +79,7 @@ def launcher_for(pool: str | None, workers: int, *, cpus: int = 1, all_at_once: 
     from .ray_workers import RayLauncher
 
     address = str(pool).partition(":")[2]
-    return RayLauncher(address, workers, cpus=cpus, all_at_once=all_at_once)
-
-
-def count_machines(pool: str | None) -> int:
-    """Returns the machines of a pool: 1, or those of a Ray cluster; `launcher_for` describes the errors."""
-    check_pool(pool)
-    if pool in (None, LOCAL):
-        return 1
-    from .ray_workers import count_machines
-
-    return count_machines(str(pool).partition(":")[2])
+    return RayLauncher(address, workers, cpus=cpus)
 
 
 def check_pool(pool: str | None) -> None:

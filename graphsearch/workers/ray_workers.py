@@ -12,18 +12,16 @@ import contextlib
 import importlib
 import itertools
 import logging
-import math
 import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any
 
 from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageError
-from ..base.machine import cores
 from ..base.version import __version__
 from .messages import Failure, own_place
 from .process import ENDING_SECONDS, SIGNALS, Handlers, Pipe, Work, WorkerProcess, end_with_parent
@@ -66,24 +64,21 @@ class RayLauncher:
     patience = 120.0
     advice = f"`ray status` says what the cluster has and who uses it; {SAME_VERSION}"
 
-    def __init__(self, address: str, workers: int, *, cpus: int = 1, all_at_once: bool = False) -> None:
+    def __init__(self, address: str, workers: int, *, cpus: int = 1) -> None:
         """Joins a cluster, or starts one on this machine; `launcher.launcher_for` describes the arguments.
 
         Raises:
           EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
         """
         self._ray = import_ray()
-        own = max(workers, cores()) if all_at_once else workers * cpus
-        self._connection = RayConnection(self._ray, address, own)
-        machines = _cpus_of_machines(self._ray)
-        used = machines[:workers]
-        self.per_machine = math.ceil(workers / max(1, len(machines)))
-        if all_at_once and used:
-            cpus = max(1, used[-1] // self.per_machine)
+        self._connection = RayConnection(self._ray, address, workers * cpus)
+        most = max(_cpus_of_machines(self._ray), default=0)
         self.is_remote, self.threads = self._connection.is_shared, cpus
-        if fault := _room_problem(machines, workers, cpus, all_at_once=all_at_once):
+        if cpus > max(1, most):  # a machine with one may join later
             self._connection.leave()
-            raise EvaluatorError(fault)
+            raise EvaluatorError(
+                f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most}"
+            )
         options: dict[str, Any] = {"num_cpus": cpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         if self.is_remote:
             options["runtime_env"] = {"env_vars": ENVIRONMENT}
@@ -108,35 +103,9 @@ class RayLauncher:
         self._connection.leave()
 
 
-def count_machines(address: str) -> int:
-    """Joins a cluster and returns the number of its machines with CPUs; 1 for a new cluster.
-
-    Raises:
-      EvaluatorError: if Ray is not installed, or there is no such cluster.
-    """
-    ray = import_ray()
-    connection = RayConnection(ray, address, 1)
-    try:
-        return max(1, len(_cpus_of_machines(ray)))
-    finally:
-        connection.leave()
-
-
 def _cpus_of_machines(ray: Any) -> list[int]:
-    """Returns the CPUs of each machine that has any, the most first."""
-    cpus = (int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
-    return sorted(filter(None, cpus), reverse=True)
-
-
-def _room_problem(machines: Sequence[int], workers: int, cpus: int, *, all_at_once: bool) -> str:
-    """Returns a message if machines with so many CPUs have too little room for the workers, else ""."""
-    most = max(machines, default=0)
-    if cpus > max(1, most):  # a machine with one may join later
-        return f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most}"
-    if all_at_once and sum(machines) < workers:
-        total = sum(machines)
-        return f"the Ray cluster has {total} CPUs, and {workers} processes need one each; add machines"
-    return ""
+    """Returns the CPUs of each machine."""
+    return [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
 
 
 class RayWorker(WorkerProcess):

@@ -1,4 +1,4 @@
-"""TCP sockets between worker processes: of remote workers and of shards."""
+"""TCP sockets between this process and workers on other machines."""
 
 from __future__ import annotations
 

@@ -65,8 +65,6 @@ COMMANDS: dict[str, list[object]] = {
     "book queue": ["--store", "{graph}"],
     "export": ["--store", "{graph}", "-o", "out.pgn"],
     "import": ["{pgn}", "--store", "{graph}"],
-    "lab mend": ["{graph}"],
-    "lab split": ["{graph}", "{out}", "--shards", 2],
     "history": ["{graph}"],
     "note delete": ["startpos", "--store", "{graph}"],
     "note list": ["{graph}"],

@@ -19,7 +19,7 @@ from . import commands
 from .graphfile import MATE, unpacked
 
 SOME = 4  # command lines for each file
-WRITTEN = ("copy.graph", "merged.graph", "parts.cluster")  # by commands that only read the file
+WRITTEN = ("copy.graph", "merged.graph")  # by commands that only read the file
 
 # With {} in place of the file. Those below the line write it.
 READ = (
@@ -59,7 +59,6 @@ READ = (
     ("export", "--format", "polyglot", "--store", "{}", "-o", "out.bin"),
     ("export", "--format", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "imported"),
     ("store", "backup", "{}", "copy.graph"),
-    ("lab", "split", "{}", "parts.cluster", "--shards", "3"),
     ("store", "merge", "{}", "{}", "-o", "merged.graph", "--force"),
     ("store", "merge", "{}", "{}", "-o", "merged.graph", "--dry-run"),
     ("diff", "{}", "{}", "-o", "out.pgn"),

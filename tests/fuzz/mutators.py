@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 NUMBERS = (0, 1, 2, 127, 128, 255, 256, 32767, 32768, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 MOST = 1 << 24  # bytes of a text: repeated repetitions would make hundreds of megabytes
@@ -98,51 +96,3 @@ class Words:
         if kind == 3 and rng.random() < 0.3:
             return rng.choice((b"x", b"(", b"[", b"{", b'"')) * rng.choice((300, 70_000))
         return rng.choice(self._words).encode()
-
-
-# ------------------------------------------------------------------ JSON
-ODD: tuple[Any, ...] = (
-    None, True, -1, 0.5, "", "x" * 5000, "\ud800", [], {}, [[]], {"a": []}, [0], [[0, 0, 0]], *LARGE,
-)  # fmt: skip
-DEEP = "[" * 20_000 + "]" * 20_000
-
-
-def json_values(seeds: list[bytes], rng: random.Random) -> bytes:
-    """Returns a JSON text one of whose values is another one, of any type and depth, or is missing."""
-    try:
-        found = json.loads(rng.choice(seeds))
-    except (ValueError, RecursionError):
-        return mutated(rng.choice(seeds), rng, seeds)
-    places = [place for place in _places(found) if place]
-    for path in rng.sample(places, min(len(places), rng.choice((1, 1, 2)))):
-        _replace(found, path, rng)
-    text = json.dumps(found)
-    return text.replace('"DEEP"', DEEP).encode("utf-8", "surrogatepass")
-
-
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield path
-    for key, one in value.items() if isinstance(value, dict) else ():
-        yield from _places(one, (*path, key))
-    for key, one in enumerate(value) if isinstance(value, list) else ():
-        yield from _places(one, (*path, key))
-
-
-def _replace(value: Any, path: tuple[Any, ...], rng: random.Random) -> None:
-    for key in path[:-1]:
-        try:
-            value = value[key]
-        except (KeyError, IndexError, TypeError):  # it was replaced before
-            return
-    last = path[-1]
-    if not isinstance(value, dict | list) or (isinstance(value, list) and last not in range(len(value))):
-        return
-    what = rng.randrange(8)
-    if what == 0:
-        del value[last]
-    elif what == 1:
-        value[last] = "DEEP"
-    elif what == 2 and isinstance(value, list):
-        value *= rng.choice((2, 300))
-    else:
-        value[last] = rng.choice((*ODD, *NUMBERS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import caches, clusters, damage, files, graphfile, kernels, networks, texts
+from . import caches, damage, files, graphfile, kernels, networks, texts
 from .harness import BATCH, Call, Mutate, Seeds, Target
 
 EPDS = [graphfile.EPD, *(fen + b" id 1;" for fen in texts.FENS)]
@@ -34,7 +34,6 @@ TARGETS = {
         _graph("graph-schema", damage.by(damage.schema)),
         _graph("graph-pages", damage.by(damage.pages)),
         _graph("graph-log", damage.of_log),
-        Target("cluster", clusters.seeds, clusters.mutate, clusters.exercise, texts.warm, seconds=120),
         Target("cache", caches.seeds, caches.mutate, caches.exercise, caches.warm),
         _kernel("decode", kernels.plain_seeds, kernels.mutate_plain, kernels.decode),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
@@ -51,7 +50,6 @@ TARGETS = {
             "polyglot", _given(graphfile.POLYGLOT), texts.mutate_polyglot, texts.imports("polyglot", ".bin")
         ),
         _text("toml", _given(*texts.TOMLS), texts.toml_words, texts.read_toml),
-        _text("manifest", _given(texts.MANIFEST), texts.json_words, texts.read_cluster),
         _text("uci", _given(*texts.SESSIONS), texts.uci_words, texts.play, batch=1),
         Target("lc0", networks.seeds, networks.mutate, networks.read, networks.warm),
         Target("nnue", networks.nnue_seeds, networks.mutate_nnue, networks.read_nnue, networks.warm),

@@ -24,7 +24,7 @@ from .files import DisagreementError
 from .graphfile import BOOK, MATE, PGN
 from .guard import guarded
 from .harness import Call
-from .mutators import Words, json_values, mutated
+from .mutators import Words, mutated
 
 BOMB = 700  # MB that a small compressed file expands to
 
@@ -266,29 +266,6 @@ def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:
         if rng.random() < 0.6
         else mutated(data, rng).ljust(64, b"\1")[: 16 * rng.randrange(5)]
     )
-
-
-MANIFEST = b"""{"format": 1, "cluster": "6f1c5a0e9b7d4c2f8a3e1d0b5c6f7a89",
-"evaluator": {"kind": "uniform", "digest": "", "options": {}, "mapping": ""},
-"files": ["shard-000.graph", "shard-001.graph"], "owners": [[0, 0], [2048, 1]]}"""
-
-
-def json_words(seeds: list[bytes], rng: random.Random) -> bytes:
-    """Returns a JSON text with other values, or with other words."""
-    return json_values(seeds, rng) if rng.random() < 0.7 else toml_words(seeds, rng)
-
-
-def read_cluster(data: bytes, folder: Path) -> bool:
-    """Reads a manifest; one that is let in is the same after it was written and read again."""
-    from graphsearch.store.sharded.manifest import NAME, read_manifest
-
-    (folder / NAME).write_bytes(data)
-    found = read_manifest(folder)
-    before = found.as_dict()
-    found.write(folder)
-    if read_manifest(folder).as_dict() != before:
-        raise DisagreementError("a manifest is another one after it was written")
-    return True
 
 
 def read_toml(data: bytes, folder: Path) -> bool:

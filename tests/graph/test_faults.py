@@ -87,8 +87,8 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 sys.argv[:2] = ["graphsearch"]
 from graphsearch.cli import main
-import graphsearch.search.session
-session = sys.modules["graphsearch.search.session"]
+import graphsearch.search.loop
+session = sys.modules["graphsearch.search.loop"]
 session.FIRST_FLUSH_SECONDS = session.FLUSH_SECONDS = 0.2
 sys.exit(main())
 """
@@ -123,7 +123,7 @@ def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_e
     searched(path, 100)
     monkeypatch.setattr(saving, "LOG_BYTES", 1 << 14)
     monkeypatch.setattr(saving, "LONGEST_LOG_BYTES", 1 << 17)
-    session = sys.modules["graphsearch.search.session"]
+    session = sys.modules["graphsearch.search.loop"]
     monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(session, "FLUSH_SECONDS", 0.0)
     reader = sqlite3.connect(path, isolation_level=None)

@@ -14,7 +14,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import POSITION_WORDS, key_of_words, pack, unpack
-from graphsearch.search import puct, session, wave_kernel
+from graphsearch.search import loop, puct, wave_kernel
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.puct_kernel import set_params
 from graphsearch.search.waves import WaveRunner
@@ -192,8 +192,8 @@ def test_a_search_that_can_find_nothing_more_ends() -> None:
 
 
 def test_a_search_that_finds_ever_less_to_evaluate_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "IDLE_VISITS", 5000)
-    monkeypatch.setattr(session, "VISITS_PER_EVALUATION", 2)
+    monkeypatch.setattr(loop, "IDLE_VISITS", 5000)
+    monkeypatch.setattr(loop, "VISITS_PER_EVALUATION", 2)
     board = chess.Board("8/3k4/8/8/8/8/3PK3/8 w - - 0 1")  # some ten thousand positions
     with Graph.open(None, evaluator="uniform") as graph:
         result = analyze(graph, board, Limits(evaluations=20_000))

@@ -111,7 +111,7 @@ def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
 def saves_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
     monkeypatch.setattr("graphsearch.graph.sweeps.reevaluate.SAVE_SECONDS", 0.0)
-    session = sys.modules["graphsearch.search.session"]
+    session = sys.modules["graphsearch.search.loop"]
     for name in ("FIRST_FLUSH_SECONDS", "FLUSH_SECONDS"):
         monkeypatch.setattr(session, name, 0.0)
     for name in ("FIRST_BATCH", "LARGEST_BATCH"):

@@ -20,7 +20,6 @@ from graphsearch.query.find import Filters, find
 from graphsearch.query.history import history
 from graphsearch.query.neighbourhood import neighbourhood
 from graphsearch.query.sql import sql
-from graphsearch.search.shards.parting import merge, split
 from graphsearch.store.info import info
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
@@ -94,13 +93,6 @@ def test_a_file_of_both_is_sound_and_stays_so_when_refreshed_and_salvaged(path: 
     salvage(path, rescued)
     for table in (*TABLES, "game_move"):
         assert keys_in(rescued, table) == KEYS
-
-
-def test_both_go_through_a_cluster_and_back(path: Path, tmp_path: Path) -> None:
-    split(path, tmp_path / "two.cluster", shards=2)
-    merge(tmp_path / "two.cluster", tmp_path / "one.graph")
-    for table in TABLES:
-        assert keys_in(tmp_path / "one.graph", table) == KEYS
 
 
 def test_exports_tell_them_apart(path: Path, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.index.catalog import read_segments
 from graphsearch.store.ordered_work import in_order
 from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.scanning import portions
 from graphsearch.store.segments import choose_pivot, first_chunks
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
@@ -156,8 +155,8 @@ def test_portions_solved_on_many_threads_come_in_order(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph", RECORDS, runs=4, sizes=SMALL)
     with Store.open(path, read_only=True, sizes=SMALL) as store:
         expected = [record for part in parts_of(store) for record in part]
-        batches = list(portions(store, lambda portion: portion.records(), threads=3))
-        sums = sum(portions(store, lambda portion: len(portion.versions()[1]), threads=2))
+        batches = list(store.portions(lambda portion: portion.records(), threads=3))
+        sums = sum(store.portions(lambda portion: len(portion.versions()[1]), threads=2))
     assert [batch.record(i) for batch in batches for i in range(len(batch))] == expected
     assert sums == len(expected)
 

@@ -16,7 +16,6 @@ from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
-from graphsearch.search.shards.parting import new_cluster
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
@@ -164,17 +163,6 @@ def test_a_file_that_another_program_writes_is_left_alone_and_that_is_said(tmp_p
         lines = game.ask("isready", until="readyok")
         assert any("ERROR" in line and "memory only" in line for line in lines)
         assert is_legal(START, game.ask("go nodes 20", until="bestmove"))
-
-
-def test_a_cluster_is_refused_in_one_line_with_the_remedy_and_left_alone(tmp_path: Path) -> None:
-    folder = tmp_path / "a.cluster"
-    new_cluster(folder, shards=2, identity=UniformEvaluator.identity)
-    before = {file: file.read_bytes() for file in folder.iterdir()}
-    with Played({"GraphFile": str(folder), "Evaluator": "uniform"}) as game:
-        (line,) = (line for line in game.ask("isready", until="readyok") if "ERROR" in line)
-        assert "is a cluster, and this needs one file: `graphsearch store merge" in line
-        assert is_legal(START, game.ask("go nodes 40", until="bestmove"))
-    assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_a_finished_game_has_no_best_move() -> None:

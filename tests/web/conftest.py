@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra web: pip install '.[web]'")
 pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'")
 
-from graphsearch.search.shards.parting import split
+
 from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
 
@@ -96,13 +96,3 @@ def reading_page(driver: Any, reader: Client) -> Iterator[Page]:
     found = Page(driver, reader)
     yield found
     found.forget()
-
-
-@pytest.fixture
-def cluster_client(serve: Serve, small_graph: Path) -> Client:
-    """One who has come in to a cluster of two shards, split from the small graph beside it."""
-    folder = small_graph.with_name("small.cluster")
-    split(small_graph, folder, shards=2)
-    found = serve(folder, beside=(small_graph,))
-    found.enter()
-    return found

@@ -128,8 +128,7 @@ def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, s
         assert any("/7p/P7/" in root.position for root in store.roots())
 
 
-def test_a_cluster_and_a_wrong_root_are_refused(client: Client, cluster_client: Client) -> None:
-    assert "one file" in cluster_client.post("follow", roots=[{}]).error
+def test_a_wrong_root_is_refused(client: Client) -> None:
     assert client.post("follow", roots=[]).status == 400
     assert client.post("follow", roots=[{"searchmoves": "e5"}]).status == 400
     assert client.post("follow", roots=[{"share": 0}]).status == 400

@@ -34,7 +34,6 @@ T = TypeVar("T")
 
 REGISTRY = {  # name -> module and function
     "beyond-memory": "memory.beyond_memory",
-    "cluster": "cluster.cluster",
     "mates": "mates.mates",
     "network": "evaluators.network",
     "pool": "evaluators.pool",

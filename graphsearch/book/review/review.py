@@ -36,7 +36,6 @@ from ...position.openings import Opening
 from ...position.pgn import read_game
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress
-from ...store.sharded.files import open_to_read
 from ...store.store import Store
 from .formulas import GLYPHS
 from .games import GameChoice, SourceGame, UnreadableGameError, source_game, wanted_games
@@ -96,13 +95,12 @@ def review(
     """Reviews the chosen games of a PGN file, and returns a report.
 
     Args:
-      path: the graph file, created if missing, or the folder of a cluster, with shards that search. Positions
-        that have their visits there are not searched.
+      path: the graph file, created if missing. Positions that have their visits there are not searched.
       given: the PGN file, plain, gzip or zstd.
       stop: set it, from any thread or a signal handler, to save and return without output; the same call
         resumes.
-      evaluator: for a cluster a spec, so that each shard creates its own; its `pool` starts the shards.
-      ram_bytes: memory of the graph; of a cluster, of each shard.
+      evaluator: the caller closes one that it passes; a specification is made for the review.
+      ram_bytes: memory of the graph.
       on_game: called with every reviewed game.
 
     Raises:
@@ -240,7 +238,7 @@ class _Review:
             report.new_visits, report.evaluations = searcher.visits, searcher.evaluations
 
     def _write(self, session: Session, file: Input) -> None:
-        with ExitStack() as files, open_to_read(self.path) as store:
+        with ExitStack() as files, Store.open(self.path, read_only=True) as store:
             output = self._output(files, store)
             novelties = Novelties(store, file.digest)
             for game in self._games(file):

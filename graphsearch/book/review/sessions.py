@@ -1,4 +1,4 @@
-"""Search sessions over many positions: in a graph file, or in the shards of a cluster."""
+"""A search session over many positions of one graph file, or of a graph in memory."""
 
 from __future__ import annotations
 
@@ -14,20 +14,16 @@ from typing import TypeVar
 
 import chess
 
-from ...base.errors import CapacityError, GraphSearchError, InputFileError, InvalidParameterError
+from ...base.errors import CapacityError, GraphSearchError, InputFileError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
-from ...search.job import Control, SearchJob, nothing
+from ...search.job import nothing
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress, SearchResult
-from ...search.shards.master import Shards, searching
 from ...solvers.mate.beside import MateFinder
-from ...store.sharded.cluster_store import open_to_write
-from ...store.sharded.files import open_to_read
-from ...store.sharded.manifest import is_sharded
 from ...store.store import Store
 
 KIND = "review"  # of a run
@@ -61,26 +57,17 @@ class SearchSettings:
 def open_session(
     path: Path | None, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
 ) -> Iterator[Session]:
-    """Yields the session of a graph file, of a cluster, or of a graph in memory.
+    """Yields the session of a graph file, or of a graph in memory.
 
     `book.review.review` describes the arguments.
     """
     with ExitStack() as stack:
-        if path is not None and is_sharded(path):
-            if not isinstance(evaluator, EvaluatorSpec):
-                raise InvalidParameterError(
-                    f"{path} is a cluster, and each of its shards makes an evaluator: give an EvaluatorSpec"
-                )
-            yield ClusterSession(stack, path, evaluator, work, ram_bytes)
-            return
         if isinstance(evaluator, EvaluatorSpec):
             evaluator = stack.enter_context(closing(create(evaluator)))
-        yield GraphSession(
-            stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)), work
-        )
+        yield Session(stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)), work)
 
 
-class GraphSession:
+class Session:
     """Searches positions in this process, all in one run.
 
     Attributes:
@@ -153,47 +140,6 @@ class GraphSession:
             _write_facts(store, unkept, spent)
 
         return write
-
-
-class ClusterSession:
-    """Searches with the shards of a cluster; starts them at the first position that lacks visits."""
-
-    def __init__(
-        self, stack: ExitStack, folder: Path, spec: EvaluatorSpec, work: SearchSettings, ram_bytes: int | None
-    ) -> None:
-        self._folder, self._spec, self._work, self._ram_bytes = folder, spec, work, ram_bytes
-        self._files = stack.enter_context(closing(open_to_read(folder)))
-        self._searching = stack.enter_context(ExitStack())
-        self._shards: Shards | None = None
-        self._run = 0
-        self.read = self._files.read
-        self.unkept, self.spent = read_facts(self._files)
-
-    def search(self, board: chess.Board, limits: Limits, on_progress: OnProgress | None) -> SearchResult:
-        """Searches a position, as `GraphSession.search`."""
-        shards, work = self._started(), self._work
-        lists = not board.move_stack
-        job = SearchJob(board=board, limits=limits, params=work.params, run=self._run, lists=lists)
-        return shards.search(job, Control(on_progress=on_progress, stop=work.stop, on_loss=work.note)).result
-
-    def finish(self) -> None:
-        """Saves all records and ends the run, if anything was searched."""
-        if self._shards is not None:
-            self._searching.close()
-            with open_to_write(self._folder) as store, store.transaction():
-                _write_facts(store, self.unkept, self.spent)
-
-    def _started(self) -> Shards:
-        if self._shards is None:
-            with open_to_write(self._folder) as store, store.transaction():
-                self._run = _begin_run(store, self._work)
-            self._shards = self._searching.enter_context(
-                searching(self._folder, evaluator=self._spec, pool=self._spec.pool, ram_bytes=self._ram_bytes)
-            )
-        return self._shards
-
-
-Session = GraphSession | ClusterSession
 
 
 def _begin_run(store: Store, work: SearchSettings) -> int:

@@ -169,7 +169,7 @@ def search_set(
     """Searches the positions of a set that have not reached their limits, in turn, and returns a report.
 
     Args:
-      path: the graph file, created if missing, or the folder of a cluster; None: in memory.
+      path: the graph file, created if missing; None: in memory.
       stop: set it, from any thread or a signal handler, to save and return without an EPD file.
       evaluator, ram_bytes: as for `book.review.review`.
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ...base.errors import CapacityError
 from ...store.codec.bulk import board_tables, columns_of
 from ...store.record.node import RecordBatch
-from ...store.scanning import Portion, portions
+from ...store.scanning import Portion
 from ...store.store import Store
 from . import parts_kernel
 from .parts_kernel import ENTRY_WORDS, list_graph
@@ -267,7 +267,7 @@ class PartedSweeps:
     def read(self, on_done: OnDone) -> None:
         """Lists the graph, and finds the children of all edges; calls `on_done` with the records listed."""
         done = 0
-        for place, size, found in portions(self._store, self._listed):
+        for place, size, found in self._store.portions(self._listed):
             number = self._numbers[place] = self._graph.add(found)
             self._worths.put_batch(number, found.worths)
             self._record_parts.put_batch(number, found.record_parts)
@@ -318,7 +318,7 @@ class PartedSweeps:
             return self._swept(number, batch, tolerance, own), own, len(batch)
 
         largest, done = 0.0, 0
-        for change, own, size in portions(self._store, solve):
+        for change, own, size in self._store.portions(solve):
             largest = max(largest, change)
             counts += own
             done += size

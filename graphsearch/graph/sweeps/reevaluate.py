@@ -25,7 +25,6 @@ from ...evaluators.protocol import Evaluator
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import board_of
 from ...store.codec.bulk import take
-from ...store.file import shorten_log
 from ...store.record.node import UNPROVEN, RecordBatch
 from ...store.store import Store
 from ...store.tables.unfinished import ROOTS, Unfinished
@@ -257,7 +256,7 @@ class _Reevaluation:
         for _ in range(MERGE_STEPS):
             if not self._store.merge_step():
                 break
-        shorten_log(self._store)
+        self._store.shorten_log()
 
     def _mark(self) -> Unfinished:
         """Returns the progress, this call included."""

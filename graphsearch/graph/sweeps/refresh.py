@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 
 import chess
@@ -25,9 +25,8 @@ from ...position.tables import load_tables
 from ...store.apart import completed_reader
 from ...store.codec.bulk import columns_of, owned
 from ...store.record.node import RecordBatch
-from ...store.scanning import all_records
 from ...store.store import Store
-from ...store.tables import games, history, provenance
+from ...store.tables import games, history
 from ...store.tables.top import Row
 from ...store.upkeep.compact import tidy
 from ...store.upkeep.rewrite import rewrite
@@ -124,34 +123,21 @@ def refresh(
     """
     _check(tolerance, max_sweeps)
     with Store.open(path) as store:
-        return refresh_store(
-            store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress
-        )
-
-
-def refresh_store(
-    store: Store,
-    tolerance: float = TOLERANCE,
-    *,
-    ram_bytes: int | None = None,
-    max_sweeps: int = MAX_SWEEPS,
-    on_progress: OnProgress | None = None,
-) -> RefreshReport:
-    """Brings every q of an open file or cluster up to date, as `refresh` does."""
-    _check(tolerance, max_sweeps)
-    report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
-    with ExitStack() as stack:  # in any case: after a killed refresh the tables may be older than the records
-        for part in store.parts:
-            stack.enter_context(part.transaction())
-            part.records_changed(None)
-        for root in store.roots():
-            write_top_tables(store, board_of(root.position))
+        report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
+        with (
+            store.transaction()
+        ):  # in any case: after a killed refresh the tables may be older than the records
+            store.records_changed(None)
+            for root in store.roots():
+                write_top_tables(store, board_of(root.position))
+            if report.stale:
+                _note_run(store, tolerance)
         if report.stale:
-            _note_run(store, tolerance)
-    written = RefreshProgress(WRITING, report.sweeps, report.last_change, report.records, report.records)
-    for part in store.parts if report.stale else ():
-        tidy(part, progress=lambda done, total: on_progress(written) if on_progress else None)
-    return report
+            written = RefreshProgress(
+                WRITING, report.sweeps, report.last_change, report.records, report.records
+            )
+            tidy(store, progress=lambda done, total: on_progress(written) if on_progress else None)
+        return report
 
 
 def _check(tolerance: float, max_sweeps: int) -> None:
@@ -162,28 +148,21 @@ def _check(tolerance: float, max_sweeps: int) -> None:
 
 
 def write_top_tables(store: Store, root: chess.Board) -> list[Row]:
-    """Writes the most visited positions below a root to the plain tables of each file; in a transaction.
+    """Writes the most visited positions below a root to the plain tables; in a transaction.
 
     Returns:
       the rows of the positions.
     """
     positions, edges = top_rows(store.read, root)
-    for part in store.parts:
-        own = {row["key"] for row in positions if store.store_of(board_of(row["fen"])) is part}
-        part.write_top(
-            [row for row in positions if row["key"] in own], [row for row in edges if row["key"] in own]
-        )
+    store.write_top(positions, edges)
     return positions
 
 
 def _note_run(store: Store, tolerance: float) -> None:
-    """Inserts the run into each file, and the present values of the roots into the history."""
-    run = 1 + max(provenance.last_run(part.connection) for part in store.parts)
-    for part in store.parts:
-        part.begin_run("", {}, {"tolerance": tolerance}, kind=KIND, number=run)
+    """Inserts the run, and the present values of the roots into the history."""
+    run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
     note_roots(store, run)
-    for part in store.parts:
-        part.finish_run(run, 0, 0)
+    store.finish_run(run, 0, 0)
 
 
 def note_roots(store: Store, run: int) -> None:
@@ -192,7 +171,7 @@ def note_roots(store: Store, run: int) -> None:
     for fen in games.known_roots(store):
         board = board_of(fen)
         if values := root_values(read, board):
-            history.write(store.store_of(board), run, values)
+            history.write(store, run, values)
 
 
 def settle(
@@ -258,7 +237,7 @@ class _Refresh:
             self.parted.read(lambda done: self._say(READING, done))
             return
         done = 0
-        for batch in all_records(self._store):
+        for batch in self._store.all_records():
             done += len(batch)
             if done > self._total:
                 raise StoreError(
@@ -277,7 +256,7 @@ class _Refresh:
             return self.parted.sweep(
                 self._tolerance, self._counts, lambda done: self._say(SWEEPING, done, number)
             )
-        for batch in all_records(self._store):
+        for batch in self._store.all_records():
             change = sweep.sweep(
                 self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
             )
@@ -295,8 +274,7 @@ class _Refresh:
             if self.parted
             else self._freshened
         )
-        for part in self._store.parts:  # in the order in which they were read
-            rewrite(part, fresh, say)
+        rewrite(self._store, fresh, say)
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
         """Returns records with the values of their children from the table."""

@@ -57,7 +57,7 @@ def _sift(keys: Pointer[int64], i: int64, n: int64) -> None:
 
 
 @inner
-def sort_descending(keys: Pointer[int64], n: int64) -> None:
+def _sort_descending(keys: Pointer[int64], n: int64) -> None:
     """Sorts n distinct integers in place, largest first (heapsort)."""
     for i in range(n // 2 - 1, -1, -1):
         _sift(keys, int64(i), n)
@@ -77,7 +77,7 @@ def _admit_all(T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64) 
     """Makes leaves of the candidates, those with most visits first, until the batch is full."""
     n = W.counts[wave.CANDIDATES]
     if W.counts[wave.LEAVES] + n > target:
-        sort_descending(W.candidates, n)
+        _sort_descending(W.candidates, n)
     for i in range(n):
         W.candidates[i] = MOST_ENTRY - (W.candidates[i] & MOST_ENTRY)
     admit_in_order(T, A, W, W.candidates, int64(0), n, target)
@@ -166,7 +166,7 @@ def next_budget(asked: int, leaves: int, target: int, allowed: int) -> int:
     """Returns the visits of the next round of a wave, within `allowed`.
 
     It covers the missing leaves: half as many visits again as the rate so far requires; where less than every
-    other visit found a leaf, at least half of all visits so far. Shards call it from Python.
+    other visit found a leaf, at least half of all visits so far.
 
     >>> next_budget(0, 0, 100, 1000), next_budget(100, 60, 100, 1000), next_budget(100, 60, 100, 120)
     (100, 101, 20)

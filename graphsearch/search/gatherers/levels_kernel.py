@@ -13,7 +13,6 @@ catch-ups) are backed up before the next round starts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from ...graph import arena_kernel as arena
 from ...graph.arena_kernel import ArenaPointers
@@ -57,8 +56,6 @@ LARGEST_SPLIT = MAX_LEGAL_MOVES  # edges of one node
 CONTINUES, ENDED_HERE, UNKNOWN = 0, 1, 2
 GROWN_BLOCK = 2304  # words that one node's growth may take, the old block and the new one
 assert GROWN_BLOCK > 2 * LARGEST_BLOCK
-
-_C = TypeVar("_C")  # the context of a gatherer: the target of its batch, or the arrays of its shard
 
 
 # ------------------------------------------------------------------ entries
@@ -185,8 +182,11 @@ def admit_in_order(
 
 
 @inlined
-def end_at_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> int64:
-    """Ends an entry as `ends_at_known`; returns CONTINUES, ENDED_HERE or UNKNOWN."""
+def _end_by_path_or_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Ends an entry where its path ends or at a known result; returns CONTINUES, ENDED_HERE or UNKNOWN."""
+    if ends_by_path(T, A, W, e):
+        return ENDED_HERE
+    spent = spent_over(A, W, e)
     rec = field(W, e, wave.SLOT)
     if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
@@ -194,14 +194,6 @@ def end_at_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, sp
     if rec == 0:
         return UNKNOWN
     return ENDED_HERE if ends_at_known(A, W, e, spent) else CONTINUES
-
-
-@inlined
-def _end_by_path_or_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
-    """Ends an entry where its path ends or at a known result; returns CONTINUES, ENDED_HERE or UNKNOWN."""
-    if ends_by_path(T, A, W, e):
-        return ENDED_HERE
-    return end_at_record(T, A, W, e, spent_over(A, W, e))
 
 
 @inlined
@@ -223,80 +215,26 @@ def start_round(W: WavePointers, root: Position, budget: int64, collisions: int6
     W.counts[wave.LEVEL_END] = e + 1
 
 
-def level_passer(
-    entry_at: Callable[[_C, int64], int64],
-    end_or_continue: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], int64],
-    open_unknown: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64, _C], None],
-    pass_on: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None],
-) -> tuple[
-    Callable[[Pointer[uint64], ArenaPointers, WavePointers, FilterPointers, _C, int64, int64], int64],
-    Callable[[Pointer[uint64], ArenaPointers, WavePointers, _C, int64, int64, bool], None],
-]:
-    """Returns a gatherer's `look_up_level` and `pass_level`; both take a range of places in the level.
-
-    Args:
-      entry_at: returns the entry at a place: `(C, place)`; `C` is the gatherer's context.
-      end_or_continue: ends an entry if possible; returns CONTINUES, ENDED_HERE or UNKNOWN: `(T, A, W, e)`.
-      open_unknown: handles an entry with an unknown position: `(T, A, W, e, C)`.
-      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
-    """
-
-    @inner
-    def probe_part(T: BoardTable, A: ArenaPointers, W: WavePointers, C: _C, begin: int64, end: int64) -> None:
-        """Finds the record of every entry by its check hash alone, memory accesses overlapped."""
-        for i in range(begin, end):
-            prefetch(A.table, table_index(A, position_key(T, words_of(W, entry_at(C, int64(i))))))
-        for i in range(begin, end):
-            _probe_entry(T, A, W, entry_at(C, int64(i)))
-
-    @inner
-    def look_up_level(
-        T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, C: _C, begin: int64, end: int64
-    ) -> int64:
-        """Lists the entries with records that may be in the file; returns their number."""
-        W.counts[wave.MISSES] = 0
-        if F.segment_count:
-            probe_part(T, A, W, C, begin, end)
-            for i in range(begin, end):
-                _list_miss(T, A, W, F, entry_at(C, int64(i)))
-        return W.counts[wave.MISSES]
-
-    @inner
-    def pass_part(T: BoardTable, A: ArenaPointers, W: WavePointers, C: _C, begin: int64, end: int64) -> None:
-        """Ends the entries of a part of a level or splits their visits over the next one."""
-        for i in range(begin, min(end, begin + BLOCKS_AHEAD)):
-            prefetch_block(A, field(W, entry_at(C, int64(i)), wave.SLOT))
-        for i in range(begin, end):
-            if i + BLOCKS_AHEAD < end:
-                prefetch_block(A, field(W, entry_at(C, int64(i + BLOCKS_AHEAD)), wave.SLOT))
-            e = entry_at(C, int64(i))
-            state = end_or_continue(T, A, W, e)
-            if state == UNKNOWN:
-                open_unknown(T, A, W, e, C)
-            elif state == CONTINUES:
-                if has_room(A, W, LARGEST_SPLIT):
-                    pass_on(T, A, W, e)
-                else:
-                    set_field(W, e, wave.KIND, wave.DROPPED)
-
-    @inner
-    def pass_level(
-        T: BoardTable, A: ArenaPointers, W: WavePointers, C: _C, begin: int64, end: int64, is_probed: bool
-    ) -> None:
-        """Ends the entries of a level or splits their visits, after its missing records were read."""
-        find_misses(T, A, W)
-        for first in range(begin, end, PART_OF_LEVEL):
-            last = min(end, int64(first + PART_OF_LEVEL))
-            if not is_probed:  # part by part: prefetched memory is still in the cache
-                probe_part(T, A, W, C, int64(first), last)
-            pass_part(T, A, W, C, int64(first), last)
-
-    return look_up_level, pass_level
+@inner
+def _probe_part(T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, end: int64) -> None:
+    """Finds the record of every entry by its check hash alone, memory accesses overlapped."""
+    for e in range(begin, end):
+        prefetch(A.table, table_index(A, position_key(T, words_of(W, int64(e)))))
+    for e in range(begin, end):
+        _probe_entry(T, A, W, int64(e))
 
 
-@inlined
-def _entry_itself(target: int64, e: int64) -> int64:
-    return e
+@inner
+def _look_up_level(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, begin: int64, end: int64
+) -> int64:
+    """Lists the entries with records that may be in the file; returns their number."""
+    W.counts[wave.MISSES] = 0
+    if F.segment_count:
+        _probe_part(T, A, W, begin, end)
+        for e in range(begin, end):
+            _list_miss(T, A, W, F, int64(e))
+    return W.counts[wave.MISSES]
 
 
 def sender(
@@ -306,9 +244,47 @@ def sender(
     """Returns a gatherer's `send_down`, which sends the visits of a round down, level by level.
 
     Args:
-      open_unknown: as of `level_passer`; its context is the target. pass_on: as of `level_passer`.
+      open_unknown: handles an entry with an unknown position: `(T, A, W, e, target)`.
+      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
     """
-    look_up_level, pass_level = level_passer(_entry_itself, _end_by_path_or_record, open_unknown, pass_on)
+
+    @inner
+    def pass_part(
+        T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64, begin: int64, end: int64
+    ) -> None:
+        """Ends the entries of a part of a level or splits their visits over the next one."""
+        for e in range(begin, min(end, begin + BLOCKS_AHEAD)):
+            prefetch_block(A, field(W, int64(e), wave.SLOT))
+        for each in range(begin, end):
+            e = int64(each)
+            if e + BLOCKS_AHEAD < end:
+                prefetch_block(A, field(W, e + BLOCKS_AHEAD, wave.SLOT))
+            state = _end_by_path_or_record(T, A, W, e)
+            if state == UNKNOWN:
+                open_unknown(T, A, W, e, target)
+            elif state == CONTINUES:
+                if has_room(A, W, LARGEST_SPLIT):
+                    pass_on(T, A, W, e)
+                else:
+                    set_field(W, e, wave.KIND, wave.DROPPED)
+
+    @inner
+    def pass_level(
+        T: BoardTable,
+        A: ArenaPointers,
+        W: WavePointers,
+        target: int64,
+        begin: int64,
+        end: int64,
+        is_probed: bool,
+    ) -> None:
+        """Ends the entries of a level or splits their visits, after its missing records were read."""
+        find_misses(T, A, W)
+        for first in range(begin, end, PART_OF_LEVEL):
+            last = min(end, int64(first + PART_OF_LEVEL))
+            if not is_probed:  # part by part: prefetched memory is still in the cache
+                _probe_part(T, A, W, int64(first), last)
+            pass_part(T, A, W, target, int64(first), last)
 
     @inner
     def send_down(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, target: int64) -> bool:
@@ -318,7 +294,7 @@ def sender(
             begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
             if counts[wave.STAGE] == wave.IN_LEVEL:
                 counts[wave.STAGE] = wave.NOT_WAITING
-            elif look_up_level(T, A, W, F, target, begin, end):
+            elif _look_up_level(T, A, W, F, begin, end):
                 counts[wave.STAGE] = wave.IN_LEVEL
                 return False
             pass_level(T, A, W, target, begin, end, F.segment_count > 0)

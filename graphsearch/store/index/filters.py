@@ -76,19 +76,6 @@ def no_index() -> Index:
     return Index((), no_filter(), blocks, np.zeros(0, np.int64), (), (), frozenset())
 
 
-def filter_of_any(filters: Sequence[FilterArrays]) -> FilterArrays:
-    """Returns one filter over several files."""
-    blooms = [found.blooms for found in filters]
-    chunks = _offsets([len(found.firsts) for found in filters])[:-1]
-    ends = [found.segments[1:] + first for found, first in zip(filters, chunks, strict=True)]
-    return FilterArrays(
-        np.concatenate([found.firsts for found in filters]),
-        np.concatenate([np.zeros(1, np.int64), *ends]),
-        _keeping(blooms, np.concatenate(blooms).tolist()),
-        np.concatenate([found.sizes for found in filters]),
-    )
-
-
 def filter_of(
     firsts: NDArray[np.uint64], segments: NDArray[np.int64], blooms: Sequence[Bits]
 ) -> FilterArrays:

@@ -6,35 +6,20 @@ import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache
 
-import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.deadline import check_time
 from ...base.errors import CorruptRecordError, UnsoundRecordError
-from ...position.board import key_of_words, pack
+from ...position.board import key_of_words
 from .. import order
 from ..codec.records import find_in_block
 from ..codec.soundness import fault_of
-from ..protocol import OpenStore
 from ..record.node import NodeRecord
 from ..segments import fetch, keys_of
-from .bloom import may_hold_each, may_hold_one
+from .bloom import may_hold_one
 from .catalog import Catalog, Chunk
 
 U64s = NDArray[np.uint64]
-
-
-def read(store: OpenStore, board: chess.Board) -> NodeRecord | None:
-    """Returns the record of a position, or None; without Numba.
-
-    Raises:
-      CorruptRecordError: if a block that may hold it is damaged.
-      UnsoundRecordError: if its record is unsound.
-    """
-    check_time()
-    with store.reading() as connection, store.snapshot():
-        return read_one(connection, store.catalog, pack(board))
 
 
 def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> NodeRecord | None:
@@ -69,19 +54,3 @@ def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chu
             first = max(int(np.searchsorted(keys, wanted, "left")) - 1, 0)
             for b in range(first, int(np.searchsorted(keys, wanted, "right"))):
                 yield chunk, chunk.gone + b
-
-
-def may_hold(store: OpenStore, words: U64s, keys: U64s) -> NDArray[np.bool_]:
-    """Returns which positions the file may hold, `[K]`, by filters alone; about 0.5 % false positives.
-
-    Args:
-      words: `[K, 10]` packed positions; their clocks and keys are not read.
-      keys: `[K]` their keys in the graph.
-    """
-    with store.reading(), store.snapshot():
-        found, sort_keys = np.zeros(len(keys), bool), order.sort_keys(words)
-        for chunk, first, following in store.catalog.directory:
-            asked = np.nonzero(~found & (first <= sort_keys) & (sort_keys <= following))[0]
-            if len(asked):
-                found[asked] = may_hold_each(store.catalog.full_index(chunk).bloom, keys[asked])
-        return found

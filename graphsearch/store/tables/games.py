@@ -244,9 +244,8 @@ def known_roots(store: Store) -> list[str]:
     return sorted(
         {
             fen
-            for part in store.parts
             for name, table in (("position", "root"), ("fen", "book_root"))
-            for (fen,) in listed(part, table, names=(name,))
+            for (fen,) in listed(store, table, names=(name,))
         }
     )
 

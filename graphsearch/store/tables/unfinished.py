@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ...base.errors import CorruptRecordError, UnfinishedError
-from ..protocol import OpenStore
 from ..record.provenance import EvaluatorIdentity
 from .column import json_object
 from .provenance import fact
@@ -60,11 +58,6 @@ def read(connection: sqlite3.Connection) -> Unfinished | None:
     ):
         raise CorruptRecordError("the table store_info has no state of a reevaluation")
     return Unfinished(**found)
-
-
-def mark_unfinished(store: OpenStore, mark: Unfinished | None) -> None:
-    """Writes the mark of an unfinished change of evaluator, or removes it if None."""
-    store.write_fact(MARK, None if mark is None else json.dumps(asdict(mark)))
 
 
 def state(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity) -> str:

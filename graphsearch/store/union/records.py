@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 from ...base.errors import CorruptRecordError
 from ...position.board import fen_of, unpack
 from ..codec.bulk import columns_of, take
-from ..file import shorten_log
 from ..merging import CHUNKS_ALIKE
 from ..record.node import MAX_RUN, RecordBatch
 from ..record.ranking import visits_of
-from ..scanning import portions
 from ..store import Store
 from ..tables import provenance
 from ..writing import NewSegment
@@ -158,7 +156,7 @@ def batches(one: Input, counts: RecordCounts, leave_out: LeaveOut) -> Iterator[R
     """
     translated = translator(one)
     unsound: list[CorruptRecordError] = []
-    for batch in portions(one.store, lambda portion: translated(portion.records(unsound.append))):
+    for batch in one.store.portions(lambda portion: translated(portion.records(unsound.append))):
         counts.records += len(batch)
         while unsound:
             counts.unsound += 1
@@ -264,4 +262,4 @@ class _Writer:
             store.records_changed(batch.words, batch)
         self._chunks += 1
         self._fresh = 0
-        shorten_log(store)
+        store.shorten_log()

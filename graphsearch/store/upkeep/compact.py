@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from .. import merging
-from ..file import shorten_log, sql_errors
+from ..file import sql_errors
 from ..side_files import file_bytes
 from ..store import Store
 from ..transpositions import saved
@@ -66,7 +66,7 @@ def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> C
 
 
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:
-    """Drops superseded versions from files of moderate size, and returns their space to the file system.
+    """Drops superseded versions from a file of moderate size, and returns their space to the file system.
 
     Args:
       progress: called as by `compact`.
@@ -75,13 +75,12 @@ def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | No
     Raises:
       StoreError: if the file cannot be written; it stays consistent.
     """
-    for part in store.parts:
-        if part.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND / len(store.parts):
-            while part.merge_step(merging.TIDY):
-                shorten_log(part)
-                if progress:
-                    progress(0, part.catalog.records)
-            shrink(part, progress)
+    if store.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND:
+        while store.merge_step(merging.TIDY):
+            store.shorten_log()
+            if progress:
+                progress(0, store.catalog.records)
+        shrink(store, progress)
 
 
 def shrink(store: Store, progress: Progress | None = None) -> None:
@@ -98,7 +97,7 @@ def shrink(store: Store, progress: Progress | None = None) -> None:
             before, left = left, int(connection.execute("PRAGMA freelist_count").fetchone()[0])
             if left == before:  # a file that was made without `auto_vacuum`
                 break
-            shorten_log(store)
+            store.shorten_log()
             if progress:
                 progress(total - left, total)
     store.checkpoint()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,6 @@ from ...base.errors import InvalidParameterError
 from ...position.board import key_of_text
 from ..codec.bulk import take
 from ..record.node import RecordBatch
-from ..record.provenance import RootInfo
 from ..record.ranking import visits_of
 from ..segments import keys_of
 from ..side_files import file_bytes
@@ -36,8 +34,6 @@ def prune(
     path: str | os.PathLike[str],
     min_visits: int,
     progress: Progress | None = None,
-    *,
-    roots: Iterable[RootInfo] = (),
 ) -> PruneReport:
     """Drops the records with fewer visits, except roots of searches, and compacts the file.
 
@@ -47,7 +43,6 @@ def prune(
     Args:
       min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
       progress: called with records done and records in all, then with pages freed and pages in all.
-      roots: more roots to keep: those of the other files of a cluster.
 
     Raises:
       InvalidParameterError: if `min_visits` is below 1.
@@ -58,7 +53,7 @@ def prune(
         raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
     with Store.open(path) as store:
         nodes, size = store.node_count, file_bytes(store.path)
-        stays = np.array([key_of_text(root.key) for root in (*store.roots(), *roots)], np.uint64)
+        stays = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
 
         def kept(batch: RecordBatch) -> RecordBatch:
             stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)

@@ -14,7 +14,6 @@ import numpy as np
 from ...base.errors import StoreError
 from .. import merging, order
 from ..codec.soundness import sound_part
-from ..file import shorten_log
 from ..record.node import RecordBatch
 from ..scanning import passed_over
 from ..segments import SegmentCursor, first_chunks
@@ -50,7 +49,7 @@ def rewrite(store: Store, transform: Transform, on_progress: Progress | None = N
     while merging.under_way(store.catalog):
         with store.rearranging():
             moved = _step(store, transform)
-        shorten_log(store)
+        store.shorten_log()
         advance(moved)
 
 
@@ -85,7 +84,7 @@ def _finish_merge(store: Store, advance: Advance) -> None:
     while merging.under_way(store.catalog):
         before = _left(store)
         store.merge_step()
-        shorten_log(store)
+        store.shorten_log()
         advance(before - _left(store))
 
 

@@ -13,10 +13,9 @@ import numpy as np
 from ...base.errors import CorruptRecordError, StoreError
 from ..codec.bulk import sort_keys, take
 from ..codec.soundness import unsound
-from ..file import check_is_file, real_path, shorten_log
+from ..file import check_is_file, real_path
 from ..record.node import MAX_EVALUATOR, RecordBatch
 from ..record.provenance import EvaluatorIdentity
-from ..sharded.manifest import FACT
 from ..store import Store
 from ..tables import provenance, unfinished
 from ..tables.columns import TABLES
@@ -124,7 +123,7 @@ def _save_blocks(
     written = _Written(store)
     for chunk in chunks:
         written.add(chunk.segment, sources.without_lost_runs(_sound_records(damaged, chunk, report)))
-        shorten_log(store)
+        store.shorten_log()
         advance(chunk.blocks - chunk.gone)
 
 
@@ -172,7 +171,7 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
     with store.transaction():
         for fact in ("created", "created_by"):
             _save_fact(damaged, store.connection, fact, report)
-        for fact in (unfinished.MARK, unfinished.ROOTS, FACT):  # a shard stays in its cluster
+        for fact in (unfinished.MARK, unfinished.ROOTS):
             _save_fact(damaged, store.connection, fact, report, optional=True)
         sources.write(store)
         for table in PLAIN:

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -26,9 +25,6 @@ from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment, read_index
 from ..record.node import RecordBatch
 from ..segments import Span, fetch_spans, keys_of
-from ..sharded.files import Progress, in_turn, open_to_read
-from ..sharded.manifest import is_sharded, read_manifest
-from ..sharded.ownership import Owners, owners_of
 from ..store import Store
 from ..tables.column import Column
 from ..tables.columns import MAX_BLOCK_BYTES, TABLES, Table
@@ -36,6 +32,7 @@ from ..tables.rows import shown
 from ..tables.top import TopTables
 from ..transpositions import runs
 from ..transpositions import saved as entries
+from .rewrite import Progress
 
 MAX_PROBLEMS = 1000  # listed; all are counted
 LONGEST = 600  # characters of one: a record may be wrong in each of its moves
@@ -71,8 +68,6 @@ class Problems(Answer):
 
 PIECE_BLOCKS = 512  # blocks that are checked at once
 
-Foreign = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]  # which keys belong to another shard
-
 
 @dataclass(slots=True, kw_only=True)
 class VerifyReport(Problems):
@@ -106,44 +101,16 @@ def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Ve
     """Checks a graph file; damage is reported, never raised.
 
     Args:
-      path: the file, or the folder of a cluster; it is only read, and may be in use.
-      progress: called with blocks done and blocks in all; for a cluster, in percent of all files.
+      path: the file; it is only read, and may be in use.
+      progress: called with blocks done and blocks in all.
     """
-    if is_sharded(path):
-        return _verify_shards(Path(path), progress)
-    return _verify_file(path, progress, None)
-
-
-def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
-    """Checks the files of a cluster, and whether they belong together."""
-    report = VerifyReport()
-    try:
-        with sql_errors(folder, "check it"):
-            manifest = read_manifest(folder)
-            open_to_read(folder).close()
-    except (StoreError, OSError) as error:
-        report.add(str(error))
-        return report
-    files = in_turn([folder / name for name in manifest.files], progress)
-    for number, (file, advance) in enumerate(files):
-        report.join(_verify_file(file, advance, partial(_foreign, manifest.owners, number)))
-    return report
-
-
-def _foreign(owners: Owners, number: int, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    return np.asarray(owners_of(keys, owners) != number)
-
-
-def _verify_file(
-    path: str | os.PathLike[str], progress: Progress | None, foreign: Foreign | None
-) -> VerifyReport:
     report = VerifyReport()
     try:
         with sql_errors(real_path(path), "check it"):
             _check_pages(path, report)
             with Store.open(path, read_only=True) as store:
                 report.opened = True
-                _Check(store, report, progress or (lambda done, total: None), foreign).all()
+                _Check(store, report, progress or (lambda done, total: None)).all()
     except (StoreError, OSError, ValueError) as error:
         report.add(str(error))
     return report
@@ -166,11 +133,8 @@ def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
 class _Check:
     """One pass over an open store."""
 
-    def __init__(
-        self, store: Store, report: VerifyReport, progress: Progress, foreign: Foreign | None = None
-    ) -> None:
+    def __init__(self, store: Store, report: VerifyReport, progress: Progress) -> None:
         self._store = store
-        self._foreign = foreign
         self._connection = store.connection
         self._catalog: Catalog = store.catalog
         self._report = report
@@ -255,8 +219,6 @@ class _Check:
             self._report.add(
                 f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"
             )
-        for i in np.nonzero(self._foreign(keys))[0].tolist() if self._foreign else ():
-            self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x} belongs to another shard")
         for i, what in unsound(batch):
             self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x}: {what}")
         self._check_sources(chunk, batch, keys)

@@ -74,7 +74,7 @@ def _compared(served: ServedFile, wanted: TaskWanted) -> dict[str, object]:
 @makes("merge", OtherFile)
 def _merge(served: ServedFile, wanted: OtherFile) -> MergeTask:
     """Returns the task of merging another file into the served one."""
-    served.may_take_in()
+    served.may_write()
     other = _named(served, wanted)
     title = f"merge {other.name} into {served.path.name}"
     return MergeTask(title=title, path=served.path, other=other, ram_bytes=served.ram_bytes)

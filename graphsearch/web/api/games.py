@@ -17,7 +17,7 @@ from ...position.board import key_text
 from ...query.game_list import GameFilters, ListedGames, Order, list_games
 from ...query.games import games
 from ...query.players import kept_game
-from ...store.sharded.files import open_to_read
+from ...store.store import Store
 from ..served_file import ServedFile
 from .requests import SPELLED, GivenPosition, Name, Ply, download, get
 from .studies import tree_dict
@@ -63,7 +63,7 @@ def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
 
 def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
     """Returns a game for the notation pane, and the ply at which it reaches the position, 0 if never."""
-    with open_to_read(served.path) as store:
+    with Store.open(served.path, read_only=True) as store:
         row, *_ = kept_game(store, wanted.source, wanted.number)
     text, is_whole = whole_text(served.path, row)
     name = f"game {wanted.source}:{wanted.number}"

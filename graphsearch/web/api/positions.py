@@ -91,7 +91,7 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     answer = found.as_dict() | state_of(board) | {"problem": problem, "damaged": damaged, "rest": rest}
     opening = opening_of(board)
     answer["opening"] = str(opening) if opening else None
-    newer = served.ask_memory(partial(node, board=board))
+    newer = served.queue.ask(partial(node, board=board))
     if newer:
         answer["node"] = (answer["node"] or {}) | newer
     return answer

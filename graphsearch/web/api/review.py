@@ -46,7 +46,7 @@ class KeptReview(ReviewWanted):
 async def _review(request: Request) -> Response:
     """Stores uploaded games, and queues their review."""
     served = served_by(request)
-    served.may_take_in()
+    served.may_write()
     wanted = read_request(ReviewWanted, request.query_params)
     place = served.folder / uuid4().hex
     kept = KeptReview(file=place.name, **wanted.model_dump())
@@ -58,7 +58,7 @@ async def _review(request: Request) -> Response:
 @makes("review", KeptReview)
 def review_task(served: ServedFile, wanted: KeptReview) -> ReviewTask:
     """Returns the review of an uploaded file."""
-    served.may_take_in()
+    served.may_write()
     name, place = file_name(wanted.name), served.folder / wanted.file
     since = read_since(wanted.since) if wanted.since else None
     return ReviewTask(

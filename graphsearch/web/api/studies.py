@@ -35,7 +35,6 @@ from ...position.board import fen_of
 from ...position.notation import named_board
 from ...query.line import tree_values
 from ...store.plain_tables import changing
-from ...store.sharded.files import file_of_tables
 from ...store.tables.edits import TurnedEdit, redo, undo
 from ...store.tables.studies import Study, StudyMove
 from ..served_file import ServedFile
@@ -153,7 +152,7 @@ def closed(served: ServedFile) -> str:
         served.may_write()
     except GraphSearchError as error:
         return str(error)
-    if not os.access(file_of_tables(served.path), os.W_OK):
+    if not os.access(served.path, os.W_OK):
         return f"{served.path.name} can only be read; check its permissions"
     return ""
 

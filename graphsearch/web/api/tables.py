@@ -17,10 +17,10 @@ from ...query.prepare import Preparation, prepare
 from ...query.sql import json_value, sql
 from ...query.transpositions import transpositions
 from ...store.info import info, unfinished_state
-from ...store.sharded.files import open_to_read
+from ...store.store import Store
 from ...store.tables.books import books
 from ..lines import with_ways
-from ..served_file import ONE_FILE, ServedFile
+from ..served_file import ServedFile
 from .requests import (
     MOST_COUNT,
     SPELLED,
@@ -125,7 +125,6 @@ def _file(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
     return {
         "name": served.path.name,
         "read_only": served.read_only,
-        "one_file": ONE_FILE if served.is_cluster else "",
         "evaluators": list(served.evaluators),
         "info": facts | {"runs": facts["runs"][-MOST_ROWS:], "roots": roots},
         "unfinished": unfinished_state(served.path),
@@ -139,7 +138,7 @@ def _books(served: ServedFile, wanted: BookWanted) -> dict[str, Any]:
         if wanted.book:
             raise
         return {"books": [], "note": str(error)}
-    with open_to_read(served.path) as store:
+    with Store.open(served.path, read_only=True) as store:
         texts = {row.name: row.config for row in books(store)}
     return {"books": [book.as_dict() | {"config": texts.get(book.name, "")} for book in found]}
 

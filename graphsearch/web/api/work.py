@@ -179,7 +179,7 @@ def _game(served: ServedFile, wanted: GameSearchWanted) -> SearchTask:
 
 def _follow(served: ServedFile, wanted: FollowWanted) -> dict[str, Any]:
     """Searches some positions in turn from now on: the board's, and those of the watch list."""
-    served.may_take_in()
+    served.may_write()
     distinct: dict[tuple[str, tuple[str, ...]], Root] = {}
     for root in map(_root, wanted.roots):
         distinct.setdefault((fen_of(root.board), root.searchmoves), root)
@@ -257,7 +257,7 @@ def _queue_build(served: ServedFile, wanted: BuildWanted) -> dict[str, Any]:
 @makes("build", BuildWanted)
 def _build(served: ServedFile, wanted: BuildWanted) -> BuildTask:
     """Returns a build of a book from the text of a BOOK.toml."""
-    served.may_take_in()
+    served.may_write()
     _refuse_files(wanted.text)
     config = parse_config(wanted.text, served.folder, "BOOK.toml")
     if config.evaluator != EvaluatorSpec() and config.evaluator not in served.evaluators.values():
@@ -288,7 +288,7 @@ def _refuse_files(text: str) -> None:
 async def _import(request: Request) -> Response:
     """Stores an uploaded file, and queues its import."""
     served, form = served_by(request), request.path_params["form"]
-    served.may_take_in()
+    served.may_write()
     if form not in IMPORTS:
         raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
     wanted = read_request(ImportWanted, request.query_params)
@@ -300,7 +300,7 @@ async def _import(request: Request) -> Response:
 @makes("import", KeptImport)
 def _import_task(served: ServedFile, wanted: KeptImport) -> ImportTask:
     """Returns the import of an uploaded file."""
-    served.may_take_in()
+    served.may_write()
     name = file_name(wanted.name)
     return ImportTask(
         title=f"import {name}",

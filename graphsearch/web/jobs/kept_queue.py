@@ -15,7 +15,6 @@ from queue import SimpleQueue
 from ...base.errors import GraphSearchError, StoreError
 from ...store.lock import lock_of, unlock
 from ...store.plain_tables import changing, opened_to_read
-from ...store.sharded.files import file_of_tables
 from ...store.tables.edits import forget_edits
 from ...store.tables.tasks import TaskRow, all_tasks, drop_tasks, put_tasks
 
@@ -48,7 +47,7 @@ class KeptQueue:
 
         Edits of earlier sessions cannot be undone any more.
         """
-        if not self.problem and not os.access(file_of_tables(self._path), os.W_OK):
+        if not self.problem and not os.access(self._path, os.W_OK):
             self.problem = READ_ONLY
         if not self.problem:
             self._lock = self._locked(self._path.with_name(self._path.name + ENDING))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ...base.answer import picked
 from ...position.board import board_of
-from ...position.lines import sans_of
-from ..lines import MOST_PLIES
 
 if TYPE_CHECKING:
     from ...graph.view import NodeView, Reader
@@ -23,10 +21,7 @@ COUNTERS = (
     "seconds visits new_visits evaluations catch_ups collisions nodes resident ram_bytes read_back written"
     " depth seldepth visits_per_s evaluations_per_s"
 )
-SHARE = 0.005  # of a search's time spent on lines for the page, and as much on everything else
-
-
-Lines = dict[str, dict[str, Sequence[str]]]  # of moves, in UCI and SAN
+SHARE = 0.005  # of a search's time spent on reports
 
 
 class Reports:
@@ -36,27 +31,22 @@ class Reports:
       facts: of the task itself; they are part of every report.
     """
 
-    def __init__(self, read: Reader, requests: Requests, send: SendProgress, *, lines: int = 0) -> None:
-        """Prepares reports; `read` reads positions, `lines` is the number of root moves with lines."""
+    def __init__(self, read: Reader, requests: Requests, send: SendProgress) -> None:
+        """Prepares reports; `read` reads positions."""
         self.facts: dict[str, Any] = {}
-        self._read, self._requests, self._send, self._most_lines = read, requests, send, lines
+        self._read, self._requests, self._send = read, requests, send
         self._numbers = _Share(SHARE, UPDATE_SECONDS, LONGEST_SECONDS)
-        self._lines = _Share(SHARE, UPDATE_SECONDS)
         self._watched_before: tuple[str, ...] = ()
-        self._shown: Lines = {}  # lines of the root, by move
 
     def show(self, now: Progress) -> None:
-        """Reports a search's state; lines take twenty times as long as numbers, and are sent less often."""
+        """Reports a search's state, unless it was reported just now."""
         watched = self._requests.watched
         if not self._numbers.is_due() and watched == self._watched_before:
             return
         self._watched_before = watched
-        if self._most_lines and self._lines.is_due():
-            with self._lines:
-                self._shown = _lines_of(now.node(self._most_lines))
         with self._numbers:
             root = now.node(0)
-            nodes = [_node(root, self._shown), *(_node(each, {}) for each in self._watched(root.position))]
+            nodes = [_node(root), *(_node(each) for each in self._watched(root.position))]
             report = {"counters": picked(now, COUNTERS), "reading": now.loaded, "nodes": nodes}
         self._send(self.facts | {"stage": "searching"} | report)
 
@@ -90,23 +80,9 @@ class _Share:
         self._next = self._began + max(self._least, min(self._most, used / self._share))
 
 
-def _lines_of(node: NodeView) -> Lines:
-    """Returns the lines of a node's moves in UCI and SAN, by move."""
-    board = board_of(node.position)
-    moves = [move for move in node.moves if len(move.pv) > 1]
-    return {
-        move.move.uci(): {
-            "pv": [one.uci() for one in move.pv],
-            "pv_san": sans_of(board, move.pv[:MOST_PLIES]),
-        }
-        for move in moves
-    }
-
-
-def _node(node: NodeView, lines: Lines) -> dict[str, Any]:
-    """Returns a node for the page; its moves have the known lines."""
+def _node(node: NodeView) -> dict[str, Any]:
+    """Returns a node for the page, without lines of its moves."""
     found = node.as_dict()
     for move in found["moves"]:
         del move["pv"]
-        move |= lines.get(move["move"], {})
     return found | {"mate": node.mate}

@@ -1,4 +1,4 @@
-"""Searches for the page in the worker process: a graph file, or a cluster with its own processes.
+"""Searches of a graph file for the page, in the worker process.
 
 A search that follows the board shares the time among its current position and a list of others. The graph
 stays open between two searches, so a repeated search of a position continues where it ended.
@@ -6,9 +6,9 @@ stays open between two searches, so a repeated search of a position continues wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ import chess
 
 from ...base.errors import GraphSearchError, UnsavedError
 from ...search.turns import Turns
-from ...store.sharded.manifest import is_sharded
 from .memory import Memory
 from .reporting import UPDATE_SECONDS, Reports
 from .tasks import Reached, SearchTask, ready
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     import threading
 
     from ...graph.graph import Graph
-    from ...graph.view import Reader
     from ...search.job import OnProgress, SearchJob
     from ...search.params import Limits
     from ...search.results import SearchResult
@@ -33,32 +31,13 @@ if TYPE_CHECKING:
     from .tasks import FollowTask, Requests, Searching, SendProgress
 
 IDLE_SECONDS = 0.03  # between two checks of requests while no root needs a search
-CLUSTER_LINES = 5  # best moves with lines in a cluster's reports; a search of one file answers queries
-
-Search = Callable[[chess.Board, "Limits", "OnProgress"], "SearchResult"]
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """An open graph to search.
-
-    Attributes:
-      read: returns the record of a position. search: searches a position, and saves.
-      facts: of the last search, reported at the end. lines: root moves with lines in reports.
-    """
-
-    read: Reader
-    search: Search
-    facts: dict[str, Any]
-    lines: int = 0
 
 
 def do_search(task: SearchTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     """Runs the searches of a task; returns the final report for the page."""
     send({"stage": "starting"})
-    opened = _cluster if is_sharded(task.path) else _file
-    with opened(task, requests, send) as searched:
-        return _Searches(task, searched, requests, send).run()
+    with _open_graph(task, requests, send) as graph:
+        return _Searches(task, graph, requests, send).run()
 
 
 @contextmanager
@@ -109,68 +88,13 @@ def _answer(graph: Graph, requests: Requests) -> None:
     requests.answer(partial(Memory, graph.path, graph.read))
 
 
-@contextmanager
-def _file(task: SearchTask, requests: Requests, send: SendProgress) -> Iterator[Searched]:
-    """Yields a graph file, open in this process."""
-    from ...search.job import SearchJob
-
-    with _open_graph(task, requests, send) as graph:
-
-        def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
-            job = SearchJob(board=board, limits=limits, params=task.params, searchmoves=_listed(task))
-            return _search_graph(graph, job, requests, requests.stop, on_progress)
-
-        yield Searched(graph.read, search, {})
-
-
-@contextmanager
-def _cluster(task: SearchTask, requests: Requests, send: SendProgress) -> Iterator[Searched]:
-    """Yields a cluster; its shards are child processes of this one."""
-    from ...evaluators.uniform import UniformEvaluator
-    from ...search.job import Control, SearchJob
-    from ...search.shards import warm
-    from ...search.shards.master import searching
-    from ...store.sharded.files import open_to_read
-
-    if warm.kernels_missing():
-        send({"stage": "compiling"})
-        warm.compile_kernels(UniformEvaluator())
-    send({"stage": "opening"})  # from here on shards may write
-    facts: dict[str, Any] = {}
-
-    def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
-        job = SearchJob(board=board, limits=limits, params=task.params, searchmoves=_listed(task))
-        found = shards.search(
-            job, Control(on_progress=on_progress, interval=UPDATE_SECONDS, stop=requests.stop)
-        )
-        facts["shards"] = [_shard(report) for report in found.as_dict()["shards"]]
-        return found.result
-
-    with (
-        open_to_read(task.path) as store,
-        searching(task.path, evaluator=task.evaluator, ram_bytes=task.ram_bytes) as shards,
-    ):
-        yield Searched(store.read, search, facts, CLUSTER_LINES)
-
-
-def _shard(report: dict[str, Any]) -> dict[str, Any]:
-    """Returns a shard's figures for the page."""
-    names = ("number", "place", "nodes", "evaluations", "saved", "seconds", "cpu_seconds")
-    return {name: report[name] for name in names} | {"waited": report["traffic"]["waiting"]}
-
-
-def _listed(task: SearchTask) -> tuple[chess.Move, ...]:
-    return tuple(chess.Move.from_uci(move) for move in task.searchmoves)
-
-
 class _Searches:
-    def __init__(self, task: SearchTask, searched: Searched, requests: Requests, send: SendProgress) -> None:
-        self._task = task
-        self._searched = searched
-        self._requests = requests
+    def __init__(self, task: SearchTask, graph: Graph, requests: Requests, send: SendProgress) -> None:
+        self._task, self._graph, self._requests = task, graph, requests
         self._reached = task.reached
         self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
-        self._reports = Reports(searched.read, requests, send, lines=searched.lines)
+        self._reports = Reports(graph.read, requests, send)
+        self._listed = tuple(chess.Move.from_uci(move) for move in task.searchmoves)
 
     def run(self) -> dict[str, Any]:
         reason = "visits"
@@ -190,7 +114,6 @@ class _Searches:
             "positions": len(self._task.boards),
             "reached": asdict(self._reached),
             **self._totals,
-            **self._searched.facts,
         }
 
     def _limits(self, board: chess.Board) -> Limits | None:
@@ -198,15 +121,18 @@ class _Searches:
         limits, until = self._reached.left(self._task.limits), self._task.until
         if until is None or limits is None:
             return limits
-        known = self._searched.read(board)
+        known = self._graph.read(board)
         missing = until - (known.visits if known else 0)
         if missing <= 0:
             return None
         return replace(limits, visits=min(missing, limits.visits or missing))
 
     def _one(self, board: chess.Board, limits: Limits) -> str:
+        from ...search.job import SearchJob
+
+        job = SearchJob(board=board, limits=limits, params=self._task.params, searchmoves=self._listed)
         with _unsaved_told():
-            result = self._searched.search(board, limits, self._reports.show)
+            result = _search_graph(self._graph, job, self._requests, self._requests.stop, self._reports.show)
         self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
         self._reached = replace(
             self._reached,

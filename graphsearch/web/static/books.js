@@ -36,7 +36,7 @@ export const booksView = {
         put(list, found.books.length ? found.books.map((each) => book(each, area)) : h("p", { class: "note", text: found.note }));
       } catch (error) { put(list, h("p", { class: "note", text: error.message })); }
     };
-    put(host, list, !state.file?.read_only && (state.file?.one_file ? h("p", { class: "note", text: state.file.one_file }) : builder(toast, area)));
+    put(host, list, !state.file?.read_only && builder(toast, area));
     return { show, on: { file: show } };
   },
 };
@@ -58,7 +58,7 @@ function book(found, area) {
   const roots = found.roots.map((root) => [root.origin, linkTo(root.position), root.value === null ? "" : signed(forWhite({ q: root.value }, root.position).q), root.best || ""]);
   const runs = found.runs.slice(-20).reverse().map((run) => [run.number, when(run.started), run.positions, run.searched, run.evaluations, Math.round(run.seconds), run.ended || "running, or killed"]);
   return h("article", {}, h("h2", { text: `${found.name} (${found.side})` }),
-    !state.file?.read_only && !state.file?.one_file && h("button", { type: "button", text: "Build on", onclick: edit }),
+    !state.file?.read_only && h("button", { type: "button", text: "Build on", onclick: edit }),
     h("p", { text: `${count(found.open)} positions searched, ${count(found.leaf)} leaves, ${count(found.end)} ends, ${count(found.moves)} moves; queue: ${Object.entries(found.queue).map(([name, n]) => `${n} ${name}`).join(", ") || "empty"}.` }),
     table(["Root", "Position", "White's Q", "Best"], roots, { caption: "Roots" }), plies(found.plies),
     table(["Run", "Started (UTC)", "Added", "Searched", "Evaluations", "Seconds", "Ended"], runs, { caption: "Runs" }));

@@ -78,7 +78,7 @@ export function mergeForm(toast) {
     event.preventDefault();
     try { const job = await send("merge", { other: given.other }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
   };
-  const form = h("form", { onsubmit: start, hidden: Boolean(state.file?.read_only || state.file?.one_file) }, h("h2", { text: "Merge" }), row, h("p", { class: "note", text: "Adds the content of another graph file. That file is only read." }));
+  const form = h("form", { onsubmit: start, hidden: Boolean(state.file?.read_only) }, h("h2", { text: "Merge" }), row, h("p", { class: "note", text: "Adds the content of another graph file. That file is only read." }));
   withOthers(row, (choose) => put(row, choose("merge-other", "File"), h("button", { class: "primary", text: "Merge" })));
   return form;
 }

@@ -42,7 +42,7 @@ export const filesView = {
       const rows = (state.file?.info.imported.sources || []).map((source) => [source.kind, source.name, when(source.started), source.taken, source.skipped, source.finished ? "complete" : "broken off"]);
       put(sources, table(["Kind", "File", "Started (UTC)", "Taken", "Skipped", "State"], rows, { caption: "Imports", empty: "Nothing was imported yet." }));
     };
-    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : state.file?.one_file ? h("p", { class: "note", text: `${state.file.one_file}. Exports work.` }) : importForm(toast), sources, mergeForm(toast), exportForm(toast), done);
+    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : importForm(toast), sources, mergeForm(toast), exportForm(toast), done);
     return { show: draw, on: { queue: draw, facts: draw } };
   },
 };

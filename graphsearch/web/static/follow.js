@@ -85,7 +85,7 @@ export function followSwitch(given) {
   const label = h("label", { class: "switch", title: "Where the board goes, the search goes (a)" }, box, " Follow the board");
   const show = () => {
     box.checked = isFollowing();
-    label.hidden = Boolean(state.file?.read_only || state.file?.one_file);
+    label.hidden = Boolean(state.file?.read_only);
   };
   for (const name of ["queue", "facts"]) on(name, show);
   let shown = false; // another window that opens does not take the search away

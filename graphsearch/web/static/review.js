@@ -24,7 +24,7 @@ export const reviewView = {
       last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); if (marks) markBoard(found); }, (error) => toast(error.message));
     };
     const list = () => drawJobs(jobs, fetchIt);
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : state.file?.one_file ? h("p", { class: "note", text: state.file.one_file }) : reviewForm(toast), jobs, shown);
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(toast), jobs, shown);
     const show = () => {
       form();
       list();

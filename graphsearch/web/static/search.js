@@ -1,7 +1,7 @@
 // Searches: the strip above the views, the settings, and the queue.
 
 import { send } from "./api.js";
-import { bytes, clock, count, h, percent, points, put, short, table } from "./dom.js";
+import { bytes, clock, count, h, percent, points, put, short } from "./dom.js";
 import { followSwitch, searchedMoves, watchList } from "./follow.js";
 import { here, on, state, wholeLine } from "./state.js";
 
@@ -63,10 +63,8 @@ function countersOf(job) {
   if (c) {
     const each = [
       ["time", clock(c.seconds)], ["visits", count(c.visits)], ["visits/s", short(c.visits_per_s)], ["evaluations/s", short(c.evaluations_per_s)],
-      ["depth", `${c.depth}/${c.seldepth}`], ["nodes", short(c.nodes)],
+      ["depth", `${c.depth}/${c.seldepth}`], ["nodes", short(c.nodes)], ["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`], ["read back", short(c.read_back)], ["written", short(c.written)],
     ];
-    const memory = [["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`], ["read back", short(c.read_back)], ["written", short(c.written)]];
-    if (c.ram_bytes) each.push(...memory); // that of a cluster's processes is not known here
     const place = facts.positions > 1 ? [["position", `${facts.place}/${facts.positions}`]] : [];
     const reading = facts.reading
       ? [h("progress", { max: facts.reading[1], value: facts.reading[0], "aria-label": "reading the graph" }), ` reading the graph: ${short(facts.reading[0])} of ${short(facts.reading[1])} nodes`]
@@ -98,7 +96,7 @@ export const searchView = {
     const queue = h("div", { class: "queue" });
     const list = h("div", { class: "watch-list" });
     const draw = () => { drawQueue(queue, act); if (!list.contains(document.activeElement)) watchList(list); };
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), !state.file?.read_only && !state.file?.one_file && [h("h2", { text: "Watch list" }), list], h("h2", { text: "Queue" }),
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), !state.file?.read_only && [h("h2", { text: "Watch list" }), list], h("h2", { text: "Queue" }),
       h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other. The file keeps it when graphsearch serve ends." }), queue);
     return { show() { form(); draw(); }, on: { queue: draw, watched: () => watchList(list), facts() { form(); draw(); } } };
   },
@@ -126,15 +124,12 @@ function drawQueue(host, act) {
   const row = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
   const fetchIt = (job) => job.kind === "export" && job.state === "done" && !job.facts.missing && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
-  const shards = ended.find((job) => job.facts.shards)?.facts.shards || [];
   const { memory_only: alone } = state.queue;
   put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => row(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => row(job, stop(job, "Remove"))), ended.map((job) => row(job, fetchIt(job), leftOut(job)))),
     !now.length && !waiting.length && !ended.length && h("p", { class: "note", text: "The queue is empty." }),
     waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", onclick: () => order({ action: "hold" }) }),
       h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })),
-    ended.length > 0 && h("button", { type: "button", text: "Forget what has ended", onclick: () => order({ action: "forget" }) }),
-    shards.length > 0 && table(["Shard", "Place", "Nodes", "Evaluations", "Saved", "CPU s", "Waiting s"],
-      shards.map((one) => [one.number, one.place, one.nodes, one.evaluations, one.saved, Number(one.cpu_seconds.toFixed(1)), Number(one.waited.toFixed(1))]), { caption: "Shards of the last search" }));
+    ended.length > 0 && h("button", { type: "button", text: "Forget what has ended", onclick: () => order({ action: "forget" }) }));
 }
 
 // what an import has left out, with its reason

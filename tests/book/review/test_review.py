@@ -334,7 +334,7 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
     store, games = tmp_path / "a.graph", tmp_path / "games.pgn"
     games.write_text(NOTED)
     words = ["review", str(games), "--store", str(store), "--visits", "100", "-o", str(tmp_path / "out.pgn")]
-    search, left = sessions.GraphSession.search, iter((0, 0, 1))
+    search, left = sessions.Session.search, iter((0, 0, 1))
 
     def search_and_end(session: Any, *words: Any) -> Any:
         found = search(session, *words)  # and saves soon
@@ -345,7 +345,7 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "SAVE_SECONDS", 0.0)
-        patch.setattr(sessions.GraphSession, "search", search_and_end)
+        patch.setattr(sessions.Session, "search", search_and_end)
         with Command(*words) as command:
             assert command.end().code == -signal.SIGKILL
     assert verify(store).ok

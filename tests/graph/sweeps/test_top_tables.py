@@ -18,7 +18,6 @@ from graphsearch.graph.sweeps.merge import merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import WRITING, refresh
 from graphsearch.graph.view import view
-from graphsearch.search.shards import parting
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.prune import prune
@@ -109,17 +108,12 @@ def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(tmp_
     assert tables(path) == tables(other)
 
 
-def test_another_evaluator_and_a_cluster_take_the_tables_along(tmp_path: Path) -> None:
+def test_another_evaluator_takes_the_tables_along(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     for line in LINES[:2]:
         search(path, line)
     reevaluate(path, create("uniform"))
     check(path)
-    parting.split(path, tmp_path / "c", shards=3)
-    assert verify(tmp_path / "c").problems == []
-    parting.merge(tmp_path / "c", tmp_path / "d.graph")
-    check(tmp_path / "d.graph")
-    assert tables(tmp_path / "d.graph") == tables(path)
 
 
 CHANGES = {

@@ -1,1 +1,0 @@
-"""A cluster's folder: its files, the owner of each position, and a store that reads them as one."""

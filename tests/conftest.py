@@ -43,7 +43,6 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("any-machine")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
-    os.environ.setdefault("GRAPHSEARCH_MAX_IMAGES", "256MB")
     reports = Path(tempfile.gettempdir()) / "graphsearch-test-reports"  # of defects that tests make
     os.environ.setdefault("GRAPHSEARCH_STATE_DIR", str(reports))
     gc.set_threshold(20_000, 20, 50)  # modules of thousands of tests are looked through less often
@@ -200,5 +199,5 @@ def small_graph(_filled_graph: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def nothing_saved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets no interval between two saves of a search end, however slow the machine is."""
-    session = importlib.import_module("graphsearch.search.session")
+    session = importlib.import_module("graphsearch.search.loop")
     monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", math.inf)

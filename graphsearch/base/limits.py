@@ -138,9 +138,6 @@ UNPACKED_FREE = Limit(
 WINDOW = Limit(
     "WINDOW", 1 << 27, BYTES, "the window of a zstd frame", "the program zstd refuses larger ones too"
 )
-IMAGES = Limit(
-    "IMAGES", 1 << 31, BYTES, "images of graphs in the cache", "half of it holds ten million positions"
-)
 UPLOAD = Limit("UPLOAD", 1 << 34, BYTES, "a file from the browser", "it is kept in a temporary file")
 PASSWORD = Limit("PASSWORD", 1 << 12, BYTES, "a file with a password", "its first line counts")
 

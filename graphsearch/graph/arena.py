@@ -161,10 +161,6 @@ class Arena:
         """The number of nodes at which the table must grow."""
         return int(0.85 * (len(self.arrays.table) - 64))
 
-    def has_room_for_blocks(self, words: int) -> bool:
-        """Returns whether the address space has room for `words` more words of blocks."""
-        return bool(self.counters[arena_kernel.BLOCK_WORDS] + words < len(self.arrays.blocks))
-
     def make_room(self, nodes: int, *, strict: bool = True) -> None:
         """Grows table, log and overlay until `nodes` more nodes fit.
 

@@ -33,7 +33,6 @@ VISITS, EVALUATIONS, CATCH_UPS, COLLISIONS, PATH_DRAWS, TERMINALS, HISTORY_DRAWS
 PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS = range(15, 23)
 AHEAD = 24  # backups from a child with fewer visits than its edge (a lost child)
 OVERLAY_RESERVED = 23  # overlay items reserved for the visits of the current wave
-COUNTED = slice(8, 25)  # the counters of visits
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
 # per thread, if there are several: its record reserve (first word, words left), turns it has taken
 RECORD_RESERVE, RECORDS_RESERVED, TURNS_TAKEN = 5, 6, 7

@@ -22,10 +22,9 @@ from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.upkeep.compact import tidy
-from .image import keep_image, take_image
-from .loading import FILLED_SHARE, Loader, is_due
+from .loading import Loader, is_due
 from .memory import budget_of
-from .saving import CLOSED, SavedGraph, Work
+from .saving import CLOSED, SavedGraph
 from .summary import root_values
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
@@ -144,32 +143,12 @@ class Graph(SavedGraph):
         try:
             nodes = graph._file_nodes
             is_soon_loaded = nodes <= LOADED_AT_ONCE and graph.pager.has_room_for(nodes)
-            if nodes and not graph._take_image() and is_soon_loaded:
+            if nodes and is_soon_loaded:
                 graph.call(graph.pager.load_whole)
         except BaseException:
             graph._release()
             raise
         return graph
-
-    def _take_image(self) -> bool:
-        """Fills memory from the image of the file, if there is a valid one; returns whether it did."""
-        found: list[bool | None] = []
-        room = int(FILLED_SHARE * self.pager.budget)
-        self.call(lambda store: found.append(take_image(self.arena, store, room)))
-        (whole,) = found
-        if whole is None:
-            return False
-        self.pager.complete = whole
-        self._has_loaded = not self.pager.has_room_for(self._file_nodes)
-        return True
-
-    def _keep_image(self, store: Store) -> None:
-        """Writes an image of memory if it holds all of the file, or enough of a larger one to be useful."""
-        pager, arena = self.pager, self.arena
-        is_worth = pager.complete or arena.bytes_used > pager.budget // 2
-        is_as_saved = not (arena.dirty_count or arena.has_overlay or pager.misfits)
-        if is_worth and is_as_saved:
-            keep_image(arena, store, whole=pager.complete)
 
     # -------------------------------------------------------------- transposition entries
     def use_entries(self, table_bytes: int) -> EntryTable:
@@ -361,10 +340,10 @@ class Graph(SavedGraph):
         except BaseException:
             self._release()
             raise
-        self._release(self._keep_image)
+        self._release()
 
-    def _release(self, last: Work | None = None) -> None:
-        """Closes the file, after its writer has done `last`, and the evaluator if the graph owns it."""
+    def _release(self) -> None:
+        """Closes the file, and the evaluator if the graph owns it."""
         if self._is_of_parent:
             return
         if self._owns_evaluator:
@@ -376,7 +355,7 @@ class Graph(SavedGraph):
         self._closed = True
         self._end_loading()
         if self._saver:
-            self._saver.close(last)
+            self._saver.close()
         if self._reader:
             self._reader.close()
         store.close()

@@ -33,7 +33,6 @@ from .summary import RootTables
 
 Work = Callable[[Store], object]
 
-IN_FLIGHT = "in_flight"  # row of store_info
 CLOSED = "the graph is closed; open it again to continue"
 
 FLUSH_NODES = 1 << 20  # most dirty nodes that are saved at once
@@ -133,11 +132,9 @@ class Saver:
         self.check_open()
         self._give(work).result()
 
-    def close(self, last: Work | None = None) -> None:
-        """Ends the thread after its current step and `last`; the next session continues the merges."""
+    def close(self) -> None:
+        """Ends the thread after its current step; the next session continues the merges."""
         if self._thread.is_alive():
-            if last:
-                self._give(last)
             self._jobs.put(None)
             self._thread.join()
 
@@ -200,8 +197,6 @@ class SavedGraph:
 
     Attributes:
       tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
-      in_flight: the wave that the last search had in flight when it stopped (`search.in_flight`), saved with
-        everything else; None if there is none.
       apart: the moves that were searched apart. saved_nodes: records saved so far.
       entries: the transposition entries in use.
     """
@@ -222,7 +217,6 @@ class SavedGraph:
         self._saving: Saving | None = None
         self.saved_nodes = 0
         self.tables_meanwhile = True
-        self.in_flight = store.read_fact(IN_FLIGHT) if store else None
         self._notes: list[Work] = []
         self.apart = ApartMoves.of(store) if store else ApartMoves()
         self._tables = RootTables(self.pager.read)
@@ -241,8 +235,7 @@ class SavedGraph:
         if self._saver is None:
             return
         self._saver.check_open()
-        late, wave = len(self._notes), self.in_flight
-        notes = [*self._notes, lambda store: store.write_fact(IN_FLIGHT, wave), *([note] if note else [])]
+        late, notes = len(self._notes), [*self._notes, *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
         self.arena.subtract_overlay()
         try:

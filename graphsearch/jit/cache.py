@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from io import FileIO
 from pathlib import Path
 
 KEY, KEY_BYTES = "key", 32
@@ -170,14 +169,7 @@ def _is_private(status: os.stat_result, *, kind: int = stat.S_IFDIR) -> bool:
 
 
 def read_regular(path: Path, *, owned: bool) -> bytes:
-    """Returns the content of a regular file of no more than MOST_BYTES; see `open_regular`."""
-    with open_regular(path, owned=owned, most=MOST_BYTES) as file:
-        return file.read(MOST_BYTES)
-
-
-@contextmanager
-def open_regular(path: Path, *, owned: bool, most: int) -> Iterator[FileIO]:
-    """Yields a regular file of no more than so many bytes, without a buffer.
+    """Returns the content of a regular file of no more than MOST_BYTES.
 
     Args:
       owned: whether it must belong to the user.
@@ -188,9 +180,9 @@ def open_regular(path: Path, *, owned: bool, most: int) -> Iterator[FileIO]:
     with os.fdopen(os.open(path, os.O_RDONLY | SAFELY), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         is_sound = _is_private(status, kind=stat.S_IFREG) if owned else stat.S_ISREG(status.st_mode)
-        if not is_sound or status.st_size > most:
+        if not is_sound or status.st_size > MOST_BYTES:
             raise OSError(errno.EINVAL, "not a file of this user's cache", str(path))
-        yield file
+        return file.read(MOST_BYTES)
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -26,7 +26,6 @@ from ..store.tables import history
 from . import waves_kernel
 from .claims import view_in_game
 from .forced import ForcedVisits
-from .in_flight import search_of
 from .job import BatchLimit, Control, OnProgress, SearchJob
 from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
@@ -50,7 +49,6 @@ FIRST_SHOWN_SECONDS = 0.1  # after the start, however long the intervals are
 UNLIMITED = 1 << 60
 WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second; shorter searches always have one thread
 ALL_CORES_FROM_VISITS = 100_000  # or evaluations: about a second; shorter searches are repeatable by default
-RESUMABLE = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
 
 
 def analyze(
@@ -196,9 +194,6 @@ class GraphSearch:
         self._runner = WaveRunner(
             graph, self.root, batch, overlap=overlap, game=self.game, threads=_threads_of(graph, job.limits)
         )
-        before = np.concatenate([self.past, *self.game])
-        moves = sorted(move.uci() for move in self._listed)
-        self._name = search_of(self.root, before, moves=moves, params=self.params.as_dict())
         self._clock = SaveClock(graph, self._runner.most_nodes)
         self._run = job.run  # in the file, None until it is inserted
         self._rests_until = 0.0  # nothing is loaded before this time
@@ -219,9 +214,8 @@ class GraphSearch:
                 self._restrict()
                 if self._mates and not self._is_proven():
                     self._mates.find(doubtful=len(self.past) > 0)
-                self._resume()  # last: the leaves of a wave in flight must stay unknown
                 self._loop()
-                self._runner.finish(resumable=self.reason in RESUMABLE)
+                self._runner.finish()
                 if self._mates and self._is_proven():
                     self._show()
                     self._mates.shorten(self._view(0))
@@ -277,12 +271,6 @@ class GraphSearch:
             free = [arena_kernel.VISITS, arena_kernel.CATCH_UPS, arena_kernel.TERMINALS, arena_kernel.PLIES]
             self.arena.counters[free] = counted[free]  # they do not count towards the limits
 
-    def _resume(self) -> None:
-        """Resumes the wave that this search had in flight when it stopped; any other search drops it."""
-        kept, self.graph.in_flight = self.graph.in_flight, None
-        if kept:
-            self._runner.resume(kept, self._name)
-
     def _loop(self) -> None:
         interval, pace = self._control.interval, self._control.pace
         shown = self.started - interval + min(interval, FIRST_SHOWN_SECONDS)
@@ -293,7 +281,7 @@ class GraphSearch:
                 visits = self.added(arena_kernel.VISITS)
                 self._runner.step(*self._left(), self._mates.pause(visits) if self._mates else None)
                 if self._mates and self._mates.look(self.added(arena_kernel.VISITS)):
-                    self._runner.finish(resumable=False)  # with nothing in flight, the line is learned
+                    self._runner.finish()  # with nothing in flight, the line is learned
                     self._mates.learn()
             except CapacityError:
                 self.reason = "memory"
@@ -386,9 +374,7 @@ class GraphSearch:
         if not self.graph.settle(wait=dirty > 2 * self._clock.nodes):
             return
         if dirty >= self._clock.nodes or self._clock.is_due():
-            self.graph.in_flight = self._runner.in_flight(self._name)
             self.graph.begin_saving(self._noted(finished=False))
-            self.graph.in_flight = None  # the next wave changes it
             self._clock.begin()
 
     def _noted(self, *, finished: bool) -> Work:
@@ -416,7 +402,6 @@ class GraphSearch:
 
     def _end(self) -> StoreError | None:
         """Saves everything, and takes back the forced visits; returns the error if saving failed."""
-        self.graph.in_flight = self._runner.in_flight(self._name)
         try:
             if self.graph.store and self.job.hurry and self.job.run is None:
                 self.graph.note_later(self._noted(finished=True))

@@ -3,8 +3,7 @@
     kernels   gather | evaluate | back up | gather | ...             small waves, a slice of them at a time
     overlap   gather 2 | back up 1 | gather 3 | back up 2 | ...      while other threads evaluate a wave
               1 -------|- 2 -----------|- 3 -----------|-- ...       (Overlap)
-    alone     gather | evaluate ------------------ | back up | ...
-                       look ahead: read the next wave's records     while other threads evaluate
+    alone     gather | evaluate | back up | ...                     without Overlap
 
 An evaluator inside the kernels has several threads, which the calling thread helps when idle; any other has
 one thread. The waves, and the order in which they are gathered and backed up, do not depend on the number of
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +30,7 @@ from . import param_layout as layout
 from . import wave_kernel as wave
 from . import waves_kernel
 from .gatherers import others_kernel
-from .in_flight import InFlight, plies_of, restore_wave
-from .leaves import OVERLAP_FROM, THREAD_FROM, Answer, LeafEvaluation
-from .look_ahead import LookAhead
+from .leaves import OVERLAP_FROM, Answer, LeafEvaluation
 from .params import FLOW
 from .walkers import WALK_FROM, Walkers
 
@@ -48,11 +45,11 @@ QUIET_EVERY = 64  # overlapped waves until one lands with nothing in flight: the
 
 @dataclass(frozen=True, slots=True)
 class _Flying:
-    """A gathered wave that is being evaluated; without an `answer` it is kept for the next step."""
+    """A gathered wave that is being evaluated."""
 
     wave: wave.WaveArrays
     leaves: int
-    answer: Answer | None
+    answer: Answer
 
 
 class WaveRunner:
@@ -90,7 +87,6 @@ class WaveRunner:
         self._flying: _Flying | None = None
         first = max(1, FIRST_LEAVES // batch)
         self._waves_per_slice, self._visits_at_room = first if self._have_room(first) else 1, -1
-        self._look_ahead = LookAhead(graph, root)
         self._threads = threads if self._inside and batch == 1 else 1
         walks = graph, root, self._leaves, self._evaluator, self.wave
         self._walkers = Walkers(*walks, self._threads) if self._threads > 1 else None
@@ -127,41 +123,14 @@ class WaveRunner:
         if self._arena.counters[arena_kernel.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
-    def finish(self, *, resumable: bool = True) -> None:
-        """Completes the wave in flight.
-
-        Args:
-          resumable: gather the next wave behind it, as an uninterrupted search would, for `in_flight`; else
-            nothing is in flight afterwards.
+    def finish(self) -> None:
+        """Waits for the wave in flight and completes it.
 
         Raises:
-          EvaluatorError: if the evaluator fails; the waves in flight are dropped.
+          EvaluatorError: if the evaluator fails; the wave in flight is dropped.
         """
-        flying = self._flying
-        if flying and resumable and flying.answer:
-            self._overlapped_wave(0, 0)
-        elif flying and not resumable:
-            self._send_off(flying)
-            self._land()
         if self._flying:
-            self._arena.counters[arena_kernel.PLIES] -= plies_of(self._flying.wave)  # counted when completed
-
-    def in_flight(self, search: str) -> str | None:
-        """Returns the wave in flight of the search `search`, serialized for `resume`; None without one."""
-        flying = self._flying
-        return InFlight.of(flying.wave, search=search, waves=self._flown).text() if flying else None
-
-    def resume(self, text: str, search: str) -> None:
-        """Resumes the wave in flight of the same search; drops that of another search or graph."""
-        found = InFlight.parse(text, most=len(self.wave.candidates)) if self._overlaps else None
-        if found is None or found.search != search or found.leaves > self._batch:
-            return
-        self.make_room(1)
-        if restore_wave(self._graph, self.wave, self._root, found):
-            self._keep(_Flying(self.wave, found.leaves, None))
-            self._flown = found.waves
-        else:
-            self.drop()
+            self._land(self._flying)
 
     @property
     def _overlaps(self) -> bool:
@@ -182,7 +151,7 @@ class WaveRunner:
     @property
     def _runs_inside(self) -> bool:
         flows = self._batch == 1 or self._scheme == FLOW
-        return flows and self._inside and (self._leaves.is_uniform or not self._looks_ahead)
+        return flows and self._inside
 
     @property
     def _scheme(self) -> int:
@@ -220,7 +189,7 @@ class WaveRunner:
         if code == waves_kernel.NO_SPACE:
             self._make_more_room()
         else:
-            self._look_ahead.bring(w, is_path=self._batch == 1)
+            self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
 
     # ---------------------------------------------------------- inside the kernels
     def _slice(self, visits: int, evaluations: int) -> None:
@@ -248,7 +217,7 @@ class WaveRunner:
         while code := self._run_waves(left):
             if code == waves_kernel.CAN_BE_FOLLOWED:
                 self._flown = 1
-                self._send_off(_Flying(self.wave, int(self.wave.counts[wave.LEAVES]), None))
+                self._send_off(self.wave, int(self.wave.counts[wave.LEAVES]))
                 return False
             if code == waves_kernel.MANY_LEAVES:
                 self._many_leaves(left)
@@ -322,29 +291,26 @@ class WaveRunner:
         return int(waves_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
 
     def _lone_wave(self) -> None:
-        """Gathers, evaluates and completes a wave; if the next may overlap with it, only sends it off."""
-        leaves = self.gather()
-        if self._may_fly and waves_kernel.may_be_followed(self._arena.arrays, self.wave):
-            self._flown = 1
-            self._send_off(_Flying(self.wave, leaves, None))
-            return
-        if leaves:
-            self.evaluate(leaves)
+        """Gathers, evaluates and completes a wave."""
+        if leaves := self.gather():
+            self._leaves.evaluate(self.wave, leaves)
         self._complete(self.wave)
 
     # ---------------------------------------------------------- waves that overlap
     def _overlapped_wave(self, visits: int, evaluations: int) -> None:
-        """Gathers the wave behind the one in flight, lands that, and sends the new one off within limits."""
+        """Gathers the wave behind the one in flight, lands that, and sends the new one off within limits.
+
+        If the wave in flight reaches a limit, the new one is dropped; its visits without an evaluation count.
+        """
         flying = self._flying
         self._flown = self._flown + 1 if flying else 1
         if flying is None:
             self._first_wave()
             return
-        self._send_off(flying)
         reached = int(self._arena.counters[arena_kernel.VISITS]) + visits
         then = self._gather_behind(flying.wave) if self._flown % QUIET_EVERY else None
         left = min(reached - int(self._arena.counters[arena_kernel.VISITS]), evaluations)
-        self._land(then, sends=left > flying.leaves)
+        self._land(flying, then if left > flying.leaves else None)
 
     def _first_wave(self) -> None:
         """Gathers a wave with nothing in flight and sends it off."""
@@ -354,12 +320,15 @@ class WaveRunner:
             return
         leaves = self.gather()
         if leaves:
-            self._send_off(_Flying(self.wave, leaves, None))
+            self._send_off(self.wave, leaves)
         else:
             self._complete(self.wave)  # one visit that needed no evaluation
 
-    def _gather_behind(self, before: wave.WaveArrays) -> _Flying | None:
-        """Returns the next wave, gathered with the one before in flight; None without leaves or room."""
+    def _gather_behind(self, before: wave.WaveArrays) -> tuple[wave.WaveArrays, int] | None:
+        """Gathers the next wave with the one before in flight; returns it and its leaves.
+
+        Returns None without leaves or room.
+        """
         try:
             self.make_room(1)
         except CapacityError:
@@ -368,41 +337,21 @@ class WaveRunner:
             self._spare = wave.new_wave(self._batch)
         w = self._spare if before is self.wave else self.wave
         leaves = self._gather(w, before, self._target)
-        return _Flying(w, leaves, None) if leaves else None
+        return (w, leaves) if leaves else None
 
-    def _send_off(self, flying: _Flying) -> None:
-        """Starts the evaluation of a gathered wave in other threads, unless it has begun."""
-        if flying.answer is None:
-            flying = replace(flying, answer=self._leaves.begin(flying.wave, flying.leaves))
-        self._keep(flying)
+    def _send_off(self, w: wave.WaveArrays, leaves: int) -> None:
+        """Starts the evaluation of a gathered wave in other threads."""
+        self._keep(_Flying(w, leaves, self._leaves.begin(w, leaves)))
 
-    def _land(self, then: _Flying | None = None, *, sends: bool = False) -> None:
-        """Waits for the wave in flight, sends the next one off or keeps it, then completes the first."""
-        flying = self._flying
-        assert flying is not None
-        assert flying.answer is not None
+    def _land(self, flying: _Flying, then: tuple[wave.WaveArrays, int] | None = None) -> None:
+        """Waits for the wave in flight, sends the next one off, then completes the first."""
         self._keep(None)
         self._leaves.receive(flying.answer)
-        if then is not None:
-            self._send_off(then) if sends else self._keep(then)
+        if then:
+            self._send_off(*then)
         self._complete(flying.wave)
 
     def _keep(self, flying: _Flying | None) -> None:
         """Stores the wave in flight; its records stay in memory."""
         self._flying = flying
         self._graph.pager.under_way = (wave.slots_of(flying.wave),) if flying else ()
-
-    # ---------------------------------------------------------- evaluating
-    def evaluate(self, leaves: int) -> None:
-        """Evaluates the gathered leaves; meanwhile looks ahead if that pays."""
-        if not self._looks_ahead:
-            self._leaves.evaluate(self.wave, leaves)
-            return
-        answer = self._leaves.begin(self.wave, leaves)
-        self._look_ahead.beside(self.wave, answer.done)
-        self._leaves.receive(answer)
-
-    @property
-    def _looks_ahead(self) -> bool:
-        """Whether to look ahead: records have to be read, and the batch is worth a thread."""
-        return self._batch >= THREAD_FROM and not self._graph.pager.complete

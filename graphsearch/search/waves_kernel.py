@@ -34,7 +34,7 @@ from ..store.reading_kernel import ReaderArrays
 from ..store.record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from . import wave_kernel as wave
 from .backup_kernel import back_up, expand, is_over, is_root_over
-from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow
+from .gatherers.flow_kernel import can_be_followed, gather_flow
 from .paths_kernel import locate, open_leaf, start_at_root
 from .visit_kernel import brings, descend, evaluate, visit
 from .wave_kernel import (
@@ -175,33 +175,6 @@ def gather(
 
 
 @kernel
-def begin_look_ahead(A: ArenaArrays, W: WaveArrays, budget: int64) -> None:
-    """Empties a wave that only looks ahead, with nothing gathered in it."""
-    begin_wave(pointers(A), wave_pointers(W, W), budget)
-
-
-@kernel
-def look_ahead(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, budget: int64) -> bool:
-    """Passes `budget` more visits down a gathered wave; returns False if that waits for records.
-
-    The caller calls `end_look_ahead` when this returned True, or to abandon the look-ahead.
-    """
-    return gather_ahead(ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), ptr(root, 0), budget)
-
-
-@kernel
-def end_look_ahead(W: WaveArrays, entries: int64) -> None:
-    """Undoes a look-ahead from a gathered wave, which had `entries` entries."""
-    Wp = wave_pointers(W, W)
-    drop_entries(Wp, entries)
-    Wp.counts[wave.CANDIDATES] = 0
-    Wp.counts[wave.MISSES] = 0
-    Wp.counts[wave.ENDED] = 0
-    Wp.counts[wave.PATH_DRAWN] = 0
-    Wp.counts[wave.STAGE] = wave.NOT_WAITING
-
-
-@kernel
 def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64:
     """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
     Ap = pointers(A)
@@ -210,12 +183,6 @@ def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64
     visits = back_up(ptr(T, 0), Ap, Wp)
     Wp.counts[wave.DECIDED] = int64(is_root_over(Ap, Wp))
     return visits
-
-
-@kernel
-def may_be_followed(A: ArenaArrays, W: WaveArrays) -> bool:
-    """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
-    return can_be_followed(pointers(A), wave_pointers(W, W))
 
 
 @kernel

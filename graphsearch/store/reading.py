@@ -46,12 +46,11 @@ class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
 
     Attributes:
-      kernels_may_read: whether kernels may read the file: only a single file.
       closed: whether it was closed.
       problems: one line for each damage found and skipped, without duplicates, at most 100.
     """
 
-    kernels_may_read = True
+    _kernels_may_read = True
     _kernel_reader: KernelReader | None = None
 
     def __init__(self, path: Path, indexes: Indexes, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
@@ -104,10 +103,10 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read.
         """
-        usable = self.kernels_may_read and not self.closed and self._owner == os.getpid()
+        usable = self._kernels_may_read and not self.closed and self._owner == os.getpid()
         if usable and self._kernel_reader is None:
             self._kernel_reader = open_kernel_reader(self._path)
-            self.kernels_may_read = self._kernel_reader is not None
+            self._kernels_may_read = self._kernel_reader is not None
         reader = self._kernel_reader
         if not usable or reader is None:
             yield None

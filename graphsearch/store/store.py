@@ -195,7 +195,6 @@ class Store:
                 self.connection.execute("BEGIN IMMEDIATE")
                 if self.place:
                     self.place.check()
-                provenance.set_fact(self.connection, unfinished.IMAGE, None)
                 yield
                 self._top.follow(self.read)
                 self.connection.execute("COMMIT")

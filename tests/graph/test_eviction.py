@@ -72,7 +72,7 @@ def outcome(
         (chess.STARTING_FEN, "uniform", 1_000, 130_000, {"minibatch_size": 32, "gather": "classic"}),
         (chess.STARTING_FEN, "uniform", 1_000, 120_000, {"minibatch_size": 32, "gather": "budget"}),
     ],
-    ids=["one by one", "look ahead", "outside", "overlap", "classic", "budget"],
+    ids=["one by one", "batches inside", "outside", "overlap", "classic", "budget"],
 )
 def test_a_small_memory_finds_and_saves_what_a_large_one_does(
     tmp_path: Path, fen: str, evaluator: str, visits: int, ram: int, fields: dict[str, Any]

@@ -1,13 +1,10 @@
-"""A search that was stopped, however often and by whatever limit, goes on as if it had never been stopped."""
+"""A stopped search goes on as if it had never been stopped; if waves overlap, from a complete wave."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import shutil
 import threading
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +13,10 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.position.board import key_of
-from graphsearch.search.in_flight import InFlight
 from graphsearch.search.params import GATHERERS
-from graphsearch.store.store import Store
 
 from ..support.counting import CountingEvaluator
-from ..support.graphs import check_invariants, numbers_below, records_below
+from ..support.graphs import check_invariants, numbers_below
 from ..support.positions import KIWIPETE
 
 BOARD = chess.Board(KIWIPETE)
@@ -39,7 +33,7 @@ Records = dict[int, Any]
 
 
 def searching(batch: int, **others: Any) -> SearchParams:
-    """Returns parameters with which even a young graph has large waves, and one in flight when it stops."""
+    """Returns parameters with which even a young graph has large waves."""
     return SearchParams(minibatch_size=batch, max_wave_share=1.0, **others)
 
 
@@ -80,9 +74,9 @@ def assert_paid_once(evaluator: str | Evaluator) -> None:
 @pytest.mark.parametrize(
     ("name", "overlap", "batch", "gather"),
     [
-        *(("hash", 1, batch, "flow") for batch in VISITS),
-        *(("hash", 0, 16, "flow"), ("builtin", 1, 16, "flow")),
-        *(("hash", 1, 16, gather) for gather in GATHERERS if gather != "flow"),
+        *(("hash", 0, batch, "flow") for batch in VISITS),
+        *(("hash", 1, 1, "flow"), ("builtin", 1, 16, "flow")),
+        *(("hash", 0, 16, gather) for gather in GATHERERS if gather != "flow"),
     ],
 )
 def test_many_sessions_over_a_file_are_one_search(
@@ -94,26 +88,17 @@ def test_many_sessions_over_a_file_are_one_search(
         assert_paid_once(evaluator)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "options"),
-    [
-        ("graphsearch.graph.graph.LOADED_AT_ONCE", 0, {"ram_bytes": 8_000_000}),  # records must be read
-        ("graphsearch.search.waves.QUIET_EVERY", 5, {}),  # waves after which nothing is in flight
-    ],
-    ids=["read", "quiet"],
-)
-def test_a_wave_in_flight_is_taken_up_again_when_it_would_have_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int, options: dict[str, int]
-) -> None:
-    monkeypatch.setattr(name, value)
-    params = searching(16)
-    found = in_sessions(tmp_path / "a.graph", CountingEvaluator(), params, VISITS[16], **options)
-    assert_one_search(found, "hash", params)
+def test_records_that_must_be_read_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
+    params, path = searching(16, overlap=0), tmp_path / "a.graph"
+    assert_one_search(
+        in_sessions(path, CountingEvaluator(), params, VISITS[16], ram_bytes=8_000_000), "hash", params
+    )
 
 
-@pytest.mark.parametrize(("overlap", "saves"), [(0, False), (1, True)])
-def test_many_searches_of_one_graph_are_one_search(tmp_path: Path, overlap: int, saves: bool) -> None:
-    params = searching(16, overlap=overlap)
+@pytest.mark.parametrize("saves", [False, True])
+def test_many_searches_of_one_graph_are_one_search(tmp_path: Path, saves: bool) -> None:
+    params = searching(16, overlap=0)
     with Graph.open(tmp_path / "a.graph" if saves else None, evaluator=CountingEvaluator()) as graph:
         for limits in SLICES:
             result = analyze(
@@ -142,9 +127,8 @@ class Stopping(CountingEvaluator):
         return super().evaluate(batch)
 
 
-@pytest.mark.parametrize(("overlap", "call"), [(1, 1), (0, 20), (1, 20)])
-def test_an_interrupt_at_any_wave_changes_nothing(tmp_path: Path, overlap: int, call: int) -> None:
-    params, evaluator = searching(48, overlap=overlap), Stopping(call)
+def test_an_interrupt_at_any_wave_changes_nothing(tmp_path: Path) -> None:
+    params, evaluator = searching(48, overlap=0), Stopping(20)
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
         assert analyze(graph, BOARD, params=params, stop=evaluator.stop).stop_reason == "stop"
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
@@ -152,6 +136,34 @@ def test_an_interrupt_at_any_wave_changes_nothing(tmp_path: Path, overlap: int, 
         found = numbers_below(graph, BOARD), result.visits
     assert_one_search(found, "hash", params)
     assert_paid_once(evaluator)
+
+
+# ------------------------------------------------------------------ waves that overlap
+@pytest.mark.parametrize("gather", GATHERERS)
+def test_sessions_whose_waves_overlap_pay_for_no_position_twice(tmp_path: Path, gather: str) -> None:
+    evaluator, params, path = CountingEvaluator(), searching(16, gather=gather), tmp_path / "a.graph"
+    in_sessions(path, evaluator, params, VISITS[16])
+    assert_paid_once(evaluator)
+    with Graph.open(path, evaluator=evaluator) as graph:
+        check_invariants(graph, BOARD)
+
+
+@pytest.mark.parametrize("call", [2, 3, 8])
+def test_a_stop_completes_the_wave_in_flight_and_leaves_nothing_else(tmp_path: Path, call: int) -> None:
+    params, evaluator = searching(16), Stopping(call)
+    with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
+        result = analyze(graph, BOARD, params=params, stop=evaluator.stop)
+        assert graph.pager.under_way == ()
+        assert result.evaluations == len(evaluator.asked) == len(set(evaluator.asked))
+        assert graph.node_count >= result.evaluations
+        check_invariants(graph, BOARD)
+
+
+def test_a_limit_of_evaluations_is_reached_by_the_last_wave_of_an_overlapping_search() -> None:
+    evaluator = CountingEvaluator()
+    with Graph.open(None, evaluator=evaluator) as graph:
+        result = analyze(graph, BOARD, Limits(evaluations=100), searching(16))
+    assert 100 <= result.evaluations == len(evaluator.asked) < 132
 
 
 # ------------------------------------------------------------------ how many visits a limit makes
@@ -170,85 +182,3 @@ def test_a_limit_ends_at_the_end_of_the_wave_that_reaches_it() -> None:
         result = analyze(graph, BOARD, Limits(evaluations=257), params)
         assert result.evaluations == 512
         assert result.stop_reason == "evaluations"
-
-
-# ------------------------------------------------------------------ what is not taken up
-@pytest.fixture(scope="module")
-def in_flight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A file of a stopped search, and its wave in flight as the file keeps it."""
-    path = tmp_path_factory.mktemp("stopped") / "a.graph"
-    with Graph.open(path, evaluator=CountingEvaluator()) as graph:
-        analyze(graph, BOARD, Limits(visits=300), searching(16))
-    with Store.open(path, read_only=True) as store:
-        text = store.read_fact("in_flight")
-    assert text
-    return path, text
-
-
-@pytest.fixture
-def stopped(in_flight: tuple[Path, str], tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copy(in_flight[0], tmp_path / "a.graph"))
-
-
-def test_another_search_forgets_what_was_in_flight(stopped: Path) -> None:
-    params, other = searching(16), BOARD.copy()
-    other.push_san("Qxf6")
-    with Graph.open(stopped, evaluator=CountingEvaluator()) as graph:
-        analyze(graph, other, Limits(visits=1), params)
-        assert graph.in_flight is None
-        analyze(graph, BOARD, Limits(visits=100), params)
-        assert graph.in_flight
-        analyze(graph, BOARD, Limits(visits=1), replace(params, minibatch_size=8))
-        assert graph.in_flight is None
-    with Store.open(stopped, read_only=True) as store:
-        assert store.read_fact("in_flight") is None
-
-
-def broken(text: str, **fields: Any) -> str:
-    return json.dumps(json.loads(text) | fields)
-
-
-def test_a_text_that_is_no_wave_is_passed_over(in_flight: tuple[Path, str]) -> None:
-    _, text = in_flight
-    good = InFlight.parse(text, most=1000)
-    assert good
-    assert good.text() == text
-    assert InFlight.parse(text, most=10) is None
-    bad_trees = []
-    for row, column, value in [(0, 0, 0), (5, 0, 900), (5, 0, -2), (-1, 2, 99), (-1, 0, -1)]:
-        tree = good.tree.copy()
-        tree[row, column] = value
-        bad_trees.append(replace(good, tree=tree).text())
-    flights = good.flights.copy()
-    flights[0, 0] = len(good.tree)
-    for bad in [
-        "", "[]", "{}", "[" * 100_000, broken(text, waves=-1), broken(text, tree="AAAA"),
-        broken(text, tree=1), replace(good, flights=flights).text(), *bad_trees,
-    ]:  # fmt: skip
-        assert InFlight.parse(bad, most=1000) is None
-
-
-@pytest.mark.parametrize("change", ["edge", "flight", "leaf twice", "leaf known"])
-def test_a_wave_that_does_not_fit_the_graph_is_dropped_without_a_trace(
-    stopped: Path, in_flight: tuple[Path, str], change: str
-) -> None:
-    evaluator, found = CountingEvaluator(), InFlight.parse(in_flight[1], most=1000)
-    assert found
-    tree, flights = found.tree.copy(), found.flights.copy()
-    first, second, *_ = (tree[:, 2] >= 0).nonzero()[0].tolist()
-    if change == "edge":
-        tree[1, 1] = 217
-    elif change == "flight":
-        flights[0, 1] = 217
-    elif change == "leaf twice":
-        tree[second, :2] = tree[first, :2]
-    else:
-        tree[first, :2] = tree[1, :2]
-    with Graph.open(stopped, evaluator=evaluator) as graph:
-        graph.in_flight = replace(found, tree=tree, flights=flights).text()
-        known = set(records_below(graph, BOARD))
-        analyze(graph, BOARD, Limits(visits=100), searching(16))
-        check_invariants(graph, BOARD)
-    assert_paid_once(evaluator)
-    assert not known & {key_of(chess.Board(f"{epd} 0 1")) for epd in evaluator.asked}

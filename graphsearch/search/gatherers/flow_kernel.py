@@ -214,15 +214,3 @@ def gather_flow(
         settle(T, A, W, W.counts[wave.ROUND_BEGIN])
         W.counts[wave.ROUND] += 1
     return True
-
-
-@inner
-def gather_ahead(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, budget: int64
-) -> bool:
-    """Sends visits down as the next wave would, to find the records they need; False: it waits for them."""
-    if W.counts[wave.STAGE] != wave.IN_LEVEL:
-        if not has_room(A, W, LARGEST_SPLIT):
-            return True
-        start_round(W, root, budget, int64(0))
-    return _send_down(T, A, W, F, int64(0))

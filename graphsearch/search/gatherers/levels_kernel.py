@@ -122,7 +122,7 @@ def _list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointe
 
 
 @inner
-def find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
+def _find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
     """Looks up the missing records of a level again."""
     for i in range(W.counts[wave.MISSES]):
         e = W.misses[i]
@@ -279,7 +279,7 @@ def sender(
         is_probed: bool,
     ) -> None:
         """Ends the entries of a level or splits their visits, after its missing records were read."""
-        find_misses(T, A, W)
+        _find_misses(T, A, W)
         for first in range(begin, end, PART_OF_LEVEL):
             last = min(end, int64(first + PART_OF_LEVEL))
             if not is_probed:  # part by part: prefetched memory is still in the cache

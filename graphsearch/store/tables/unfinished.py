@@ -12,7 +12,6 @@ from .column import json_object
 from .provenance import fact
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
-IMAGE = "image"  # another: name of the last session's memory image (`graph/image.py`), until a change
 
 
 @dataclass(frozen=True, slots=True)

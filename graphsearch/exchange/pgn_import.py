@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import ImportFileError, InvalidParameterError
-from ..position.pgn import GameText, read_game
+from ..position.pgn import GameText, read_game, shown
 from ..store.store import Store
 from ..store.tables import game_list
 from ..store.tables import players as player_tables
@@ -21,6 +21,7 @@ from .sources import GivenFile, Input
 from .tally import BLACK, DRAWS, GAMES_AT_ONCE, UNKNOWN, VARIATIONS, WHITE, Tally
 
 KIND = "pgn"
+MOST_WORDS = 5  # named of those that are skipped
 
 NULL_MOVE = "a null move (--), which no game contains; the game counts up to there"
 
@@ -91,6 +92,7 @@ class _PgnImport:
         self._kept_before = importing.source.players or 0
         self._passed = 0
         self._strays = self._at_odds = self._cut_variations = 0
+        self._stray_words: list[str] = []  # the first ones
 
     def read(self) -> None:
         """Imports the games that are not imported yet; saves the counts even after an error."""
@@ -156,6 +158,8 @@ class _PgnImport:
             if game.null_line:
                 report.problems.append(Problem(game.null_line, NULL_MOVE))
             self._strays += len(game.strays)
+            shown_words = [f"{shown(word)} in line {line}" for line, word in game.strays]
+            self._stray_words += shown_words[: MOST_WORDS - len(self._stray_words)]
             if self._variations:
                 moves = played_variations(game, self._max_ply)
                 self._tally.add(moves, [VARIATIONS] * len(moves.games))
@@ -178,9 +182,10 @@ class _PgnImport:
 
     def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + self._reader.words
+        words = f" (as {', '.join(self._stray_words)})" if self._stray_words else ""
         for number, what in (
             (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
-            (strays if self._passed else 0, "words that are not moves, skipped"),
+            (strays if self._passed else 0, f"words that are not moves, skipped{words}"),
             (self._cut_variations, "variations that were read up to a null move (--) only"),
         ):
             if number:

@@ -173,6 +173,13 @@ def test_a_game_counts_up_to_its_null_move_and_that_is_told(path: Path, null: st
     assert moves_of(path, after) == {}
 
 
+def test_words_that_are_no_moves_are_named_and_cost_no_game(path: Path) -> None:
+    report = imported(path, "1. e4 resigns e5\n[diagram]\n2. Nf3 1-0\n\nsome prose\n")
+    assert (report.taken, report.skipped, report.problems) == (1, 0, [])
+    told = "words that are not moves, skipped (as 'resigns' in line 1, '[diagram]' in line 2): 4"
+    assert report.notes == [told]
+
+
 @pytest.mark.parametrize(("text", "line", "reason"), BROKEN)
 def test_a_broken_game_is_told_with_line_and_reason_and_counts_nothing(
     path: Path, text: str, line: int, reason: str

@@ -102,11 +102,7 @@ def _has_room() -> bool:
 
 def _execute(app: object, args: Sequence[str] | None) -> int:
     assert callable(app)
-    from .completing import VARIABLE, answer_shell
     from .parsing import Refusal, refuse
-
-    if VARIABLE in os.environ:
-        answer_shell()
 
     try:
         words = None if args is None else list(args)

@@ -45,7 +45,6 @@ SECTIONS = {  # heading of the help -> command -> module and name there; a group
     "Evaluators": {"evaluate": "evaluate.evaluate", "reevaluate": "reevaluate.reevaluate"},
     "More": {
         "config": "topics.config",
-        "completion": "topics.completion",
         "help": "topics.help_on",
         "lab": "lab.app",
     },
@@ -70,7 +69,7 @@ def app(word: str = "") -> typer.Typer:
         "",
         sections=sections,
         name=PROGRAM,
-        add_completion=False,
+        add_completion=not known,  # its options cost the start of a command
         pretty_exceptions_enable=False,
         epilog=example_text(
             "graphsearch analyze first.graph --time 10",

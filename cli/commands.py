@@ -333,11 +333,6 @@ def _set_values(bundle: Any) -> Iterator[tuple[ArgumentInfo | OptionInfo, Any]]:
             yield hint.__metadata__[0], value
 
 
-def named_values(bundle: object) -> dict[str, Any]:
-    """Returns the values of a bundle that differ from their defaults, by option."""
-    return {str(declared.default): value for declared, value in _set_values(bundle)}
-
-
 def _option_words(option: str, value: object) -> list[str]:
     """Returns an option with its value as words.
 

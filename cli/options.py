@@ -11,7 +11,6 @@ import typer
 
 from graphsearch.base.errors import InvalidParameterError
 
-from . import completing
 from .output import say
 
 if TYPE_CHECKING:
@@ -36,24 +35,16 @@ def argument(metavar: str, help_text: str, **more: Any) -> Any:
 
 Json = Annotated[bool, option("--json", "Print JSON instead of a table.")]
 _POSITIONS = "startpos, chess960:N, a FEN or moves in quotes, a PGN file (its last position) or an EPD file"
-Position = Annotated[
-    str, argument("POSITION", f"{_POSITIONS}; startpos by default.", autocompletion=completing.positions)
-]
-AnyPosition = Annotated[
-    str | None,
-    argument("POSITION", f"{_POSITIONS}; the file's roots by default.", autocompletion=completing.positions),
-]
+Position = Annotated[str, argument("POSITION", f"{_POSITIONS}; startpos by default.")]
+AnyPosition = Annotated[str | None, argument("POSITION", f"{_POSITIONS}; the file's roots by default.")]
 _STORE = "The graph file; it may also come first, without --store"
-StoreOption = Annotated[Path, option("--store FILE", f"{_STORE}.", autocompletion=completing.graph_files)]
-StoreToMake = Annotated[
-    Path, option("--store FILE", f"{_STORE}. Created if missing.", autocompletion=completing.graph_files)
-]
+StoreOption = Annotated[Path, option("--store FILE", f"{_STORE}.")]
+StoreToMake = Annotated[Path, option("--store FILE", f"{_STORE}. Created if missing.")]
 StoreToSave = Annotated[
     Path | None,
     option(
         "--store FILE",
         f"{_STORE}. The search resumes from it and is saved to it; created if missing.",
-        autocompletion=completing.graph_files,
     ),
 ]
 PgnInput = Annotated[str, argument("FILE", "PGN file, plain, .gz or .zst; - for standard input.")]
@@ -128,7 +119,6 @@ class LineOptions:
         option(
             "--moves MOVES",
             'Moves to play from that position, in SAN or UCI: "e4 e5 Nf3".',
-            autocompletion=completing.moves,
         ),
     ] = None
     game: Annotated[
@@ -200,7 +190,6 @@ class EvaluatorOptions:
             "benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, from a .nnue file or the program "
             "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
             "engine.",
-            autocompletion=completing.evaluators,
         ),
     ] = None
     policy: Annotated[

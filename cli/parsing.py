@@ -1,4 +1,4 @@
-"""Parses a command line: the graph file may come first; help is short or long; wrong use is one line."""
+"""Parses a command line: the graph file may come first; wrong use is one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import typer
@@ -31,7 +30,6 @@ SQLITE = b"SQLite format 3\0"
 NO_STORE = f"name a graph file: as first argument, with --store FILE, in {STORE_VARIABLE} or in {NAME}"
 # starts of unquoted moves and FENs
 POSITION_WORD = re.compile(r"\d+\.|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8]|startpos|chess960:|[1-8pnbrqkPNBRQK]+/")
-SHORT = "graphsearch.short_help"  # key in the meta data of a context: `-h` was typed
 
 # Typer's exception for wrong use, which Typer does not export
 Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -46,8 +44,6 @@ class ProgramCommand(TyperCommand):
         Raises:
           typer.BadParameter: if a graph file is needed and none is named.
         """
-        before = args[: args.index("--")] if "--" in args else args
-        ctx.meta[SHORT] = "-h" in before and "--help" not in before
         if ctx.resilient_parsing or {"-h", "--help"} & set(args):
             return super().parse_args(ctx, args)
         ctx.default_map = _settings_of(self, args)
@@ -66,28 +62,6 @@ class ProgramCommand(TyperCommand):
         """Returns the parts of the usage line, the graph file among them."""
         pieces = super().collect_usage_pieces(ctx)
         return [*pieces[:1], "[FILE]", *pieces[1:]] if _store_option(self) is not None else pieces
-
-    def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Writes the command's description; in short help one line."""
-        if not ctx.meta.get(SHORT):
-            super().format_help_text(ctx, formatter)
-            return
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(self.short_help or "")
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes arguments and options; in short help the first sentence of each."""
-        if not ctx.meta.get(SHORT):
-            super().format_options(ctx, formatter)
-            return
-        for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            found = [one for one in self.get_params(ctx) if one.param_type_name == kind]
-            records = [record for one in found if (record := one.get_help_record(ctx))]
-            if records:
-                with formatter.section(title):
-                    width = formatter.width - 6 - min(max(len(name) for name, _ in records), 30)
-                    formatter.write_dl([(name, _first_words(text, width)) for name, text in records])
 
 
 class ProgramGroup(TyperGroup):
@@ -157,16 +131,6 @@ def say_where_help_is(error: Exception, command: str) -> None:
         say(f"Try '{PROGRAM} help positions'.")
     elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):
         say(f"Try '{command} --help'.")
-
-
-def _first_words(text: str, width: int) -> str:
-    """Returns the first sentence of a help text, or as many of its words as fit.
-
-    >>> _first_words("Moves to play. All of them.  [default: x]", 80), _first_words("Moves to play", 12)
-    ('Moves to play.', 'Moves to...')
-    """
-    sentence = text.split(". ", 1)[0].split("  [", 1)[0].rstrip(".") + "."
-    return shorten(sentence, width, placeholder="...")
 
 
 # ---------------------------------------------------------------- settings and the graph file

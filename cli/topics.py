@@ -1,18 +1,15 @@
-"""`graphsearch help`, `config` and `completion`: shared rules, settings, and shell completion."""
+"""`graphsearch help` and `config`: shared rules, and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from .commands import command, report
-from .completing import VARIABLE
 from .options import argument
-from .program import PROGRAM
 from .settings import KEYS, NAME, Setting, settings, user_file
 from .tables import LEFT, Part, table
 
@@ -152,23 +149,3 @@ def config() -> Settings:
     JSON: `settings`, each with `value` and `origin`.
     """
     return Settings(settings())
-
-
-SHELLS = ("bash", "zsh", "fish")
-
-
-@command(
-    "Print the completion script of a shell.",
-    "graphsearch completion bash",
-    "graphsearch completion fish > graphsearch.fish",
-)
-def completion(shell: Annotated[str, argument("SHELL", "bash, zsh or fish.")]) -> None:
-    """Print a script that lets a shell complete commands, options, files, evaluators and moves.
-
-    bash, zsh: put `eval "$(graphsearch completion bash)"` (or zsh) into ~/.bashrc or ~/.zshrc. fish: write
-    the script to ~/.config/fish/completions/graphsearch.fish.
-    """
-    if shell not in SHELLS:
-        raise typer.BadParameter(f"SHELL must be {', '.join(SHELLS)}, not {shell!r}")
-    script = import_module("typer.completion").get_completion_script  # typer does not export it
-    print(script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))

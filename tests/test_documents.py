@@ -180,9 +180,8 @@ def test_every_shown_command_and_option_exists() -> None:
 
 
 def test_every_option_that_a_page_names_exists() -> None:
-    known = {name for command in commands().values() for param in command.params for name in param.opts} | {
-        "--help"
-    }
+    known = {name for command in commands().values() for param in command.params for name in param.opts}
+    known |= {"--help", "--install-completion", "--show-completion"}
     for path in FOR_USERS:
         text = re.sub(r"`python -m tools[^`]*`", "", FENCED.sub("", path.read_text(encoding="utf-8")))
         assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) <= known, name_of(path)

@@ -19,6 +19,7 @@ from graphsearch.evaluators.factory import NAMES
 from ..conftest import ROOT, Cli
 
 MOST_COMMANDS, MOST_OPTIONS = 51, 81
+OF_PROGRAM = {"--help", "--version", "--install-completion", "--show-completion"}
 OF_RAY = {"--address", "--head"}  # options of the program `ray`
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 NAMING = re.compile(rf"docs/|schema/|examples/|`graphsearch |{OPTION.pattern}")
@@ -75,7 +76,7 @@ def check_evaluators(where: object, text: str) -> None:
 
 
 def test_every_name_that_a_help_offers_is_accepted() -> None:
-    every = set().union(*map(options, commands().values())) | {"--help", "--version"}
+    every = set().union(*map(options, commands().values())) | OF_PROGRAM
     for where, text in named_texts():
         assert set(OPTION.findall(text)) <= every, where
         for line in re.findall(r"^\s*graphsearch (.+)$", text, flags=re.MULTILINE):
@@ -110,7 +111,7 @@ def test_every_page_command_and_topic_that_a_message_names_exists() -> None:
 
 
 def test_every_option_that_a_message_offers_is_accepted() -> None:
-    every = set().union(*map(options, commands().values())) | {"--help", "--version"}
+    every = set().union(*map(options, commands().values())) | OF_PROGRAM
     for where, text in literals():
         for sentence in re.findall(r"(?:; |\bwith |\buse )[^;`]*", text):
             found = set(OPTION.findall(sentence))
@@ -149,14 +150,11 @@ def line_is_accepted(line: str) -> None:
 
 
 # ------------------------------------------------------------------ help
-def test_help_has_headings_and_is_short_or_long(cli: Cli) -> None:
+def test_help_has_headings_and_topics(cli: Cli) -> None:
     out = cli("--help").out
     places = [out.index(f"\n{heading}:") for heading in ("Search", "Look", "Games", "Books", "Files", "More")]
     assert places == sorted(places)
-    short, long = cli("analyze", "-h").out, cli("analyze", "--help").out
-    assert "--evaluator NAME" in short
-    assert len(short) < 0.75 * len(long)
-    assert cli("help", "analyze").out == long
+    assert cli("help", "analyze").out == cli("analyze", "--help").out == cli("analyze", "-h").out
     assert "chess960:518" in cli("help", "positions").out
     assert "CPuct" in cli("help", "parameters").out
     assert "syzygy" in cli("help", "settings").out
@@ -229,27 +227,19 @@ def completed(cli: Cli, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]
     """Returns what bash is offered for the last word of a line."""
     monkeypatch.setenv("_GRAPHSEARCH_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
-    monkeypatch.setenv("COMP_CWORD", "3" if '"' in line else str(len(line.split()) - 1))
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
     return cli().ends(0).out.splitlines()
 
 
-def test_a_shell_completes_files_evaluators_and_moves(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("first.graph", "games.pgn", "mid.pb.gz", "notes.md"):
-        Path(name).touch()
-    assert "nnue:stockfish" in completed(cli, monkeypatch, "graphsearch analyze --evaluator nn")
-    for line, offered in {
-        "graphsearch show --store f": ["first.graph"],
-        "graphsearch show g": ["games.pgn"],
-        "graphsearch analyze --evaluator lc0:m": ["lc0:mid.pb.gz"],
-        'graphsearch show --moves "e4 e': ["e4 e5", "e4 e6"],
-        "graphsearch lab pe": ["perft"],
-    }.items():
-        assert completed(cli, monkeypatch, line) == offered
+def test_a_shell_completes_commands_and_options(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert completed(cli, monkeypatch, "graphsearch lab pe") == ["perft"]
+    assert completed(cli, monkeypatch, "graphsearch show --deta") == ["--details"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_has_a_script(cli: Cli, shell: str) -> None:
-    script = cli("completion", shell).ends(0)
+def test_every_shell_has_a_script(cli: Cli, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # the tests may run without one
+    script = cli("--show-completion", shell).ends(0)
     assert f"complete_{shell}" in script.out
 
 

@@ -74,7 +74,6 @@ WRONG = {  # exit code 2
     "book todo wihte --store hand.graph": "has no book 'wihte'; its books are white",
     "book todo white --kind holes --store hand.graph": "leaves, gaps, bottlenecks",
     "book build none.toml --store new.graph": "none.toml",
-    "completion csh": "csh",
     "evaluate nothing": "no file 'nothing'",
     "evaluate startpos --evaluator no-such": "no-such",
     "evaluate startpos --lines x": "--lines",

@@ -119,6 +119,7 @@ class GameCutter:
     def ends_before(self, line: str) -> bool:
         """Returns whether the open game ends before a line."""
         game = self._game
+        line = line.lstrip("\ufeff")
         if game is None or line.isspace():
             return False
         if self._in_comment:
@@ -126,7 +127,7 @@ class GameCutter:
         if line.startswith("%"):
             return False
         if not game.moves:
-            again = self._is_faulty or bool(self._names.intersection(_names_of(line)))
+            again = self._is_faulty or bool(_EVENT.match(line) or self._names.intersection(_names_of(line)))
             return self._is_blank and again and _is_tag_line(line)
         if _is_tag_line(line):
             is_next = self._is_finished or (game.has_moves and _EVENT.match(line))
@@ -154,7 +155,7 @@ class GameCutter:
         """
         self._number += 1
         place, self._end = self._end, self._end + size
-        line = line.replace("\ufeff", "")  # also between joined files
+        line = line.lstrip("\ufeff")  # also between joined files
         if line.startswith("%") and not self._in_comment:
             return []
         if line.isspace() and not self._in_comment:
@@ -318,7 +319,8 @@ def _partial_tags(line: str) -> tuple[tuple[tuple[str, str], ...], str]:
     elif bracket and not _moves_in(bracket[1]):
         rest = bracket[2]
     else:
-        rest = "" if _is_tag_line(line) else line
+        is_closed = _is_tag_line(line) and line.rstrip().endswith("]")
+        rest = "" if is_closed else re.sub(r"^\s*\[\s*\w+", "", line)
     rest = re.sub(r"\{[^}]*\}|;.*", "", rest)
     if any(_moves_in(word) or could_be_move(word) for word in rest.split()):
         return (), f"moves in a line of tags: {shortened(line.strip(), 60)}"

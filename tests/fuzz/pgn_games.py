@@ -26,6 +26,7 @@ SAME, JOINED, NOTHING = (
     "read whole, where chess.pgn stops at a blank line",
     "chess.pgn has an error",
 )
+OF_TAG = "chess.pgn takes a word of a tag for a move"
 BROKEN = "an error behind a blank line, where chess.pgn stops"
 REASONS = {
     "which is not a move": "a skipped word could be a move",
@@ -141,13 +142,12 @@ def compared(text: str) -> str:
     if judge is None or judge.errors or not judge.variations:
         return NOTHING
     expected = _moves(judge)
-    for game in games[:-1]:
-        if game.text.has_moves or game.error:
-            return _judged(game, expected, judge, text)
-    return f"! no game is found: {text!r}"
+    game = next((game for game in games[:-1] if game.text.has_moves or game.error), None)
+    found = _judged(game, expected, text) if game else f"! no game is found: {text!r}"
+    return OF_TAG if found.startswith("!") and _is_of_tag(text) else found
 
 
-def _judged(game: ReadGame, expected: list[chess.Move], judge: chess.pgn.Game, text: str) -> str:
+def _judged(game: ReadGame, expected: list[chess.Move], text: str) -> str:
     if game.variant:
         return "another variant"
     if game.error:
@@ -162,6 +162,14 @@ def _judged(game: ReadGame, expected: list[chess.Move], judge: chess.pgn.Game, t
     return (
         f"! {[move.uci() for move in ours]} is read instead of {[move.uci() for move in expected]}: {text!r}"
     )
+
+
+def _is_of_tag(text: str) -> bool:
+    """Returns whether the first move that `chess.pgn` reads stands in a line of tags."""
+    for line in io.StringIO(text):
+        if any(match[1] for match in chess.pgn.MOVETEXT_REGEX.finditer(line)):
+            return line.lstrip(" \ufeff").startswith("[")
+    return False
 
 
 def _is_broken(game: ReadGame) -> bool:

@@ -81,6 +81,7 @@ def test_games_are_taken_apart(text: str, lines: list[str]) -> None:
         ("1. e4 e5 2. Sf3 Sc6 *", "the word 'Sf3'", 1),
         ("1. e4 e5 2. \u2658f3 *", "the word '\u2658f3'", 1),
         ("1. e4 e5 2. N f3 *", "the word 'N'", 1),
+        ("1. e4 e5 2. N\ufefff3 *", "the word 'N\\ufefff3'", 1),
         ("1. e4 e5 2. N\u200bf3 *", "the word 'N\\u200bf3'", 1),
         ('[FEN "4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1"]\n\n1. O-O\u2013O *', "the word 'O-O\u2013O'", 3),
         *((f"1. e4 e5 2. Nf3 Nf6 3. Bc4 Bc5 4. {word} *", f"the word '{word}'", 1)
@@ -133,6 +134,20 @@ def test_an_unreadable_tag_is_named_and_costs_no_game(
         assert game.headers == headers | {"Result": "1-0"}
         assert len(game.remarks) == remarks
         assert (game.error, line_of(game)) == ("", "e4 e5")
+
+
+@pytest.mark.parametrize(
+    "text", ['[Eventf "A"]\n[SetUp "1"]\n', '[Event "A"]\n[FEN "8/8\n', "[F", "1-0\n[SetUp"]
+)
+def test_tags_without_moves_cost_no_later_game(text: str) -> None:
+    *_, good = games(f'{text}\n\n[Event "Good"]\n\n1. d4 d5 1-0\n')
+    assert (good.error, good.headers["Event"], line_of(good)) == ("", "Good", "d4 d5")
+
+
+def test_a_tag_that_does_not_end_costs_its_game_if_it_has_moves() -> None:
+    for text, error in (('[Event "x" 1. e4 e5 *', "moves in a line of tags"), ('[Event "London', "")):
+        game, *_ = games(f"{text}\n\n1. d4 *\n")
+        assert error in game.error
 
 
 def test_a_line_with_a_tag_and_moves_costs_only_itself() -> None:

@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     views=True,
 )
 def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> None:
-    """Print the stored data of a position: its moves with their lines, imported games, and the books
-    that have it. Nothing is searched.
+    """Print the stored data of a position: its moves with their lines, imported games, the books that have
+    it, and the note on it. Nothing is searched.
 
     Exit code 1 if the file knows nothing of it.
 
     JSON: `evaluator` (number in the file, kind and description) is the source of V and P; number 0 is the
     rules of chess. `run` is the search that asked it (number, kind, start, and the position that was
     searched), null if the file does not know. `games` has the results of imported games by move; `books` each
-    book's state, value and moves. A position that was not searched has only these and `position` and `key`.
+    book's state, value and moves; `note` is its text, empty without one. A position that was not searched has
+    only these and `position` and `key`.
     """
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.position.openings import opening_of
@@ -40,7 +41,7 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
 
     board = position.board()
     found = ask(store, board, lines=MAX_MOVES)
-    if not (found.moves or found.games or found.books):
+    if not (found.moves or found.games or found.books or found.note):
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")
         raise typer.Exit(FAILED)
     say_if_unfinished(store)
@@ -73,3 +74,5 @@ def _notes(found: Position) -> Iterator[str]:
         worth = "" if book.value is None else f", {value_score(book.value, found.position)}"
         moves = f", {count(len(book.moves), 'move')}" if book.moves else ""
         yield f"book {book.book}: {book.state}, ply {book.ply}{worth}{moves}"
+    if found.note:
+        yield f"note: {found.note}"

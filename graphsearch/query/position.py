@@ -18,6 +18,7 @@ from ..store.record.ranking import node_mean
 from ..store.tables import games as tables
 from ..store.tables.repertoire import moves_at
 from ..store.tables.rows import checked
+from ..store.tables.studies import find_note
 from .games import Results, counts_at
 from .source import Records, RecordSource, after, opened
 
@@ -145,6 +146,7 @@ class Position:
       origin: source of its V and P; None likewise.
       games: results of imported games, by move in UCI. books: the books with the position.
       repertoire: moves of White's and Black's repertoire, by side, in UCI.
+      note: the text of the note on it; empty if there is none.
     """
 
     position: str
@@ -154,6 +156,7 @@ class Position:
     games: dict[str, Results]
     books: tuple[InBook, ...]
     repertoire: dict[str, list[str]]
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of a page on a position; `graphsearch show` has `node` in it."""
@@ -163,7 +166,7 @@ class Position:
             node = self.moves.as_dict()
             node["moves"] = [move | {"pv": pvs[move["move"]]} for move in node["moves"]]
             found["node"] = node | {"mate": self.moves.node.mate} | self.origin.as_dict()
-        return found | picked(self, "games books repertoire")
+        return found | picked(self, "games books repertoire note")
 
 
 def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
@@ -187,6 +190,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             origin = Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
         with source.store.reading() as connection:
             repertoire = moves_at(connection, key_text(board))
+            note = find_note(connection, key_text(board))
         return Position(
             position=fen_of(board),
             key=key_text(board),
@@ -195,6 +199,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             games=counts_at(source, board),
             books=tuple(_books(source, board)),
             repertoire=repertoire,
+            note=note.text if note else "",
         )
 
 

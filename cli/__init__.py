@@ -1,8 +1,8 @@
 """The command line: data goes to stdout, messages and progress to stderr. No other package prints or exits.
 
 app.py lists the commands. A module holds one command or a group of commands, and the views of their output.
-All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
-errors, exit codes), signals.py, progress.py (progress on a terminal), tables.py and render.py.
+All share commands.py (declaring commands and bundles of options, and parsing), options.py, output.py
+(streams, errors, exit codes), signals.py, progress.py (progress on a terminal) and render.py (tables).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _has_room() -> bool:
 
 def _execute(app: object, args: Sequence[str] | None) -> int:
     assert callable(app)
-    from .parsing import Refusal, refuse
+    from .commands import Refusal, refuse
 
     try:
         words = None if args is None else list(args)

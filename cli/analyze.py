@@ -26,8 +26,7 @@ from .output import (
     say_clock,
 )
 from .progress import Screen, clock, progress_display
-from .render import count, node_view, opening_line, rate, size
-from .scores import detail
+from .render import count, detail, node_view, opening_line, rate, size
 from .signals import StopSignals
 
 if TYPE_CHECKING:

@@ -26,10 +26,23 @@ from .options import (
 )
 from .output import FAILED, NOT_SAVED, print_json, print_parts, say
 from .progress import titled_bar
-from .render import count, move_number, numbered, rate
-from .scores import detailed, heading, is_white, score, signed
+from .render import (
+    FILL,
+    LEFT,
+    WHOLE,
+    Part,
+    count,
+    detailed,
+    heading,
+    is_white,
+    move_number,
+    numbered,
+    rate,
+    score,
+    signed,
+    table,
+)
 from .signals import StopSignals
-from .tables import FILL, LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.results import GameReview, MoveReview

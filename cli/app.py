@@ -9,7 +9,7 @@ import typer
 
 from graphsearch.base.version import __version__
 
-from .commands import Command, Subgroup, example_text, group
+from .commands import Command, example_text, group
 from .options import option
 from .program import PROGRAM
 
@@ -17,35 +17,35 @@ SECTIONS = {  # heading of the help -> command -> module and name there; a group
     "Search": {
         "analyze": "analyze.analyze",
         "watch": "watch.watch",
-        "mate": "mate.mate",
-        "alphabeta": "alphabeta.alphabeta",
-        "uci": "uci.uci",
+        "mate": "solvers.mate",
+        "alphabeta": "solvers.alphabeta",
+        "uci": "serve.uci",
     },
     "Look": {
         "show": "show.show",
-        "lines": "query_lines.lines_of",
-        "tree": "query_lines.tree",
-        "curve": "query_lines.curve_of",
-        "find": "query_find.find",
-        "history": "query_diff.history",
-        "diff": "query_diff.diff",
+        "lines": "show.lines_of",
+        "tree": "show.tree",
+        "curve": "show.curve_of",
+        "find": "find.find",
+        "history": "diff.history",
+        "diff": "diff.diff",
         "serve": "serve.serve",
     },
     "Games": {
-        "import": "imports.import_files",
+        "import": "games.import_files",
         "review": "review.review",
-        "games": "query_moves.games_of",
-        "players": "query_players.players_of",
-        "prepare": "query_players.prepare",
-        "novelties": "query_novelties.novelties",
+        "games": "games.games_of",
+        "players": "games.players_of",
+        "prepare": "games.prepare",
+        "novelties": "games.novelties",
     },
     "Books": {"book": "book.app"},
-    "Studies": {"study": "study.app", "note": "note.app", "repertoire": "repertoire.app"},
+    "Studies": {"study": "study.study_app", "note": "study.note_app", "repertoire": "study.repertoire_app"},
     "Files": {"export": "exports.export", "store": "store.app"},
-    "Evaluators": {"evaluate": "evaluate.evaluate", "reevaluate": "reevaluate.reevaluate"},
+    "Evaluators": {"evaluate": "evaluate.evaluate", "reevaluate": "store.reevaluate"},
     "More": {
-        "config": "topics.config",
-        "help": "topics.help_on",
+        "config": "help.config",
+        "help": "help.help_on",
         "lab": "lab.app",
     },
 }
@@ -62,13 +62,13 @@ def app(word: str = "") -> typer.Typer:
     """
     known = any(word in entries for entries in SECTIONS.values())
     sections = {
-        heading: [_entry(name, place) for name, place in entries.items() if name == word or not known]
+        heading: [_entry(place) for name, place in entries.items() if name == word or not known]
         for heading, entries in SECTIONS.items()
     }
     program = group(
+        PROGRAM,
         "",
         sections=sections,
-        name=PROGRAM,
         add_completion=not known,  # its options cost the start of a command
         pretty_exceptions_enable=False,
         epilog=example_text(
@@ -81,12 +81,9 @@ def app(word: str = "") -> typer.Typer:
     return program
 
 
-def _entry(name: str, place: str) -> Command | Subgroup:
+def _entry(place: str) -> Command | typer.Typer:
     module, _, attribute = place.partition(".")
-    found = getattr(import_module(f".{module}", __package__), attribute)
-    if isinstance(found, typer.Typer):
-        return Subgroup(name, found)
-    assert isinstance(found, Command)
+    found: Command | typer.Typer = getattr(import_module(f".{module}", __package__), attribute)
     return found
 
 

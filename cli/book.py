@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from . import book_queue
 from .commands import command, group
 from .options import (
     Json,
+    LineOptions,
+    Lines,
+    OfBook,
     PositionOptions,
     Ram,
     StoreOption,
@@ -26,17 +30,372 @@ from .options import (
 from .output import FAILED, print_answer, print_json, print_parts, say, say_if_unfinished
 from .program import command_text
 from .progress import Screen, progress_display
-from .render import count, duration, moment, opening_at, opening_line
-from .scores import detailed, heading, is_white, look, signed, value_score
+from .render import (
+    LEFT,
+    WHOLE,
+    Cells,
+    Part,
+    count,
+    detailed,
+    duration,
+    heading,
+    is_white,
+    look,
+    moment,
+    opening_at,
+    opening_cells,
+    opening_line,
+    signed,
+    table,
+    value_score,
+)
 from .signals import StopSignals
-from .tables import LEFT, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from graphsearch.book.build_report import BuildProgress, BuildReport, RootValue
+    from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
     from graphsearch.book.status import RunRow, Status
+    from graphsearch.book.todo import MissingReply, Rivalry, UnsearchedLeaf
     from graphsearch.book.why import Why
+
+    Row = UnsearchedLeaf | MissingReply | Rivalry
+
+
+STDIN = "-"
+MAX_DUPLICATES = 5  # duplicates listed one by one
+ALL_STATES = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRequest:
+    """The options of `book queue`."""
+
+    positions: Annotated[
+        list[str] | None,
+        argument(
+            "POSITION...",
+            "What to add: startpos, chess960:N, FENs or moves in quotes, PGN files (all games), files with a "
+            "FEN, an EPD line or moves on each line, or - for such lines on stdin.",
+        ),
+    ] = None
+    store: StoreOption
+    line: LineOptions
+    book: OfBook = None
+    drop: Annotated[
+        list[str] | None, option("--drop ITEM", "Remove this waiting item, or all. May be repeated.")
+    ] = None
+    kind: Annotated[str, option("--kind KIND", "List what is waiting, done, refused, dropped or all.")] = (
+        "waiting"
+    )
+    json: Json = False
+
+
+@command(
+    "List, add and remove what a book searches first.",
+    "graphsearch book queue first.graph",
+    'graphsearch book queue first.graph "1. d4 d5 2. c4"',
+    "graphsearch book queue first.graph games.pgn --game 2 --ply 12",
+    "graphsearch book queue first.graph --drop 1",
+    name="queue",
+)
+def queue_items(request: QueueRequest) -> None:
+    """List the queue of a book; with POSITION, add to it; with --drop, remove from it.
+
+    A book searches its queue first, even while it is being built. Every position of a line or a game goes
+    into the book, up to its maximum ply. Items that already wait are not added again. What cannot be read is
+    reported, the rest is added, and the exit code is 1. Items that a builder has started are not removed.
+    Without --book, an item is for whichever book is built next.
+
+    JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`); of what was added:
+    `added` are the numbers of new items, `duplicates` already waited as item `id`, `problems` could not be
+    read; of what was removed: `dropped` is their number, `left` no longer waited.
+    """
+    if request.positions and request.drop:
+        raise typer.BadParameter("give positions to add or --drop, one of the two")
+    if request.positions or request.line.given:
+        _add_items(request, request.positions or ["startpos"])
+    elif request.drop:
+        _drop_items(request, request.drop)
+    else:
+        _list_queue(request)
+
+
+# ------------------------------------------------------------------------ add
+def _add_items(request: QueueRequest, positions: list[str]) -> None:
+    from graphsearch.book import queue
+    from graphsearch.book.todo import book_names
+
+    if request.line.moves is not None and len(positions) > 1:
+        raise typer.BadParameter("--moves needs exactly one position")
+    problems: list[str] = []
+    added = queue.add(request.store, _items(request.line, positions, problems), book=request.book)
+    names = None if request.book is None else book_names(request.store)
+    if names is not None and request.book not in names:  # it may be misspelt
+        known = f"it has {', '.join(names)}" if names else "it has none"
+        say(f"note: {request.store} has no book {request.book!r} yet; {known}")
+    if request.json:
+        duplicates = [
+            {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
+            for item, number in added.duplicates
+        ]
+        print_json({"added": list(added.ids), "duplicates": duplicates, "problems": problems})
+    else:
+        _print_added(added)
+    if problems:
+        raise typer.Exit(FAILED)
+
+
+def _items(line: LineOptions, positions: list[str], problems: list[str]) -> Iterator[NewItem]:
+    """Yields the items to add, prints notes about them, and adds to `problems` those of unreadable ones."""
+    for text in positions:
+        for given in _given(line, text):
+            for note in given.notes:
+                say(f"note: {note}")
+            if given.item:
+                yield given.item
+            else:
+                problems.append(given.problem)
+                say(f"graphsearch: {given.problem}")
+
+
+def _given(line: LineOptions, text: str) -> Iterable[GivenItem]:
+    from graphsearch.base.limits import text_lines
+    from graphsearch.book import queue
+    from graphsearch.position.notation import holds_positions
+
+    if text == STDIN:
+        if line.given:
+            raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
+        lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
+        return queue.from_lines(lines, "stdin")
+    path = Path(text)
+    if not path.exists():
+        if (line.game, line.ply) != (None, None):
+            raise typer.BadParameter("--game and --ply need a PGN file")
+        return [queue.from_text(text, moves=line.moves)]
+    if line.moves is not None:
+        raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
+    if holds_positions(text):
+        return _numbered(line, path)
+    return queue.from_games(path, ply=line.ply, only=None if line.game is None else [line.game])
+
+
+def _numbered(line: LineOptions, path: Path) -> Iterator[GivenItem]:
+    """Yields the items of a file with a position on each line, or the one that --game names."""
+    from graphsearch.base.limits import open_file, text_lines
+    from graphsearch.book import queue
+
+    if line.ply is not None:
+        raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
+    with open_file(path, piped=True) as file:
+        found = queue.from_lines(text_lines(file, str(path)), str(path))
+        if line.game is None:
+            yield from found
+            return
+        wanted = next(islice(found, line.game - 1, None), None)
+        if wanted is None:
+            raise typer.BadParameter(f"{path} has no position {line.game}")
+        yield wanted
+
+
+def _print_added(added: Added) -> None:
+    for entry, number in added.duplicates[:MAX_DUPLICATES]:
+        say(f"note: already waiting as item {number}: {line_text(entry.fen, entry.moves)}")
+    if len(added.duplicates) > MAX_DUPLICATES:
+        say(f"note: and {count(len(added.duplicates) - MAX_DUPLICATES, 'other')} already waiting")
+    numbers = f": {added.ids[0]}" if len(added.ids) == 1 else ""
+    numbers = f": {added.ids[0]} to {added.ids[-1]}" if len(added.ids) > 1 else numbers
+    print(f"Added {count(len(added.ids), 'item')} to the queue{numbers}")
+
+
+def line_text(fen: str, moves: tuple[str, ...]) -> str:
+    """Returns a line with move numbers, after its first position unless that is the start position."""
+    import chess
+
+    from graphsearch.position.board import board_of
+
+    board = board_of(fen)
+    if not moves:
+        return fen
+    try:
+        san = board.variation_san([chess.Move.from_uci(move) for move in moves])
+    except ValueError:  # an illegal line is shown as it is stored
+        san = " ".join(moves)
+    return san if fen == chess.STARTING_FEN else f"{fen}: {san}"
+
+
+# ----------------------------------------------------------------- list, drop
+def _list_queue(request: QueueRequest) -> None:
+    from graphsearch.book import queue
+
+    chosen = next((known for known in get_args(queue.State) if known == request.kind), None)
+    if chosen is None and request.kind != ALL_STATES:
+        names = ", ".join([*queue.STATES, ALL_STATES])
+        raise typer.BadParameter(f"--kind must be one of {names}, not {request.kind!r}")
+    found = list(queue.items(request.store, state=chosen, book=request.book))
+    if request.json:
+        print_json({"items": [item.as_dict() for item in found]})
+        return
+    texts = {"State": WHOLE, "Book": LEFT, "Added (UTC)": WHOLE, "From": LEFT, "Line": LEFT, "Note": LEFT}
+    print_parts([table(map(_item_cells, found), texts)])
+    if not found:
+        say("The queue is empty." if chosen is None else f"No item is {chosen}.")
+
+
+def _item_cells(item: QueueItem) -> dict[str, str]:
+    return {
+        "Item": str(item.id),
+        "State": item.state,
+        "Book": item.book or "any",
+        "Added (UTC)": moment(item.added),
+        "From": item.origin,
+        "Line": line_text(item.fen, item.moves),
+        "Note": item.note or "",
+    }
+
+
+def _drop_items(request: QueueRequest, texts: list[str]) -> None:
+    from graphsearch.base.limits import whole_number
+    from graphsearch.book import queue
+
+    every = ALL_STATES in texts
+    if request.book is not None and not every:
+        raise typer.BadParameter("--book needs --drop all")
+    items = [] if every else [whole_number(text) for text in texts]
+    left = [] if every else queue.drop(request.store, items)
+    dropped = queue.drop_all(request.store, book=request.book) if every else len(set(items)) - len(left)
+    if request.json:
+        print_json({"dropped": dropped, "left": [item.as_dict() for item in left]})
+        return
+    for item in left:
+        say(f"note: item {item.id} is already {item.state} and stays as it is")
+    print(f"Dropped {count(dropped, 'item')}")
+
+
+EMPTY = {
+    "leaves": "Every position of the book has been searched.",
+    "gaps": "Every likely or popular reply has an answer.",
+    "bottlenecks": "No change of a few leaves can overturn the best move of a root.",
+}
+TODO_TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position", "Leaf", "Best", "Rival"), LEFT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodoRequest:
+    """The options of `book todo`."""
+
+    name: Annotated[str, argument("NAME", "The book's name.")]
+    store: StoreOption
+    kind: Annotated[
+        str,
+        option(
+            "--kind KIND",
+            "leaves: positions not searched yet; gaps: likely or popular replies without an answer; "
+            "bottlenecks: the fewest leaves on which the best move of a root depends.",
+        ),
+    ] = "leaves"
+    lines: Lines = 20
+    min_games: Annotated[
+        int, option("--min-games N", "Gaps: or replies with at least N imported games.", min=1)
+    ] = 20
+    queue: Annotated[bool, option("--queue", "Also add them to the book's queue.")] = False
+    json: Json = False
+
+
+@command(
+    "List what a book needs next.",
+    "graphsearch book todo white --store white.graph",
+    "graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph",
+    "graphsearch book todo white --kind bottlenecks --json --store white.graph",
+    views=True,
+)
+def todo(request: TodoRequest) -> None:
+    """List what a book needs next, the most urgent first; works while the book is built.
+
+    Leaves come in the builder's order. Gaps are ranked by how likely the book reaches them: the product of
+    the replies' shares of the imported games along the line (of P where fewer than 20 games are known), own
+    moves counting 1; own positions without a move are gaps too. A bottleneck is the smallest set of leaves
+    that, with other values, would make another move of a root as good as its best one; best moves outside the
+    book count as leaves of their positions. Among sets of equal size, the one whose values have to change
+    least comes first.
+
+    JSON: `items`; values are seen by the side to move at their position.
+    """
+    from graphsearch.book.queue import add
+    from graphsearch.book.todo import KINDS
+    from graphsearch.book.todo import todo as find
+
+    chosen = next((known for known in KINDS if known == request.kind), None)
+    if chosen is None:
+        raise typer.BadParameter(
+            f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
+        )
+    found = find(request.store, request.name, chosen, top=request.lines, min_games=request.min_games)
+    say_if_unfinished(request.store)
+    for note in found.notes:
+        say(f"note: {note}")
+    if request.json:
+        print_json(found.as_dict())
+    elif found.rows:
+        rows = [cells for row in found.rows for cells in _todo_cells(row)]
+        scored = [f"({heading()})"] if request.kind == "bottlenecks" else []
+        print_parts([*scored, table(rows, TODO_TEXTS, spare=("Opening", "ECO"))])
+    else:
+        say(EMPTY[found.kind])
+    if request.queue:
+        added = add(request.store, found.items(), book=found.book)
+        there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
+        say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
+
+
+def _todo_cells(row: Row) -> Iterator[dict[str, str]]:
+    """Yields the table rows of an item: one per leaf of a bottleneck, one for any other item."""
+    from graphsearch.book.todo import MissingReply, UnsearchedLeaf
+
+    if isinstance(row, UnsearchedLeaf):
+        yield {
+            **_lead(row.target.line or "start", row.target.position),
+            "Priority": "" if row.priority is None else f"{row.priority:.3f}",
+            "Ply": str(row.target.ply),
+        }
+    elif isinstance(row, MissingReply):
+        yield {
+            **_lead(
+                row.target.line if row.target.move else f"{row.target.line}, no move yet", row.target.position
+            ),
+            "Reach": f"{100 * row.reach:.2f}%",
+            "P": "" if row.p is None else f"{100 * row.p:.1f}%",
+            "Games": f"{row.games:,}" if row.games else "",
+        }
+    else:
+        yield from _bottleneck(row)
+
+
+def _lead(line: str, position: str) -> dict[str, str]:
+    """Returns the first columns of a row: the line, its opening, and with `--details` the position."""
+    return {"Line": line, **opening_cells(opening_at(position)), **detailed({"Position": position})}
+
+
+def _bottleneck(row: Rivalry) -> Iterator[dict[str, str]]:
+    head = {
+        "Best": row.best_san,
+        "Score": value_score(row.best_value, row.root),
+        "Rival": f"{row.rival_san} (outside)" if row.outside else row.rival_san,
+        "Its score": value_score(row.rival_value, row.root),
+        "Leaves": str(len(row.leaves)),
+        "Change": f"{row.change:.3f}",
+    }
+    if not row.leaves:
+        yield {"Leaf": "none: already as good"} | head
+    for leaf in row.leaves:
+        text = f"{leaf.target.line} (outside)" if leaf.target.move else leaf.target.line
+        here = leaf.target.position
+        values = {"Score here": value_score(leaf.value, here), "Score needed": value_score(leaf.needed, here)}
+        yield {"Leaf": text} | values | head
+        head = dict.fromkeys(head, "")
+
 
 MAX_ROOTS = 20  # roots in the output; JSON has all
 ENDED = {
@@ -301,10 +660,11 @@ def _progress_lines(now: BuildProgress) -> list[str]:
 
 
 app = group(
+    "book",
     "Opening books: build, status, why, todo, queue.",
     build,
     status,
     why,
-    book_queue.todo,
-    book_queue.queue_items,
+    todo,
+    queue_items,
 )

@@ -1,4 +1,4 @@
-"""Declares commands with their summary, examples and options.
+"""Declares commands with their summary, examples and options, and parses their command lines.
 
 A bundle is a frozen dataclass; its fields are options, `name: Annotated[type, typer.Option(...)] = default`,
 or bundles. A command takes a bundle as one parameter; Typer sees its options as if the command listed them
@@ -7,9 +7,10 @@ itself. So commands share an option that is written once.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
@@ -17,16 +18,33 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import ArgumentInfo, OptionInfo
 
-from graphsearch.base.errors import InvalidParameterError
+from graphsearch.base.errors import (
+    BookConfigError,
+    InvalidParameterError,
+    InvalidPositionError,
+    UnusableFileError,
+)
+from graphsearch.base.faults import watch_logs
 
-from .options import Details, Json, View
-from .output import Report, print_answer, say_if_unfinished
-from .parsing import HELP_NAMES, ProgramCommand, ProgramGroup
-from .program import command_text
-from .scores import WHITE, looking
-from .tables import Part
+from .options import Details, View
+from .output import INTERRUPTED, PIPE_CLOSED, failed, one_line, say
+from .program import PROGRAM, command_text
+from .render import WHITE, looking
+from .settings import NAME, STORE_VARIABLE, settings
+
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+SUFFIX = ".graph"
+SQLITE = b"SQLite format 3\0"
+NO_STORE = f"name a graph file: as first argument, with --store FILE, in {STORE_VARIABLE} or in {NAME}"
+# starts of unquoted moves and FENs
+POSITION_WORD = re.compile(r"\d+\.|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8]|startpos|chess960:|[1-8pnbrqkPNBRQK]+/")
+
+# Typer's exception for wrong use, which Typer does not export
+Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
 
 _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
 
@@ -36,24 +54,29 @@ class Command:
     """A command in a group.
 
     Attributes:
-      function: takes every option by name; its docstring is the help text.
+      function: takes its options and bundles; its docstring is the help text.
       summary: its line in the list of commands.
       examples: command lines.
       name: on the command line.
+      views: whether it has `--view` and `--details` for its tables.
     """
 
     function: Callable[..., None]
     summary: str
     examples: tuple[str, ...]
     name: str
+    views: bool
 
-
-@dataclass(frozen=True, slots=True)
-class Subgroup:
-    """A group of commands within a group."""
-
-    name: str
-    app: typer.Typer
+    def add_to(self, app: typer.Typer, heading: str | None) -> None:
+        """Adds the command to a group, under a heading of its help."""
+        app.command(
+            self.name,
+            cls=ProgramCommand,
+            context_settings=HELP_NAMES,
+            epilog=example_text(*self.examples),
+            short_help=self.summary,
+            rich_help_panel=heading,
+        )(with_options(self.function, views=self.views))
 
 
 def command(
@@ -63,82 +86,35 @@ def command(
 
     With `views`, it has the options `--view` and `--details` for its tables.
     """
-
-    def declared(function: Callable[..., None]) -> Command:
-        flat = with_options(function, views=views)
-        return Command(flat, summary, examples, name or function.__name__)
-
-    return declared
-
-
-def report(
-    summary: str,
-    *examples: str,
-    view: Callable[..., Iterable[Part]],
-    name: str = "",
-    views: bool = False,
-    noted: str = "",
-) -> Callable[[Callable[..., Report]], Command]:
-    """Returns a decorator that declares a command; it prints the function's result, with `--json` as JSON.
-
-    Args:
-      view: yields the lines and tables for a person; it takes the result, and options by their names.
-      noted: the option of a graph file; prints a note if the file is being moved to another evaluator.
-    """
-
-    asked = list(signature(view).parameters)[1:]
-
-    def answer(found: Report, values: Mapping[str, Any]) -> None:
-        if noted:
-            say_if_unfinished(values[noted])
-        parts = view(found, **{name: values[name] for name in asked})
-        print_answer(found, parts, json=values["json"])
-
-    def declared(function: Callable[..., Report]) -> Command:
-        flat = with_options(function, views=views, answer=answer)
-        return Command(flat, summary, examples, name or function.__name__)
-
-    return declared
+    return lambda function: Command(function, summary, examples, name or function.__name__, views)
 
 
 def group(
+    name: str,
     about: str,
     *commands: Command,
-    sections: Mapping[str, Sequence[Command | Subgroup]] | None = None,
-    epilog: str = "",
+    sections: Mapping[str, Sequence[Command | typer.Typer]] | None = None,
     **options: Any,
 ) -> typer.Typer:
     """Returns a group of commands; help lists them in this order, under the headings if there are any."""
     # plain help, not Rich's: it starts in half the time, and reads the same in a pipe
     kind = type("SectionedGroup", (ProgramGroup,), {"headings": tuple(sections or ())})
     app = typer.Typer(
+        name=name,
         cls=kind,
         no_args_is_help=True,
         rich_markup_mode=None,
         help=about,
-        epilog=epilog,
         context_settings=HELP_NAMES,
         **options,
     )
     for heading, entries in {"": commands, **(sections or {})}.items():
         for one in entries:
-            _add(app, one, heading or None)
+            if isinstance(one, typer.Typer):
+                app.add_typer(one, rich_help_panel=heading)
+            else:
+                one.add_to(app, heading or None)
     return app
-
-
-def _add(app: typer.Typer, one: Command | Subgroup, heading: str | None) -> None:
-    if isinstance(one, Subgroup):
-        app.add_typer(one.app, name=one.name, rich_help_panel=heading)
-        return
-    declare = app.command(
-        one.name,
-        cls=ProgramCommand,
-        context_settings=HELP_NAMES,
-        epilog=example_text(*one.examples),
-        short_help=one.summary,
-        rich_help_panel=heading,
-    )
-    declare(one.function)
 
 
 def example_text(*examples: str) -> str:
@@ -148,17 +124,10 @@ def example_text(*examples: str) -> str:
 
 
 # ---------------------------------------------------------------- bundles
-def with_options(
-    function: Callable[..., Any],
-    *,
-    views: bool = False,
-    answer: Callable[[Any, Mapping[str, Any]], None] | None = None,
-) -> Callable[..., None]:
+def with_options(function: Callable[..., None], *, views: bool = False) -> Callable[..., None]:
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
 
-    Args:
-      views: adds `--view` and `--details`, and prints by them.
-      answer: adds `--json`; `answer` prints the function's result by the values of all options.
+    With `views`, it has `--view` and `--details` too, and prints by them.
 
     >>> from .options import LineOptions
     >>> def show(position: str, line: LineOptions) -> None:
@@ -173,16 +142,13 @@ def with_options(
     hints = get_type_hints(function, include_extras=True)
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]
 
-    more: list[_Declared] = [("json", Json, False)] if answer else []
-    more += [("view", View, WHITE), ("details", Details, False)] if views else []
+    more = [("view", View, WHITE), ("details", Details, False)] if views else []
 
     def flat(**values: Any) -> None:
         _check_numbers(options, values)
         looks = looking(values.get("view"), details=values.get("details", False))
         with looks, _without_leftover(values.get("store")):
-            found = function(**{name: _value(name, hint, values) for name, hint, _ in given})
-            if answer:
-                answer(found, values)
+            function(**{name: _value(name, hint, values) for name, hint, _ in given})
 
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_counted(hint))
@@ -346,3 +312,164 @@ def _option_words(option: str, value: object) -> list[str]:
         text = f"{item:.15g}" if isinstance(item, float) else str(item)
         words += [f"{option}={text}"] if text.startswith("-") else [option, text]
     return words
+
+
+# ------------------------------------------------------- parsing and errors
+class ProgramCommand(TyperCommand):
+    """A command that takes its graph file with `--store` or as its first argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments.
+
+        Raises:
+          typer.BadParameter: if a graph file is needed and none is named.
+        """
+        if ctx.resilient_parsing or {"-h", "--help"} & set(args):
+            return super().parse_args(ctx, args)
+        ctx.default_map = _settings_of(self, args)
+        store = _store_option(self)
+        if store is not None:
+            has_default = store.name in ctx.default_map
+            places = [] if _is_given(store, args) else list(_places(self, args))
+            if places and _is_store(self, args[places[0]], len(places), has_default):
+                first = places[0]
+                args = ["--store", args[first], *args[:first], *args[first + 1 :]]
+            elif store.required and not _is_given(store, args) and not has_default:
+                raise typer.BadParameter(NO_STORE, ctx=ctx)
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Returns the parts of the usage line, the graph file among them."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [*pieces[:1], "[FILE]", *pieces[1:]] if _store_option(self) is not None else pieces
+
+
+class ProgramGroup(TyperGroup):
+    """A command group that ends every failing command with one clear line and an exit code.
+
+    Attributes:
+      headings: of its help, in order.
+    """
+
+    headings: tuple[str, ...] = ()
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command and returns its result.
+
+        Raises:
+          typer.Exit: with the exit code, after printing the error.
+        """
+        watch_logs(lambda line: say(f"{PROGRAM}: {line}"))
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(PIPE_CLOSED) from None
+        except KeyboardInterrupt:
+            say("Interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, typer.Abort, Refusal):
+            raise
+        except Exception as error:
+            code = failed(error)
+            say_where_help_is(error, f"{ctx.command_path} {ctx.invoked_subcommand}")
+            raise typer.Exit(code) from None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the commands under their headings."""
+        headings: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self.headings}
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for name in self.list_commands(ctx):
+            one = self.commands[name]
+            row = (name, one.get_short_help_str(width))
+            headings.setdefault(getattr(one, "rich_help_panel", None) or "Commands", []).append(row)
+        for heading, found in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(found, col_max=max(map(len, self.commands)) + 2)
+
+
+def refuse(error: Any) -> int:
+    """Prints the problem of a command line, and where help is; returns the exit code."""
+    ctx = error.ctx
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        text = one_line(error.format_message()).removeprefix("Invalid value: ")
+        params = {param.name for param in ctx.command.params} if ctx is not None else set()
+        unquoted = params & {"position", "positions"} and "unexpected extra argument" in text
+        hint = "; put moves and a FEN in quotes" if unquoted else ""
+        say(f"{PROGRAM}: {text}{hint}")
+        if ctx is not None:
+            say(f"Try '{ctx.command_path} --help'.")
+    return int(error.exit_code)
+
+
+def say_where_help_is(error: Exception, command: str) -> None:
+    """Prints where help is, if an error is about a word of the command line."""
+    if isinstance(error, UnusableFileError):
+        return
+    if isinstance(error, InvalidPositionError):
+        say(f"Try '{PROGRAM} help positions'.")
+    elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):
+        say(f"Try '{command} --help'.")
+
+
+# ---------------------------------------------------------------- settings and the graph file
+def _settings_of(command: TyperCommand, args: list[str]) -> dict[str, object]:
+    """Returns the settings that apply to a command's options, by parameter."""
+    found = settings()
+    if "color" in found and not found["color"].value:
+        os.environ["NO_COLOR"] = "1"
+    options = _flags(command)
+    given = {arg.partition("=")[0] for arg in args}
+    if "--policy" not in options or command.name == "reevaluate" or given & {"--policy", "--value"}:
+        found.pop("evaluator", None)  # a filter there, or overridden by the command line
+    return {options[f"--{name}"].name: one.value for name, one in found.items() if f"--{name}" in options}
+
+
+def _flags(command: TyperCommand) -> dict[str, TyperOption]:
+    return {name: one for one in command.params if isinstance(one, TyperOption) for name in one.opts}
+
+
+def _store_option(command: TyperCommand) -> TyperOption | None:
+    return _flags(command).get("--store")
+
+
+def _is_given(store: TyperOption, args: list[str]) -> bool:
+    return any(arg.partition("=")[0] in store.opts for arg in args)
+
+
+def _places(command: TyperCommand, args: list[str]) -> Iterator[int]:
+    """Yields the indices of the arguments that are neither options nor their values."""
+    options = _flags(command)
+    skipped = 0
+    for place, arg in enumerate(args):
+        if skipped:
+            skipped -= 1
+        elif arg == "--":
+            yield from range(place + 1, len(args))
+            return
+        elif len(arg) < 2 or not arg.startswith("-"):
+            yield place
+        elif arg in options and not options[arg].is_flag:
+            skipped = options[arg].nargs
+
+
+def _is_store(command: TyperCommand, text: str, words: int, has_default: bool) -> bool:
+    """Returns whether the first of `words` words is the graph file, not an argument of the command."""
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    if has_default and words <= sum(one.required for one in arguments):
+        return False
+    if all(one.nargs == 1 for one in arguments) and words > len(arguments) and not POSITION_WORD.match(text):
+        return True
+    return looks_like_store(Path(text))
+
+
+def looks_like_store(path: Path) -> bool:
+    """Returns whether a path names a graph file, by its content or its name."""
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            from graphsearch.base.limits import open_file
+
+            with open_file(path) as file:
+                return file.read(len(SQLITE)) == SQLITE or path.suffix == SUFFIX
+    return path.suffix == SUFFIX

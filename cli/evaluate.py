@@ -15,8 +15,7 @@ from .commands import command
 from .options import EvaluatorOptions, Json, LineOptions, Param, argument
 from .output import FAILED, say
 from .progress import Advance, progress_bar
-from .render import TERMINAL_NAMES, game_text, named
-from .scores import heading, is_white, look, score, signed, wdl
+from .render import TERMINAL_NAMES, game_text, heading, is_white, look, named, score, signed, wdl
 
 if TYPE_CHECKING:
     from graphsearch.evaluators import assess as assessing

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from . import nodetypes, query_find, query_moves, query_players, reevaluate
+from . import find, games, solvers, store
 from .commands import command, group
 from .options import Json, LineOptions, Position, argument, option
 from .output import print_json, say
@@ -136,14 +136,15 @@ def _searched(
 
 
 app = group(
+    "lab",
     "Commands for research, measurements and rare repairs.",
     sections={
         "Questions": (
-            query_find.sql,
-            query_moves.moves_of,
-            query_players.game_of,
+            find.sql,
+            games.moves_of,
+            games.game_of,
         ),
-        "Files": (reevaluate.refresh,),
-        "Measurements": (nodetypes.nodetypes, perft, bench),
+        "Files": (store.refresh,),
+        "Measurements": (solvers.nodetypes, perft, bench),
     },
 )

@@ -18,7 +18,7 @@ from graphsearch.base.errors import (
 )
 from graphsearch.base.faults import DEFECT, error_line, is_defect, line_of
 
-from .tables import Cells, Part
+from .render import Cells, Part
 
 if TYPE_CHECKING:
     import chess
@@ -159,8 +159,15 @@ def print_parts(parts: Iterable[Part]) -> None:
             print_view(part.drawn)
 
 
-def print_answer(found: Report, parts: Iterable[Part], *, json: bool) -> None:
-    """Prints an answer on stdout: as JSON, or the lines and tables that show it."""
+def print_answer(
+    found: Report, parts: Iterable[Part], *, json: bool, note: str | os.PathLike[str] | None = None
+) -> None:
+    """Prints an answer on stdout: as JSON, or the lines and tables that show it.
+
+    `note`: a graph file; prints a note if it is being moved to another evaluator.
+    """
+    if note is not None:
+        say_if_unfinished(note)
     if json:
         print_json(found.as_dict())
     else:

@@ -1,13 +1,14 @@
-"""Nodes as tables: the best lines of a search or of a stored node."""
+"""Values, tables and nodes as text: pawns from White's view, or from the mover's with `--view mover`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .scores import detailed, heading, is_white, score, signed, wdl
-from .tables import FILL, LEFT, WHOLE, Cells, table
+from graphsearch.base.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     import chess
@@ -16,8 +17,276 @@ if TYPE_CHECKING:
 
     from graphsearch.graph.view import MoveView, NodeView, Origin
     from graphsearch.position.openings import Opening
+    from graphsearch.position.values import WDL
     from graphsearch.query.pv import LinePly
     from graphsearch.query.routes import Way
+
+
+VIEWS = WHITE, MOVER = "white", "mover"
+
+
+@dataclass(slots=True)
+class Look:
+    """The display of values in this process: the view, and whether with all counters (`--details`)."""
+
+    view: str = WHITE
+    details: bool = False
+
+
+look = Look()
+
+
+@contextmanager
+def looking(view: str | None, *, details: bool) -> Iterator[None]:
+    """Shows values in a view inside the block; None changes nothing.
+
+    Raises:
+      InvalidParameterError: if it is none of `VIEWS`.
+    """
+    if view not in (None, *VIEWS):
+        raise InvalidParameterError(f"--view is {' or '.join(VIEWS)}, not {view!r}")
+    before = look.view, look.details
+    look.view, look.details = view or look.view, details or look.details
+    try:
+        yield
+    finally:
+        look.view, look.details = before
+
+
+def heading() -> str:
+    """Returns the name of the shown view."""
+    return "White's view" if look.view == WHITE else "the mover's view"
+
+
+def seen(value: float, *, white: bool) -> float:
+    """Returns a value of the side to move, White or not, in the shown view.
+
+    >>> seen(0.25, white=True), seen(0.25, white=False), seen(0.0, white=False)
+    (0.25, -0.25, 0.0)
+    """
+    return value if white or look.view == MOVER else 0.0 - value
+
+
+def seen_of_white(value: float, *, white: bool) -> float:
+    """Returns a value, given from White's view, in the shown view; `white`: whether White is to move."""
+    return seen(value if white else 0.0 - value, white=white)
+
+
+def pawns(cp: float | None) -> str:
+    """Returns centipawns as pawns; zero has no sign, and None is empty.
+
+    >>> pawns(25), pawns(-130), pawns(0), pawns(None)
+    ('+0.25', '-1.30', '0.00', '')
+    """
+    return "" if cp is None else f"{cp / 100:+.2f}" if cp else "0.00"
+
+
+def score(cp: int | None, mate: int | None, *, white: bool) -> str:
+    """Returns the score of the side to move, White or not, in the shown view: `+0.31`, `#5`, `#-3`.
+
+    >>> score(31, None, white=False), score(12800, 5, white=False), score(None, None, white=True)
+    ('-0.31', '#-5', '')
+    """
+    if mate is not None:
+        return f"#{seen(mate, white=white):.0f}"
+    return "" if cp is None else pawns(seen(cp, white=white))
+
+
+def value_score(value: float | None, position: str) -> str:
+    """Returns a value of a book for the side to move of a position as a score; empty for None."""
+    from graphsearch.position.values import cp_of
+
+    return "" if value is None else score(cp_of(value), None, white=is_white(position))
+
+
+def wdl(shares: WDL | None, *, white: bool) -> str:
+    """Returns win, draw and loss in per cent: `45 32 23`; those of White in White's view."""
+    if shares is None:
+        return ""
+    from graphsearch.position.values import rounded_shares
+
+    parts = rounded_shares(shares, 100)
+    return " ".join(f"{part:2}" for part in (parts if white or look.view == MOVER else parts[::-1]))
+
+
+def signed(q: float | None, *, white: bool = True) -> str:
+    """Returns a Q of the side to move with its sign and three decimals, in the shown view.
+
+    >>> signed(0.25), signed(0.25, white=False), signed(-0.0001), signed(None)
+    ('+0.250', '-0.250', '0.000', '')
+    """
+    if q is None:
+        return ""
+    text = f"{seen(q, white=white):+.3f}"
+    return "0.000" if float(text) == 0 else text
+
+
+def is_white(position: str) -> bool:
+    """Returns whether White is to move in a FEN."""
+    return position.split(" ", 2)[1] == "w"
+
+
+def detail(text: str) -> str:
+    """Returns a text with `--details`, else an empty one."""
+    return text if look.details else ""
+
+
+def detailed(cells: dict[str, str]) -> dict[str, str]:
+    """Returns the cells with `--details`, else none."""
+    return cells if look.details else {}
+
+
+SEEN_FIRST = 100  # rows that set the column widths of a stream
+SEEN_BYTES = 1 << 20  # of text in them; beyond it, fewer rows set the widths
+WIDEST = 100  # characters of a column but the last
+WIDEST_WHOLE = 60  # of text on one line, such as a name, so that a pipe's width has room for the rest
+LONG, SHORT, TIGHT = 56, 30, 8  # characters of a line for which spare text, spare numbers and others go
+NAME_ROOM = 20  # characters of a name for which they go
+GAP = 3  # characters between two columns
+# kinds of columns: text that folds, text on one line, text that takes the width left over, numbers; a name
+# takes the width left over on a terminal, and is text on one line elsewhere
+LEFT, WHOLE, FILL, RIGHT, NAME = "left", "whole", "fill", "right", "name"
+Row = Mapping[str, str]
+Part: TypeAlias = "str | Cells | RenderableType"  # of a command's output for a person
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A table not drawn yet; see `table`."""
+
+    rows: list[Row]
+    kinds: Mapping[str, str]
+    spare: Sequence[str]
+    title: str | None
+
+    def drawn(self, width: int | None) -> Table:
+        """Returns the table for a terminal of `width` columns; None for as wide as needed."""
+        from rich import box
+        from rich.table import Table
+
+        names = self._names() if width is None else self._fitting(width)
+        drawn = Table(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            show_edge=False,
+            expand=width is not None and any(self.kinds.get(name) in (FILL, NAME) for name in names),
+            title=self.title,
+            title_justify="left",
+            title_style="bold",
+        )
+        for name in names:
+            kind = self.kinds.get(name, RIGHT)
+            if kind == NAME:
+                kind = FILL if width else WHOLE
+            drawn.add_column(
+                name,
+                justify="right" if kind == RIGHT else "left",
+                no_wrap=kind != LEFT,
+                overflow="fold" if kind == LEFT else "ellipsis",
+                ratio=1 if kind == FILL else None,
+                min_width=TIGHT if width and kind == FILL else None,
+                max_width=WIDEST_WHOLE if kind == WHOLE else None,
+            )
+        for row in self.rows:
+            drawn.add_row(*(row.get(name, "") for name in names))
+        return drawn
+
+    def _names(self) -> list[str]:
+        """Returns the columns with content in some row, in order."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return [name for name in names if any(row.get(name) for row in self.rows)]
+
+    def _fitting(self, width: int) -> list[str]:
+        """Returns the columns for a width: without those of `spare`, then without the last, until all fit."""
+        from rich.cells import cell_len
+
+        names = self._names()
+        widest = {
+            name: max(cell_len(row.get(name, "")) for row in (*self.rows, {name: name})) for name in names
+        }
+
+        def fit(room: int) -> bool:
+            most = {LEFT: room, FILL: room, NAME: min(room, NAME_ROOM)}
+            widths = (min(widest[one], most.get(self.kinds.get(one, RIGHT), WIDEST_WHOLE)) for one in names)
+            return sum(widths) + GAP * (len(names) - 1) <= width
+
+        for name in self.spare:
+            if not fit(SHORT if self.kinds.get(name, RIGHT) == RIGHT else LONG):
+                names = [one for one in names if one != name]
+        while len(names) > 1 and not fit(TIGHT):
+            names.pop()
+        return names
+
+
+def table(
+    rows: Iterable[Row],
+    kinds: Mapping[str, str] | None = None,
+    *,
+    spare: Sequence[str] = (),
+    title: str | None = None,
+) -> Cells:
+    """Returns a table without its empty columns.
+
+    Args:
+      rows: cells by column.
+      kinds: of columns that hold no numbers.
+      spare: columns that a narrow terminal leaves out, the least important first; then it leaves out the last
+        ones, never the first. A pipe shows all.
+      title: text above the table.
+    """
+    return Cells(list(rows), kinds or {}, spare, title)
+
+
+def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yields the lines of a table while its rows arrive; the first hundred set the column widths."""
+    iterator = iter(rows)
+    first = _seen_first(iterator)
+    cells = [[_cell(value) for value in row] for row in first]
+    widths = [min(WIDEST, max([len(name), *(len(row[i]) for row in cells)])) for i, name in enumerate(names)]
+    numeric = [
+        bool(first) and all(row[i] is None or isinstance(row[i], int | float) for row in first)
+        for i in range(len(names))
+    ]
+    yield _line(names, widths, numeric)
+    yield "  ".join("-" * width for width in widths)
+    for row in cells:
+        yield _line(row, widths, numeric)
+    for values in iterator:
+        yield _line([_cell(value) for value in values], widths, numeric)
+
+
+def _seen_first(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Returns the rows that set the column widths: a hundred, or fewer long ones."""
+    first: list[Sequence[Any]] = []
+    size = 0
+    while len(first) < SEEN_FIRST and size < SEEN_BYTES:
+        row = next(rows, None)
+        if row is None:
+            break
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+        first.append(row)
+    return first
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = [
+        cell.rjust(width) if number else cell.ljust(width)
+        for cell, width, number in zip(cells, widths, numeric, strict=True)
+    ]
+    return "  ".join(parts).rstrip()
+
+
+def _cell(value: Any) -> str:
+    """Returns a value of SQLite as text of one line."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    return "".join(c if c.isprintable() else " " for c in text)
+
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 APART = "searched apart"  # its numbers are those of the position after it

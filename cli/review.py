@@ -12,7 +12,7 @@ import typer
 from .commands import command, command_line
 from .compiling import compiled
 from .exports import STDOUT, opened_target
-from .imports import given_file, unpacked
+from .games import given_file, unpacked
 from .options import (
     EvaluatorOptions,
     Json,
@@ -29,10 +29,8 @@ from .options import (
 )
 from .output import FAILED, print_json, print_parts, problem_lines, say
 from .progress import titled_bar
-from .render import count, move_number, rate
-from .scores import heading, score
+from .render import FILL, NAME, WHOLE, Part, count, heading, move_number, rate, score, table
 from .signals import StopSignals
-from .tables import FILL, NAME, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewReport

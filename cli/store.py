@@ -1,33 +1,444 @@
-"""`graphsearch store`: a graph file's content and soundness; store_upkeep.py has the rest."""
+"""`graphsearch store`, `reevaluate` and `lab refresh`: what a graph file holds, and work on whole files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from graphsearch.base.errors import GraphSearchError, MissingStoreError
 
-from . import store_merge, store_upkeep
-from .commands import command, group, report
-from .options import Json, StoreOption
-from .output import FAILED, print_json, print_parts, problem_lines, say, say_if_unfinished
-from .progress import progress_bar
-from .render import WAY, count, moment, size, way_cells
-from .scores import is_white
-from .tables import LEFT, Cells, Part, table
+from .commands import command, command_line, group
+from .options import EvaluatorOptions, Force, Json, Ram, StoreOption, argument, byte_count, graph_ram, option
+from .output import FAILED, print_answer, print_json, print_parts, problem_lines, say, say_if_unfinished
+from .program import command_text
+from .progress import progress_bar, titled_bar
+from .render import (
+    LEFT,
+    WAY,
+    WAY_SPARE,
+    Cells,
+    Part,
+    count,
+    is_white,
+    moment,
+    numbered,
+    opening_at,
+    signed,
+    size,
+    table,
+    way_cells,
+)
+from .signals import StopSignals
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
+    from graphsearch.graph.sweeps.evaluating import EvaluatingProgress
+    from graphsearch.graph.sweeps.merge import MergeProgress
+    from graphsearch.graph.sweeps.reevaluate import ReevaluateReport
+    from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
     from graphsearch.query.routes import Way
     from graphsearch.store.info import StoreInfo
     from graphsearch.store.record.provenance import RootInfo, RunInfo
     from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
+    from graphsearch.store.union.all import InputReport, MergeReport
+    from graphsearch.store.upkeep.backup import BackupReport
+    from graphsearch.store.upkeep.compact import CompactReport
+    from graphsearch.store.upkeep.prune import PruneReport
+    from graphsearch.store.upkeep.salvage import SalvageReport
+
+
+Evaluator = Annotated[
+    str | None, option("--evaluator NAME", "The evaluator that filled the file, if the file no longer says.")
+]
+MinVisits = Annotated[int | None, option("--min-visits N", "Drop nodes with fewer than N visits.", min=1)]
+Copy = Annotated[Path, argument("COPY", "The copy to write.")]
+New = Annotated[Path, argument("NEW", "The new file to write.")]
+
+
+@contextmanager
+def _working(title: str) -> Iterator[Callable[..., None] | None]:
+    """Yields a progress display; SIGTERM ends the work like Ctrl-C, with every file closed."""
+    with StopSignals(), progress_bar(title) as advance:
+        yield advance
+
+
+def _compacted(found: CompactReport | PruneReport, store: Path) -> Iterator[Part]:
+    from graphsearch.store.upkeep.prune import PruneReport
+
+    sizes = f"{size(found.bytes_before)} before, {size(found.bytes_after)} after"
+    if isinstance(found, PruneReport):
+        yield f"{store}: {count(found.nodes_before, 'node')} before, {found.nodes_after:,} after; {sizes}"
+    else:
+        yield f"{store}: {sizes}, {count(found.superseded, 'superseded version')} dropped"
+
+
+@command(
+    "Make a graph file smaller, without loss or by --min-visits.",
+    "graphsearch store compact first.graph",
+    "graphsearch store compact first.graph --min-visits 2",
+)
+def compact(store: StoreOption, min_visits: MinVisits = None, json: Json = False) -> None:
+    """Make a graph file as small as possible: merge its blocks, drop superseded versions and free pages.
+
+    With --min-visits, also drop the nodes with fewer visits, except roots of searches. Edges that lead to a
+    dropped node keep their visits and values; a search that passes by evaluates the node again.
+
+    Ctrl-C or a kill does no harm; repeat the command to continue. A process that writes the file must end
+    first.
+    """
+    from graphsearch.store.upkeep import compact, prune
+
+    with _working("Compacting" if min_visits is None else "Pruning") as advance:
+        if min_visits is None:
+            found: CompactReport | PruneReport = compact.compact(store, advance)
+        else:
+            found = prune.prune(store, min_visits, advance)
+    print_answer(found, _compacted(found, store), json=json)
+
+
+def _copied(found: BackupReport, copy: Path) -> Iterator[Part]:
+    yield f"{copy}: {count(found.nodes, 'node')}, {size(found.bytes)}"
+
+
+@command(
+    "Copy a graph file, even while it is being written.",
+    "graphsearch store backup first.graph copy.graph",
+)
+def backup(store: StoreOption, copy: Copy, force: Force = False, json: Json = False) -> None:
+    """Copy a graph file as it is now, even while a search writes it.
+
+    The copy appears only when it is complete and on disk.
+    """
+    from graphsearch.store.upkeep import backup
+
+    with _working("Copying pages") as advance:
+        found = backup.backup(store, copy, force=force, progress=advance)
+    print_answer(found, _copied(found, copy), json=json, note=copy)
+
+
+def _salvaged(found: SalvageReport, new: Path) -> Iterator[Part]:
+    yield from problem_lines(found.problems, found.found)
+    lost = f"{found.blocks_lost:,} of {count(found.blocks, 'block')} lost"
+    tables = f", rows lost in {', '.join(found.tables_lost)}" if found.tables_lost else ""
+    yield f"{new}: {count(found.records, 'record')} kept, {lost}{tables}"
+
+
+@command(
+    "Rescue the sound records of a damaged file.",
+    "graphsearch store salvage first.graph rescued.graph",
+)
+def salvage(
+    store: StoreOption, new: New, evaluator: Evaluator = None, force: Force = False, json: Json = False
+) -> None:
+    """Write a new, sound file from everything in a damaged one that can still be verified.
+
+    The damaged file is only read. For each position the newest surviving version is kept. What was lost is
+    listed; a search on the new file evaluates it again.
+    """
+    from graphsearch.store.upkeep import salvage
+
+    identity = None
+    if evaluator:
+        made, _ = EvaluatorOptions(evaluator=evaluator).create()
+        with closing(made):
+            identity = made.identity
+    with _working("Reading blocks") as advance:
+        found = salvage.salvage(store, new, identity=identity, force=force, progress=advance)
+    print_answer(found, _salvaged(found, new), json=json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest:
+    """The files and options of one call."""
+
+    files: Annotated[list[Path], argument("FILE...", "The graph files.")]
+    output: Annotated[Path | None, option("-o --output NEW", "The new file to write.")] = None
+    into: Annotated[Path | None, option("--into FILE", "Add the others to this file.")] = None
+    keep: Annotated[
+        Path | None,
+        option(
+            "--keep FILE",
+            "Bind the result to this file's evaluator, if the files have several; `reevaluate` must then "
+            "replace the values of the others.",
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, option("--dry-run", "Write nothing; print what would be written, with examples.")
+    ] = False
+    no_refresh: Annotated[
+        bool, option("--no-refresh", "Leave values as they are; searches update them where they pass.")
+    ] = False
+    force: Force = False
+    ram: Ram = None
+    json: Json = False
+
+
+@command(
+    "Merge graph files into one.",
+    "graphsearch store merge first.graph copy.graph -o both.graph",
+    "graphsearch store merge copy.graph --into first.graph --dry-run --json",
+    views=True,
+)
+def merge(request: MergeRequest) -> None:
+    """Merge what several graph files know: records, searches, imports, books and proofs.
+
+    Of each move the version with more visits counts, and what either file has proven holds for both. A PGN
+    file that was imported into several files is counted once. At the end all values are brought up to date,
+    as `refresh` does. The order of the files decides only between values that nothing else decides.
+
+    The inputs are only read, also while a search writes them. A damaged one is salvaged; what is left out
+    is listed, and the exit code is 1. Ctrl-C or a kill does no harm: repeat the command. A new file appears
+    only when it is complete.
+
+    JSON: `inputs` counts the records of each file that were new (`fresh`), `changed` and `unchanged`; `fresh`
+    and `changed` are the most visited examples with N before and after; `problems` lists what was left out.
+    """
+    from graphsearch.graph.sweeps.merge import Wanted
+    from graphsearch.graph.sweeps.merge import merge as merge_files
+
+    wanted = Wanted(
+        keep=request.keep,
+        dry_run=request.dry_run,
+        refresh=not request.no_refresh,
+        force=request.force,
+        ram_bytes=None if request.ram is None else byte_count(request.ram),
+    )
+    with StopSignals(), titled_bar("Reading", _merge_title) as show:
+        report = merge_files(
+            request.files, new=request.output, into=request.into, wanted=wanted, on_progress=show
+        )
+    print_answer(report, _merged(report), json=request.json)
+    if not report.dry_run:
+        say_if_unfinished(report.path)
+    if not report.complete:
+        say(f"graphsearch: the merge is not complete: {count(report.found, 'problem')}, listed in the output")
+        raise typer.Exit(FAILED)
+
+
+def _merge_title(now: MergeProgress) -> str:
+    name = Path(now.name).name
+    if now.stage == "records":
+        return f"Merging {name}"
+    if now.stage == "tables":
+        return f"Tables of {name}"
+    return f"{now.stage.capitalize()} {name}".rstrip()
+
+
+def _merged(report: MergeReport) -> Iterator[Part]:
+    yield table(map(_input, report.inputs), {"File": LEFT})
+    if not report.inputs:
+        say(f"Nothing to add: no file but {report.path} itself is named.")
+    for what, examples in (("new", report.examples.of("fresh")), ("changed", report.examples.of("changed"))):
+        if report.dry_run and examples:
+            yield _examples(what, examples, [one.path for one in report.inputs])
+    yield from problem_lines(report.problems, report.found)
+    if report.refreshed and report.refreshed["stale"]:
+        yield (f"values brought up to date: {count(report.refreshed['changed_edges'], 'edge')}")
+    verb = "would have" if report.dry_run else "has"
+    most = "at most " if report.dry_run else ""
+    yield (f"{report.path} {verb} {count(report.nodes, 'node')}, {most}{size(report.bytes)}")
+    if report.dry_run:
+        say("Nothing was written.")
+
+
+def _input(one: InputReport) -> dict[str, str]:
+    return {
+        "File": f"{one.path} (salvaged)" if one.salvaged else one.path,
+        "Records": f"{one.counts.records:,}",
+        "New": f"{one.counts.fresh:,}",
+        "Changed": f"{one.counts.changed:,}",
+        "Unchanged": f"{one.counts.unchanged:,}",
+        "Other rows": f"{sum(one.rows.values()):,}",
+    }
+
+
+def _examples(what: str, examples: list[dict[str, Any]], files: Iterable[str]) -> Cells:
+    from graphsearch.query.routes import routes
+
+    ways: dict[str, Way] = {}
+    for file in files:
+        with suppress(GraphSearchError):  # the problems of a file are listed
+            ways = routes(file, [one["position"] for one in examples if one["position"] not in ways]) | ways
+    rows = [
+        way_cells(ways.get(one["position"]), one["position"])
+        | {"Visits before": f"{one['before']:,}", "Visits": f"{one['after']:,}"}
+        for one in examples
+    ]
+    return table(rows, WAY, spare=WAY_SPARE, title=f"Most visited, {what}")
+
+
+MAX_ROOTS = 20  # changed roots in the output; JSON has all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReevaluateRequest:
+    """The options of one call."""
+
+    store: StoreOption
+    evaluator: EvaluatorOptions
+    ram: Ram = None
+    json: Json = False
+
+
+@command(
+    "Re-evaluate a graph file with another evaluator.",
+    "graphsearch reevaluate sunday.graph --evaluator uniform",
+    "graphsearch reevaluate sunday.graph --evaluator uniform --ram 2GB --json",
+)
+def reevaluate(request: ReevaluateRequest) -> None:
+    """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
+
+    Visits do not change. At the end every value is brought up to date with its children, as by `lab refresh`.
+    Ctrl-C saves; after a kill only some seconds are lost. Repeat the command to resume: no position is
+    evaluated twice. Until it has finished, the file is marked, and other commands refuse to write to it. To
+    return to the previous evaluator, repeat the command with that evaluator; its evaluations are made again.
+    """
+    if not request.evaluator.named:
+        raise typer.BadParameter("name the new evaluator: --evaluator NAME")
+    ram_bytes = graph_ram(request.ram)  # checked before an evaluator is loaded
+    evaluator, _ = request.evaluator.create()
+    with closing(evaluator), StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals:
+        code = _reevaluated(request, evaluator, signals, ram_bytes)
+    if code:
+        raise typer.Exit(code)
+
+
+def _reevaluated(
+    request: ReevaluateRequest, evaluator: EvaluatorObject, signals: StopSignals, ram_bytes: int | None
+) -> int:
+    """Replaces the evaluations of the file; returns the exit code."""
+    from graphsearch.graph.sweeps.reevaluate import reevaluate as reevaluate_file
+    from graphsearch.store.store import Store
+
+    resume = command_line("reevaluate", request)
+    with titled_bar("Evaluating", _reevaluate_title) as show:
+        with Store.open(request.store, read_only=True) as store:
+            mark = store.unfinished
+            if mark and store.identity.as_json() != evaluator.identity.as_json():
+                say(
+                    f"note: {request.store} {mark.describe(store.identity)}; these are evaluated again with"
+                    f" {evaluator.identity.describe()} unless they already come from it"
+                )
+        signals.arm()
+        report = reevaluate_file(
+            request.store,
+            evaluator,
+            ram_bytes=ram_bytes,
+            stop=signals.stop,
+            on_progress=show,
+            command=resume,
+        )
+    print_answer(report, _reevaluated_lines(report, evaluator.identity.describe()), json=request.json)
+    if not report.finished:
+        say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
+        return signals.exit_code
+    if not report.settled:
+        refresh = command_text("lab", "refresh", str(request.store))
+        say(f"The values have not settled; continue with: {refresh}")
+    return 0
+
+
+def _reevaluated_lines(report: ReevaluateReport, name: str) -> list[str]:
+    if report.finished and not report.evaluated and report.done == report.records and not report.roots:
+        return [f"The file already holds the values of {name}; nothing was evaluated."]
+    lines = [
+        f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"
+        f" ({report.evaluated_now:,} now), {report.seconds:.1f} s;"
+        f" change of V: mean {report.mean_change:.4f}, largest {report.largest_change:.4f}"
+    ]
+    if not report.finished:
+        return lines
+    if report.kept:
+        lines.append(f"left alone: {count(report.kept, 'edge')} whose visits the file has lost")
+    lines.append(
+        f"{count(report.roots, 'root')}; favourite move changed: {len(report.changed):,} (White's view)"
+    )
+    lines += [
+        f"  {_name(root.position)}: {root.before} ({_q(root.q_before, root.position)})"
+        f" -> {root.after} ({_q(root.q_after, root.position)})"
+        for root in report.changed[:MAX_ROOTS]
+    ]
+    if len(report.changed) > MAX_ROOTS:
+        lines.append(f"  and {len(report.changed) - MAX_ROOTS:,} more; --json has all")
+    return lines
+
+
+def _name(position: str) -> str:
+    """Returns the moves and the opening of a position that has a name, else its FEN."""
+    found = opening_at(position)
+    return f"{numbered(None, found.line)} ({found})" if found else position
+
+
+def _q(q: float, position: str) -> str:
+    """Returns a Q of the side to move, in the shown view."""
+    return f"Q {signed(q, white=is_white(position))}"
+
+
+def _reevaluate_title(now: EvaluatingProgress) -> str:
+    if now.stage == "evaluating":
+        return f"Evaluating, {now.rate:,.0f}/s"
+    return now.stage.capitalize()
+
+
+Tolerance = Annotated[
+    float, option("--tolerance X", "Leave values alone that are off by less than X in Q.", show_default=False)
+]
+
+
+def _refreshed(found: RefreshReport) -> Iterator[Part]:
+    yield (
+        f"{count(found.records, 'record')}, {count(found.sweeps, 'sweep')}, {found.seconds:.1f} s;"
+        f" largest change of Q {found.first_change:.5f} in the first, {found.last_change:.5f} in the last"
+    )
+    yield (
+        f"{count(found.stale, 'stale edge')}; written: {count(found.changed_edges, 'edge')}"
+        f" of {count(found.changed_records, 'record')}"
+    )
+    alone = found.lost + found.missing
+    if alone:
+        yield f"left alone: {count(alone, 'edge')} whose visits the file has lost"
+    if not found.settled:
+        say(f"The values have not settled after {count(found.sweeps, 'sweep')}; refresh again to continue.")
+
+
+@command(
+    "Bring all values in a graph file up to date.",
+    "graphsearch lab refresh first.graph",
+    "graphsearch lab refresh first.graph --tolerance 0.0001 --json",
+)
+def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None, json: Json = False) -> None:
+    """Give every move in a graph file the current value of the position it leads to.
+
+    A position that was searched further along one line leaves stale values in the other lines that lead to
+    it. A search updates them when it passes by; this command updates all of them. Visits do not change.
+    Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
+
+    A table in memory takes 20 bytes a node. If --ram has no room for it, the graph is swept in parts, with 50
+    bytes a node in the temporary folder (TMPDIR).
+    """
+    from graphsearch.graph.sweeps.refresh import refresh as refresh_file
+
+    limit = None if ram is None else byte_count(ram)
+    with titled_bar("Reading", _refresh_title) as show:
+        found = refresh_file(store, tolerance, ram_bytes=limit, on_progress=show)
+    print_answer(found, _refreshed(found), json=json)
+
+
+def _refresh_title(now: RefreshProgress) -> str:
+    if now.stage != "sweeping":
+        return now.stage.capitalize()
+    change = "" if now.largest is None else f", largest change {now.largest:.5f}"
+    return f"Sweep {now.sweep}{change}"
+
 
 _T = TypeVar("_T")
 # columns of text; the others hold numbers
@@ -55,14 +466,12 @@ def _info(found: StoreInfo, store: Path) -> Iterator[Part]:
             yield part
 
 
-@report(
+@command(
     "Print what a graph file holds.",
     "graphsearch store info first.graph",
-    view=_info,
-    noted="store",
     views=True,
 )
-def info(store: StoreOption) -> StoreInfo:
+def info(store: StoreOption, json: Json = False) -> None:
     """Print what a graph file holds: nodes, bytes, evaluators, roots and every run.
 
     JSON: `evaluator` is the one that the file is bound to, null while it is bound to none; `evaluators` are
@@ -74,7 +483,8 @@ def info(store: StoreOption) -> StoreInfo:
     """
     from graphsearch.store import info
 
-    return info.info(store)
+    found = info.info(store)
+    print_answer(found, _info(found, store), json=json, note=store)
 
 
 def _ways(store: Path, found: StoreInfo) -> Mapping[str, Way]:
@@ -153,7 +563,7 @@ def _import(source: GameSource) -> dict[str, str]:
 
 
 def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
-    from .alphabeta import value_text
+    from .solvers import value_text
 
     return {
         **way_cells(ways.get(run.fen), run.fen),
@@ -229,11 +639,12 @@ def verify(store: StoreOption, json: Json = False) -> None:
 
 
 app = group(
+    "store",
     "Graph files: info, verify, compact, backup, merge, salvage.",
     info,
     verify,
-    store_upkeep.compact,
-    store_upkeep.backup,
-    store_upkeep.salvage,
-    store_merge.merge,
+    compact,
+    backup,
+    salvage,
+    merge,
 )

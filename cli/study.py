@@ -1,26 +1,60 @@
-"""`graphsearch study`: games with variations and comments, kept in a graph file."""
+"""`graphsearch study`, `note` and `repertoire`: what a person adds to a graph file."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from .commands import command, group, report
+import typer
+
+from .commands import command, group
 from .exports import STDOUT, write_text
-from .imports import given_file
-from .options import Json, PgnInput, StoreOption, argument, option
-from .output import print_json, problem_lines, say
+from .games import given_file
+from .options import (
+    ALL_LINES,
+    Depth,
+    Json,
+    Lines,
+    PgnInput,
+    PositionOptions,
+    Side,
+    StoreOption,
+    argument,
+    option,
+    side_of,
+)
+from .output import FAILED, print_answer, print_json, problem_lines, say, speaks_unicode
 from .progress import progress_bar
-from .render import count, moment
-from .tables import LEFT, WHOLE, Part, table
+from .render import (
+    LEFT,
+    WHOLE,
+    Part,
+    count,
+    detail,
+    heading,
+    is_white,
+    moment,
+    numbered,
+    score,
+    signed,
+    table,
+)
 
 if TYPE_CHECKING:
+    from rich.tree import Tree as Drawing
+
+    from graphsearch.book.study.notes import NoteList, PositionNote
+    from graphsearch.book.study.repertoire.moves import RepertoireChange
+    from graphsearch.book.study.repertoire.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
     from graphsearch.book.study.studies import StudyList
+
 
 Name = Annotated[str, argument("NAME", "Name of the study.")]
 
 
-def _list(found: StudyList) -> Iterator[Part]:
+def _studies(found: StudyList) -> Iterator[Part]:
     rows = (
         {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)}
         for one in found.studies
@@ -30,15 +64,20 @@ def _list(found: StudyList) -> Iterator[Part]:
         yield "There are no studies."
 
 
-@report("List the studies of a graph file.", "graphsearch study list first.graph", view=_list, name="list")
-def list_all(store: StoreOption) -> StudyList:
+@command(
+    "List the studies of a graph file.",
+    "graphsearch study list first.graph",
+    name="list",
+)
+def list_studies(store: StoreOption, json: Json = False) -> None:
     """List the studies of a graph file, with the number of their moves.
 
     JSON: `id` is the number in the page's addresses, `revision` grows with every change.
     """
     from graphsearch.book.study.studies import list_studies
 
-    return list_studies(store)
+    found = list_studies(store)
+    print_answer(found, _studies(found), json=json)
 
 
 @command(
@@ -47,7 +86,7 @@ def list_all(store: StoreOption) -> StudyList:
     'graphsearch study import first.graph game.pgn --name "My game"',
     name="import",
 )
-def import_pgn(
+def import_studies(
     file: PgnInput,
     store: StoreOption,
     name: Annotated[
@@ -80,8 +119,9 @@ def import_pgn(
     "Write studies as PGN.",
     'graphsearch study export first.graph "My game" -o game.pgn',
     "graphsearch study export first.graph > all.pgn",
+    name="export",
 )
-def export(
+def export_studies(
     store: StoreOption,
     names: Annotated[list[str] | None, argument("NAME...", "Names of studies; all by default.")] = None,
     output: Annotated[str, option("-o --output OUT", "PGN file to write; - for stdout.")] = STDOUT,
@@ -100,8 +140,8 @@ def export(
         write_text(text, output, store)
 
 
-@command("Rename a study.", 'graphsearch study rename first.graph "My game" "Round 3"')
-def rename(
+@command("Rename a study.", 'graphsearch study rename first.graph "My game" "Round 3"', name="rename")
+def rename_study(
     store: StoreOption, name: Name, new: Annotated[str, argument("NEW", "Its new name.")], json: Json = False
 ) -> None:
     """Rename a study.
@@ -114,8 +154,8 @@ def rename(
     _done(found.id, found.name, "renamed", json=json)
 
 
-@command("Delete a study.", 'graphsearch study delete first.graph "My game"')
-def delete(store: StoreOption, name: Name, json: Json = False) -> None:
+@command("Delete a study.", 'graphsearch study delete first.graph "My game"', name="delete")
+def delete_study(store: StoreOption, name: Name, json: Json = False) -> None:
     """Delete a study with all its moves.
 
     JSON: `id` and `name`.
@@ -133,4 +173,355 @@ def _done(number: int, name: str, what: str, *, json: bool) -> None:
         print(f"{name}: {what}")
 
 
-app = group("Studies: list, import, export, rename, delete.", list_all, import_pgn, export, rename, delete)
+study_app = group(
+    "study",
+    "Studies: list, import, export, rename, delete.",
+    list_studies,
+    import_studies,
+    export_studies,
+    rename_study,
+    delete_study,
+)
+
+
+STDIN = "-"
+
+
+@command(
+    "Write the note on a position.",
+    'graphsearch note write first.graph "1. e4 c5" --text "Ask Ann about 2. c3"',
+    name="write",
+)
+def write_note(
+    store: StoreOption,
+    position: PositionOptions,
+    text: Annotated[str, option("--text TEXT", "The note; - reads it from standard input.")],
+    json: Json = False,
+) -> None:
+    """Write the note on a position, in place of the one that it has. The file can be searched meanwhile.
+
+    JSON: as `note show`.
+    """
+    from graphsearch.base.limits import LINE, check_size
+    from graphsearch.book.study.notes import note_on, write_note
+
+    given = text
+    if text == STDIN:
+        given = sys.stdin.buffer.read(LINE.most + 1).decode("utf-8", "replace")
+    check_size(len(given.encode()), LINE, "the note")
+    if not given.strip():
+        raise typer.BadParameter("the note is empty; `note delete` deletes one")
+    board = position.board()
+    write_note(store, board, given)
+    if json:
+        print_json(note_on(store, board).as_dict())
+
+
+def _note(found: PositionNote) -> Iterator[Part]:
+    if found.note:
+        yield found.note.text
+    for _, name, _ in found.studies:
+        yield f"in the study {name}"
+
+
+@command("Print the note on a position.", 'graphsearch note show first.graph "1. e4 c5"', name="show")
+def show_note(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
+    """Print the note on a position, and the studies that reach it. Exit code 1 if there are none.
+
+    JSON: `text` is empty without a note; `studies` have `id`, `name` and the number of the `move`.
+    """
+    from graphsearch.book.study.notes import note_on
+
+    found = note_on(store, position.board())
+    print_answer(found, _note(found), json=json)
+    if not (found.note or found.studies):
+        say(f"graphsearch: {store} has no note on {found.position}")
+        raise typer.Exit(FAILED)
+
+
+@command("Delete the note on a position.", 'graphsearch note delete first.graph "1. e4 c5"', name="delete")
+def delete_note(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
+    """Delete the note on a position. Exit code 1 if there is none.
+
+    JSON: `deleted`.
+    """
+    from graphsearch.book.study.notes import note_on, write_note
+
+    board = position.board()
+    known = note_on(store, board).note is not None
+    if known:
+        write_note(store, board, "")
+    if json:
+        print_json({"deleted": known})
+    if not known:
+        say(f"graphsearch: {store} has no note on {board.fen()}")
+        raise typer.Exit(FAILED)
+
+
+def _notes(found: NoteList) -> Iterator[Part]:
+    rows = (
+        {"Changed (UTC)": moment(note.changed), "Position": note.fen, "Note": " ".join(note.text.split())}
+        for note in found.notes
+    )
+    yield table(rows, {"Changed (UTC)": WHOLE, "Position": WHOLE, "Note": LEFT})
+    if not found.notes:
+        yield "There are no notes."
+
+
+@command(
+    "List the notes of a graph file.",
+    "graphsearch note list first.graph",
+    name="list",
+)
+def list_notes(store: StoreOption, json: Json = False) -> None:
+    """List the notes of a graph file, the last changed first.
+
+    JSON: `notes`, each with the columns of the table `note` (`schema/store.md`).
+    """
+    from graphsearch.book.study.notes import list_notes
+
+    found = list_notes(store)
+    print_answer(found, _notes(found), json=json)
+
+
+note_app = group(
+    "note",
+    "Notes on positions: write, show, list, delete.",
+    write_note,
+    show_note,
+    list_notes,
+    delete_note,
+)
+
+
+OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
+GLYPHS = {6: "?!", 2: "?", 4: "??"}
+TOML = ".toml"
+
+
+def one_side(text: str) -> str:
+    """Returns the side that `--side` names.
+
+    Raises:
+      typer.BadParameter: if it names none, or both.
+    """
+    found = side_of(text)
+    if found is None:
+        raise typer.BadParameter("--side must be white or black here")
+    return found
+
+
+# ------------------------------------------------------------------ changes
+def _changed(found: RepertoireChange) -> Iterator[Part]:
+    done = f"{count(found.added, 'move')} added" if found.added or not found.removed else ""
+    gone = f"{count(found.removed, 'move')} removed" if found.removed else ""
+    yield f"{found.side.capitalize()}'s repertoire: {done or gone}, {count(found.moves, 'move')} now"
+
+
+@command(
+    "Add a line to a repertoire.",
+    'graphsearch repertoire add first.graph "1. e4 c5 2. Nf3" --side white',
+    "graphsearch repertoire add first.graph games.pgn --game 2 --ply 12 --side black",
+    name="add",
+)
+def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
+    """Add the moves of a line to the repertoire of a side: own moves, and the replies that they meet.
+
+    A repertoire consists of positions, so a line that transposes into it goes on with what is known there.
+    The file can be searched meanwhile.
+
+    JSON: `added` and `removed` count moves, `moves` are all moves now.
+    """
+    from graphsearch.book.study.repertoire.moves import add_line
+
+    found = add_line(store, one_side(side), position.board())
+    print_answer(found, _changed(found), json=json)
+
+
+@command(
+    "Remove a move from a repertoire.",
+    'graphsearch repertoire remove first.graph "1. e4 c5 2. Nf3" --side white',
+    name="remove",
+)
+def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
+    """Remove the last move of a line from the repertoire of a side, with everything that only it reached.
+
+    JSON: as `repertoire add`.
+    """
+    from graphsearch.book.study.repertoire.moves import remove_move
+
+    found = remove_move(store, one_side(side), position.board())
+    print_answer(found, _changed(found), json=json)
+
+
+@command(
+    "Add the lines of a PGN file to a repertoire.",
+    "graphsearch repertoire import first.graph white.pgn --side white",
+    name="import",
+)
+def import_lines(file: PgnInput, store: StoreOption, side: OneSide, json: Json = False) -> None:
+    """Add all lines of a PGN file to the repertoire of a side, variations included.
+
+    JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
+    """
+    from graphsearch.book.study.repertoire.moves import import_file
+
+    found = import_file(store, one_side(side), given_file(file))
+    if json:
+        print_json(found.as_dict())
+        return
+    for line in problem_lines(found.problems, found.found):
+        say(f"left out: {line}")
+    print(
+        f"{count(found.games, 'game')}: {count(found.added, 'move')} added, {count(found.moves, 'move')} now"
+    )
+
+
+@command(
+    "Write a repertoire as PGN, or as the TOML of a book.",
+    "graphsearch repertoire export first.graph --side white -o white.pgn",
+    "graphsearch repertoire export first.graph --side white -o white.toml",
+    name="export",
+)
+def export_repertoire(
+    store: StoreOption,
+    side: OneSide,
+    output: Annotated[str, option("-o --output OUT", "File to write; - for PGN on stdout.")] = STDOUT,
+    json: Json = False,
+) -> None:
+    """Write a repertoire as PGN from move one, each position once; a comment says where a line transposes to.
+
+    If OUT ends in .toml, it is a book: `book build` keeps to the repertoire and answers what it lacks.
+
+    JSON: `text` of the file.
+    """
+    from graphsearch.book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+
+    wanted, target = one_side(side), Path(output)
+    is_book = target.suffix.lower() == TOML
+    text = toml_of_repertoire(store, wanted, target.stem) if is_book else pgn_of_repertoire(store, wanted)
+    if json:
+        print_json({"text": text})
+    else:
+        write_text(text, output, store)
+
+
+# ------------------------------------------------------------------ looking
+@command(
+    "Print a repertoire with its gaps and weak spots.",
+    "graphsearch repertoire show first.graph --side white",
+    "graphsearch repertoire show first.graph --depth 6 --json",
+    views=True,
+    name="show",
+)
+def show_repertoire(
+    store: StoreOption, side: Side = None, depth: Depth = None, lines: Lines = 20, json: Json = False
+) -> None:
+    """Print the repertoires of a file as trees, with their gaps and weak spots, the likeliest first.
+
+    A gap is a reply without an answer that is played at least 5 % of the time and met in at least 1 of 100
+    games. Its share comes from imported games where 20 or more are known, else from P or the visits,
+    whichever is greater. A weak spot is an own move that loses 0.1 (?!), 0.2 (?) or 0.3 (??) of Q against the
+    best one, or that no search knows.
+
+    JSON: `repertoires`, each with all `positions` and their `replies`; values are seen by the side that plays
+    the move. `reach` is the probability of a line.
+    """
+    from graphsearch.book.study.repertoire.moves import SIDES
+    from graphsearch.book.study.repertoire.survey import survey
+
+    wanted = side_of(side)
+    found = [survey(store, one) for one in ([wanted] if wanted else SIDES)]
+    if json:
+        print_json({"repertoires": [one.as_dict() for one in found]})
+        return
+    shown = [one for one in found if one.moves] or found[: 1 if wanted else 0]
+    if not shown:
+        print("There are no repertoires.")
+    for one in shown:
+        print_answer(one, _survey(one, depth, lines or ALL_LINES), json=False)
+
+
+def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[Part]:
+    facts = f"{count(found.own, 'own move')}, {count(found.moves - found.own, 'reply', 'replies')}"
+    weak = count(len(found.weak), "weak spot")
+    yield f"{found.side.capitalize()}: {facts}; {count(len(found.gaps), 'gap')}, {weak}   ({heading()})"
+    if found.moves:
+        yield _drawing(found, depth)
+    yield table(map(_gap, found.gaps[:lines]), {"Line": LEFT, "Reply": WHOLE}, title="Gaps")
+    yield table(
+        map(_weak, found.weak[:lines]), {"Line": LEFT, "Move": WHOLE, "Best": WHOLE}, title="Weak spots"
+    )
+
+
+def _gap(gap: Gap) -> dict[str, str]:
+    return {
+        "Line": numbered(gap.root, gap.line) if gap.line else "start",
+        "Reply": gap.san,
+        "Met in": f"{100 * gap.reach:.1f}%",
+        "P": "" if gap.p is None else f"{100 * gap.p:.1f}%",
+        "Visits": f"{gap.n:,}",
+        "Games": f"{gap.games:,}" if gap.games else "",
+    }
+
+
+def _weak(spot: WeakSpot) -> dict[str, str]:
+    move, white = spot.move, is_white(spot.position)
+    return {
+        "Line": numbered(spot.root, spot.line) if spot.line else "start",
+        "Move": f"{move.san}{GLYPHS.get(move.nag or 0, '')}",
+        "Score": score(move.cp, None, white=white) or "never searched",
+        "Loss of Q": "" if move.loss is None else f"{move.loss:.3f}",
+        "Best": move.best or "",
+    }
+
+
+def _drawing(found: Survey, depth: int | None) -> Drawing:
+    """Returns the tree; it expands every position once."""
+    from rich.text import Text
+    from rich.tree import Tree as Drawing
+
+    by_key = {one.key: one for one in found.positions}
+    gaps: dict[str, list[Gap]] = {}
+    for gap in found.gaps:
+        gaps.setdefault(gap.position, []).append(gap)
+    drawing = Drawing(Text(""), hide_root=True)
+    waiting = [(drawing, one) for one in found.positions if not one.line and one.replies]
+    while waiting:
+        above, one = waiting.pop(0)
+        for move in one.replies if depth is None or len(one.line) < depth else ():
+            child = by_key[move.child]
+            is_here = child.moves == (*one.moves, move.move) and child.root == one.root
+            branch = above.add(Text(_label(one, move, child, is_here=is_here)))
+            if is_here:
+                waiting.append((branch, child))
+        for gap in gaps.get(one.position, ()):
+            if all(gap.reply != move.move for move in one.replies):
+                above.add(Text(f"{numbered(one.position, [gap.san])}  {100 * gap.share:.0f}%  no answer"))
+    return drawing
+
+
+def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *, is_here: bool) -> str:
+    white = is_white(one.position)
+    parts = [f"{numbered(one.position, [move.san])}{GLYPHS.get(move.nag or 0, '')}"]
+    parts.append(score(move.cp, None, white=white) or "never searched")
+    parts.append(f"{move.n or 0:,}{detail(f'  Q {signed(move.q, white=white)}')}")
+    if not one.own:
+        parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
+    if not is_here:
+        arrow = "\u2192" if speaks_unicode() else "->"
+        parts.append(f"{arrow} {numbered(child.root, child.line) or 'start'}")
+    elif child.opening and child.opening != one.opening:
+        parts.append(child.opening)
+    return "  ".join(parts)
+
+
+repertoire_app = group(
+    "repertoire",
+    "Repertoires of White and of Black: show, add, remove, import, export.",
+    show_repertoire,
+    add_line,
+    remove_move,
+    import_lines,
+    export_repertoire,
+)

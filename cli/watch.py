@@ -27,10 +27,24 @@ from .options import (
 )
 from .output import print_json, print_parts, say
 from .progress import Screen, clock, progress_display
-from .render import count, game_text, numbered, rate, way_text
-from .scores import detailed, heading, is_white, score, signed
+from .render import (
+    FILL,
+    LEFT,
+    WHOLE,
+    Cells,
+    count,
+    detailed,
+    game_text,
+    heading,
+    is_white,
+    numbered,
+    rate,
+    score,
+    signed,
+    table,
+    way_text,
+)
 from .signals import StopSignals
-from .tables import FILL, LEFT, WHOLE, Cells, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -65,7 +65,7 @@ def named_texts() -> Iterator[tuple[str, str]]:
     for words, one in commands().items():
         parts = [one.help or "", one.epilog or "", *(param.help or "" for param in one.params)]
         yield words, "\n".join(parts)
-    for topic, (_, text) in importlib.import_module("graphsearch.cli.topics").TOPICS.items():
+    for topic, (_, text) in importlib.import_module("graphsearch.cli.help").TOPICS.items():
         yield f"help {topic}", text
 
 
@@ -99,7 +99,7 @@ def literals() -> list[tuple[str, str]]:
 def test_every_page_command_and_topic_that_a_message_names_exists() -> None:
     known = commands()
     groups = {words.partition(" ")[0] for words in known if " " in words}
-    topics = importlib.import_module("graphsearch.cli.topics").ABOUT
+    topics = importlib.import_module("graphsearch.cli.help").ABOUT
     for where, text in literals():
         for page in re.findall(r"\b(?:docs|schema|examples)/[\w./-]+\w", text):
             assert (ROOT / page).exists(), f"{where} names {page}"

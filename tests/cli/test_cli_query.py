@@ -37,7 +37,7 @@ def test_moves_are_a_table_and_an_object(cli: Cli, file: Path) -> None:
     data = cli("lab", "moves", "startpos", "--store", file, "--json").json
     first = data["moves"][0]
     assert set(first) == {
-        "move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "child_n", "child_q", "stale",
+        "move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "apart", "child_n", "child_q", "stale",
         "transposition", "games",
     }  # fmt: skip
     assert (first["san"], first["n"], first["child_n"], data["visits"]) == ("e4", 60, 60, 111)

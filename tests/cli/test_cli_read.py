@@ -47,14 +47,26 @@ def test_perft_of_a_finished_game_is_empty(cli: Cli, depth: int) -> None:
 
 def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
     data = cli("show", "startpos", "--store", small_graph, "--json").json
-    names = "position key visits q wdl bounds moves evaluator run opening games books repertoire"
+    names = "position key visits q wdl bounds moves evaluator run opening games books repertoire note"
     assert set(data) == set(names.split())
     assert data["key"] == "463b96181691fc9c"
     assert data["visits"] >= 300
     assert sum(data["wdl"]) == pytest.approx(1)
     assert len(data["moves"]) == 20
     assert data["visits"] == 1 + sum(move["n"] for move in data["moves"])
-    assert set(data["moves"][0]) == {"move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "pv"}
+    assert set(data["moves"][0]) == {
+        "move",
+        "san",
+        "n",
+        "p",
+        "q",
+        "wdl",
+        "cp",
+        "mate",
+        "bounds",
+        "apart",
+        "pv",
+    }
 
 
 def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path) -> None:

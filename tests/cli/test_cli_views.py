@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.output import problem_lines
-from cli.tables import FILL, table
+from cli.render import FILL, table
 from tests.conftest import Cli
 from tests.query.handmade import LINES, graph_file
 

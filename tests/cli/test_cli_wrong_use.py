@@ -149,8 +149,7 @@ FAILED = {  # exit code 1
     "export --format polyglot --store hand.graph -o x --weights games": "import",
     "export --format polyglot --store hand.graph -o x --weights imported": "graphsearch import",
     "lab refresh hand.graph --ram 100B": "more than the 0.00 MB allowed; allow more",
-    "lab mend .": "has no manifest.json",
-    "store merge . -o new.graph": "has no manifest.json",
+    "store merge . -o new.graph": "is a folder",
 }
 
 

@@ -17,9 +17,7 @@ from .commands import command
 from .options import Json, Lines, Side, StoreOption, Time, argument, option, side_of
 from .output import print_json, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, proven_result, way_text
-from .scores import heading, is_white, look, score
-from .tables import streamed
+from .render import count, heading, is_white, look, proven_result, score, streamed, way_text
 
 if TYPE_CHECKING:
     from graphsearch.query.find import Filters, Found

@@ -23,19 +23,29 @@ from .options import (
 from .output import print_json, print_parts, say, say_if_unfinished
 from .progress import progress_bar
 from .render import (
+    FILL,
+    LEFT,
     WAY,
     WAY_SPARE,
+    WHOLE,
+    Cells,
+    Part,
     count,
+    detailed,
+    heading,
+    is_white,
     moment,
     numbered,
     opening_at,
     opening_line,
     position_heading,
     proven_result,
+    score,
+    signed,
+    table,
     way_cells,
+    wdl,
 )
-from .scores import detailed, heading, is_white, score, signed, wdl
-from .tables import FILL, LEFT, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.changes import BookChanges

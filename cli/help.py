@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import command, report
-from .options import argument
+from .commands import command
+from .options import Json, argument
+from .output import print_answer
+from .render import LEFT, Part, table
 from .settings import KEYS, NAME, Setting, settings, user_file
-from .tables import LEFT, Part, table
 
 TOPICS = {
     "files": (
@@ -132,8 +133,11 @@ def _view(found: Settings) -> Iterator[Part]:
     yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
 
 
-@report("Print the settings that hold here, and where they are from.", "graphsearch config", view=_view)
-def config() -> Settings:
+@command(
+    "Print the settings that hold here, and where they are from.",
+    "graphsearch config",
+)
+def config(json: Json = False) -> None:
     """Print the defaults of options that hold in this folder, and where each is from.
 
     graphsearch.toml may set store, evaluator, ram, threads, syzygy and color:
@@ -148,4 +152,5 @@ def config() -> Settings:
 
     JSON: `settings`, each with `value` and `origin`.
     """
-    return Settings(settings())
+    found = Settings(settings())
+    print_answer(found, _view(found), json=json)

@@ -1,0 +1,803 @@
+"""`graphsearch import`, `games`, `players`, `prepare`, `novelties`: games in a graph file."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from .commands import command
+from .find import range_of
+from .options import (
+    ALL_LINES,
+    AnyPositionOptions,
+    Json,
+    Lines,
+    LinesOutput,
+    OfBook,
+    PositionOptions,
+    Side,
+    Since,
+    StoreOption,
+    StoreToMake,
+    argument,
+    option,
+    side_of,
+)
+from .output import FAILED, one_line, print_answer, print_json, problem_lines, say, say_if_unfinished
+from .progress import progress_bar, titled_bar
+from .render import (
+    APART,
+    FILL,
+    LEFT,
+    WHOLE,
+    Part,
+    count,
+    detailed,
+    heading,
+    is_white,
+    line_cells,
+    node_summary,
+    opening_at,
+    opening_line,
+    proven_result,
+    score,
+    seen,
+    signed,
+    table,
+    wdl,
+)
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    import chess
+
+    from graphsearch.exchange.importing import FileReport
+    from graphsearch.exchange.kept_games import GameText
+    from graphsearch.exchange.sources import FileProgress, GivenFile
+    from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames
+    from graphsearch.query.games import Games, PlayedMove
+    from graphsearch.query.novelties import NotableMove, Novelties
+    from graphsearch.query.players import Players
+    from graphsearch.query.position import Moves, StoredMove
+    from graphsearch.query.prepare import Departure, Preparation
+    from graphsearch.store.tables.players import PlayerRow
+
+
+ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
+NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
+
+GameDepth = Annotated[
+    int | None,
+    option("--depth N", "Of PGN: count only the first N half-moves of a game, by its move numbers.", min=1),
+]
+
+
+@command(
+    "Import games, Polyglot books and positions into a graph file.",
+    "graphsearch import first.graph games.pgn",
+    "graphsearch import books.graph games.pgn --players",
+    "graphsearch import first.graph book.bin",
+    "graphsearch import games.graph games.pgn --players --variations --depth 40 --json",
+    name="import",
+)
+def import_files(
+    files: Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")],
+    store: StoreToMake,
+    form: Annotated[
+        str | None,
+        option("--format FORMAT", "pgn, polyglot (.bin) or epd; by default the ending of each file says it."),
+    ] = None,
+    variations: Annotated[
+        bool, option("--variations", "Of PGN: also count the moves of variations, in a separate column.")
+    ] = False,
+    depth: GameDepth = None,
+    players: Annotated[
+        bool,
+        option(
+            "--players",
+            "Of PGN: also keep the games: names, Elo, date, event, result, moves, comments and variations; "
+            "also of files that were imported before without them.",
+        ),
+    ] = False,
+    again: Annotated[bool, option("--again", "Import files again that were imported before.")] = False,
+    json: Json = False,
+) -> None:
+    """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
+
+    Games: how often each move was played, and with which results, goes into separate tables; the search graph
+    does not change. A game that python-chess reads is read. One with an illegal move, or a word that could be
+    a move, is reported with its line and not counted; other words and unreadable tags are reported. Games of
+    other variants are counted by variant and skipped. With --players, `players`,
+    `prepare` and `games --list` work; without it nothing is kept of who played. A file that was imported
+    without it is read once more, only for that: its games count no second time.
+
+    Books: every entry, unchanged. A book identifies positions only by their keys; their FENs are looked up in
+    the graph file and by following the moves of the book.
+
+    A file that was imported before is recognised by its bytes and skipped. After Ctrl-C or a kill, repeat the
+    command to resume. Exit code 1 if a file cannot be read, or nothing of it counts.
+
+    JSON: for each of `files`, `taken` and `skipped` count all of it, `new_taken` and `new_skipped` only
+    what is of this call; `players` counts games whose players were kept in this call; `problems` has the line
+    and reason of everything broken.
+    """
+    forms = {form or _format(name) for name in files}
+    form = forms.pop()
+    if forms or form not in NOUNS:
+        raise typer.BadParameter("give files of one format, or name it: --format pgn, polyglot or epd")
+    if form != "pgn" and (variations or players or depth is not None):
+        raise typer.BadParameter("--variations, --players and --depth are options of PGN files")
+    if form == "pgn":
+        from graphsearch.exchange.pgn_import import import_pgn
+
+        work: Callable[..., list[FileReport]] = partial(
+            import_pgn, variations=variations, max_ply=depth, players=players
+        )
+    elif form == "polyglot":
+        from graphsearch.exchange.polyglot_import import import_polyglot as work
+    else:
+        from graphsearch.exchange.epd_import import import_epd as work
+    _import(files, store, work, NOUNS[form], again=again, json=json)
+
+
+def _format(name: str) -> str:
+    """Returns the format of a file by its ending; PGN for standard input and other endings.
+
+    >>> _format("book.bin"), _format("games.pgn.zst"), _format("-")
+    ('polyglot', 'pgn', 'pgn')
+    """
+    return ENDINGS.get(unpacked(name).suffix.lower(), "pgn")
+
+
+def unpacked(name: str) -> Path:
+    """Returns the path of a file without the ending of its compression."""
+    path = Path(name)
+    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
+
+
+def _import(
+    files: list[str],
+    store: Path,
+    work: Callable[..., list[FileReport]],
+    noun: str,
+    *,
+    again: bool,
+    json: bool,
+) -> None:
+    from graphsearch.store.store import Store
+    from graphsearch.store.tables.games import imported
+
+    given = [given_file(name) for name in files]
+    if files.count("-") > 1:
+        raise typer.BadParameter("standard input (-) can be given only once")
+    with (
+        StopSignals("Stopping: saving the import...\n") as signals,
+        titled_bar("Reading", import_title) as show,
+    ):
+        if "-" not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
+            signals.arm()
+        reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
+    left = files[len(reports) :]
+    if json:
+        with Store.open(store, read_only=True) as opened:
+            found = imported(opened).as_dict()
+        del found["sources"]
+        print_json({"store": str(store), "files": [r.as_dict() for r in reports], "not_read": left, **found})
+    for report in reports:
+        _say_problems(report, noun)
+        if not json and not report.error:
+            print(_import_summary(report, noun))
+    if signals.stop.is_set() and (left or any(report.state == "stopped" for report in reports)):
+        taken = sum(report.new for report in reports)
+        say(f"Saved: {number_of(taken, noun)}. Repeat the command to resume.")
+        raise typer.Exit(signals.exit_code)
+    if any(report.failed for report in reports):
+        raise typer.Exit(FAILED)
+
+
+def number_of(number: int, noun: str) -> str:
+    """Returns a number with its noun.
+
+    >>> number_of(1, "entry"), number_of(2, "entry"), number_of(2, "game")
+    ('1 entry', '2 entries', '2 games')
+    """
+    return count(number, noun, "entries" if noun == "entry" else "")
+
+
+def given_file(name: str) -> GivenFile:
+    """Returns a file named on the command line, `-` for standard input.
+
+    Raises:
+      InputFileError: if the name is not a file's.
+    """
+    from graphsearch.exchange.sources import STDIN, GivenFile, check_file
+
+    if name != STDIN:
+        check_file(name)
+        return GivenFile(name)
+    return GivenFile(name, cast("BinaryIO", sys.stdin.buffer))
+
+
+def _say_problems(report: FileReport, noun: str) -> None:
+    place = "entry" if report.kind == "polyglot" else "line"
+    problems = [f"{report.name}, {place} {one.place}: {one.reason}" for one in report.problems]
+    for line in problem_lines(problems, len(problems)):
+        say(line)
+    for name, number in report.variants.items():
+        games = number_of(number, noun)
+        say(f"{report.name}: {games} of {name} skipped; only standard chess and Chess960 can be searched")
+    for note in report.notes:
+        say(f"note: {report.name}: {note}")
+    if report.error:
+        kept = f"; {number_of(report.new, noun)} before that were kept" if report.new else ""
+        say(f"graphsearch: {report.error}{kept}")
+
+
+def _import_summary(report: FileReport, noun: str) -> str:
+    taken = number_of(report.taken, noun)
+    if report.state == "known":
+        return f"{report.name}: imported before ({taken}); --again imports it again"
+    if report.state == "players":
+        kept = number_of(report.players, noun)
+        return f"{report.name}: imported before ({taken}); players of {kept} added; {report.seconds:.1f} s"
+    broken, others = report.new_skipped - sum(report.variants.values()), Counter(report.variants)
+    skipped = [f"{broken:,} broken"] if broken > 0 else []
+    skipped += [f"{number:,} of {name}" for name, number in others.items()]
+    tail = f", skipped: {', '.join(skipped)}" if skipped else ""
+    before = f" ({report.new_taken:,} of them now)" if report.new_taken < report.taken else ""
+    pace = f", {report.new / report.seconds:,.0f} per second" if report.seconds > 0 else ""
+    return f"{report.name}: {taken} imported{before}{tail}; {report.seconds:.1f} s{pace}"
+
+
+def import_title(now: FileProgress) -> str:
+    """Returns the current step of an import; the bar counts bytes."""
+    rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
+    return f"{now.stage} {now.name}{rate}"
+
+
+LIST_TEXTS = {
+    "White": FILL,
+    "Black": FILL,
+    "Opening": WHOLE,
+    **dict.fromkeys(("Date", "Result", "ECO", "Game"), LEFT),
+}
+LIST_SPARE = ("Event", "Opening", "Moves", "Elo W", "Elo B")
+DOWN = {"date", "white_elo", "black_elo", "plies"}  # the greatest first, unless a minus turns the order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """The filters, order and output of a list of games."""
+
+    listed: Annotated[
+        bool, option("--list", "List the games themselves; with POSITION those that reach it.")
+    ] = False
+    player: Annotated[
+        list[str] | None,
+        option(
+            "--player NAME",
+            "Listed: games of a player; given twice, the games of these two with each other.",
+        ),
+    ] = None
+    side: Side = None
+    opening: Annotated[
+        str | None, option("--opening TEXT", "Listed: an ECO code, its beginning, or part of a name.")
+    ] = None
+    result: Annotated[str | None, option("--result R", "Listed: 1-0, 0-1, 1/2-1/2 or *.")] = None
+    elo: Annotated[str | None, option("--elo MIN..MAX", "Listed: rating of both players.")] = None
+    since: Since = None
+    until: Annotated[str | None, option("--until DATE", "Only games of this date or earlier.")] = None
+    file: Annotated[str | None, option("--file NAME", "Listed: part of the name of the PGN file.")] = None
+    by: Annotated[
+        str,
+        option(
+            "--by WHAT",
+            "Listed by number, date, white, black, white_elo, black_elo, result, eco, plies or event; a "
+            "minus turns the order: --by=-date.",
+        ),
+    ] = "date"
+    lines: Lines = 30
+    output: Annotated[
+        Path | None, option("-o --output OUT", "Listed: also write these games as PGN, or .csv.")
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any filter or the output is given."""
+        named = (self.player, self.side, self.opening, self.result, self.elo, self.since, self.until)
+        return any((*named, self.file, self.output))
+
+    def filters(self, position: chess.Board | None) -> GameFilters:
+        """Returns the filters of the query."""
+        from graphsearch.query.game_list import GameFilters
+
+        names = self.player or []
+        if len(names) > 2:
+            raise typer.BadParameter("give --player once, or twice for games between two players")
+        least, most = range_of("--elo", self.elo, int)
+        return GameFilters(
+            player=names[0] if names else "",
+            opponent=names[1] if len(names) > 1 else "",
+            color=side_of(self.side),
+            opening=self.opening or "",
+            result=self.result,
+            least_elo=least,
+            most_elo=most,
+            since=self.since,
+            until=self.until,
+            file=self.file or "",
+            position=position,
+        )
+
+
+def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -> ListedGames:
+    """Returns the matching games, and writes them to a file if one is named."""
+    from graphsearch.exchange.games_export import export_games, form_of
+    from graphsearch.exchange.output import check_target
+    from graphsearch.query.game_list import Order, list_games
+    from graphsearch.store.file import real_path
+
+    check_target(given.output, store=real_path(store))
+    by = given.by.removeprefix("-")
+    down = (by in DOWN) != given.by.startswith("-")
+    found = list_games(store, given.filters(position), Order(by=by, down=down, most=given.lines or ALL_LINES))
+    if given.output:
+        bare = export_games(store, found, given.output, form=form_of(given.output))
+        say(f"wrote {given.output}: {count(len(found.games), 'game')}")
+        if bare:
+            say(f"note: of {count(bare, 'game')} only headers and moves are kept, without comments")
+    return found
+
+
+def _listed(found: ListedGames) -> Iterator[Part]:
+    yield f"{count(found.total, 'game')} of {found.all_games:,}"
+    yield table(map(_listed_cells, found.games), LIST_TEXTS, spare=LIST_SPARE)
+    if found.total > len(found.games):
+        say(f"note: {found.total - len(found.games):,} more games; --lines 0 lists them all")
+
+
+def _listed_cells(game: ListedGame) -> dict[str, str]:
+    row = game.row
+    return {
+        "Date": row.date or "",
+        "White": one_line(row.white or "?"),
+        "Elo W": str(row.white_elo or ""),
+        "Black": one_line(row.black or "?"),
+        "Elo B": str(row.black_elo or ""),
+        "Result": row.result,
+        "ECO": one_line(game.eco or ""),
+        "Opening": (game.opening or "")[4:],
+        "Moves": str((game.plies + 1) // 2),
+        "Event": one_line(row.event or ""),
+        "Ply": "" if game.ply is None else str(game.ply),
+        "Game": f"{row.source}:{row.number}",
+    }
+
+
+MOVES_SPARE = ("W D L", "Child N", "P", "Q")
+GAMES_SPARE = ("Decided", "Share", "Diff", "White", "Draw", "Black", "Visits")
+
+
+def _moves(found: Moves) -> Iterator[Part]:
+    yield found.node.position
+    yield node_summary(found.node)
+    white = is_white(found.node.position)
+    rows = [_move_cells(move, white=white) for move in found.moves]
+    yield table(rows, {"Move": WHOLE, "Note": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
+
+
+@command(
+    "Print all moves and mark stale values.",
+    "graphsearch lab moves first.graph",
+    'graphsearch lab moves first.graph "1. e4 e5" --json',
+    name="moves",
+    views=True,
+)
+def moves_of(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
+    """Print every move of a position, with the values of the position it leads to.
+
+    `Child N` and `Child Q` are node N and minus node Q of the position after the move. Where Child Q differs
+    from Q, the edge is stale; `graphsearch lab refresh` updates it. A `+` after Child N: that position was
+    also reached by other moves, or searched by itself. Games counts the imported games with the move.
+
+    JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q minus q),
+    `transposition` and `games`.
+    """
+    from graphsearch.query.position import moves
+
+    found = moves(store, position.board())
+    print_answer(found, _moves(found), json=json, note=store)
+
+
+def _move_cells(move: StoredMove, *, white: bool) -> dict[str, str]:
+    edge = move.view
+    child = "" if move.child_n is None else f"{move.child_n:,} {'+' if move.transposition else ' '}"
+    return {
+        "Move": edge.san,
+        "Score": score(edge.cp, edge.mate, white=white),
+        "W D L": wdl(edge.wdl, white=white),
+        "Visits": f"{edge.n:,}",
+        "Note": APART if edge.apart else "",
+        "P": f"{100 * edge.p:.1f}%",
+        "Q": signed(edge.q, white=white),
+        "Child N": child,
+        "Child Q": signed(move.child_q, white=white),
+        "Games": f"{move.games:,}" if move.games else "",
+        "Proven": proven_result(move.bounds, white=white),
+    }
+
+
+def _games(found: Games) -> Iterator[Part]:
+    yield from opening_line(opening_at(found.position))
+    yield _games_summary(found)
+    if not found.results.games:
+        say("note: no imported game continues from this position; `graphsearch import` adds games")
+    decided = found.results.unknown > 0
+    white = is_white(found.position)
+    rows = [_game_cells(move, decided=decided, white=white) for move in found.moves]
+    yield table(rows, {"Move": WHOLE}, spare=GAMES_SPARE)
+
+
+@command(
+    "Compare imported games with the search, or list them.",
+    "graphsearch games first.graph",
+    "graphsearch games games.graph --list --player carlsen --opening B90 --elo 2500.. --since 2020",
+    'graphsearch games games.graph "1. e4 c5 2. Nf3" --list --result 0-1 -o lost.pgn',
+    name="games",
+    views=True,
+)
+def games_of(
+    store: StoreOption, position: AnyPositionOptions, wanted: ListOptions, json: Json = False
+) -> None:
+    """Compare the results of imported games with N and Q of the search, for each move of a position.
+
+    White, Draw, Black and Result are per cent of the games that have a result; where some have none, Decided
+    says how many have one. Result is the mean result, White's as every score. Diff is what this result says
+    as a value in [-1, 1], minus Q: the games did better than the search expects. Share is the move's share of
+    all visits here.
+
+    With --list: the games that meet all conditions, the latest first; with POSITION those that reach it,
+    whatever their order of moves. `import --players` keeps them, with comments and variations; `lab game`
+    prints one. A name is the beginning of words in it; a date without a day counts as before all days of it.
+
+    JSON: `score`, `share` and `n_share` are in [0, 1]; values are seen by the side to move; unknown ones are
+    null. With --list `total` counts the games that meet the conditions, and `ply` is where a game reaches the
+    position.
+    """
+    from graphsearch.position.notation import named_board
+    from graphsearch.query.games import games
+
+    if wanted.listed:
+        listed = _list_games(store, position.board(), wanted)
+        print_answer(listed, _listed(listed), json=json, note=store)
+        return
+    if wanted.given:
+        raise typer.BadParameter("conditions on games are options of --list")
+    found = games(store, position.board() or named_board("startpos"))
+    print_answer(found, _games(found), json=json, note=store)
+
+
+def _games_summary(found: Games) -> str:
+    white = is_white(found.position)
+    searched = "" if found.n is None else f"   {count(found.n, 'visit')}"
+    mean = "" if found.score is None else f"   result {100 * _result(found.score, white=white):.1f}%"
+    unknown = ""
+    if found.results.unknown:
+        unknown = f" ({found.results.decided:,} with a result)"
+        mean = f"{mean} of these {found.results.decided:,}" if mean else ""
+    side = "White" if white else "Black"
+    games = count(found.results.games, "game")
+    return f"{side} to move   {games}{unknown}{mean}{searched}   ({heading()})"
+
+
+def _result(mean: float, *, white: bool) -> float:
+    """Returns the mean result of the side to move, in [0, 1], in the shown view."""
+    return (1.0 + seen(2.0 * mean - 1.0, white=white)) / 2.0
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1f}"
+
+
+def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, str]:
+    mean = None if move.score is None else 100 * _result(move.score, white=white)
+    return {
+        "Move": move.san,
+        "Games": f"{move.results.games:,}" if move.results.games else "",
+        "Decided": f"{move.results.decided:,}" if decided and move.results.games else "",
+        "White": _percent(move.white_percent),
+        "Draw": _percent(move.draw_percent),
+        "Black": _percent(move.black_percent),
+        "Result": _percent(mean),
+        "Score": score(move.cp, None, white=white),
+        "Visits": "" if move.n is None else f"{move.n:,}",
+        "Share": _percent(None if move.n_share is None else 100 * move.n_share),
+        **detailed({"Q": signed(move.q, white=white)}),
+        "Diff": signed(move.difference, white=white),
+    }
+
+
+SomeName = Annotated[str, argument("NAME", "Part of a name; all players by default.")]
+GameNumber = Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")]
+PgnFile = Annotated[Path | None, option("--file FILE.pgn", "Where its PGN file is now.")]
+MinGames = Annotated[int, option("--min-games N", "Only moves that were played N times or more.", min=1)]
+PREPARE_TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
+PREPARE_SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
+
+
+def _players(found: Players) -> Iterator[Part]:
+    yield f"{count(found.games, 'game')} of {count(found.total, 'player')}"
+    yield table(map(_player_cells, found.rows), {"Player": FILL})
+
+
+def _player_cells(row: PlayerRow) -> dict[str, str]:
+    return {
+        "Player": one_line(row.name),
+        "Games": f"{row.games:,}",
+        "White": f"{row.white:,}",
+        "Black": f"{row.black:,}",
+        "From": (row.first or "")[:4],
+        "To": (row.last or "")[:4],
+        "Elo": str(row.elo or ""),
+    }
+
+
+@command(
+    "List who played the imported games.",
+    "graphsearch players games.graph",
+    "graphsearch players games.graph kasparov --json",
+    name="players",
+)
+def players_of(store: StoreOption, name: SomeName = "", lines: Lines = 30, json: Json = False) -> None:
+    """List the players of the imported games: games of each colour, first and last year, highest Elo.
+
+    A name is found by words or their beginnings, in any order; case, accents and punctuation do not matter.
+    `graphsearch import --players` keeps who played. The view `played_games` has every game for SQL.
+
+    JSON: `games` and `total` count all games and players of the file.
+    """
+    from graphsearch.query.players import players
+
+    found = players(store, name, top=lines or ALL_LINES)
+    if not found.rows:
+        say(f"note: no player's name contains {name!r}")
+    print_answer(found, _players(found), json=json)
+
+
+def _game(found: GameText) -> Iterator[Part]:
+    for line in found.text.splitlines():
+        yield "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
+
+
+@command(
+    "Print an imported game with its comments.",
+    "graphsearch lab game games.graph 1:2",
+    name="game",
+)
+def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None, json: Json = False) -> None:
+    """Print the text of an imported game as it stood in its PGN file, with comments and variations.
+
+    Graph files that were made before they kept texts need the PGN file, with the same bytes as when it was
+    imported. `games --list`, `prepare` and the view `played_games` have the numbers of games.
+
+    JSON: what the graph file keeps of the game, and its `text`.
+    """
+    from graphsearch.exchange.kept_games import game_text
+
+    source, _, number = game.partition(":")
+    if not (source.isdecimal() and number.isdecimal() and len(game) < 40):
+        raise typer.BadParameter(f"a game is SOURCE:NUMBER, such as 1:27, not {game!r}", param_hint="GAME")
+    found = game_text(store, int(source), int(number), file=file)
+    print_answer(found, _game(found), json=json)
+
+
+@command(
+    "List where an opponent's games leave your book.",
+    'graphsearch prepare games.graph --player "Kasparov"',
+    "graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white -o carlsen.pgn",
+    views=True,
+)
+def prepare(
+    store: StoreOption,
+    player: Annotated[
+        list[str], option("--player NAME", "The opponent's name, or the beginning of a word in it.")
+    ],
+    side: Side = None,
+    since: Since = None,
+    book: Annotated[str | None, option("--book NAME", "Your book; else the stored graph.")] = None,
+    min_visits: Annotated[
+        int, option("--min-visits N", "Without --book: a position is known with N visits or more.", min=1)
+    ] = 10,
+    min_games: MinGames = 1,
+    lines: Lines = 30,
+    by: Annotated[
+        str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
+    ] = "games",
+    output: LinesOutput = None,
+    json: Json = False,
+) -> None:
+    """List the moves by which an opponent leaves your book, or what the graph file has searched.
+
+    A move leaves if the position behind it is not in the book; with a book of one side, games of the
+    other colour count. For each move: the games with it, of all games there; the player's score in per cent;
+    what it costs against the best move, in pawns by the stored values; that best move; your best answer,
+    if it is stored; and the line. A name may be exact, or beginnings of its words that only one player has;
+    several --player are taken together. A game between two of them counts for each. Without a book, the best
+    move of a position never leaves: there only the searched part ends.
+
+    JSON: values and score are the player's; `games_here` are games in the position; `entered` games met a
+    known position, in `left_by_other` the other side led out of it first, `stayed` ended inside.
+    """
+    from graphsearch.exchange.output import check_target
+    from graphsearch.query.prepare import prepare as ask
+    from graphsearch.store.file import real_path
+
+    check_target(output, store=real_path(store))
+    with progress_bar("Following games") as show:
+        found = ask(
+            store,
+            player,
+            color=side_of(side),
+            since=since,
+            book=book,
+            min_visits=min_visits,
+            min_games=min_games,
+            top=lines or ALL_LINES,
+            by=by,
+            on_progress=show,
+        )
+    say_if_unfinished(store)
+    if found.damaged:
+        say(f"note: {count(found.damaged, 'game')} with illegal moves; only the moves before those count")
+    print_answer(found, _preparation(found), json=json)
+    if output:
+        _write(store, found, output)
+
+
+def _preparation(found: Preparation) -> Iterator[Part]:
+    names, side = " / ".join(map(one_line, found.players)), f" as {found.color}" if found.color else ""
+    where = f"the book {one_line(found.book)}" if found.book else "the graph"
+    yield f"{names}{side}: {count(found.games, 'game')}, {found.entered:,} in {where}"
+    yield (
+        f"Left by the player: {found.left:,}   left by the other side before: {found.left_by_other:,}"
+        f"   ended inside: {found.stayed:,}   ({heading()})"
+    )
+    yield table(map(_departure_cells, found.moves), PREPARE_TEXTS, spare=PREPARE_SPARE)
+    if found.total > len(found.moves):
+        say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them all")
+
+
+def _write(store: Path, found: Preparation, pgn: Path) -> None:
+    from graphsearch.exchange.games_export import write_lines
+
+    if not found.moves:
+        say(f"note: there is no line to write; {pgn} was not changed")
+        return
+    write_lines(store, found, pgn)
+    say(f"wrote {pgn}: {count(len(found.moves), 'line')}")
+
+
+def _begin(start: str | None) -> str:
+    """Returns the first position of a line, empty for the start position: games may begin anywhere.
+
+    >>> _begin(None), _begin("bqnnrkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNNRKRB w KQkq - 0 1")
+    ('', 'chess960:3 ')
+    """
+    if start is None:
+        return ""
+    from graphsearch.position.board import board_of
+
+    number = board_of(start).chess960_pos()
+    return f"{start}: " if number is None else f"chess960:{number} "
+
+
+def _departure_cells(move: Departure) -> dict[str, str]:
+    worth, cells = move.worth, line_cells(move.start, [*move.line, move.san])
+    return {
+        **cells,
+        "Line": f"{_begin(move.start)}{cells['Line']}",
+        "Score": score(worth.cp, None, white=is_white(move.position)),
+        "Cost": "" if worth.cost_cp is None else f"{worth.cost_cp / 100:.2f}",
+        "Best": worth.best or "",
+        "Answer": worth.answer or "",
+        "Games": f"{move.games:,}",
+        "Of": f"{move.games_here:,}",
+        "Result": "" if move.score is None else f"{100 * move.score:.0f}%",
+        "Last": f"{move.last or ''} {move.source}:{move.number}".strip(),
+    }
+
+
+MinPassed = Annotated[int, option("--min-games N", "Only positions that N games or more passed.", min=1)]
+MinVisits = Annotated[int, option("--min-visits N", "Only positions with N visits or more.", min=1)]
+NOVELTY_TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": WHOLE}
+NOVELTY_SPARE = ("Opening", "Share", "Points", "Visits", "Best", "ECO", "Of")
+
+
+def _novelties(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
+    yield f"{count(found.reached, 'position')} of games, {found.judged:,} of them searched   ({heading()})"
+    yield from problem_lines(found.problems, len(found.problems))
+    liked = "Best by the search" if cp is None else f"Best by the search, or within {cp / 100:.2f}"
+    known = "no game" if not games else f"at most {count(games, 'game')}"
+    for title, moves, omitted in (
+        (f"{liked}, in {known}", found.novelties, {"Loss", "Points"}),
+        ("Popular in games, and worse", found.popular, {"Share"}),
+    ):
+        yield f"\n{title}: {'none' if not moves else ''}".rstrip()
+        cells = map(_novelty_cells, moves)
+        rows = [{name: text for name, text in row.items() if name not in omitted} for row in cells]
+        yield table(rows, NOVELTY_TEXTS, spare=NOVELTY_SPARE)
+
+
+@command(
+    "List strong moves that games hardly know, and popular ones that lose.",
+    "graphsearch novelties games.graph",
+    "graphsearch novelties books.graph --book white --cp 15 --games 2 --json",
+    views=True,
+)
+def novelties(
+    store: StoreOption,
+    position: AnyPositionOptions,
+    book: OfBook = None,
+    games: Annotated[int, option("--games N", "A move is new if N games or fewer have it.", min=0)] = 0,
+    cp: Annotated[
+        int | None,
+        option(
+            "--cp CP",
+            "Also moves that are at most CP centipawns worse than the best one, however few their visits.",
+            min=0,
+        ),
+    ] = None,
+    min_games: MinPassed = 5,
+    min_visits: MinVisits = 100,
+    lines: Lines = 20,
+    json: Json = False,
+) -> None:
+    """List the best moves of the search that imported games have never or hardly played; then the reverse.
+
+    The positions that games passed from POSITION on, or those of a book, are looked at. The first table has
+    the novelties: what many games could have played comes first (games that passed the position, times the
+    move's share of the visits). Moves that transpose into a position known
+    from games are not novelties. The second
+    table has popular moves that lose much against the best move: first what gave away most points of games,
+    by the stored values. Of: games that passed the position.
+
+    JSON: `reached` positions had enough games, `judged` of them enough visits; values are those of the side
+    that moves.
+    """
+    import chess
+
+    from graphsearch.query.novelties import Rules
+    from graphsearch.query.novelties import novelties as ask
+
+    if position.given and book is not None:
+        raise typer.BadParameter("give a position or --book, one of the two")
+    rules = Rules(games=games, cp=cp, min_games=min_games, min_visits=min_visits)
+    board = None if book else position.board() or chess.Board()
+    with progress_bar("Following games") as show:
+        shown = (lambda met: show(met, None)) if show else None
+        found = ask(store, board, book=book, rules=rules, top=lines or ALL_LINES, on_progress=shown)
+    print_answer(found, _novelties(found, games, cp), json=json, note=store)
+
+
+def _novelty_cells(move: NotableMove) -> dict[str, str]:
+    white = is_white(move.position)
+    return {
+        **line_cells(move.start, [*move.line, move.san]),
+        "Score": score(move.cp, None, white=white),
+        "Best": move.best,
+        "Loss": f"{move.cost_cp / 100:.2f}",
+        "Games": f"{move.games:,}",
+        "Of": f"{move.reached:,}",
+        "Points": f"{move.weight:,.1f}",
+        "Visits": f"{move.n:,}",
+        "Share": f"{100 * move.n_share:.1f}%",
+    }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
 
 from graphsearch.base.errors import UnsavedError
 
-from .analyze_many import Request, analyze_many, is_set
+from .analyze_many import STDIN, Request, analyze_many, from_stdin, is_set
 from .commands import command, command_line
 from .compiling import compile_search
 from .options import graph_ram
@@ -67,13 +68,18 @@ def analyze(request: Request) -> None:
     that it has in the file count; without limits, it gets 1,000 visits. What was searched before is passed
     over, so the same command resumes. A line that cannot be read is named and left out; exit code 1 then.
 
+    POSITION may be - for standard input: moves, a game in PGN, or positions as of an EPD file.
+
     JSON: of an EPD file one object for each position.
     """
+    if request.position.position == STDIN and not request.every:
+        request = from_stdin(request)
     if request.every or is_set(request):
         analyze_many(request)
         return
     if request.output:
         raise typer.BadParameter("-o writes games, with --all, or the lines of an EPD file")
+    request = replace(request, evaluator=request.evaluator.of_file(request.store))
     with StopSignals() as signals:
         try:
             result = _search(request, signals)
@@ -129,7 +135,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
     from graphsearch.search.warm import paging_kernels_compiling
     from graphsearch.solvers.mate.beside import MateFinder
 
-    evaluator, options = request.evaluator.create(request.param or ())
+    evaluator, options = request.evaluator.create(request.param or (), request.store)
     starts_file = request.store is not None and not request.store.exists()
     with closing(evaluator):
         job = _job(request, options)
@@ -224,5 +230,7 @@ def status_line(progress: Progress) -> str:
         done, total = progress.loaded
         read = f"reading the graph: {done:,} of {total:,} nodes ({size(progress.ram_bytes)})"
         return f"{counters}\n{read}   {rate(done / max(progress.seconds, 1e-9))}/s"
-    memory = f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"
-    return f"{counters}\n{memory}   read back {progress.read_back:,}   written {progress.written:,}"
+    memory = [f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"]
+    memory += [f"read back {progress.read_back:,}"] if progress.read_back else []
+    memory += [f"written {progress.written:,}"] if progress.written else []
+    return f"{counters}\n{'   '.join(memory)}"

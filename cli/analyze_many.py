@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -33,6 +36,7 @@ from .render import (
     Part,
     count,
     detailed,
+    game_text,
     heading,
     is_white,
     move_number,
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.exchange.epd_import import SetLine
     from graphsearch.search.params import SearchParams
+STDIN = "-"
 KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
 SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
 
@@ -89,8 +94,34 @@ def is_set(request: Request) -> bool:
     from graphsearch.position.notation import holds_positions
 
     position = request.position
-    one = (position.moves, position.game, position.ply) != (None, None, None)
-    return not one and holds_positions(position.position)
+    return not position.given and (position.position == STDIN or holds_positions(position.position))
+
+
+def from_stdin(request: Request) -> Request:
+    """Returns a request with the moves or the game on standard input; unchanged if it has lines of positions.
+
+    Raises:
+      typer.BadParameter: if standard input is empty.
+    """
+    from graphsearch.base.limits import LINE, check_size
+    from graphsearch.position.notation import begins_with_fen
+
+    stream = BufferedReader(BytesIO()) if sys.stdin is None else cast("BufferedReader", sys.stdin.buffer)
+    if not request.position.given and begins_with_fen(stream.peek()[:1000].decode("utf-8", "replace")):
+        return request
+    data = stream.read(LINE.most + 1)
+    check_size(len(data), LINE, "standard input")
+    text = data.decode("utf-8-sig", "replace").strip()
+    if not text:
+        raise typer.BadParameter("standard input is empty; give moves, a game or positions")
+    position = request.position
+    if "\n" in text or text.startswith("["):
+        with NamedTemporaryFile(suffix=".pgn") as file:
+            file.write(data)
+            file.flush()
+            text = game_text(position.board_after(file.name))
+            position = PositionOptions()
+    return replace(request, position=replace(position, position=text))
 
 
 def analyze_many(request: Request) -> None:
@@ -165,7 +196,7 @@ def _analyze_set(request: Request) -> None:
     name = request.position.position
     output = Path(request.output) if request.output else None
     check_target(output, store=request.store, source=Path(name))
-    with open_file(name, piped=True) as file:
+    with nullcontext(sys.stdin.buffer) if name == STDIN else open_file(name, piped=True) as file:
         lines, problems = read_lines(file, name)
     for problem in problems:
         say(f"graphsearch: line {problem.place}: {problem.reason}")

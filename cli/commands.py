@@ -35,6 +35,7 @@ from .program import PROGRAM, command_text
 from .render import WHITE, looking
 from .settings import NAME, STORE_VARIABLE, settings
 
+ALSO = {"stats": "info", "check": "verify", "vacuum": "compact"}  # words of other programs
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 SUFFIX = ".graph"
 SQLITE = b"SQLite format 3\0"
@@ -331,9 +332,9 @@ class ProgramCommand(TyperCommand):
         if store is not None:
             has_default = store.name in ctx.default_map
             places = [] if _is_given(store, args) else list(_places(self, args))
-            if places and _is_store(self, args[places[0]], len(places), has_default):
-                first = places[0]
-                args = ["--store", args[first], *args[:first], *args[first + 1 :]]
+            place = _store_place(self, args, places, has_default)
+            if place is not None:
+                args = ["--store", args[place], *args[:place], *args[place + 1 :]]
             elif store.required and not _is_given(store, args) and not has_default:
                 raise typer.BadParameter(NO_STORE, ctx=ctx)
         return super().parse_args(ctx, args)
@@ -352,6 +353,20 @@ class ProgramGroup(TyperGroup):
     """
 
     headings: tuple[str, ...] = ()
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the command that the first word names.
+
+        Raises:
+          typer.BadParameter: if there is none; it names those of other groups with this name.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except Refusal as error:
+            other = _elsewhere(ctx.find_root().command, args[0])
+            if other:
+                error.message = f"No such command {args[0]!r}. Did you mean {other}?"
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command and returns its result.
@@ -385,6 +400,17 @@ class ProgramGroup(TyperGroup):
         for heading, found in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(found, col_max=max(map(len, self.commands)) + 2)
+
+
+def _elsewhere(root: Any, word: str) -> str:
+    """Returns the commands of groups that a word may mean, such as `'store merge'`; empty without any."""
+    paths = [
+        f"{group} {name}"
+        for group, one in root.commands.items()
+        for name in (word, ALSO.get(word))
+        if name in getattr(one, "commands", {})
+    ]
+    return "--version" if word == "version" else " or ".join(map(repr, paths))
 
 
 def refuse(error: Any) -> int:
@@ -454,14 +480,16 @@ def _places(command: TyperCommand, args: list[str]) -> Iterator[int]:
             skipped = options[arg].nargs
 
 
-def _is_store(command: TyperCommand, text: str, words: int, has_default: bool) -> bool:
-    """Returns whether the first of `words` words is the graph file, not an argument of the command."""
+def _store_place(command: TyperCommand, args: list[str], places: list[int], has_default: bool) -> int | None:
+    """Returns which of the words at `places` is the graph file; None if all are arguments of the command."""
     arguments = [one for one in command.params if one.param_type_name == "argument"]
-    if has_default and words <= sum(one.required for one in arguments):
-        return False
-    if all(one.nargs == 1 for one in arguments) and words > len(arguments) and not POSITION_WORD.match(text):
-        return True
-    return looks_like_store(Path(text))
+    if not places or (has_default and len(places) <= sum(one.required for one in arguments)):
+        return None
+    for place in places:
+        if looks_like_store(Path(args[place])):
+            return place
+    takes_all = any(one.nargs != 1 for one in arguments) or len(places) <= len(arguments)
+    return None if takes_all or POSITION_WORD.match(args[places[0]]) else places[0]
 
 
 def looks_like_store(path: Path) -> bool:

@@ -22,7 +22,7 @@ def compiled(
     """Compiles the kernels; returns the evaluator and the parameters."""
     from graphsearch.search.params import SearchParams
 
-    evaluator, others = chosen.create(param or ())
+    evaluator, others = chosen.create(param or (), store)
     stack.enter_context(closing(evaluator))
     params = SearchParams.from_options(others)
     compile_search(evaluator, params, filed=store is not None)

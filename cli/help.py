@@ -50,7 +50,8 @@ settings`). A search without any file is not saved.""",
   uci:PROGRAM      any UCI engine
 
 --policy and --value take priors and values from two of them, --evaluator-option sets their options,
---syzygy adds tablebases. A file belongs to the evaluator that filled it; `reevaluate` changes that.""",
+--syzygy adds tablebases. A file belongs to the evaluator that filled it, and is
+searched with that one if none is named; `reevaluate` changes that.""",
     ),
     "numbers": (
         "counts, times and sizes",

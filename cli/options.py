@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,12 +13,14 @@ import typer
 from graphsearch.base.errors import InvalidParameterError
 
 from .output import say
+from .settings import remember_evaluator, remembered_evaluator
 
 if TYPE_CHECKING:
     import chess
 
     from graphsearch.evaluators import protocol
     from graphsearch.evaluators.factory import EvaluatorSpec
+    from graphsearch.store.record.provenance import EvaluatorIdentity
 
 
 def option(names: str, help_text: str, **more: Any) -> Any:
@@ -239,10 +242,13 @@ class EvaluatorOptions:
         )
         return spec if self.threads is None else factory.with_threads(spec, self.threads), others
 
-    def create(self, params: Sequence[str] = ()) -> tuple[protocol.Evaluator, list[str]]:
+    def create(
+        self, params: Sequence[str] = (), file: Path | None = None
+    ) -> tuple[protocol.Evaluator, list[str]]:
         """Returns the evaluator, and the `NAME=VALUE` texts among `params` that belong to the search.
 
-        The caller closes it (`closing`).
+        If none is named, it is the one that `file` is bound to, if this machine knows that. The caller
+        closes it (`closing`).
 
         Raises:
           typer.BadParameter: for an unknown evaluator, but not for one that fails to load.
@@ -250,14 +256,61 @@ class EvaluatorOptions:
         from graphsearch.base.errors import UnknownEvaluatorError
         from graphsearch.evaluators import factory
 
-        spec, others = self.spec(params)
+        chosen = self.of_file(file)
+        spec, others = chosen.spec(params)
         try:
             made = factory.create(spec)
         except UnknownEvaluatorError as error:
             raise typer.BadParameter(str(error)) from None
         for note in getattr(made, "notes", ()):
             say(f"note: {note}")
+        if file is not None and self.named:
+            self._remember(made.identity.as_json(), dict(spec.options))
         return made, others
+
+    def of_file(self, file: Path | None) -> EvaluatorOptions:
+        """Returns these options; if they name no evaluator, with the names that gave a file its values."""
+        if file is None or self.named or (identity := _identity_of(file)) is None:
+            return self
+        found = remembered_evaluator(identity.as_json())
+        if not found and identity.kind == "uniform":
+            found = {"evaluator": "uniform"}
+        if not found:
+            return self
+        given = [*found.pop("evaluator_option", []), *(self.evaluator_option or [])]
+        named = replace(self, **{"syzygy": self.syzygy, **found, "evaluator_option": given})
+        say(f"note: {file} is searched with its own evaluator, {named.spec()[0].describe()}")
+        return named
+
+    def _remember(self, identity: str, options: dict[str, str]) -> None:
+        texts = [f"{name}={text}" for name, text in options.items() if name not in ("threads", "workers")]
+        names = {name: _absolute(getattr(self, name)) for name in ("evaluator", "policy", "value")}
+        syzygy = self.syzygy and os.pathsep.join(
+            str(Path(part).absolute()) for part in self.syzygy.split(os.pathsep)
+        )
+        found = {**names, "syzygy": syzygy, "evaluator_option": texts}
+        remember_evaluator(identity, {name: value for name, value in found.items() if value})
+
+
+def _absolute(name: str | None) -> str | None:
+    """Returns the name of an evaluator with the absolute path of its file."""
+    kind, colon, rest = (name or "").partition(":")
+    return f"{kind}:{Path(rest).absolute()}" if colon and Path(rest).is_file() else name
+
+
+def _identity_of(file: Path) -> EvaluatorIdentity | None:
+    """Returns the evaluator of a file; None if it has none, or cannot be read."""
+    from graphsearch.base.errors import GraphSearchError
+    from graphsearch.store.plain_tables import opened_to_read
+    from graphsearch.store.tables.provenance import read_identity
+
+    if not file.exists():
+        return None
+    try:
+        with opened_to_read(file) as connection:
+            return read_identity(connection)
+    except GraphSearchError:  # the search says what is wrong
+        return None
 
 
 def side_of(text: str | None) -> Literal["white", "black"] | None:

@@ -6,13 +6,16 @@ $XDG_CONFIG_HOME/graphsearch or ~/.config/graphsearch. Options of the command li
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from graphsearch.base.errors import InvalidParameterError
+from graphsearch.base.faults import FOLDER_VARIABLE
 
 NAME = "graphsearch.toml"
 STORE_VARIABLE = "GRAPHSEARCH_STORE"
@@ -99,3 +102,43 @@ def _setting(path: Path, name: str, value: Any) -> Setting:
 
 
 TYPES = {str: "text", int: "whole number", bool: "true or false"}
+
+
+# ---------------------------------------------------------------- evaluators by their answers
+REMEMBERED = 200  # evaluators, the last named ones
+
+
+def remember_evaluator(identity: str, options: Mapping[str, Any]) -> None:
+    """Keeps the options that named an evaluator on this machine, under its identity.
+
+    A graph file does not hold them: a file from elsewhere could name a program, which a search would start.
+    """
+    known = _remembered()
+    if known.get(identity) == options:
+        return
+    known = {**{key: value for key, value in known.items() if key != identity}, identity: dict(options)}
+    file = _evaluators_file()
+    with suppress(OSError):  # nothing depends on it
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_name(f"{file.name}.{os.getpid()}")
+        new.write_text(json.dumps(dict(list(known.items())[-REMEMBERED:])), encoding="utf-8")
+        new.replace(file)
+
+
+def remembered_evaluator(identity: str) -> dict[str, Any]:
+    """Returns the options that last named an evaluator on this machine; empty if none did."""
+    found = _remembered().get(identity)
+    return found if isinstance(found, dict) else {}
+
+
+def _remembered() -> dict[str, Any]:
+    try:
+        found = json.loads(_evaluators_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _evaluators_file() -> Path:
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return Path(os.environ.get(FOLDER_VARIABLE) or state / "graphsearch") / "evaluators.json"

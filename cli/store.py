@@ -305,7 +305,7 @@ def reevaluate(request: ReevaluateRequest) -> None:
     if not request.evaluator.named:
         raise typer.BadParameter("name the new evaluator: --evaluator NAME")
     ram_bytes = graph_ram(request.ram)  # checked before an evaluator is loaded
-    evaluator, _ = request.evaluator.create()
+    evaluator, _ = request.evaluator.create(file=request.store)
     with closing(evaluator), StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals:
         code = _reevaluated(request, evaluator, signals, ram_bytes)
     if code:

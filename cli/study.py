@@ -21,6 +21,7 @@ from .options import (
     PositionOptions,
     Side,
     StoreOption,
+    StoreToMake,
     argument,
     option,
     side_of,
@@ -52,6 +53,15 @@ if TYPE_CHECKING:
 
 
 Name = Annotated[str, argument("NAME", "Name of the study.")]
+
+
+def _made(store: Path) -> Path:
+    """Returns a graph file, made if it is missing."""
+    if not store.exists():
+        from graphsearch.store.store import Store
+
+        Store.open(store, create=True, unbound=True).close()
+    return store
 
 
 def _studies(found: StudyList) -> Iterator[Part]:
@@ -88,7 +98,7 @@ def list_studies(store: StoreOption, json: Json = False) -> None:
 )
 def import_studies(
     file: PgnInput,
-    store: StoreOption,
+    store: StoreToMake,
     name: Annotated[
         str, option("--name NAME", "Name of the study; by default players and event name it.")
     ] = "",
@@ -105,7 +115,7 @@ def import_studies(
 
     with progress_bar("Reading games") as advance:
         told = (lambda number: advance(number, None)) if advance else (lambda _: None)
-        found = import_file(store, given_file(file), name=name, on_game=told)
+        found = import_file(_made(store), given_file(file), name=name, on_game=told)
     if json:
         print_json(found.as_dict())
         return
@@ -359,14 +369,14 @@ def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, js
     "graphsearch repertoire import first.graph white.pgn --side white",
     name="import",
 )
-def import_lines(file: PgnInput, store: StoreOption, side: OneSide, json: Json = False) -> None:
+def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json = False) -> None:
     """Add all lines of a PGN file to the repertoire of a side, variations included.
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
     """
     from graphsearch.book.study.repertoire.moves import import_file
 
-    found = import_file(store, one_side(side), given_file(file))
+    found = import_file(_made(store), one_side(side), given_file(file))
     if json:
         print_json(found.as_dict())
         return

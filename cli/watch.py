@@ -104,7 +104,7 @@ def watch(request: Request) -> None:
     that it had; `ended` says why it needs no more. Values are seen by the side to move.
     """
     roots = _roots(request)
-    evaluator, others = request.evaluator.create(request.param or ())
+    evaluator, others = request.evaluator.create(request.param or (), request.store)
     with StopSignals() as signals, closing(evaluator):
         from graphsearch.graph.graph import Graph
         from graphsearch.search.params import SearchParams

@@ -72,6 +72,7 @@ def test_the_to_do_list_is_printed_and_queued(cli: Cli, white: Path) -> None:
     done = cli("book", "todo", "white", "--store", white)
     row = next(line for line in done.out.splitlines() if line.startswith("1. "))
     assert row.split() == ["1.", "e4", "c5", "B20", "Sicilian", "Defense", "1.500", "2"]
+    assert cli("book", "todo", white).out == done.out
     data = cli("book", "todo", "white", "--store", white, "--json", "--queue")
     assert [item["line"] for item in data.json["items"]] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
     assert "Added 3 items to the queue" in data.err

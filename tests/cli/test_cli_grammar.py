@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import io
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import chess
 import pytest
 import typer.main
 
@@ -187,6 +190,59 @@ def test_the_graph_file_comes_in_every_way(
     assert cli("show", "1. e4", "--json").out == wanted
     cli("store", "backup", "copy.graph").ends(0)
     assert cli("show", "copy.graph", "1. e4", "--json").out == wanted
+
+
+def test_a_query_and_its_file_come_in_either_order(cli: Cli, small_graph: Path) -> None:
+    rows = cli("lab", "sql", small_graph, "SELECT 1", "--json").ends(0).json["rows"]
+    assert cli("lab", "sql", "SELECT 1", small_graph, "--json").ends(0).json["rows"] == rows == [[1]]
+    first = cli("show", small_graph, "1. e4", "--json").ends(0)
+    assert cli("show", "1. e4", small_graph, "--json").ends(0).out == first.out
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("merge", "'store merge'"),
+        ("info", "'store info'"),
+        ("sql", "'lab sql'"),
+        ("stats", "'store info'"),
+        ("version", "--version"),
+        ("shw", "'show'"),
+    ],
+)
+def test_a_word_of_another_group_is_explained(cli: Cli, word: str, meant: str) -> None:
+    assert f"Did you mean {meant}?" in cli(word).ends(2).err
+
+
+def test_a_file_is_searched_with_its_own_evaluator(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path / "state"))
+    warm = ("--evaluator", "builtin", "--evaluator-option", "PolicyTemperature=2")
+    for name, options in {"uniform": ("--evaluator", "uniform"), "warm": warm}.items():
+        cli("analyze", f"{name}.graph", "--visits", 20, *options).ends(0)
+        again = cli("analyze", f"{name}.graph", "--visits", 20, "--json").ends(0)
+        assert "is searched with its own evaluator" in again.err
+        assert again.json["visits"] == 40
+    (tmp_path / "state" / "evaluators.json").unlink()
+    cli("analyze", "warm.graph", "--visits", 20).ends(1, "values of another evaluator")
+
+
+@pytest.mark.parametrize(
+    ("text", "fens"),
+    [
+        ("1. e4 e5", ["rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w"]),
+        ('[Event "?"]\n\n1. d4 *\n', ["rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b"]),
+        (f"{chess.STARTING_FEN}\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1\n", ["rnbqkbnr/pppppppp", "4k3/8/8/8/8"]),
+    ],
+)
+def test_a_search_reads_standard_input(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, fens: list[str]
+) -> None:
+    pipe = io.BufferedReader(io.BytesIO(text.encode()))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(pipe))
+    found = cli("analyze", "-", "--visits", 20, "--json").ends(0).out.splitlines()
+    assert all(json.loads(row)["position"].startswith(fen) for row, fen in zip(found, fens, strict=True))
 
 
 def test_settings_hold_by_their_place(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,16 @@ def test_a_pgn_goes_in_and_comes_out(cli: Cli, small_graph: Path, file: Path, tm
     assert cli("study", "export", small_graph, "Again").out == text
 
 
+def test_a_file_that_is_missing_is_made_unless_nothing_is_read(cli: Cli, file: Path, tmp_path: Path) -> None:
+    new, bad = tmp_path / "new.graph", tmp_path / "bad.pgn"
+    bad.write_text("nothing")
+    for words in (("study", "import"), ("repertoire", "import", "--side", "white")):
+        cli(*words, new, bad).ends(1)
+        assert not new.exists()
+        cli(*words, new, file).ends(0)
+        new.unlink()
+
+
 def test_studies_are_listed_renamed_and_deleted(cli: Cli, small_graph: Path, file: Path) -> None:
     assert cli("study", "list", small_graph).out == "There are no studies.\n"
     cli("study", "import", small_graph, file, "--name", "One")

@@ -64,17 +64,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from graphsearch.solvers.alphabeta.nodetypes.classify import Classification
-    from graphsearch.solvers.alphabeta.nodetypes.theory import Agreement, Rules
-    from graphsearch.solvers.alphabeta.results import (
+    from graphsearch.solvers.alphabeta.search import (
         AlphaBetaProgress,
         AlphaBetaResult,
         DepthLimits,
         DepthResult,
     )
     from graphsearch.solvers.mate.check import MateCheck
-    from graphsearch.solvers.mate.session import MateProgress, MateResult
-    from graphsearch.solvers.mate.sides import MateLimits
+    from graphsearch.solvers.mate.search import MateLimits, MateProgress, MateResult
+    from graphsearch.solvers.nodetypes import Agreement, Classification, Rules
     from graphsearch.store.record.transposition import EntryTable
 
 
@@ -132,7 +130,7 @@ def mate(
     """
     from graphsearch.exchange.output import check_target
     from graphsearch.position.notation import holds_positions
-    from graphsearch.solvers.mate.sides import DEFAULT_SECONDS, MateLimits
+    from graphsearch.solvers.mate.search import DEFAULT_SECONDS, MateLimits
 
     if time is None and visits is None:
         time = DEFAULT_SECONDS
@@ -234,7 +232,7 @@ def _proofs_of(store: Path | None, board: chess.Board) -> Iterator[EntryTable | 
         yield None
         return
     from graphsearch.graph.graph import Graph
-    from graphsearch.solvers.mate.session import note_proof
+    from graphsearch.solvers.mate.search import note_proof
 
     with Graph.open_unevaluated(store) as graph:
         entries = graph.use_entries(TABLE_BYTES)
@@ -247,7 +245,7 @@ def _search_mate(
 ) -> tuple[MateResult, MateCheck | None]:
     """Returns the result, and its check if `check` is set and there is a mate."""
     from graphsearch.solvers.mate.check import check_mate
-    from graphsearch.solvers.mate.session import MateSearch
+    from graphsearch.solvers.mate.search import MateSearch
 
     search = MateSearch(board, limits, entries=entries)
     search.warm_up()
@@ -281,7 +279,7 @@ def _mate_answer(board: chess.Board, result: MateResult, checked: MateCheck | No
 
 
 def _verdict(board: chess.Board, result: MateResult) -> str:
-    from graphsearch.solvers.mate.sides import MOST_MOVES
+    from graphsearch.solvers.mate.search import MOST_MOVES
 
     if result.mate is None:
         why = WHY[result.stop_reason]
@@ -380,7 +378,8 @@ def alphabeta(request: AlphaBetaRequest) -> None:
     """
     if (request.depth, request.time, request.nodes) == (None, None, None):
         raise typer.BadParameter("give a limit: --depth, --time or --nodes")
-    from graphsearch.solvers.alphabeta.results import MOST_DEPTH, DepthLimits
+    from graphsearch.solvers.alphabeta.search import DepthLimits
+    from graphsearch.store.record.transposition_layout import MOST_DEPTH
 
     limits = DepthLimits(
         depth=MOST_DEPTH if request.depth is None else request.depth,
@@ -434,9 +433,7 @@ def _search_to_depth(
     import chess
 
     from graphsearch.graph.graph import Graph
-    from graphsearch.solvers.alphabeta.engine import nodes_within
-    from graphsearch.solvers.alphabeta.results import DepthLimits
-    from graphsearch.solvers.alphabeta.session import search_to_depth
+    from graphsearch.solvers.alphabeta.search import DepthLimits, nodes_within, search_to_depth
 
     # compiles the kernels before the clock starts; Ctrl-C still ends it at once
     nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=Event())
@@ -473,7 +470,7 @@ def _alone(
     request: AlphaBetaRequest, limits: DepthLimits, result: AlphaBetaResult, signals: StopSignals
 ) -> int | None:
     """Returns the nodes of the same search without file and graph; None if a limit ends it first."""
-    from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
+    from graphsearch.solvers.alphabeta.search import limits_alone, nodes_within
 
     if not result.depth or signals.stop.is_set():
         return None
@@ -721,7 +718,7 @@ def nodetypes(
 
 
 def _rules(name: str) -> Rules:
-    from graphsearch.solvers.alphabeta.nodetypes.theory import Rules
+    from graphsearch.solvers.nodetypes import Rules
 
     try:
         return Rules(name)
@@ -731,8 +728,7 @@ def _rules(name: str) -> Rules:
 
 
 def _classify(store: Path, board: chess.Board, max_nodes: int | None) -> Classification:
-    from graphsearch.solvers.alphabeta.nodetypes.classify import classify_file
-    from graphsearch.solvers.alphabeta.nodetypes.walk import MAX_NODES
+    from graphsearch.solvers.nodetypes import MAX_NODES, classify_file
 
     say_if_unfinished(store)
     with progress_bar("Walking") as advance:

@@ -44,7 +44,6 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "search/param_layout.py",
     "search/params.py",
     "search/puct.py",
-    "solvers/alphabeta/frame_layout.py",
     "store/codec/layout.py",
     "store/index/bloom.py",
     "store/order.py",

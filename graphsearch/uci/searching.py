@@ -19,7 +19,7 @@ from ..position.values import negate
 from ..search.claims import view_in_game
 from ..search.params import Limits
 from ..search.results import Progress
-from ..solvers.mate.sides import MOST_MOVES, MateLimits
+from ..solvers.mate.search import MOST_MOVES, MateLimits
 from .answer import GoAnswer
 from .info_lines import Report
 from .memory import Memory
@@ -29,7 +29,7 @@ from .writer import Writer
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
-    from ..solvers.mate.session import MateProgress, MateResult
+    from ..solvers.mate.search import MateProgress, MateResult
     from ..store.record.transposition import EntryTable
 
 MEMORY_FULL = "the search ended because its memory is full; a larger RAM or a GraphFile holds more"
@@ -194,7 +194,7 @@ def search_mate(
     tell: Callable[[str], None],
 ) -> MateResult:
     """Returns the prover's result for mates in at most `moves` moves; `tell` shows progress."""
-    from ..solvers.mate.session import find_mate
+    from ..solvers.mate.search import find_mate
 
     told = [0.0]
 

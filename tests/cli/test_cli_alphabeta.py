@@ -15,15 +15,14 @@ import pytest
 
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.kept_transpositions import EntryReport, GraphEntries
-from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
-from graphsearch.solvers.alphabeta.results import DepthLimits
+from graphsearch.solvers.alphabeta.search import DepthLimits, limits_alone, nodes_within
 
 from ..conftest import Cli, Outcome, sql
 from ..support.forks import Command
 from ..support.pools import until
 
 if TYPE_CHECKING:
-    from graphsearch.solvers.alphabeta.results import AlphaBetaResult
+    from graphsearch.solvers.alphabeta.search import AlphaBetaResult
 
 KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
 counts known nodes_alone nodes_saved entries graph_nodes iterations"""

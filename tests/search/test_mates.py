@@ -27,8 +27,7 @@ from graphsearch.solvers.mate.beside import (
     MateFinder,
     allowance,
 )
-from graphsearch.solvers.mate.session import SLICE, MateSearch, find_mate
-from graphsearch.solvers.mate.sides import MateLimits
+from graphsearch.solvers.mate.search import SLICE, MateLimits, MateSearch, find_mate
 from graphsearch.store.record.transposition import Entry
 from graphsearch.store.record.transposition_layout import PROOF
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import chess
 
 from graphsearch.solvers.mate.check import MateRefutedError, check_mate
-from graphsearch.solvers.mate.session import MateResult, MateSearch
-from graphsearch.solvers.mate.sides import MateLimits
+from graphsearch.solvers.mate.search import MateLimits, MateResult, MateSearch
 
 from .harness import Row, benchmark
 from .positions import lines

@@ -25,9 +25,7 @@ from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
 from ...store.record.transposition import EntryTable
-from . import beside
-from .session import SLICE, MateSearch, find_mate
-from .sides import MateLimits
+from .search import SLICE, MateLimits, MateSearch, find_mate
 
 AT_LEAST = 2  # moves of mates that are always settled
 SETTLING_VISITS = 20_000  # of the prover, at most, to settle them; it rarely takes 100
@@ -238,8 +236,8 @@ def compile_search(
       board: the position of the trial; default: the start position.
     """
     with (
-        kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=told),
+        kernels_compiling(evaluator, filed=filed, prover=__name__, told=told),
         Graph.open(None, evaluator=evaluator) as trial,
     ):
         analyze(trial, board or chess.Board(), Limits(visits=2), params)
-        analyze(trial, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder())
+        analyze(trial, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())

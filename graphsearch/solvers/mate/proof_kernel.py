@@ -10,8 +10,17 @@ The search stays in the best child until its number exceeds the second best by a
 count the largest number and one for each other open child: in a graph, plain sums count the same position
 many times (weak proof-number search).
 
-Proofs and disproofs hold for the halfmove clocks in `table_kernel.py`, so one table serves every path. A
-question of bounded length has no cycles. A question of any length (ANY_LENGTH) counts a position that is
+An entry of the table is three words:
+
+    key      the position's Polyglot key; flipped where the defender is to move
+    numbers  bits 0-31 disproof number | 32-63 proof number
+    data     bits 0-15 check | 16-31 best move | 32-39 plies | 40-47 clock | 48-55 work: bits of the visits
+
+A proof (proof number 0) holds for its plies and more, and for halfmove clocks up to its clock; a disproof
+(disproof number 0) for its plies and fewer, and for clocks from its clock on; anything else is an estimate
+for exactly its plies. So one table serves every path. All entries of a position lie in one bucket.
+
+A question of bounded length has no cycles. A question of any length (ANY_LENGTH) counts a position that is
 already on its path as disproved; its disproofs may be wrong on other paths, so only such questions read them.
 """
 
@@ -23,14 +32,235 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, U, adv, ptr
+from ...jit.pointers import LOW32, ONE, ZERO, U, adv, ptr
 from ...jit.types import Pointer, int64, uint16, uint64
 from ...position.board import CLOCK_DRAW
-from ...position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
+from ...position.board_kernel import (
+    PLACE,
+    PW,
+    check_hash,
+    clock_of,
+    generate_moves,
+    in_check,
+    is_dead,
+    make_move,
+    side_to_move,
+)
 from ...position.mates_kernel import check_masks, mate_in_one, may_check
-from ...position.words import KEY, WHITE, BoardTable, Position
-from .table_kernel import ANY_LENGTH, INFINITE, TablePointers, key_and_check, probe, store
+from ...position.scores import MATE
+from ...position.words import KEY, META, WHITE, BoardTable, Position
+from ...store.record.transposition_kernel import (
+    EXACT,
+    LOWER,
+    NO_TYPE,
+    PROOF,
+    UPPER,
+    EntryArrays,
+    EntryPointers,
+    bound_in,
+    check_in,
+    depth_in,
+    entry_pointers,
+    find_entry,
+    move_in,
+    packed_entry,
+    place_for,
+    proves_mate,
+    put_entry,
+    value_in,
+)
 
+# --------------------------------------------------------------------------------- the table
+INFINITE = 1 << 30  # a proof or disproof number that no search reduces
+ANY_LENGTH = 255  # plies of a question without a limit; its disproofs hold for the path and the moment
+SLOTS = 8  # of a bucket
+DEFENDER = U(0x9E3779B97F4A7C15)  # flips the key of positions with the defender to move
+PROOF_AT = U(32)
+MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
+CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
+
+
+class TablePointers(NamedTuple):
+    """Pointers to the three words of every slot, and the mask of a slot's index."""
+
+    keys: Pointer[uint64]
+    numbers: Pointer[uint64]
+    data: Pointer[uint64]
+    mask: int64
+
+
+class Probe(NamedTuple):
+    """The table's entry for a question: proof and disproof number (-1: none), plies, clock, move."""
+
+    pn: int64
+    dn: int64
+    plies: int64
+    clock: int64
+    move: int64
+
+
+@inner
+def key_and_check(s: Position, attacks: bool) -> tuple[uint64, uint64]:
+    """Returns (key, check) of a position, whatever its clock; `attacks`: the attacker is to move."""
+    meta = s[META]
+    s[META] = meta & PLACE
+    check = check_hash(s) & CHECK_MASK
+    s[META] = meta
+    return (s[KEY] if attacks else s[KEY] ^ DEFENDER), check
+
+
+@inner
+def first_of(table: TablePointers, key: uint64) -> int64:
+    """Returns the index of the first slot of a key's bucket."""
+    return int64((key ^ (key >> U(32))) & U(table.mask)) & ~int64(SLOTS - 1)
+
+
+@inner
+def proof_number(table: TablePointers, i: int64) -> int64:
+    """Returns the proof number of an entry; 0: proven."""
+    return int64(table.numbers[i] >> PROOF_AT)
+
+
+@inner
+def disproof_number(table: TablePointers, i: int64) -> int64:
+    """Returns the disproof number of an entry; 0: disproved."""
+    return int64(table.numbers[i] & LOW32)
+
+
+@inner
+def check_of(data: uint64) -> uint64:
+    """Returns the check bits of an entry, uint64."""
+    return data & CHECK_MASK
+
+
+@inner
+def move_of(data: uint64) -> int64:
+    """Returns the best move of an entry, 0 if it has none."""
+    return int64((data >> MOVE_AT) & MOVE_MASK)
+
+
+@inner
+def plies_of(data: uint64) -> int64:
+    """Returns the plies of an entry."""
+    return int64((data >> PLIES_AT) & BYTE)
+
+
+@inner
+def clock_bound(data: uint64) -> int64:
+    """Returns the clock up to which (a proof) or from which on (a disproof) an entry holds."""
+    return int64((data >> CLOCK_AT) & BYTE)
+
+
+@inner
+def work_of(data: uint64) -> int64:
+    """Returns the bit length of the number of visits below."""
+    return int64((data >> WORK_AT) & BYTE)
+
+
+@inner
+def is_disproof_for(data: uint64, plies: int64, clock: int64) -> bool:
+    """Returns whether a disproof answers a question of so many plies at a clock."""
+    held = plies_of(data)
+    if held == ANY_LENGTH or plies == ANY_LENGTH:
+        return held == plies
+    return held >= plies and clock >= clock_bound(data)
+
+
+@inner
+def probe(table: TablePointers, key: uint64, check: uint64, plies: int64, clock: int64) -> Probe:
+    """Returns the Probe of a question; of several proofs the shortest."""
+    at = first_of(table, key)
+    pn, dn, length, bound, move = int64(-1), int64(-1), int64(0), int64(0), int64(0)
+    for i in range(at, at + SLOTS):
+        if table.keys[i] != key or check_of(table.data[i]) != check:
+            continue
+        data = table.data[i]
+        p, d = proof_number(table, i), disproof_number(table, i)
+        if p == 0:
+            if plies_of(data) > plies or clock > clock_bound(data) or (pn == 0 and length <= plies_of(data)):
+                continue
+        elif pn == 0 or dn == 0:
+            continue
+        elif d == 0:
+            if not is_disproof_for(data, plies, clock):
+                continue
+        elif plies_of(data) != plies:
+            if move == 0:
+                move = move_of(data)
+            continue
+        pn, dn, length, bound = p, d, plies_of(data), clock_bound(data)
+        move = move_of(data)
+    return Probe(pn, dn, length, bound, move)
+
+
+@inner
+def _replaces(table: TablePointers, i: int64, pn: int64, dn: int64, plies: int64, clock: int64) -> int64:
+    """Returns 1 if new numbers supersede an entry of their position, -1 if it supersedes them, else 0."""
+    p, d = proof_number(table, i), disproof_number(table, i)
+    held, bound = plies_of(table.data[i]), clock_bound(table.data[i])
+    if p == 0 and pn == 0:
+        if held <= plies and bound >= clock:
+            return int64(-1)
+        return int64(1 if held >= plies and bound <= clock else 0)
+    if d == 0 and dn == 0 and (held == ANY_LENGTH) == (plies == ANY_LENGTH):
+        if held >= plies and bound <= clock:
+            return int64(-1)
+        return int64(1 if held <= plies and bound >= clock else 0)
+    if p == 0 or d == 0:
+        return int64(0)
+    if held == plies or (pn == 0 and held > plies):
+        return int64(1)
+    return int64(1 if dn == 0 and held < plies and plies != ANY_LENGTH else 0)
+
+
+@inner
+def _worth(table: TablePointers, i: int64) -> int64:
+    """Returns the replacement priority of an entry: by the work in it, proofs before estimates."""
+    if table.keys[i] == ZERO:
+        return int64(-1)
+    certain = proof_number(table, i) == 0 or disproof_number(table, i) == 0
+    return 2 * work_of(table.data[i]) + (1 if certain else 0)
+
+
+@inner
+def store(
+    table: TablePointers,
+    key: uint64,
+    check: uint64,
+    pn: int64,
+    dn: int64,
+    plies: int64,
+    clock: int64,
+    move: int64,
+    work: int64,
+) -> None:
+    """Stores the answer to a question, in place of a superseded entry or of the least valuable one."""
+    at = first_of(table, key)
+    target, least = int64(-1), int64(1 << 40)
+    for i in range(at, at + SLOTS):
+        if table.keys[i] == key and check_of(table.data[i]) == check:
+            order = _replaces(table, int64(i), pn, dn, plies, clock)
+            if order < 0:
+                return
+            if order > 0:
+                if target >= 0 and least == -2:
+                    table.keys[i] = ZERO  # a second superseded entry
+                    continue
+                target, least = int64(i), int64(-2)
+                continue
+        if _worth(table, int64(i)) < least:
+            target, least = int64(i), _worth(table, int64(i))
+    bits = int64(0)
+    while work >> bits and bits < 60:
+        bits += 1
+    table.keys[target] = key
+    table.numbers[target] = (U(pn) << PROOF_AT) | U(dn)
+    table.data[target] = (
+        check | (U(move) << MOVE_AT) | (U(plies) << PLIES_AT) | (U(clock) << CLOCK_AT) | (U(bits) << WORK_AT)
+    )
+
+
+# -------------------------------------------------------------------------------- the search
 MOST_PLIES = 250  # of a path
 ROOM = 256  # moves of a position
 NO_CLOCK, ANY_CLOCK = 0, 100  # bounds of results at every clock: of a disproof, of a mate on the board
@@ -398,3 +628,126 @@ def look(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -
     node = _summary(P, int64(0), bool(attacks))
     _answer(P, A, bool(attacks), node)
     return int64(A.frames[COUNT])
+
+
+# --------------------------------------------------------------------- transposition entries
+LEAST_WORK = 3  # bit length of the visits that a proof cost; cheaper ones are not worth an entry
+
+
+@inner
+def _is_proof(table: TablePointers, i: int64) -> bool:
+    return table.keys[i] != ZERO and proof_number(table, i) == 0
+
+
+@kernel
+def count_proofs(A: ProverArrays) -> int64:
+    """Returns the number of slots of a prover's table that hold a proof."""
+    table = pointers(A).table
+    count = int64(0)
+    for i in range(A.keys.size):
+        if _is_proof(table, i):
+            count += 1
+    return count
+
+
+@kernel
+def spread(A: ProverArrays, B: ProverArrays) -> None:
+    """Copies a prover's table into another one, empty and larger."""
+    table = pointers(A).table
+    larger = pointers(B).table
+    for i in range(A.keys.size):
+        if table.keys[i] == ZERO:
+            continue
+        at = first_of(larger, table.keys[i])
+        for k in range(at, at + SLOTS):
+            if larger.keys[k] == ZERO:
+                larger.keys[k], larger.numbers[k], larger.data[k] = (
+                    table.keys[i],
+                    table.numbers[i],
+                    table.data[i],
+                )
+                break
+
+
+@inner
+def _is_shortest(table: TablePointers, i: int64) -> bool:
+    """Returns whether the table disproves, for every clock, that a proven mate can be shorter."""
+    length = plies_of(table.data[i])
+    if length <= 2:
+        return True
+    at = int64(i) & ~int64(SLOTS - 1)
+    for k in range(at, at + SLOTS):
+        same = table.keys[k] == table.keys[i] and check_of(table.data[k]) == check_of(table.data[i])
+        if same and disproof_number(table, int64(k)) == 0 and clock_bound(table.data[k]) == NO_CLOCK:
+            if plies_of(table.data[k]) != ANY_LENGTH and plies_of(table.data[k]) >= length - 2:
+                return True
+    return False
+
+
+@inner
+def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
+    """Returns whether a proven mate is better than the existing entry of its position."""
+    at = find_entry(E, key, check)
+    if at < 0 or depth_in(E.data[at]) != PROOF:
+        return True
+    known = value_in(E.data[at])
+    if (known > 0) != (value > 0) or abs(known) < abs(value):
+        return abs(known) < abs(value)
+    return bound == EXACT and bound_in(E.data[at]) != EXACT
+
+
+@kernel
+def give_entries(A: ProverArrays, entries: EntryArrays, exact: bool) -> int64:
+    """Writes proofs to a table of entries, to be saved; returns their number.
+
+    `exact`: disproofs hold for the positions themselves, so a proof and a disproof together are exact.
+    """
+    table = pointers(A).table
+    E = entry_pointers(entries)
+    count = int64(0)
+    for i in range(A.keys.size):
+        if not _is_proof(table, i) or work_of(table.data[i]) < LEAST_WORK:
+            continue
+        length = plies_of(table.data[i])
+        attacks = (length & 1) == 1
+        key = table.keys[i] if attacks else table.keys[i] ^ DEFENDER
+        value = MATE - length if attacks else length - MATE
+        bound = LOWER if attacks else UPPER
+        if exact and _is_shortest(table, i):
+            bound = EXACT
+        check = check_of(table.data[i])
+        if clock_bound(table.data[i]) >= CLOCK_DRAW - length and _is_better(E, key, check, value, bound):
+            move = move_of(table.data[i])
+            data = packed_entry(value, move, PROOF, bound, NO_TYPE, int64(0), check)
+            put_entry(E, place_for(E, key, check), key, data, True)
+            count += 1
+    return count
+
+
+@kernel
+def take_entries(A: ProverArrays, entries: EntryArrays) -> int64:
+    """Imports the proven mates of a table of entries; returns their number."""
+    table = pointers(A).table
+    E = entry_pointers(entries)
+    count = int64(0)
+    for i in range(entries.keys.size):
+        data = E.data[i]
+        if E.keys[i] == ZERO or bound_in(data) == 0:
+            continue
+        value, bound = value_in(data), bound_in(data)
+        if not proves_mate(value, bound):
+            continue
+        attacks = value > 0
+        length = MATE - abs(value)
+        if length == 0 or length >= ANY_LENGTH:
+            continue
+        key = E.keys[i] if attacks else E.keys[i] ^ DEFENDER
+        check = check_in(data)
+        held = max(CLOCK_DRAW - length, int64(0))
+        store(table, key, check, int64(0), int64(INFINITE), length, held, move_in(data), int64(1))
+        if bound == EXACT and depth_in(data) == PROOF and length > 2:
+            store(
+                table, key, check, int64(INFINITE), int64(0), length - 2, int64(NO_CLOCK), int64(0), int64(1)
+            )
+        count += 1
+    return count

@@ -35,7 +35,7 @@ class RunOutcome:
       value: thousandths of a pawn for the side to move; None if nothing is known.
       bound: `exact`, `lower`, `upper`, or empty.
       best_move, pv: UCI, the line's moves separated by spaces.
-      nodes, hits, stored_hits, cutoffs, first_cutoffs: as in `solvers.alphabeta.results.Counts`.
+      nodes, hits, stored_hits, cutoffs, first_cutoffs: as in `solvers.alphabeta.search.Counts`.
       seconds: duration.
     """
 

@@ -16,8 +16,7 @@ from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
-from graphsearch.solvers.alphabeta.frames_kernel import new_search_arrays, search_pointers
-from graphsearch.solvers.alphabeta.leaves_kernel import UNKNOWN, quiesce
+from graphsearch.solvers.alphabeta.search_kernel import UNKNOWN, new_search_arrays, quiesce, search_pointers
 
 ARRAYS = new_search_arrays(1 << 16)
 

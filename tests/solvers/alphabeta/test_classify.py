@@ -15,15 +15,22 @@ from graphsearch.base.errors import UnknownPositionError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves, pack
 from graphsearch.position.scores import MATE
-from graphsearch.solvers.alphabeta.nodetypes.classify import Classification, classify, classify_file
-from graphsearch.solvers.alphabeta.nodetypes.stored_steps_kernel import (
-    CAPTURE,
-    CHECK,
-    EntryIndex,
-    index_entries,
+from graphsearch.solvers.nodetypes import (
+    NO_DISTANCE,
+    Arrival,
+    Bounds,
+    Classification,
+    RecordProofs,
+    Rules,
+    Words,
+    classify,
+    classify_file,
+    expected,
+    minimal,
+    minimal_of,
+    walk,
 )
-from graphsearch.solvers.alphabeta.nodetypes.theory import Arrival, Rules, expected, minimal, minimal_of
-from graphsearch.solvers.alphabeta.nodetypes.walk import NO_DISTANCE, Bounds, RecordProofs, Words, walk
+from graphsearch.solvers.nodetypes_kernel import CAPTURE, CHECK, EntryIndex, index_entries
 from graphsearch.store.record.transposition import TYPES, Entry, EntryTable, encoded
 from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store

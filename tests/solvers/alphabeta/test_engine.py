@@ -10,8 +10,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.scores import FAR
-from graphsearch.solvers.alphabeta.engine import AlphaBeta
-from graphsearch.solvers.alphabeta.results import Counts
+from graphsearch.solvers.alphabeta.search import AlphaBeta, Counts
 from graphsearch.store.record.transposition import EntryTable
 
 from ...support.plain import as_json, in_plain_python
@@ -96,7 +95,7 @@ def test_a_search_that_is_stopped_at_once_has_found_nothing() -> None:
 
 
 def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.solvers.alphabeta.engine.SLICE_NODES", 20_000)
+    monkeypatch.setattr("graphsearch.solvers.alphabeta.search.SLICE_NODES", 20_000)
     seen: list[int] = []
     result = new_engine().search(
         chess.Board(), 60, stop=lambda: len(seen) == 3, on_slice=lambda counts: seen.append(counts.nodes)

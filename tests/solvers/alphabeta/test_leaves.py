@@ -15,7 +15,7 @@ from graphsearch.jit.pointers import ptr
 from graphsearch.position.board import pack
 from graphsearch.position.scores import MATE
 from graphsearch.position.tables import load_tables
-from graphsearch.solvers.alphabeta.engine import AlphaBeta
+from graphsearch.solvers.alphabeta.search import AlphaBeta
 from graphsearch.store.record.transposition import EntryTable
 from tests.support.exchange import exchanged
 

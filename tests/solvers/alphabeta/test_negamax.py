@@ -9,7 +9,7 @@ import chess
 import pytest
 
 from graphsearch.position.scores import FAR
-from graphsearch.solvers.alphabeta.engine import AlphaBeta
+from graphsearch.solvers.alphabeta.search import AlphaBeta
 from graphsearch.store.record.transposition import Entry, EntryTable
 
 from .plain import negamax, played_position, sparse_position

@@ -7,17 +7,7 @@ from collections import Counter
 
 import pytest
 
-from graphsearch.solvers.alphabeta.nodetypes.theory import (
-    ALL,
-    CUT,
-    KINDS,
-    PV,
-    Arrival,
-    Rules,
-    expected,
-    minimal,
-    minimal_of,
-)
+from graphsearch.solvers.nodetypes import ALL, CUT, KINDS, PV, Arrival, Rules, expected, minimal, minimal_of
 
 # the published table for b = 40: worst case, best case, PV, Cut, All
 TABLE = {

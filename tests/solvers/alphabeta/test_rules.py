@@ -8,8 +8,7 @@ import chess
 import pytest
 
 from graphsearch.position.scores import LEAST_MATE, MATE
-from graphsearch.solvers.alphabeta.engine import AlphaBeta
-from graphsearch.solvers.alphabeta.results import DepthResult
+from graphsearch.solvers.alphabeta.search import AlphaBeta, DepthResult
 from graphsearch.store.record.transposition import Entry, EntryTable
 
 from ...conftest import shared_data

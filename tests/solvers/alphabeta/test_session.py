@@ -22,9 +22,14 @@ from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits
-from graphsearch.solvers.alphabeta.engine import nodes_within
-from graphsearch.solvers.alphabeta.results import AlphaBetaResult, DepthLimits, DepthResult
-from graphsearch.solvers.alphabeta.session import bring_visited, search_to_depth
+from graphsearch.solvers.alphabeta.search import (
+    AlphaBetaResult,
+    DepthLimits,
+    DepthResult,
+    bring_visited,
+    nodes_within,
+    search_to_depth,
+)
 from graphsearch.store.info import info
 from graphsearch.store.record.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.record.transposition import LEAST_PLACES, Entry
@@ -144,7 +149,7 @@ def test_a_search_that_was_stopped_goes_on_with_what_it_found(tmp_path: Path) ->
 def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # each look at the clock takes 50 ms of it
     clock = SimpleNamespace(monotonic=partial(next, count(0.0, 0.05)))
-    monkeypatch.setattr("graphsearch.solvers.alphabeta.session.time", clock)
+    monkeypatch.setattr("graphsearch.solvers.alphabeta.search.time", clock)
     result = run(tmp_path / "a.graph", 60, seconds=0.2)
     assert result.stop_reason == "time"
     assert result.value is not None
@@ -155,7 +160,7 @@ def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path, monkeypatch: p
 KILLED = """
 import sys, chess
 from graphsearch.solvers.alphabeta import session
-from graphsearch.solvers.alphabeta.results import DepthLimits
+from graphsearch.solvers.alphabeta.search import DepthLimits
 from graphsearch.graph.graph import Graph
 session.SAVE_SECONDS = 0.05
 told = lambda found: print(found.depth, flush=True)

@@ -14,8 +14,7 @@ import pytest
 from graphsearch.position.board import board_of as start_of
 from graphsearch.position.scores import MATE
 from graphsearch.solvers.mate.check import check_mate
-from graphsearch.solvers.mate.session import SLICE, MateProgress, MateResult, MateSearch, find_mate
-from graphsearch.solvers.mate.sides import MateLimits
+from graphsearch.solvers.mate.search import SLICE, MateLimits, MateProgress, MateResult, MateSearch, find_mate
 from graphsearch.store.record.transposition import Entry, EntryTable
 from graphsearch.store.record.transposition_layout import PROOF
 from tests.conftest import shared_data

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....jit.compiler import inner, kernel
-from ....jit.pointers import U, adv, popc, ptr
-from ....jit.types import Pointer, int16, int64, uint8, uint16, uint64
-from ....position.board_kernel import PW, generate_moves, in_check, make_child
-from ....position.legality_kernel import ROOM
-from ....position.words import BLACK, WHITE, BoardTable, Position
-from ....store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
-from ....store.record.transposition_kernel import is_of
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import U, adv, popc, ptr
+from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
+from ..position.board_kernel import PW, generate_moves, in_check, make_child
+from ..position.legality_kernel import ROOM
+from ..position.words import BLACK, WHITE, BoardTable, Position
+from ..store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
+from ..store.record.transposition_kernel import is_of
 
 BEST, CAPTURE, CHECK = 1, 2, 4  # marks of a move
 INDEX_BITS = 1  # about 2^INDEX_BITS entries in each part of the index

@@ -1,30 +1,396 @@
 """The mate search of one position: both sides, by length, until the shortest is proven or a limit is reached.
 
 It asks for each side's shortest open length, for some longer ones and for a mate of any length; after it has
-found a mate, it also asks for the next shorter one. Rounds get longer, so that no question starves.
+found a mate, it also asks for the next shorter one. Rounds get longer, so that no question starves. All
+questions share one table of the prover, which holds the line.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import chess
+import numpy as np
 
+from ...base.errors import CapacityError, InvalidParameterError
 from ...graph.graph import Graph
-from ...position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, history_keys, terminal_kind
-from ...position.late import is_over_by_clock, may_claim
+from ...position.board import (
+    CLOCK_DRAW,
+    DEAD,
+    NOT_TERMINAL,
+    check,
+    decode_move,
+    fen_of,
+    history_keys,
+    terminal_kind,
+)
+from ...position.board_kernel import PW
+from ...position.late import is_over_by_clock, may_claim, pack_root
 from ...position.scores import MATE
+from ...position.tables import load_tables
 from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import PROOF
-from .prover import TABLE_BYTES, LineFinder, Prover
-from .sides import MOST_MOVES, MateLimits, Side, mating_move
-from .table_kernel import ANY_LENGTH
+from . import proof_kernel as kernel
+from .proof_kernel import ANY_LENGTH
 
+# -------------------------------------------------------------------------- limits and sides
+MOST_MOVES = 124  # of the longest mate to look for: two plies each fit a path of the kernels (MOST_PLIES)
+DEFAULT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class MateLimits:
+    """Limits that end a mate search; None is no limit.
+
+    Attributes:
+      visits: nodes to expand, >= 1. seconds: wall time, > 0.
+      moves: of the longest mate to look for, 1 to MOST_MOVES.
+    """
+
+    visits: int | None = None
+    seconds: float | None = DEFAULT_SECONDS
+    moves: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.visits is not None and self.visits < 1:
+            raise InvalidParameterError(f"visits must be 1 or more, not {self.visits}")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise InvalidParameterError(f"seconds must be above 0, not {self.seconds}")
+        if self.moves is not None and not 1 <= self.moves <= MOST_MOVES:
+            raise InvalidParameterError(f"moves must be from 1 to {MOST_MOVES}, not {self.moves}")
+
+
+# further lengths to ask for while no mate is known, in moves beyond the shortest open length
+LENGTHS_AHEAD = (1, 2, 4, 7, 12)
+
+
+@dataclass(slots=True)
+class Side:
+    """The search for a mate by one side.
+
+    Attributes:
+      attacks: whether the side is to move at the root.
+      excluded: moves within which it cannot mate. found: moves of the shortest mate known, None without one.
+      most: the longest mate to look for, in moves. closed: whether its questions have ended.
+      lost_any: whether a search without a length limit ended without a mate.
+      weight: share of a round's visits that its questions get, in (0, 1].
+    """
+
+    attacks: bool
+    most: int = MOST_MOVES
+    excluded: int = 0
+    found: int | None = None
+    closed: bool = False
+    lost_any: bool = False
+    weight: float = 1.0
+
+    @property
+    def is_shortest(self) -> bool:
+        """Whether the mate found is proven to be the shortest."""
+        return self.found is not None and self.excluded >= self.found - 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no question is left."""
+        return self.closed or self.is_shortest or (self.found is None and self.excluded >= self.most)
+
+    def plies(self, moves: int) -> int:
+        """Returns the plies of a mate in so many moves.
+
+        >>> Side(True).plies(3), Side(False).plies(3)
+        (5, 6)
+        """
+        return 2 * moves - 1 if self.attacks else 2 * moves
+
+    def moves(self, plies: int) -> int:
+        """Returns the moves of a mate of so many plies."""
+        return (plies + 1) // 2
+
+    def questions(self) -> list[tuple[int, float]]:
+        """Returns (plies, share of the round's visits) of the questions beyond the shortest open length.
+
+        >>> Side(True, excluded=2, found=6).questions()
+        [(9, 1.0)]
+        >>> Side(True, most=3).questions()
+        [(3, 0.5), (5, 0.5)]
+        """
+        if self.found is not None:
+            return [(self.plies(self.found - 1), 1.0)]
+        lengths = [self.excluded + 1 + more for more in LENGTHS_AHEAD]
+        if self.most < MOST_MOVES and self.most not in lengths:
+            lengths.append(self.most)
+        asked = [(self.plies(moves), 0.5) for moves in lengths if moves <= self.most]
+        if self.found is None and self.most == MOST_MOVES and not self.lost_any:
+            asked.append((ANY_LENGTH, 0.5))
+        return asked
+
+    def note(self, plies: int, *, proven: int | None, disproved: bool) -> None:
+        """Records an answer: the length of a proof, or that there is none within `plies`."""
+        if proven is not None:
+            moves = self.moves(proven)
+            if moves <= self.most:
+                self.found = moves if self.found is None else min(self.found, moves)
+        elif disproved and plies == ANY_LENGTH:
+            self.lost_any = True
+        elif disproved:
+            self.excluded = max(self.excluded, self.moves(plies))
+
+
+def mating_move(board: chess.Board) -> chess.Move | None:
+    """Returns a move that mates at once, at any halfmove clock; None without one."""
+    for move in board.legal_moves:
+        board.push(move)
+        mates = board.is_checkmate()
+        board.pop()
+        if mates:
+            return move
+    return None
+
+
+# -------------------------------------------------------------------------------- the prover
+PLACE_BYTES = 24  # of one place of the table
+LEAST_PLACES, FIRST_PLACES = 1 << 12, 1 << 17
+TABLE_BYTES = 1 << 28  # most, by default: 8 million places are 192 MiB
+PLACES_PER_VISIT = 2  # a table with fewer grows
+
+assert 2 * MOST_MOVES < kernel.MOST_PLIES
+
+
+@dataclass(frozen=True, slots=True)
+class ProofNumbers:
+    """Proof and disproof number of one question.
+
+    Attributes:
+      pn, dn: proof and disproof number; 0: proven, disproved.
+      plies: of a proof, its length.
+    """
+
+    pn: int
+    dn: int
+    plies: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether such a mate is proven."""
+        return self.pn == 0
+
+    @property
+    def disproved(self) -> bool:
+        """Whether such a mate is disproved."""
+        return self.dn == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A move, the numbers of the position after it, and the plies of its proof."""
+
+    move: chess.Move
+    pn: int
+    dn: int
+    plies: int
+
+
+class Prover:
+    """A table of proofs and disproofs, and the search that fills it. One thread."""
+
+    def __init__(self, *, size: int = TABLE_BYTES, drawn: Iterable[int] = ()) -> None:
+        """Creates an empty table.
+
+        Args:
+          size: bytes of the table, at most; it begins small and grows.
+          drawn: Polyglot keys of positions that stood twice in the game: reaching one is a draw.
+        """
+        self._most_places = LEAST_PLACES
+        while 2 * self._most_places * PLACE_BYTES <= size:
+            self._most_places *= 2
+        places = min(FIRST_PLACES, self._most_places)
+        deep = kernel.MOST_PLIES + 3
+        self.arrays = kernel.ProverArrays(
+            np.zeros(places, np.uint64),
+            np.zeros(places, np.uint64),
+            np.zeros(places, np.uint64),
+            np.zeros(deep * PW, np.uint64),
+            np.zeros(deep * kernel.ROOM, np.uint16),
+            np.zeros(deep * kernel.ROOM * kernel.CHILD_WORDS, np.int64),
+            np.zeros(deep * kernel.FRAME_WORDS, np.int64),
+            np.array([*drawn, 0], np.uint64),
+            np.zeros(kernel.COUNTERS, np.int64),
+            np.zeros(kernel.RESULT_WORDS, np.int64),
+        )
+        self._tables = load_tables()
+
+    @property
+    def visits(self) -> int:
+        """Nodes expanded, counted each time."""
+        return int(self.arrays.counters[kernel.VISITS])
+
+    def ask(self, board: chess.Board, *, attacks: bool, plies: int, visits: int) -> ProofNumbers:
+        """Returns the numbers of a question after at most `visits` more visits.
+
+        Args:
+          board: a position with a legal move.
+          attacks: whether the side to move is to mate, else the other side.
+          plies: of the longest mate; ANY_LENGTH: no limit, and then a disproof holds for nothing else.
+        """
+        self._grow()
+        self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
+        kernel.prove(self._tables, self.arrays, pack_root(board), attacks, plies)
+        return self._numbers()
+
+    def _grow(self) -> None:
+        """Enlarges the table if it may be full: a visit stores one entry, often an existing one."""
+        places = self.arrays.keys.size
+        if self.visits * PLACES_PER_VISIT >= places and places < self._most_places:
+            self.spread(min(4 * places, self._most_places))
+
+    def spread(self, places: int = LEAST_PLACES) -> None:
+        """Rehashes the table into one of at least `places` places."""
+        more = max(places, self.arrays.keys.size)
+        keys, numbers, data = (np.zeros(more, np.uint64) for _ in range(3))
+        larger = self.arrays._replace(keys=keys, numbers=numbers, data=data)
+        kernel.spread(self.arrays, larger)
+        self.arrays = larger
+
+    def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
+        """Returns the moves of a position with the proof numbers of their children, after one more visit."""
+        count = int(kernel.look(self._tables, self.arrays, pack_root(board), attacks, plies))
+        moves = self.arrays.moves[:count].tolist()
+        rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
+        children = [
+            Child(decode_move(move), row[kernel.PN], row[kernel.DN], row[kernel.LENGTH])
+            for move, row in zip(moves, rows, strict=True)
+        ]
+        return self._numbers(), children
+
+    def _numbers(self) -> ProofNumbers:
+        found = self.arrays.result
+        return ProofNumbers(
+            int(found[kernel.RESULT_PN]),
+            int(found[kernel.RESULT_DN]),
+            int(found[kernel.RESULT_PLIES]),
+        )
+
+    # -------------------------------------------------------------- sharing
+    @property
+    def proofs(self) -> int:
+        """Number of positions in the table with a proven mate, by either side."""
+        return int(kernel.count_proofs(self.arrays))
+
+    def take(self, table: EntryTable) -> int:
+        """Imports the proven mates of a table of entries; returns their number."""
+        return int(kernel.take_entries(self.arrays, table.arrays))
+
+    def give(self, table: EntryTable, *, exact: bool) -> int:
+        """Exports proven mates as entries to be saved, except cheap ones; returns their number.
+
+        Args:
+          exact: whether disproofs of shorter mates hold for the position itself; False in a game with
+            repetitions.
+        """
+        return int(kernel.give_entries(self.arrays, table.arrays, exact))
+
+
+REPROOF_VISITS = 100_000  # of one attempt to find a lost proof again
+REPROOF_TIMES = 50  # attempts; after them the table counts as too small
+DOUBT_VISITS = 2_000  # to find that a defence is shorter than its proof
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A proven position: plies to the mate, and the move of the line."""
+
+    plies: int
+    move: chess.Move
+
+
+class LineFinder:
+    """Follows proofs from position to position; a shorter mate found on the way counts from then on."""
+
+    def __init__(self, prover: Prover, *, stop: Callable[[], bool] | None = None) -> None:
+        """Creates a finder over a prover; `stop` ends the checks of defences, never the line itself."""
+        self._prover = prover
+        self._stop = stop or (lambda: False)
+        self.reproof = REPROOF_VISITS, REPROOF_TIMES  # of attempts to find a lost proof again
+
+    def line(self, board: chess.Board, *, attacks: bool, plies: int) -> list[chess.Move]:
+        """Returns the line of a proven mate within `plies`, as long as the table's proof at the end."""
+        while True:
+            path, moves = [board.copy(stack=False)], list[chess.Move]()
+            left = plies
+            while left > 0:
+                settled = self.settle(path[-1], attacks=attacks == (len(moves) % 2 == 0), plies=left)
+                if settled.plies < left:
+                    break
+                moves.append(settled.move)
+                path.append(path[-1].copy(stack=False))
+                path[-1].push(settled.move)
+                left -= 1
+            if left == 0:
+                return moves
+            plies = self._shortened(path, attacks=attacks, plies=plies)
+
+    def _shortened(self, path: list[chess.Board], *, attacks: bool, plies: int) -> int:
+        """Returns the plies to mate from the start of a path, after its end got a shorter mate."""
+        found = plies
+        for k in range(len(path) - 1, -1, -1):
+            found = self.settle(path[k], attacks=attacks == (k % 2 == 0), plies=plies - k).plies
+        return found
+
+    def settle(self, board: chess.Board, *, attacks: bool, plies: int) -> Settled:
+        """Returns the move of the line in a position that is proven to be mate within `plies`.
+
+        Raises:
+          CapacityError: if the proof is lost, and cannot be found again.
+        """
+        doubted: set[chess.Move] = set()
+        while True:
+            children = self._proven_children(board, attacks=attacks, plies=plies)
+            if attacks:
+                best = min((child for child in children if child.pn == 0), key=lambda child: child.plies)
+                return Settled(best.plies + 1, best.move)
+            longest = max(child.plies for child in children)
+            defences = [child for child in children if child.plies == longest]
+            lasting = self._lasting(board, defences, doubted)
+            if lasting is not None:
+                return Settled(longest + 1, lasting.move)
+
+    def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
+        """Returns the moves of a proven position with their proofs; searches lost proofs again."""
+        visits, times = self.reproof
+        for attempt in range(1 + times):
+            if attempt:
+                self._prover.ask(board, attacks=attacks, plies=plies, visits=visits)
+            answer, children = self._prover.look(board, attacks=attacks, plies=plies)
+            if answer.proven:
+                return children
+        raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
+
+    def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:
+        """Returns a defence that surely lasts as long as its proof, else the first; None if one is short."""
+        unsure = None
+        for child in defences:
+            if child.plies < 3 or self._stop():
+                return unsure or child
+            if child.move not in doubted:
+                doubted.add(child.move)
+                board.push(child.move)
+                answer = self._prover.ask(board, attacks=True, plies=child.plies - 2, visits=DOUBT_VISITS)
+                board.pop()
+                if answer.proven:
+                    return None
+                if answer.disproved:
+                    return child
+            unsure = unsure or child
+        return unsure
+
+
+# ---------------------------------------------------------------- the search of one position
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
 SLICE = 1_000  # visits between two looks at the clock: 4 to 6 ms
 Steps = Generator[None, None, str]  # yields after each slice; returns the stop reason

@@ -1,1 +1,0 @@
-"""Node types of alpha-beta: expected types, types that a search found, and counts in a minimal tree."""

@@ -1,0 +1,1155 @@
+"""Fixed-depth principal variation search on an explicit stack: null windows, re-search, quiescence.
+
+Plain alpha-beta: the search reduces and prunes nothing, so the value is that of negamax with the same depth
+and leaves. Expected types after Onno Garms: the root is PV; the first child of a PV node is PV, the others
+Cut, searched again as PV; the first child of a Cut node is All, the others Cut; children of All are Cut.
+
+    S  `Search`: pointers to `SearchArrays`, to the board's table and to the weights
+    E  `EntryPointers`: the table of transposition entries (`store/record/transposition_kernel.py`)
+    A  pointers to the arena of a graph (`graph/arena_kernel.py`)
+    s  a position, `[10]` uint64
+    frame     FRAME int64, one for the root and one for each ply below it: its window, its results so far,
+              the moves left to try, the repetitions that its value depends on
+    counters  COUNTERS int64: those of `search.Counts`, and the state of the search
+    cache     two words for each slot: key ^ data | data
+
+The explicit stack lets it stop between any two positions and resume later. Scores are root-relative while it
+runs: MATE - p mates at ply p; entries and the leaf cache count from their node.
+
+The value of a leaf is quiescence with the built-in evaluation, a function of the position alone, whatever the
+window: the mover may stand pat on the static evaluation or try captures and promotions that the exchange does
+not lose; in check it tries every move. It never prunes a capture as too small to matter, as `quiescence_over`
+does: that depends on the window, and the value would no longer be that of plain negamax. A mate found here is
+certain: the mated side tried every move, and the search applied the 50-move rule.
+
+An entry's value ends a node only if its depth is exactly the one needed, so that values do not depend on the
+content of the table; a forced mate holds at every depth on the side that it proves, for paths with a clock
+that leaves enough plies. The search writes no bound that holds for one path only:
+
+- a value that depends on a repetition is tainted: a cut rests on the move that cut, an upper bound on all
+  moves, an exact value on all as an upper and on the best one as a lower bound;
+- a key holds for all clocks up to 75, so a bound is written and used there only if the clock cannot reach 100
+  below: clock + depth + the plies of quiescence < 100. Above 75 the key holds the clock itself.
+
+Mates are exempt on the side that they prove: every defence was refuted, so they depend on no draw.
+
+Order changes the cost of a search, never its result. The search scores the moves only after the first one has
+not ended the node, then tries them best first: the entry's move, much visited edges by N, captures, killers,
+replies, history and P. It computes the exchange of a capture when it picks the move.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...evaluators.builtin.evaluation_kernel import AREA_WORDS, static_score
+from ...evaluators.quiescence.captures_kernel import (
+    DOUBTFUL,
+    PLAIN_VALUES,
+    capture_gain,
+    capture_loses,
+    exchange,
+    has_legal_move,
+    list_captures,
+    listed_move,
+    order_key,
+    pinned_of,
+)
+from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
+from ...graph.heap_kernel import find
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ONE, ZERO, U, adv, ctz, prefetch, ptr
+from ...jit.types import Pointer, int16, int64, uint8, uint16, uint64
+from ...position.attacks_kernel import man_at
+from ...position.board import CLOCK_DRAW, FREE_CLOCK
+from ...position.board_kernel import (
+    PW,
+    check_hash,
+    clock_of,
+    from_square,
+    generate_moves,
+    in_check,
+    is_dead,
+    landing_of,
+    make_move,
+    position_key,
+    side_to_move,
+    to_square,
+)
+from ...position.scores import FAR, LEAST_MATE, MATE
+from ...position.tables import BE, RE, ZO
+from ...position.words import BLACK, KEY, KINGS, PAWNS, WHITE, BoardTable, Position
+from ...store.record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
+from ...store.record.node_kernel import (
+    block_class_of,
+    code_bytes,
+    edge_at,
+    edge_move,
+    edge_visits,
+    flags_of,
+    lower_in,
+    materialised,
+    move_count,
+    stride_at,
+)
+from ...store.record.node_layout import CODE, NO_BLOCK
+from ...store.record.transposition_kernel import (
+    AGE,
+    ALL,
+    CUT,
+    EXACT,
+    GENERATION,
+    LOWER,
+    PROOF,
+    PV,
+    UPPER,
+    EntryArrays,
+    EntryPointers,
+    bound_in,
+    bucket_of,
+    check_in,
+    depth_in,
+    entry_pointers,
+    find_entry,
+    move_in,
+    packed_entry,
+    place_for,
+    proves_mate,
+    put_entry,
+    value_in,
+)
+from ...store.record.transposition_layout import MOST_DEPTH
+
+# ------------------------------------------------------------------------------------ layout
+PLIES = MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead
+MOVE_ROOM = 256
+QUIET_PLIES = 16  # of quiescence; at the last ply the static value counts
+QUIET_FRAMES = QUIET_PLIES + 2
+
+# A frame. ALPHA and BETA are its window, alpha as it is now, LOW as it was; KIND is the type expected of it.
+ALPHA, BETA, LOW, BEST, BEST_MOVE, DEPTH, KIND = 0, 1, 2, 3, 4, 5, 6
+# COUNT: moves. NEXT: moves tried. SCORED: whether they have scores. MOVE: the move in flight. AGAIN: whether
+# it has the full window. TABLE_MOVE: the entry's. CUT_BY: number of the move that ended the node, from 1
+COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY = 7, 8, 9, 10, 11, 12, 13
+# A taint is the lowest ply that a repetition leads back to; -1: into the game. RECORD: the graph's, 0 none
+TAINT, BEST_TAINT, RECORD = 14, 15, 16
+FRAME = 18
+CLEARED = (BEST_MOVE, COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY, RECORD)  # in a new frame
+NO_TAINT = 1 << 20
+STANDS = LOW  # of a frame of quiescence: its static value, or UNKNOWN
+
+# Counters
+NODES, INTERIOR, LEAVES, QUIESCENCE, HITS, STORED_HITS, HIT_CUTOFFS = 0, 1, 2, 3, 4, 5, 6
+CUTOFFS, FIRST_CUTOFFS, RESEARCHES, PROOFS, ORDERED, PATH_DRAWS = 7, 8, 9, 10, 11, 12
+BY_KIND = 12  # + PV, CUT or ALL
+STATIC, EXPANDED, MOVES, CACHED = 16, 17, 18, 19
+PLY, MODE, WITH_GRAPH = 24, 25, 26
+COUNTERS = 32
+ENTER, GO_ON, LEAVE = 0, 1, 2  # modes: the position is new, is being searched, is finished
+
+# Tables of move order
+SQUARES = 64
+FROM_TO = SQUARES * SQUARES  # a move without its promotion
+FROM_TO_MASK = FROM_TO - 1
+PIECE_TO = 12 * SQUARES
+
+
+# ------------------------------------------------------------------------------------ arrays
+class SearchArrays(NamedTuple):
+    """The arrays of a search.
+
+    Attributes:
+      positions: uint64[PLIES * PW]. keys: uint64[PLIES * 2], key and check hash of interior positions.
+      frames: int64[PLIES * FRAME]. moves: uint16[PLIES * MOVE_ROOM], the tried ones first, in order of trial.
+      scores: int64, likewise. lines: uint16[PLIES * PLIES], the best line from each ply.
+      lengths: int64[PLIES], of the lines. counters: int64[COUNTERS].
+      killers: int64[PLIES * 2]. history: int64[2 * FROM_TO], by side. replies: int64[2 * FROM_TO], the move
+        that refuted a move. follow: int16[PIECE_TO * PIECE_TO], history by the move before.
+      game: uint64, Polyglot keys of positions that stood twice before the root.
+      cache: uint64[2 * C], C a power of two: the leaf cache.
+      quiet_positions: uint64[QUIET_FRAMES * PW]. quiet_frames: int64[QUIET_FRAMES * FRAME].
+      quiet_words: uint64[QUIET_FRAMES * MOVE_ROOM]. area: uint64, scratch of the static evaluation.
+      gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
+    """
+
+    positions: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    frames: NDArray[np.int64]
+    moves: NDArray[np.uint16]
+    scores: NDArray[np.int64]
+    lines: NDArray[np.uint16]
+    lengths: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    killers: NDArray[np.int64]
+    history: NDArray[np.int64]
+    replies: NDArray[np.int64]
+    follow: NDArray[np.int16]
+    game: NDArray[np.uint64]
+    cache: NDArray[np.uint64]
+    quiet_positions: NDArray[np.uint64]
+    quiet_frames: NDArray[np.int64]
+    quiet_words: NDArray[np.uint64]
+    area: NDArray[np.uint64]
+    gains: NDArray[np.uint64]
+    scratch: NDArray[np.uint16]
+
+
+class Search(NamedTuple):
+    """Pointers to the search arrays, the table `T` and the evaluator's weights, and two sizes.
+
+    Attributes:
+      game_size: int64, of `game`. cache_mask: uint64, mask of a slot's index in the cache.
+    """
+
+    table: Pointer[uint64]
+    weights: Pointer[int64]
+    positions: Pointer[uint64]
+    keys: Pointer[uint64]
+    frames: Pointer[int64]
+    moves: Pointer[uint16]
+    scores: Pointer[int64]
+    lines: Pointer[uint16]
+    lengths: Pointer[int64]
+    counters: Pointer[int64]
+    killers: Pointer[int64]
+    history: Pointer[int64]
+    replies: Pointer[int64]
+    follow: Pointer[int16]
+    game: Pointer[uint64]
+    cache: Pointer[uint64]
+    quiet_positions: Pointer[uint64]
+    quiet_frames: Pointer[int64]
+    quiet_words: Pointer[uint64]
+    area: Pointer[uint64]
+    gains: Pointer[uint64]
+    scratch: Pointer[uint16]
+    game_size: int64
+    cache_mask: uint64
+
+
+def new_search_arrays(cache_places: int) -> SearchArrays:
+    """Returns empty arrays with room for `cache_places` leaves, a power of two."""
+    return SearchArrays(
+        positions=np.zeros(PLIES * PW, np.uint64),
+        keys=np.zeros(PLIES * 2, np.uint64),
+        frames=np.zeros(PLIES * FRAME, np.int64),
+        moves=np.zeros(PLIES * MOVE_ROOM, np.uint16),
+        scores=np.zeros(PLIES * MOVE_ROOM, np.int64),
+        lines=np.zeros(PLIES * PLIES, np.uint16),
+        lengths=np.zeros(PLIES, np.int64),
+        counters=np.zeros(COUNTERS, np.int64),
+        killers=np.zeros(PLIES * 2, np.int64),
+        history=np.zeros(2 * FROM_TO, np.int64),
+        replies=np.zeros(2 * FROM_TO, np.int64),
+        follow=np.zeros(PIECE_TO * PIECE_TO, np.int16),
+        game=np.zeros(0, np.uint64),
+        cache=np.zeros(2 * cache_places, np.uint64),
+        quiet_positions=np.zeros(QUIET_FRAMES * PW, np.uint64),
+        quiet_frames=np.zeros(QUIET_FRAMES * FRAME, np.int64),
+        quiet_words=np.zeros(QUIET_FRAMES * MOVE_ROOM, np.uint64),
+        area=np.zeros(AREA_WORDS, np.uint64),
+        gains=np.zeros(64, np.uint64),
+        scratch=np.zeros(MOVE_ROOM, np.uint16),
+    )
+
+
+@inner
+def search_pointers(T: NDArray[np.uint64], weights: NDArray[np.int64], arrays: SearchArrays) -> Search:
+    """Returns the pointer bundle of the arrays, which the caller keeps alive."""
+    return Search(
+        ptr(T, 0),
+        ptr(weights, 0),
+        ptr(arrays.positions, 0),
+        ptr(arrays.keys, 0),
+        ptr(arrays.frames, 0),
+        ptr(arrays.moves, 0),
+        ptr(arrays.scores, 0),
+        ptr(arrays.lines, 0),
+        ptr(arrays.lengths, 0),
+        ptr(arrays.counters, 0),
+        ptr(arrays.killers, 0),
+        ptr(arrays.history, 0),
+        ptr(arrays.replies, 0),
+        ptr(arrays.follow, 0),
+        ptr(arrays.game, 0),
+        ptr(arrays.cache, 0),
+        ptr(arrays.quiet_positions, 0),
+        ptr(arrays.quiet_frames, 0),
+        ptr(arrays.quiet_words, 0),
+        ptr(arrays.area, 0),
+        ptr(arrays.gains, 0),
+        ptr(arrays.scratch, 0),
+        int64(arrays.game.size),
+        U(arrays.cache.size // 2 - 1),
+    )
+
+
+# ------------------------------------------------------------------------------------ leaves
+# The data word of a slot in the leaf cache: static value + CACHE_BIAS | whether it is known
+# | value + CACHE_BIAS | its bound, 0 if there is none
+CACHE_BITS = 18
+CACHE_BIAS, CACHE_MASK = 1 << (CACHE_BITS - 1), U((1 << CACHE_BITS) - 1)
+KNOWN_STATIC, CACHE_VALUE_AT, CACHE_BOUND_AT = U(1 << CACHE_BITS), U(CACHE_BITS + 1), U(2 * CACHE_BITS + 1)
+
+UNKNOWN = FAR
+
+
+@inner
+def below_root(value: int64, ply: int64) -> int64:
+    """Converts a value from node-relative to root-relative mates, `ply` plies above; back with -ply."""
+    if value >= LEAST_MATE:
+        return value - ply
+    if value <= -LEAST_MATE:
+        return value + ply
+    return value
+
+
+@inner
+def cached(S: Search, key: uint64) -> uint64:
+    """Returns the cache's data word of a position, 0 if none."""
+    i = int64(key & S.cache_mask) * 2
+    data = S.cache[i + 1]
+    return data if S.cache[i] ^ data == key else ZERO
+
+
+@inner
+def keep(S: Search, key: uint64, data: uint64) -> None:
+    """Inserts a data word into the cache."""
+    i = int64(key & S.cache_mask) * 2
+    S.cache[i] = key ^ data
+    S.cache[i + 1] = data
+
+
+@inner
+def known_static(S: Search, s: Position, state: Pointer[int64]) -> int64:
+    """Returns the static evaluation of a frame's position; the frame caches it."""
+    if state[STANDS] == UNKNOWN:
+        S.counters[STATIC] += 1
+        state[STANDS] = static_score(S.table, S.weights, s, S.area)
+    return state[STANDS]
+
+
+@inner
+def can_move(T: BoardTable, s: Position, out: Pointer[uint16]) -> bool:
+    """Returns whether a side that is not in check has a legal move; a free pawn mostly proves it."""
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    king = ctz(s[KINGS] & us)
+    pawns = s[PAWNS] & us & ~(T[RE + king] | T[BE + king])
+    ahead = pawns << U(8) if stm == 0 else pawns >> U(8)
+    if ahead & ~(s[WHITE] | s[BLACK]):
+        return True
+    return generate_moves(T, s, out) > 0
+
+
+@inner
+def next_quiet_move(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64]) -> int64:
+    """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
+    while state[NEXT] < state[COUNT]:
+        at = state[NEXT]
+        best = at
+        for j in range(at + 1, state[COUNT]):
+            if words[j] > words[best]:
+                best = j
+        word = words[best]
+        words[best] = words[at]
+        state[NEXT] = at + 1
+        m = int64(listed_move(word, side_to_move(s)))
+        if not (word & DOUBTFUL and capture_loses(S.table, s, m)):
+            return m
+    return int64(0)
+
+
+@inner
+def value_at_limit(S: Search, s: Position, ply: int64) -> int64:
+    """Returns the value of a position whose clock has reached 100: a draw, unless it is mate."""
+    if in_check(S.table, s) and generate_moves(S.table, s, S.scratch) == 0:
+        return ply - MATE
+    return int64(0)
+
+
+@inner
+def stand_pat(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], last: bool) -> None:
+    """Sets the static value of a frame out of check; lists the captures to try unless that value ends it."""
+    T = S.table
+    stm = side_to_move(s)
+    best = known_static(S, s, state)
+    if last or best >= state[BETA]:
+        state[BEST] = best if can_move(T, s, S.scratch) else int64(0)
+        return
+    king = ctz(s[KINGS] & s[WHITE + stm])
+    pinned = pinned_of(T, s, king, stm)
+    n = list_captures(T, s, words, int64(0), pinned, king, stm)
+    if n == 0 and not has_legal_move(T, s, S.scratch, pinned, stm):
+        best = int64(0)
+    state[BEST] = best
+    state[ALPHA] = max(best, state[ALPHA])
+    state[COUNT] = n
+
+
+@inner
+def enter_quiet(
+    S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], level: int64, ply: int64
+) -> None:
+    """Sets the value so far and the moves to try of a new quiescence frame."""
+    state[NEXT] = 0
+    state[COUNT] = 0
+    state[BEST] = -FAR
+    if is_dead(s):
+        state[BEST] = 0
+    elif clock_of(s) >= CLOCK_DRAW:
+        state[BEST] = value_at_limit(S, s, ply + level)
+    elif not in_check(S.table, s):
+        stand_pat(S, s, state, words, level == QUIET_PLIES)
+    elif level == QUIET_PLIES:
+        state[BEST] = known_static(S, s, state)
+    else:
+        n = int64(generate_moves(S.table, s, S.scratch))
+        if n == 0:
+            state[BEST] = ply + level - MATE
+        for i in range(n):
+            words[i] = order_key(s, S.scratch[i], capture_gain(s, S.scratch[i]))
+        state[COUNT] = n
+
+
+@inner
+def quiesce(S: Search, position: Position, ply: int64, alpha: int64, beta: int64, static: int64) -> int64:
+    """Returns the fail-soft quiescence value of the position at a ply, root-relative.
+
+    `static` is its static value or UNKNOWN; afterwards the first frame holds it if it was needed.
+    """
+    for i in range(PW):
+        S.quiet_positions[i] = position[i]
+    S.quiet_frames[ALPHA] = alpha
+    S.quiet_frames[BETA] = beta
+    S.quiet_frames[STANDS] = static
+    level = int64(0)
+    fresh = True
+    while True:
+        s = adv(S.quiet_positions, level * PW)
+        state = adv(S.quiet_frames, level * FRAME)
+        words = adv(S.quiet_words, level * MOVE_ROOM)
+        if fresh:
+            enter_quiet(S, s, state, words, level, ply)
+        m = next_quiet_move(S, s, state, words)
+        if m:
+            below = adv(state, FRAME)
+            make_move(S.table, s, adv(s, PW), m)
+            below[STANDS] = UNKNOWN
+            below[ALPHA] = -state[BETA]
+            below[BETA] = -state[ALPHA]
+            S.counters[QUIESCENCE] += 1
+            level += 1
+            fresh = True
+        elif level == 0:
+            return state[BEST]
+        else:
+            level -= 1
+            take_quiet(adv(S.quiet_frames, level * FRAME), -state[BEST])
+            fresh = False
+
+
+@inner
+def take_quiet(state: Pointer[int64], value: int64) -> None:
+    """Updates a quiescence frame with the value of a finished move."""
+    if value > state[BEST]:
+        state[BEST] = value
+        if value > state[ALPHA]:
+            state[ALPHA] = value
+            if value >= state[BETA]:
+                state[COUNT] = 0
+
+
+@inner
+def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
+    """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
+    key = position_key(S.table, s)
+    data = cached(S, key)
+    bound = int64(data >> CACHE_BOUND_AT)
+    if bound:
+        value = below_root(int64((data >> CACHE_VALUE_AT) & CACHE_MASK) - CACHE_BIAS, ply)
+        if bound == EXACT or (bound == LOWER and value >= beta) or (bound == UPPER and value <= alpha):
+            S.counters[CACHED] += 1
+            return value
+    static = int64(data & CACHE_MASK) - CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
+    value = quiesce(S, s, ply, alpha, beta, static)
+    static = S.quiet_frames[STANDS]
+    bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
+    word = U(below_root(value, -ply) + CACHE_BIAS) << CACHE_VALUE_AT | U(bound) << CACHE_BOUND_AT
+    if static != UNKNOWN:
+        word |= U(static + CACHE_BIAS) | KNOWN_STATIC
+    keep(S, key, word)
+    return value
+
+
+# ------------------------------------------------------------------------ entries and proofs
+NO_BOUND = 0
+
+
+@inner
+def clock_is_far(clock: int64, depth: int64) -> bool:
+    """Returns whether a result at this depth holds for every path with the key."""
+    return clock > FREE_CLOCK or clock + depth + QUIET_PLIES < CLOCK_DRAW
+
+
+@inner
+def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
+    """Returns whether a value with its bound answers a window."""
+    if bound == EXACT:
+        return True
+    return value >= beta if bound == LOWER else value <= alpha
+
+
+@inner
+def entry_value(
+    data: uint64, depth: int64, alpha: int64, beta: int64, ply: int64, clock: int64
+) -> tuple[bool, int64]:
+    """Returns whether an entry ends a node, and its root-relative value."""
+    bound = bound_in(data)
+    value = value_in(data)
+    found = depth_in(data)
+    at_root = below_root(value, ply)
+    if bound == NO_BOUND:
+        return False, at_root
+    if proves_mate(value, bound):
+        plies = MATE - abs(value)
+        if clock + plies > CLOCK_DRAW:
+            return False, at_root
+        if bound == EXACT and found != depth and found != PROOF and plies > found:
+            bound = LOWER if value > 0 else UPPER  # a shorter mate may exist beyond the depth
+        return ends(at_root, bound, alpha, beta), at_root
+    if found != PROOF and (found != depth or not clock_is_far(clock, depth)):
+        return False, at_root
+    return ends(at_root, bound, alpha, beta), at_root
+
+
+@inner
+def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64]:
+    """Returns the proof in a record as (bound, value counted from the node).
+
+    A proven win mates in at most the plies that the record holds; a proof without a length is not used.
+    NO_BOUND if nothing is proven for a path that arrives with the clock of `s`.
+    """
+    if not is_settled(A, rec, s):
+        return int64(NO_BOUND), int64(0)
+    if not is_decisive(flags_of(A, rec)):
+        return EXACT, int64(0)
+    code = node_code(A, rec, int64(0))
+    if code > MOST_MATE:
+        return int64(NO_BOUND), int64(0)
+    if code == 1:
+        return EXACT, int64(-MATE)
+    if lower_in(flags_of(A, rec)) == 1:
+        return LOWER, MATE - (code - 1)
+    return UPPER, code - 1 - MATE
+
+
+@inner
+def prefetch_entry(E: EntryPointers, key: uint64) -> None:
+    """Prefetches the bucket of a key."""
+    at = bucket_of(E, key)
+    prefetch(E.keys, at)
+    prefetch(E.data, at)
+
+
+@inner
+def is_stored(E: EntryPointers, place: int64) -> bool:
+    """Returns whether an entry was written by an earlier run."""
+    return int64(E.ages[place]) & AGE != E.counters[GENERATION]
+
+
+@inner
+def bound_found(frame: Pointer[int64], ply: int64, clock: int64) -> int64:
+    """Returns the bound to write for a finished frame's value, NO_BOUND if none may be written."""
+    best = frame[BEST]
+    bound = LOWER if best >= frame[BETA] else (EXACT if best > frame[LOW] else UPPER)
+    tainted = (frame[TAINT] if bound != LOWER else frame[BEST_TAINT]) < ply
+    if not tainted and clock_is_far(clock, frame[DEPTH]):
+        return bound
+    if proves_mate(best, bound):
+        return LOWER if best > 0 else UPPER
+    if bound == EXACT and frame[BEST_TAINT] >= ply and clock_is_far(clock, frame[DEPTH]):
+        return LOWER
+    return int64(NO_BOUND)
+
+
+@inner
+def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int64) -> bool:
+    """Returns whether to overwrite an entry of the same position.
+
+    The shorter of two mates stays, and an exact value against another bound of its depth; only a deeper
+    value overwrites an exact value of an earlier run.
+    """
+    if depth_in(data) == PROOF:
+        known, new = abs(value_in(data)), abs(value)
+        return depth == PROOF and (new > known or (new == known and bound == EXACT != bound_in(data)))
+    if bound == NO_BOUND:
+        return bound_in(data) == NO_BOUND
+    if bound_in(data) == EXACT and depth != PROOF:
+        return depth > depth_in(data) if stored else bound == EXACT or depth != depth_in(data)
+    return True
+
+
+@inner
+def write_entry(
+    E: EntryPointers, key: uint64, check: uint64, frame: Pointer[int64], ply: int64, clock: int64
+) -> None:
+    """Writes the result of a finished frame, unless the present entry is better (`gives_way`)."""
+    bound = bound_found(frame, ply, clock)
+    move = frame[BEST_MOVE] if frame[BEST_MOVE] else frame[TABLE_MOVE]
+    if bound == NO_BOUND and move == 0:
+        return
+    value = below_root(frame[BEST], -ply) if bound else int64(0)
+    depth = int64(frame[DEPTH])
+    if proves_mate(value, bound):  # holds at every depth; it is the shortest if the depth covers it
+        if bound == EXACT and MATE - abs(value) > depth:
+            bound = LOWER if value > 0 else UPPER
+        depth = int64(PROOF)
+    data = packed_entry(value, move, depth, bound, frame[KIND], frame[CUT_BY], check)
+    place = place_for(E, key, check)
+    if E.keys[place] == key:
+        old = E.data[place]
+        if check_in(old) == check_in(data) and not gives_way(old, is_stored(E, place), value, depth, bound):
+            return
+        if old == data:
+            E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))
+            return
+    put_entry(E, place, key, data, True)
+
+
+# ---------------------------------------------------------------------------- order of moves
+# bands of scores
+VISITED = 1 << 40  # + N
+LEAST_VISITS = 10
+CODE_WEIGHT = 64  # of a P code, 0..63, added to history
+CAPTURE = 1 << 32  # + gain and piece; WINNING once the exchange is known not to lose
+WINNING = 1 << 34
+KILLER = 1 << 30
+LOSING = -(1 << 32)  # + exchange
+HISTORY_LIMIT = 1 << 14
+MOST_BONUS = 1 << 11
+SORTED_LEAVES = 4  # moves sorted with one ply left: after them all moves are likely to be tried
+
+
+@inner
+def is_quiet(s: Position, m: int64) -> bool:
+    """Returns whether a move neither captures nor promotes."""
+    return capture_gain(s, m) == 0
+
+
+@inner
+def piece_to(s: Position, m: int64) -> int64:
+    """Returns the index of a move's piece and target, 0..PIECE_TO - 1; `s` is the position before it."""
+    return (6 * side_to_move(s) + man_at(s, from_square(m))) * SQUARES + landing_of(s, m)
+
+
+@inner
+def by_side(s: Position, m: int64) -> int64:
+    """Returns the index of a move of the side to move in `history` and `replies`."""
+    return side_to_move(s) * FROM_TO + (m & FROM_TO_MASK)
+
+
+@inner
+def move_before(S: Search, ply: int64) -> int64:
+    """Returns the move that led to a ply, 0 at the root."""
+    return S.frames[(ply - 1) * FRAME + MOVE] if ply > 0 else int64(0)
+
+
+@inner
+def follow_row(S: Search, ply: int64) -> int64:
+    """Returns the start of the previous move's row in `follow`, -1 at the root."""
+    if ply == 0:
+        return int64(-1)
+    return piece_to(adv(S.positions, (ply - 1) * PW), move_before(S, ply)) * PIECE_TO
+
+
+@inner
+def quiet_score(S: Search, s: Position, m: int64, row: int64) -> int64:
+    """Returns the history of a quiet move: its own, and that after the previous move."""
+    score = S.history[by_side(s, m)]
+    if row >= 0:
+        score += 2 * int64(S.follow[row + piece_to(s, m)])
+    return score
+
+
+@inner
+def plain_score(S: Search, s: Position, m: int64, ply: int64, row: int64, reply: int64) -> int64:
+    """Returns the score of a move without visits in the graph."""
+    gain = capture_gain(s, m)
+    if gain > 0:
+        return CAPTURE + gain * 8 - man_at(s, from_square(m))
+    if gain < 0:
+        return LOSING + gain  # promotions to less than a queen
+    if m == S.killers[2 * ply]:
+        return int64(KILLER + 2)
+    if m == S.killers[2 * ply + 1]:
+        return int64(KILLER + 1)
+    if m == reply:
+        return int64(KILLER)
+    return quiet_score(S, s, m, row)
+
+
+@inner
+def score_moves(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
+    """Scores the moves of a frame that are still to be tried."""
+    moves = adv(S.moves, ply * MOVE_ROOM)
+    scores = adv(S.scores, ply * MOVE_ROOM)
+    row = follow_row(S, ply) if frame[DEPTH] > 1 else int64(-1)
+    before = move_before(S, ply)
+    reply = S.replies[by_side(s, before)] if before else int64(0)
+    for i in range(frame[NEXT], frame[COUNT]):
+        scores[i] = plain_score(S, s, int64(moves[i]), ply, row, reply)
+    frame[SCORED] = 1
+
+
+@inner
+def score_by_graph(
+    A: ArenaPointers, rec: int64, moves: Pointer[uint16], scores: Pointer[int64], n: int64
+) -> None:
+    """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
+
+    Few visits predict less than the search's own history; those moves only get P added to it.
+    """
+    codes = code_bytes(A, rec)
+    for i in range(n):
+        scores[i] = scores[i] + (int64(codes[i]) & CODE) * CODE_WEIGHT
+    if block_class_of(A, rec) == NO_BLOCK:
+        return
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    for _ in range(materialised(A, rec)):
+        visits = edge_visits(A, edge)
+        move = edge_move(A, edge)
+        if visits >= LEAST_VISITS:
+            for i in range(n):
+                if moves[i] == move:
+                    scores[i] = VISITED + visits * 64
+        edge += stride
+
+
+@inner
+def swap_moves(moves: Pointer[uint16], scores: Pointer[int64], a: int64, b: int64) -> None:
+    """Swaps two moves and their scores."""
+    move, score = moves[a], scores[a]
+    moves[a], scores[a] = moves[b], scores[b]
+    moves[b], scores[b] = move, score
+
+
+@inner
+def take_table_move(frame: Pointer[int64], moves: Pointer[uint16], scores: Pointer[int64]) -> int64:
+    """Returns the entry's move, put first in the list; 0 if it is not among the legal ones."""
+    for i in range(frame[COUNT]):
+        if int64(moves[i]) == frame[TABLE_MOVE]:
+            swap_moves(moves, scores, int64(0), int64(i))
+            frame[NEXT] = 1
+            return frame[TABLE_MOVE]
+    return int64(0)
+
+
+@inner
+def loses(S: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -> bool:
+    """Returns whether a capture loses by exchange, and stores the result in its score."""
+    if PLAIN_VALUES[man_at(s, from_square(m))] > capture_gain(s, m):
+        won = exchange(S.table, s, m, S.gains)
+        if won < 0:
+            scores[at] = LOSING + won
+            return True
+    scores[at] += WINNING
+    return False
+
+
+@inner
+def likely_key(T: BoardTable, s: Position, m: int64) -> uint64:
+    """Returns the key after a move that does not castle, promote, take en passant or change such rights."""
+    f, t = from_square(m), to_square(m)
+    stm = side_to_move(s)
+    ours = ZO + 64 * (1 - stm) + 128 * man_at(s, f)
+    key = s[KEY] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
+    if (s[BLACK - stm] >> U(t)) & ONE:
+        key ^= T[ZO + 64 * stm + 128 * man_at(s, t) + t]
+    return key
+
+
+@inner
+def prefetch_children(
+    S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], moves: Pointer[uint16]
+) -> None:
+    """Prefetches the entries, or cache slots, of the next children, since the first did not end the node."""
+    for i in range(1, frame[COUNT]):
+        key = likely_key(S.table, s, int64(moves[i]))
+        if frame[DEPTH] == 1:
+            prefetch(S.cache, int64(key & S.cache_mask) * 2)
+        else:
+            prefetch_entry(E, key)
+
+
+@inner
+def next_move(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> int64:
+    """Returns the next move to try, 0 if none is left."""
+    moves = adv(S.moves, ply * MOVE_ROOM)
+    scores = adv(S.scores, ply * MOVE_ROOM)
+    if frame[NEXT] == 0 and frame[TABLE_MOVE]:
+        m = take_table_move(frame, moves, scores)
+        if m:
+            return m
+    if not frame[SCORED]:
+        score_moves(S, s, frame, ply)
+    if frame[NEXT] == 1:
+        prefetch_children(S, E, s, frame, moves)
+    if frame[DEPTH] == 1 and frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
+        frame[NEXT] += 1
+        return int64(moves[frame[NEXT] - 1])
+    while frame[NEXT] < frame[COUNT]:
+        at = frame[NEXT]
+        best = at
+        for j in range(at + 1, frame[COUNT]):
+            if scores[j] > scores[best]:
+                best = j
+        m = int64(moves[best])
+        if scores[best] >= CAPTURE and scores[best] < WINNING and loses(S, s, m, best, scores):
+            continue
+        swap_moves(moves, scores, at, best)
+        frame[NEXT] = at + 1
+        return m
+    return int64(0)
+
+
+@inner
+def _moved_towards(old: int64, bonus: int64) -> int64:
+    """Returns a history value after a bonus or a malus; it never leaves +-HISTORY_LIMIT."""
+    return old + bonus - old * abs(bonus) // HISTORY_LIMIT
+
+
+@inner
+def reward(S: Search, s: Position, m: int64, row: int64, bonus: int64) -> None:
+    """Adds a bonus to a quiet move's history."""
+    at = by_side(s, m)
+    S.history[at] = _moved_towards(S.history[at], bonus)
+    if row >= 0:
+        to = row + piece_to(s, m)
+        S.follow[to] = int16(_moved_towards(int64(S.follow[to]), bonus))
+
+
+@inner
+def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
+    """Rewards the last move tried for ending the node, and penalises the quiet ones before it."""
+    m = frame[MOVE]
+    if not is_quiet(s, m):
+        return
+    if S.killers[2 * ply] != m:
+        S.killers[2 * ply + 1] = S.killers[2 * ply]
+        S.killers[2 * ply] = m
+    before = move_before(S, ply)
+    if before:
+        S.replies[by_side(s, before)] = m
+    row = follow_row(S, ply)
+    bonus = min(frame[DEPTH] * frame[DEPTH] * 16, int64(MOST_BONUS))
+    reward(S, s, m, row, bonus)
+    moves = adv(S.moves, ply * MOVE_ROOM)
+    for i in range(frame[NEXT] - 1):
+        if is_quiet(s, int64(moves[i])):
+            reward(S, s, int64(moves[i]), row, -bonus)
+
+
+@inner
+def order_by_graph(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+    """Scores a frame's moves with its record, if that has as many moves; returns whether it did."""
+    rec = frame[RECORD]
+    if move_count(A, rec) != frame[COUNT]:
+        return False
+    score_moves(S, s, frame, ply)
+    score_by_graph(
+        A,
+        rec,
+        adv(S.moves, ply * MOVE_ROOM),
+        adv(S.scores, ply * MOVE_ROOM),
+        frame[COUNT],
+    )
+    return True
+
+
+# -------------------------------------------------------------------------------- the search
+@inner
+def repeated_at(S: Search, s: Position, ply: int64) -> int64:
+    """Returns the ply of an earlier occurrence on the path; -1: twice in the game; NO_TAINT: none."""
+    clock = clock_of(s)
+    key = s[KEY]
+    for back in range(4, min(clock, ply) + 1, 2):
+        if S.positions[(ply - back) * PW + KEY] == key:
+            return ply - back
+    if clock >= ply:
+        for i in range(S.game_size):
+            if S.game[i] == key:
+                return int64(-1)
+    return int64(NO_TAINT)
+
+
+@inner
+def ends_by_rule(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+    """Returns whether a position is a draw by material, clock or repetition, or mate at the last move."""
+    if is_dead(s):
+        frame[BEST] = 0
+        return True
+    if clock_of(s) >= CLOCK_DRAW:
+        frame[BEST] = value_at_limit(S, s, ply)
+        S.counters[PATH_DRAWS] += 1
+        return True
+    if ply == 0:
+        return False
+    frame[TAINT] = repeated_at(S, s, ply)
+    if frame[TAINT] == NO_TAINT:
+        return False
+    frame[BEST] = 0
+    S.counters[PATH_DRAWS] += 1
+    return True
+
+
+@inner
+def may_return(S: Search, s: Position, ply: int64) -> bool:
+    """Returns whether a position that stood twice in the game may recur: then no entry ends a node."""
+    return S.game_size > 0 and clock_of(s) >= ply
+
+
+@inner
+def ends_by_entry(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+    """Returns whether a transposition entry ends the node; if not, its move is the first to try."""
+    key, check = S.keys[2 * ply], S.keys[2 * ply + 1]
+    place = find_entry(E, key, check)
+    if place < 0:
+        return False
+    counters = S.counters
+    data = E.data[place]
+    counters[HITS] += 1
+    if is_stored(E, place):
+        counters[STORED_HITS] += 1
+    frame[TABLE_MOVE] = move_in(data)
+    if may_return(S, s, ply):
+        return False
+    usable, value = entry_value(data, frame[DEPTH], frame[ALPHA], frame[BETA], ply, clock_of(s))
+    if not usable or (ply == 0 and move_in(data) == 0):
+        return False
+    frame[BEST] = value
+    frame[BEST_MOVE] = frame[TABLE_MOVE]
+    counters[HIT_CUTOFFS] += 1
+    return True
+
+
+@inner
+def ends_by_graph(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+    """Returns whether the graph proves the node; if not, notes its record for the order of moves."""
+    if not S.counters[WITH_GRAPH]:
+        return False
+    rec = find(A, S.keys[2 * ply], S.keys[2 * ply + 1])
+    frame[RECORD] = rec
+    if rec == 0 or ply == 0 or may_return(S, s, ply):
+        return False
+    bound, proven = graph_proof(A, rec, s)
+    value = below_root(proven, ply)
+    if bound == NO_BOUND or not ends(value, bound, frame[ALPHA], frame[BETA]):
+        return False
+    frame[BEST] = value
+    S.counters[PROOFS] += 1
+    return True
+
+
+@inner
+def begin_frame(frame: Pointer[int64]) -> None:
+    """Clears a frame, except for its window, depth and type, which the caller has set."""
+    frame[LOW] = frame[ALPHA]
+    frame[BEST] = -FAR
+    for i in CLEARED:
+        frame[i] = 0
+    frame[TAINT] = NO_TAINT
+    frame[BEST_TAINT] = NO_TAINT
+
+
+@inner
+def enter_node(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64) -> bool:
+    """Counts a new position; returns whether it is a leaf or rules, entry, graph or lack of moves end it."""
+    s = adv(S.positions, ply * PW)
+    frame = adv(S.frames, ply * FRAME)
+    counters = S.counters
+    begin_frame(frame)
+    S.lengths[ply] = 0
+    if frame[DEPTH] == 0:
+        counters[LEAVES] += 1
+        if not ends_by_rule(S, s, frame, ply):
+            frame[BEST] = leaf_value(S, s, ply, frame[ALPHA], frame[BETA])
+        return True
+    counters[INTERIOR] += 1
+    counters[BY_KIND + frame[KIND]] += 1
+    if ends_by_rule(S, s, frame, ply):
+        return True
+    S.keys[2 * ply] = position_key(S.table, s)
+    S.keys[2 * ply + 1] = check_hash(s)
+    if ends_by_entry(S, E, s, frame, ply) or ends_by_graph(S, A, s, frame, ply):
+        return True
+    return list_moves(S, A, s, frame, ply)
+
+
+@inner
+def list_moves(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+    """Generates the moves of a node; returns whether it has none."""
+    n = int64(generate_moves(S.table, s, adv(S.moves, ply * MOVE_ROOM)))
+    frame[COUNT] = n
+    if n == 0:
+        frame[BEST] = ply - MATE if in_check(S.table, s) else int64(0)
+        return True
+    S.counters[EXPANDED] += 1
+    S.counters[MOVES] += n
+    if frame[RECORD] and order_by_graph(S, A, s, frame, ply):
+        S.counters[ORDERED] += 1
+    return False
+
+
+@inner
+def type_of_child(kind: int64, first: bool) -> int64:
+    """Returns the expected type of a child."""
+    if not first or kind == ALL:
+        return CUT
+    return PV if kind == PV else ALL
+
+
+@inner
+def descend(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
+    """Makes a move; sets position, depth, type and window of the frame below."""
+    below = adv(frame, FRAME)
+    child = adv(s, PW)
+    make_move(S.table, s, child, m)
+    frame[MOVE] = m
+    frame[AGAIN] = 0
+    first = frame[NEXT] == 1
+    below[DEPTH] = frame[DEPTH] - 1
+    below[KIND] = type_of_child(frame[KIND], first)
+    below[BETA] = -frame[ALPHA]
+    below[ALPHA] = -frame[BETA] if first else -frame[ALPHA] - 1
+    if below[DEPTH]:
+        prefetch_entry(E, position_key(S.table, child))
+    else:
+        prefetch(S.cache, int64(position_key(S.table, child) & S.cache_mask) * 2)
+
+
+@inner
+def take_line(S: Search, ply: int64, m: int64) -> None:
+    """Prefixes the best line below with a move and makes it the best line of a ply."""
+    line = adv(S.lines, ply * PLIES)
+    below = adv(line, PLIES)
+    line[0] = m
+    n = S.lengths[ply + 1]
+    for i in range(n):
+        line[i + 1] = below[i]
+    S.lengths[ply] = n + 1
+
+
+@inner
+def search_again(S: Search, frame: Pointer[int64], value: int64) -> bool:
+    """Returns whether a null window failed inside the window; then gives the frame below the full one."""
+    if frame[NEXT] == 1 or frame[AGAIN] or value <= frame[ALPHA] or value >= frame[BETA]:
+        return False
+    below = adv(frame, FRAME)
+    below[ALPHA] = -frame[BETA]
+    below[BETA] = -frame[ALPHA]
+    below[KIND] = PV
+    frame[AGAIN] = 1
+    S.counters[RESEARCHES] += 1
+    return True
+
+
+@inner
+def take_value(S: Search, frame: Pointer[int64], ply: int64, value: int64) -> bool:
+    """Updates a frame with the value of a finished move; returns whether it ends the node."""
+    taint = frame[FRAME + TAINT]
+    frame[TAINT] = min(frame[TAINT], taint)
+    if value > frame[BEST]:
+        frame[BEST] = value
+        frame[BEST_TAINT] = taint
+        if value > frame[ALPHA]:
+            frame[ALPHA] = value
+            frame[BEST_MOVE] = frame[MOVE]
+            take_line(S, ply, frame[MOVE])
+    return value >= frame[BETA]
+
+
+@inner
+def finish_node(S: Search, E: EntryPointers, ply: int64, cut: bool) -> None:
+    """Stores the result of a searched node."""
+    s = adv(S.positions, ply * PW)
+    frame = adv(S.frames, ply * FRAME)
+    if cut:
+        S.counters[CUTOFFS] += 1
+        if frame[NEXT] == 1:
+            S.counters[FIRST_CUTOFFS] += 1
+        frame[CUT_BY] = frame[NEXT]
+        learn_cut(S, s, frame, ply)
+    write_entry(E, S.keys[2 * ply], S.keys[2 * ply + 1], frame, ply, clock_of(s))
+    if cut:
+        frame[TAINT] = frame[BEST_TAINT]
+    if frame[TAINT] >= ply:  # the repetition is at or below this node, so it occurs on every path
+        frame[TAINT] = NO_TAINT
+
+
+@inner
+def step(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64, mode: int64) -> tuple[int64, int64]:
+    """Does one step of the search at a ply; returns the next ply and mode, ply -1 at the end."""
+    frame = adv(S.frames, ply * FRAME)
+    if mode == ENTER:
+        return ply, LEAVE if enter_node(S, E, A, ply) else GO_ON
+    if mode == GO_ON:
+        s = adv(S.positions, ply * PW)
+        m = next_move(S, E, s, frame, ply)
+        if m == 0:
+            finish_node(S, E, ply, False)
+            return ply, LEAVE
+        descend(S, E, s, frame, ply, m)
+        return ply + 1, ENTER
+    if ply == 0:
+        return int64(-1), LEAVE
+    above = adv(S.frames, (ply - 1) * FRAME)
+    value = -frame[BEST]
+    if search_again(S, above, value):
+        return ply, ENTER
+    if take_value(S, above, ply - 1, value):
+        finish_node(S, E, ply - 1, True)
+        return ply - 1, LEAVE
+    return ply - 1, GO_ON
+
+
+@inner
+def nodes_in(counters: Pointer[int64]) -> int64:
+    """Returns the number of positions entered."""
+    return counters[INTERIOR] + counters[LEAVES] + counters[QUIESCENCE]
+
+
+@kernel
+def search_slice(
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    arrays: SearchArrays,
+    entries: EntryArrays,
+    arena: ArenaArrays,
+    limit: int64,
+) -> bool:
+    """Continues the search until it is finished or has counted `limit` nodes; returns whether it is finished.
+
+    Args:
+      T: the board's table. weights: int64[WEIGHT_COUNT].
+      arrays: `SearchArrays`; frame 0 holds window, depth and type, `counters` the state of the search.
+      entries: EntryArrays. arena: ArenaArrays, read only if `counters[WITH_GRAPH]`.
+      limit: nodes, all slices of the search together.
+    """
+    S = search_pointers(T, weights, arrays)
+    E = entry_pointers(entries)
+    A = pointers(arena)
+    counters = S.counters
+    ply, mode = counters[PLY], counters[MODE]
+    while ply >= 0:
+        if mode == ENTER and nodes_in(counters) >= limit:
+            break
+        ply, mode = step(S, E, A, ply, mode)
+    counters[NODES] = nodes_in(counters)
+    counters[PLY] = ply
+    counters[MODE] = mode
+    return ply < 0

@@ -366,6 +366,7 @@ class ProgramGroup(TyperGroup):
             other = _elsewhere(ctx.find_root().command, args[0])
             if other:
                 error.message = f"No such command {args[0]!r}. Did you mean {other}?"
+                error.possibilities = None  # Click's own guesses
             raise
 
     def invoke(self, ctx: Any) -> Any:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from graphsearch.jit.compiler import CONSTANTS
 
 from .conftest import ROOT, Cli
@@ -206,9 +208,48 @@ def loaded_by(code: str, *args: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+READERS = {
+    "show": "rich",
+    "lines": "rich",
+    "find": "",
+    "store info": "rich",
+}  # with the library of its tables
+UNREAD = {
+    "book",
+    "evaluators",
+    "exchange",
+    "solvers",
+    "uci",
+    "web",
+    "workers",
+}  # rooms that reading needs not
+LIBRARIES = {"chess", "click", "numpy", "pydantic", "rich", "typer", "zstandard"}
+THEIRS = {"annotated_doc", "annotated_types", "llvmlite", "pydantic_core", "shellingham", "typing_extensions"}
+THEIRS |= {"typing_inspection", "graphsearch", "pygments", "markdown_it", "mdurl"}
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_command_that_reads_loads_only_what_reading_needs(
+    command: str, form: str, small_graph: Path
+) -> None:
+    tail = ["--json"] if form == "json" else []
+    code = "from graphsearch.cli import main\nassert main(sys.argv[1:]) == 0\n"
+    code += "print('ROOMS', *{name.split('.')[1] for name in sys.modules if name.startswith('graphsearch.')})"
+    script = f"import sys\n{code}\nprint('LOADED', *{{name.split('.')[0] for name in sys.modules}})"
+    words = [*command.split(), str(small_graph), *tail]
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+    rooms, loaded = (set(line.split()[1:]) for line in done.stdout.splitlines()[-2:])
+    assert not rooms & UNREAD
+    others = {name for name in loaded - sys.stdlib_module_names - THEIRS if not name.startswith("_")}
+    tables = {READERS[command]} if form == "table" else set()
+    assert others - LIBRARIES == set()
+    assert ("rich" in others) == ("rich" in tables)
+
+
 def test_help_loads_neither_the_compiler_nor_the_chess_and_table_libraries() -> None:
     loaded = loaded_by("from graphsearch.cli import main\nassert main(sys.argv[1:]) == 0", "--help")
-    assert not loaded & {"numba", "numpy", "chess", "rich", "sqlite3", "zstandard"}
+    assert not loaded & {"numba", "numpy", "chess", "rich", "pydantic", "sqlite3", "zstandard"}
 
 
 def test_a_search_with_compiled_kernels_and_commands_that_read_do_not_load_the_compiler(

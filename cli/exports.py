@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import chess
 
     from graphsearch.exchange.output import ExportReport
+    from graphsearch.exchange.rows_export import OutputSize
     from graphsearch.exchange.selection import Admits, Selection
-    from graphsearch.exchange.streaming import OutputSize
 
 ENDINGS = {
     ".pgn": "pgn",
@@ -72,6 +72,10 @@ class Request:
             min=1,
         ),
     ] = None
+    all_moves: Annotated[
+        bool,
+        option("--all-moves", "Of jsonl, csv, parquet: also the moves without visits, nine tenths of all."),
+    ] = False
     weights: Annotated[
         str | None,
         option(
@@ -106,10 +110,10 @@ def export(request: Request) -> None:
     side against all replies.
 
     polyglot: an opening book (.bin). epd: a line per position, ce in centipawns for the side to move. jsonl,
-    csv: positions and all their moves as the records hold them; --min-visits 1 leaves out the moves without
-    visits, and the file is ten times smaller. parquet: a folder with nodes.parquet and edges.parquet; needs
-    pyarrow: pip install '.[parquet]'. site: a folder to open in a browser. schema/exports.md describes all of
-    them.
+    csv: positions and their visited moves as the records hold them; with --all-moves the moves without
+    visits, too, and the file is ten times larger. parquet: a folder with nodes.parquet and edges.parquet;
+    needs pyarrow: pip install '.[parquet]'. site: a folder to open in a browser. schema/exports.md describes
+    all of them.
 
     A book is exported as its rules admit it now (`book why`); --all adds the moves that they no longer admit.
     The moves of its .bin are weighted by value (--weights q), and lead from the game's start to the roots.
@@ -162,7 +166,10 @@ def _check(request: Request, form: str) -> None:
         "--all": request.all and request.book is None,
         "--side": request.side is not None and form == "site",
         "--max-moves": request.max_moves is not None and form == "site",
+        "--all-moves": request.all_moves and form not in (*ROWS, "parquet"),
     }
+    if request.all_moves and request.min_visits:
+        raise typer.BadParameter("--all-moves and --min-visits exclude each other")
     for name, wrong in given.items():
         if wrong:
             raise typer.BadParameter(f"{name} does not apply to {form if name != '--all' else 'a graph'}")
@@ -194,6 +201,7 @@ def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
         depth=request.depth,
         min_visits=request.min_visits or 0,
         max_moves=request.max_moves,
+        all_moves=request.all_moves,
     )
 
 
@@ -202,8 +210,8 @@ def _say_size(form: str, request: Request, large: OutputSize) -> None:
     parts = [f"{request.output} will have {'at least' if large.least else 'about'} {size(large.size)}"]
     if large.free is not None and large.free < large.size:
         parts.append(f"only {size(large.free)} are free there")
-    if form in ROWS and not request.min_visits and request.max_moves is None:
-        parts.append("--min-visits 1 leaves out the moves without visits, which are most of it")
+    if request.all_moves:
+        parts.append("without --all-moves it is a tenth of that")
     say("; ".join(parts) + ".")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,9 +18,8 @@ from numpy.typing import NDArray
 from ..position.board import CHECKMATE, NOT_TERMINAL, POSITION_WORDS, check, decode_move, pack_checked
 from ..position.fens import OnBadLine, TextLines, fens, read_lines
 from ..position.rules_kernel import MAX_LEGAL_MOVES, list_all
-from ..position.tables import load_powers, load_tables
+from ..position.tables import load_tables
 from ..position.values import WDL, cp_of
-from .json_kernel import write_lines
 from .lines import Lines
 from .protocol import Evaluation, Evaluator, PositionBatch, checked
 
@@ -48,9 +48,6 @@ class Positions:
 
 FIRST_CHUNK, LEAST_CHUNK, LARGEST_CHUNK = 64, 16, 4096  # positions in one batch
 CHUNK_SECONDS = 0.5  # target time of a batch: between half of this and this
-# a line of JSON; the values of a position replace the |, in this order
-FORM = b'{"position": "|", "wdl": [|, |, |], "q": |, "cp": |, "priors": {|}}\n|'
-LINE_ROOM, PRIOR_ROOM = 512, 40  # bytes of a line without priors, and of a move with its prior, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,22 +234,7 @@ class Answers:
 
     def json_lines(self) -> str:
         """Returns a line for each position, with the JSON of its `Assessment.as_dict`."""
-        q = self.wdl[:, 0] - self.wdl[:, 2]
-        scores = [cp_of(value) for value in q.tolist()]
-        out = np.empty(LINE_ROOM * len(self) + PRIOR_ROOM * len(self.moves), np.uint8)
-        size = write_lines(
-            load_powers(),
-            np.frombuffer(FORM, np.uint8),
-            self.positions.words.reshape(-1),
-            self.positions.numbers,
-            np.column_stack([self.wdl, q]).reshape(-1),
-            np.array(scores, np.int64),
-            self.offsets,
-            self.moves.copy(),
-            self.priors.astype(np.float64),
-            out,
-        )
-        return out[:size].tobytes().decode("ascii")
+        return "".join(f"{json.dumps(answer.as_dict())}\n" for answer in self.assessments())
 
 
 @cache

@@ -15,22 +15,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import CHECKMATE, FREE_CLOCK
-from ..position.fens import clocks_of
+from ..position.board import CHECKMATE
+from ..position.fens import key_texts
 from ..position.values import MATE_CE
-from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..query.steps import Ints, Words
-from ..store.codec.bulk import board_tables, columns_of
-from ..store.record.node import TERMINAL_MASK
+from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
+from ..query.steps import SAN_BYTES, Ints, names_of, positions_after
+from ..store.codec.bulk import board_tables, columns_of, take
+from ..store.reading import Reader
+from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.store import Store
 from .columns import cps_of, edges_by_move
+from .met import Met, Rows
 from .output import ExportReport, Target
-from .pool import RecordPool, Rows
+from .rows_export import OnLarge, Part, export_stream
 from .selection import Selection
-from .streaming import OnLarge, Part, Text, export_stream
-from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT
-from .text_rows import Field, Joints, fixed, key_field, literal, names_of, records_text
-from .walk import NOTES, OnProgress
+from .walk import NOTES, OnProgress, records_at
 from .worth_kernel import best_moves
 
 MAX_PV = 12
@@ -46,100 +45,101 @@ def export_epd(
     on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes the positions of a graph file as EPD; arguments and errors as in `export_stream`."""
-    return export_stream(
-        path, target, selection, "epd", _texts, rest=False, on_progress=on_progress, on_large=on_large
-    )
+    return export_stream(path, target, selection, "epd", _texts, on_progress=on_progress, on_large=on_large)
 
 
 @contextmanager
-def _texts(_: Store, pool: RecordPool, folder: Path) -> Iterator[Callable[[Part], Text]]:
-    with closing(Lines(pool, folder)) as lines:
-        yield lambda part: _lines(part, lines)
+def _texts(_: Store, reader: Reader, folder: Path) -> Iterator[Callable[[Part], bytes]]:
+    with closing(Lines(reader, folder)) as lines:
+        yield lambda part: _text(part, lines)
 
 
-def _lines(part: Part, lines: Lines) -> Text:
-    visits, rows, known = part.visits, part.rows, part.known
+def _text(part: Part, lines: Lines) -> bytes:
+    visits, rows = part.visits, part.rows
     worth = visits.worth(proven=True)
     q, draw, mate = worth.q[rows], worth.draw[rows], worth.mates[rows]
     value = visits.value(worth)[rows]
     valued = ~np.isnan(value)
     share = np.minimum(np.maximum(draw, 0.0), 1.0 - np.abs(q))
     chances = ((1.0 - share + q) / 2, share, (1.0 - share - q) / 2)
-    win, even, loss = (np.rint(100 * np.maximum(chance, 0.0)).astype(np.int64) for chance in chances)
+    wdl = (np.rint(100 * np.maximum(chance, 0.0)).astype(np.int64).tolist() for chance in chances)
     mated = visits.batch.flags[rows] & TERMINAL_MASK == CHECKMATE
     ce = np.where(
         mate > 0,
         MATE_CE - mate,
         np.where(mate < 0, -MATE_CE - mate, cps_of(np.where(valued, value, 0.0))),
     )
-    notes = visits.notes(worth)[rows]
-    sans, begins = lines.of(part)
-    lengths = np.diff(begins)
-    first = np.append(sans, np.uint64(0))[begins[:-1]]
-    head = [
-        Field("", FEN_BODY, rows),
-        Field(" acd ", INTEGER, lengths, after=";"),
-        Field(" acn ", INTEGER, visits.n[rows], known, after=";"),
-        Field(" bm ", NAME, first, lengths > 0, after=";"),
-        Field(' c0 "Q ', FIXED, fixed(q, 3), known, decimals=-3),
-        Field(", WDL % ", INTEGER, win, known),
-        Field("/", INTEGER, even, known),
-        Field("/", INTEGER, loss, known, after='";'),
-        Field(' c1 "', TEXT, notes, notes > 0, after='";', texts=NOTES),
-        Field(" ce ", INTEGER, np.where(mated, -MATE_CE, ce), valued | mated | (mate != 0), after=";"),
-        Field(" dm ", INTEGER, (mate + 1) // 2, mate > 0, after=";"),
-        Field(" fmvn ", INTEGER, visits.ply[rows] // 2 + 1, after=";"),
-        Field(" hmvc ", INTEGER, clocks_of(part.words), after=";"),
-        key_field(' id "', part.keys, part.metas, '";'),
-    ]
-    items = [Field("", NAME, sans)]
-    joints = Joints(" pv ", " ", ";")
-    return records_text(part.words, head, items, [literal("\n", len(rows))], begins, joints)
+    ce = np.where(mated, -MATE_CE, ce)
+    columns = (
+        *(part.fens, lines.of(part), part.known.tolist(), visits.n[rows].tolist(), q.tolist()),
+        *(zip(*wdl, strict=True), visits.notes(worth)[rows].tolist()),
+        *((valued | mated | (mate != 0)).tolist(), ce.tolist(), mate.tolist(), key_texts(part.words)),
+    )
+    text = []
+    for fen, line, known, n, q_, chances_, note, has_ce, ce_, mate_, key in zip(*columns, strict=True):
+        *fields, clock, number = fen.split(" ")
+        operations = [f"acd {len(line)}"]
+        if known:
+            operations.append(f"acn {n}")
+        if line:
+            operations.append(f"bm {line[0]}")
+        if known:
+            operations.append(f'c0 "Q {q_:+.3f}, WDL % {"/".join(map(str, chances_))}"')
+        if note:
+            operations.append(f'c1 "{NOTES[note]}"')
+        if has_ce:
+            operations.append(f"ce {ce_}")
+        if mate_ > 0:
+            operations.append(f"dm {(mate_ + 1) // 2}")
+        operations += [f"fmvn {number}", f"hmvc {clock}", f'id "{key}"']
+        if line:
+            operations.append(f"pv {' '.join(line)}")
+        text.append(f"{' '.join(fields)} {'; '.join(operations)};\n")
+    return "".join(text).encode()
 
 
 class Lines:
-    """The best lines of positions; caches each record's best move and its child.
+    """The best lines of positions; caches each position's best move and the position after it.
 
-    Clocks up to 75 are not part of a position, so a child is the same on every path, except for a move from
-    clock 75.
+    Clocks up to 75 are not part of a position, so the position after a move is the same on every path, except
+    for a move from clock 75.
     """
 
-    def __init__(self, pool: RecordPool, folder: Path) -> None:
-        """Makes an empty cache over the records of a pool; `folder`: for its temporary files."""
-        self._pool = pool
-        self._links = Rows(
-            folder, san=np.uint64, code=np.uint16, child=np.int64, clock=np.uint8, state=np.uint8
-        )
+    def __init__(self, reader: Reader, folder: Path) -> None:
+        """Makes an empty cache of the records of a file; `folder`: for its temporary files."""
+        self._reader, self._met = reader, Met(folder)
+        self._links = Rows(folder, san=f"S{SAN_BYTES}", code=np.uint16, state=np.uint8)
 
     def close(self) -> None:
         """Closes the temporary files."""
         self._links.__exit__()
+        self._met.close()
 
-    def of(self, part: Part) -> tuple[Words, Ints]:
-        """Returns the concatenated lines of some positions in SAN, and the offset of each line."""
-        rows, words = part.rows, part.words
-        path = np.full((len(rows), MAX_PV + 1), -1, np.int64)
-        sans = np.zeros((len(rows), MAX_PV), np.uint64)
-        path[:, 0] = part.visits.numbers[rows]
-        clocks = clocks_of(words)
+    def of(self, part: Part) -> list[list[str]]:
+        """Returns the lines of some positions in SAN."""
+        words = part.words
+        ids, _ = self._met.meet(words)
+        path = np.full((len(ids), MAX_PV + 1), -1, np.int64)
+        path[:, 0] = ids
+        sans = np.zeros((len(ids), MAX_PV), f"S{SAN_BYTES}")
+        self._add_links(ids, _at_evaluation(part))
         going, codes = self._first(part)
-        sans[going, 0] = names_of(words, going, codes).san
-        children, metas = self._pool.children_of(words, going, codes)
+        sans[going, 0] = names_of(words, going, codes)[0]
+        words, _ = positions_after(words, going, codes)
         for ply in range(1, MAX_PV + 1):
-            clocks[going] = (metas >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(np.int64)
-            new = ~(path[going, :ply] == children[:, None]).any(1)
-            path[going, ply] = children
-            going, children = going[new], children[new]
+            ids, _ = self._met.meet(words)
+            new = ~(path[going, :ply] == ids[:, None]).any(1)
+            path[going, ply] = ids
+            going, ids, words = going[new], ids[new], words[new]
             if ply == MAX_PV or not len(going):
                 break
-            self._link(children)
-            on = self._links["state"][children] == GOES_ON
-            going, children = going[on], children[on]
-            sans[going, ply] = self._links["san"][children]
-            children, metas = self._next(children, clocks[going])
-        lengths = (sans > 0).sum(1)
-        begins = np.concatenate([[0], np.cumsum(lengths)])
-        return sans[sans > 0], begins
+            self._link(ids)
+            on = self._links["state"][ids - 1] == GOES_ON
+            going, ids, words = going[on], ids[on], words[on]
+            sans[going, ply] = self._links["san"][ids - 1]
+            words, _ = positions_after(words, np.arange(len(ids)), self._links["code"][ids - 1])
+        lengths = (sans > b"").sum(1).tolist()
+        return [line[:length] for line, length in zip(sans.astype(str).tolist(), lengths, strict=True)]
 
     def _first(self, part: Part) -> tuple[Ints, NDArray[np.uint16]]:
         """Returns the positions with a first move, and their best moves, exported or not visited."""
@@ -162,40 +162,31 @@ class Lines:
         codes[better], has[better] = moves[better], True
         return np.flatnonzero(has), codes[has]
 
-    def _link(self, numbers: Ints) -> None:
-        """Computes the best moves of records that are not in the cache yet."""
-        links = self._links
-        links.extend_to(len(self._pool))
-        new = np.unique(numbers[links["state"][numbers] == UNKNOWN])
-        if not len(new):
-            return
-        links["state"][new] = ENDS
-        batch = self._pool.records_of(new)
-        best, codes = np.empty(len(new), np.int64), np.empty(len(new), np.uint16)
-        best_moves(board_tables(), columns_of(batch), best, codes)
-        some = np.flatnonzero(best >= 0)
-        words = np.ascontiguousarray(batch.words[some])
-        at = clocks_of(words)
-        words[at <= FREE_CLOCK, META] &= np.uint64(WITHOUT_CLOCK)
-        of = np.arange(len(some))
-        children, metas = self._pool.children_of(words, of, codes[some])
-        links.extend_to(len(self._pool))
-        links["san"][new[some]] = names_of(words, of, codes[some]).san
-        links["code"][new[some]], links["child"][new[some]] = codes[some], children
-        links["clock"][new[some]] = metas >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
-        links["state"][new[some]] = GOES_ON
+    def _link(self, ids: Ints) -> None:
+        """Computes the best moves of positions that are not in the cache yet."""
+        self._links.extend_to(len(self._met))
+        new = np.unique(ids[self._links["state"][ids - 1] == UNKNOWN])
+        if len(new):
+            records, _ = records_at(self._reader, self._met.words[new - 1])
+            self._add_links(new, records)
+        self._links.release()
+        self._met.release()
 
-    def _next(self, numbers: Ints, clocks: Ints) -> tuple[Ints, Words]:
-        """Returns the child after each record's best move, when reached at the given clocks, and its META."""
-        children = self._links["child"][numbers].copy()
-        after = np.where(self._links["clock"][numbers] > 0, clocks + 1, 0)
-        metas = after.astype(np.uint64) << np.uint64(CLOCK_SHIFT)
-        late = np.flatnonzero((clocks == FREE_CLOCK) & (after > FREE_CLOCK))
-        if len(late):
-            words = self._pool.records.words[numbers[late]]
-            words[:, META] &= np.uint64(WITHOUT_CLOCK)
-            words[:, META] |= np.uint64(FREE_CLOCK << CLOCK_SHIFT)
-            children[late] = self._pool.children_of(
-                words, np.arange(len(late)), self._links["code"][numbers[late]]
-            )[0]
-        return children, metas
+    def _add_links(self, ids: Ints, batch: RecordBatch) -> None:
+        """Adds the best moves of records, at the clocks of their evaluations."""
+        links = self._links
+        links.extend_to(len(self._met))
+        best, codes = np.empty(len(ids), np.int64), np.empty(len(ids), np.uint16)
+        best_moves(board_tables(), columns_of(batch), best, codes)
+        links["state"][ids - 1] = np.where(best >= 0, GOES_ON, ENDS)
+        some = np.flatnonzero(best >= 0)
+        links["san"][ids[some] - 1] = names_of(batch.words, some, codes[some])[0]
+        links["code"][ids[some] - 1] = codes[some]
+
+
+def _at_evaluation(part: Part) -> RecordBatch:
+    """Returns the records of positions at the clocks of their evaluations."""
+    batch = take(part.visits.batch, part.rows).copied()
+    clocks = part.visits.clocks[part.rows].astype(np.uint64) << np.uint64(CLOCK_SHIFT)
+    batch.words[:, META] = batch.words[:, META] & np.uint64(WITHOUT_CLOCK) | clocks
+    return batch

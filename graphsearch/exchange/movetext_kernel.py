@@ -27,9 +27,9 @@ from ..position.board_kernel import (
     promotion_of,
     to_square,
 )
+from ..position.fen_kernel import DASH, LOWER_A, NOUGHT, PLUS, RANK_ONE, SLASH, SPACE
 from ..position.legality_kernel import ROOM
 from ..position.words import KINGS, PAWNS, BoardTable, Position
-from ..position.writing_kernel import DASH, LOWER_A, NOUGHT, PLUS, RANK_ONE, SLASH, SPACE
 
 START, BEGIN, END, MOST_MOVES, INPUTS = range(
     5

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,15 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
-from ..position.board import MOVE_CODES
 from ..position.fens import fens, key_texts
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
-from ..query.steps import Mask, uci_of
+from ..query.steps import Mask, names_of, uci_names
 from ..store.codec.bulk import take
 from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK, RecordBatch
 from ..store.store import Store
 from .columns import MoveColumns, NodeColumns, columns_of, draws_of
 from .output import ExportReport, new_folder, open_export, synced
 from .selection import Selection, plan
-from .text_rows import letters_of, names_of
 from .walk import TERMINALS, OnProgress, Visits, Walk
 
 INSTALL = "pip install '.[parquet]' in the folder of graphsearch"
@@ -47,7 +45,7 @@ class _Part:
     Attributes:
       batch: their columns. known: `[R]` whether the file has the record.
       fens: of the positions. ply, depth: `[R]`, None without a walk.
-      taken: `[M]` mask of the legal moves to write; None: all moves with at least `min_visits` visits.
+      taken: `[M]` mask of the legal moves to write; None: all with enough visits.
     """
 
     batch: RecordBatch
@@ -70,7 +68,7 @@ def export_parquet(
     Args:
       path: the graph file, opened read-only.
       target: the folder; made, or replaced if it has no other files than these two.
-      selection: what to export. If it sets at most `min_visits`, the export scans every record of the file,
+      selection: what to export. If it limits visits at most, the export scans every record of the file,
         reachable from a root or not; otherwise it walks over the selection.
       on_progress: called with the positions done, and known so far.
 
@@ -87,12 +85,12 @@ def export_parquet(
     chosen = selection or Selection()
     report = ExportReport("parquet", str(target))
     with open_export(path, partial(new_folder, target, is_own=_is_export), report) as (store, folder):
-        whole = chosen == Selection(min_visits=chosen.min_visits)
+        whole = chosen == Selection(min_visits=chosen.min_visits, all_moves=chosen.all_moves)
         parts = _scanned if whole else _walked
         with ExitStack() as files:
             tables = _Tables(arrow, store, folder, files)
             for part in parts(store, chosen, folder, report, on_progress):
-                tables.add(part, chosen.min_visits, report)
+                tables.add(part, chosen, report)
         if not report.positions:
             raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
     return report
@@ -154,33 +152,34 @@ class _Tables:
         self._edges = files.enter_context(Table(arrow, folder / EDGES, EDGES_PER_GROUP))
         names = {number: identity.describe() for number, identity in store.evaluators().items()}
         self._evaluators = [({0: "rules"} | names).get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
-        self._sans: dict[int, int] = {}  # packed SAN -> index in `_texts`
+        self._sans: dict[bytes, int] = {}  # SAN -> index in `_texts`
         self._texts: list[str] = []
 
-    def add(self, part: _Part, least: int, report: ExportReport) -> None:
-        """Writes a batch, without records and moves of fewer than `least` visits."""
+    def add(self, part: _Part, chosen: Selection, report: ExportReport) -> None:
+        """Writes a batch, without the records and moves that have too few visits."""
         nodes, moves = columns_of(part.batch)
+        least = chosen.min_visits
         rows = nodes.n >= least if part.taken is None else np.ones(len(nodes.n), bool)
         taken = part.taken
         if taken is None:
-            enough = moves.n >= least
+            enough = moves.n >= (least if chosen.all_moves else max(least, 1))
             taken = rows[moves.of] & enough
             report.left_out["few_visits"] += int((~rows).sum())
             report.left_out["moves_few_visits"] += int((rows[moves.of] & ~enough & (moves.n > 0)).sum())
-        sans = self._san_indices(names_of(part.batch.words, moves.of, moves.code).san)
+        sans = self._san_indices(names_of(part.batch.words, moves.of, moves.code)[0])
         self._nodes.add(_chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
         self._edges.add(_chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
         report.positions += int(rows.sum())
         report.moves += int(taken.sum())
 
-    def _san_indices(self, names: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _san_indices(self, names: NDArray[np.bytes_]) -> NDArray[np.int64]:
         """Returns the index of each move's SAN in `_texts`; adds new ones."""
-        words, which = np.unique(names, return_inverse=True)
-        for word, letters in zip(words.tolist(), letters_of(words), strict=True):
-            if word not in self._sans:
-                self._sans[word] = len(self._texts)
-                self._texts.append(letters.decode())
-        return np.array([self._sans[word] for word in words.tolist()], np.int64)[which]
+        distinct, which = np.unique(names, return_inverse=True)
+        for name in distinct.tolist():
+            if name not in self._sans:
+                self._sans[name] = len(self._texts)
+                self._texts.append(name.decode())
+        return np.array([self._sans[name] for name in distinct.tolist()], np.int64)[which]
 
     def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> _Columns:
         known, batch = part.known, part.batch
@@ -210,7 +209,7 @@ class _Tables:
             "mate": _Values("int16", nodes.mate, nodes.mated),
             "terminal": _Values("text", terminal, terminal > 0, ["", *TERMINALS.values()]),
             "moves": _Values("uint8", np.diff(batch.code_offsets)),
-            "best_move": _Values("text", _at(moves.code, best), has_best, _moves_in_uci()),
+            "best_move": _Values("text", _at(moves.code, best), has_best, uci_names()),
             "best_san": _Values("text", _at(sans, best), has_best, self._texts),
             "evaluator": _Values("uint8", batch.evaluator, known),
             "evaluator_name": _Values("text", batch.evaluator, known, self._evaluators),
@@ -222,7 +221,7 @@ class _Tables:
         return {
             "key": _Values("uint64", nodes.key[moves.of]),
             "rooks": _Values("uint16", rooks_of(part.batch.words[moves.of, META])),
-            "move": _Values("text", moves.code, texts=_moves_in_uci()),
+            "move": _Values("text", moves.code, texts=uci_names()),
             "san": _Values("text", sans, texts=self._texts),
             "rank": _Values("uint8", moves.rank, known),
             "child": _Values("uint64", moves.child),
@@ -246,11 +245,6 @@ def rooks_of(metas: NDArray[np.uint64]) -> NDArray[np.uint16]:
 def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
     """Returns values by index; zeros if `values` is empty."""
     return values[places] if len(values) else np.zeros(len(places), np.int64)
-
-
-@cache
-def _moves_in_uci() -> list[str]:
-    return [uci_of(code) for code in range(MOVE_CODES)]
 
 
 # ------------------------------------------------------------------ files

@@ -1,8 +1,8 @@
 """Exports one game tree per root as PGN; expands each position once, the best line first.
 
 The walk runs first and assigns each position to one parent: on the main line of a root, else on the shortest
-path from a root, with ties broken by better moves. Then `pgn_kernel.py` writes the text depth first from
-temporary files, so a large or deep tree need not fit in memory.
+path from a root, with ties broken by better moves. Then the text is written depth first from temporary files,
+so a large tree need not fit in memory.
 """
 
 from __future__ import annotations
@@ -10,45 +10,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from math import isnan
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import ExportError
-from ..jit.pointers import ptr
 from ..position.board import fen_of, is_chess960, pack
 from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
-from . import pgn_kernel as kernel
+from ..query.steps import SAN_BYTES, names_of
 from .columns import cps_of
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
-from .text_rows import bytes_of, fixed, names_of
 from .tree import Tree
-from .walk import NOTES, OnProgress, Visits, Walk
+from .walk import NOTES, UNKNOWN, OnProgress, Visits, Walk
 
-BUFFER = 1 << 20  # bytes of text per write
-
+DRAWN = "draw by repetition or the fifty-move rule"
 POSITIONS = {
     "ply": np.int32,
     "mate": np.int32,
     "note": np.uint8,
     "n": np.int64,
-    "q": np.int32,
+    "q": np.float64,
     "game": np.int32,
-    **dict.fromkeys(("opened", "steps", "path"), np.int64),
 }
 MOVES = {
-    "san": np.uint64,
-    "n": np.uint32,
-    "p": np.int32,
-    "q": np.int32,
-    "cp": np.int32,
+    "san": f"S{SAN_BYTES}",
     "nag": np.uint8,
+    "cp": np.int32,
+    "n": np.uint32,
+    "q": np.float64,
+    "p": np.float64,
 }
 
 
@@ -93,7 +90,7 @@ def export_pgn(
 def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
     moves, worth = visits.moves, visits.worth(proven=True)
     edges = visits.move_worth(moves)
-    names = names_of(visits.batch.words, moves.of, moves.code)
+    sans, _ = names_of(visits.batch.words, moves.of, moves.code)
     n, cp, value = edges.n, edges.cp, edges.value
     if of_book:
         cp[~np.isnan(value)] = cps_of(value[~np.isnan(value)])
@@ -107,23 +104,18 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
         "ply": visits.ply,
         "mate": worth.mates,
         "note": visits.notes(worth),
-        "n": np.where(visits.known, visits.n, kernel.UNKNOWN),
-        "q": _fixed(visits.value(worth), 3),
+        "n": np.where(visits.known, visits.n, UNKNOWN),
+        "q": visits.value(worth),
     }
     columns: dict[str, NDArray[Any]] = {
-        "san": names.san,
-        "n": n,
-        "p": _fixed(100 * visits.any_priors(moves), 1),
-        "q": _fixed(value, 3),
-        "cp": cp,
+        "san": sans,
         "nag": nags,
+        "cp": cp,
+        "n": n,
+        "q": value,
+        "p": 100 * visits.any_priors(moves),
     }
     tree.add(visits, positions, columns, adopted=adopted)
-
-
-def _fixed(values: NDArray[np.float64], decimals: int) -> NDArray[np.int64]:
-    """Returns values in a FIXED field's encoding, UNKNOWN for NaN."""
-    return np.where(np.isnan(values), kernel.UNKNOWN, fixed(np.nan_to_num(values), decimals))
 
 
 def claim_main_lines(tree: Tree, roots: int) -> None:
@@ -146,18 +138,43 @@ def claim_main_lines(tree: Tree, roots: int) -> None:
             node = child
 
 
+class _Node:
+    """A position whose moves are being written.
+
+    Attributes:
+      id: of the position. moves: `_Move` of each. next: index of the move to write next.
+      in_variation: whether the moves after the last written one are open as a variation.
+    """
+
+    def __init__(self, tree: Tree, number: int) -> None:
+        self.id, self.ply = number, tree.positions["ply"].item(number - 1)
+        first, size = (tree.positions[name].item(number - 1) for name in ("first", "size"))
+        rows = (tree.moves[name][first : first + size].tolist() for name in _Move._fields)
+        self.moves = [_Move(*row) for row in zip(*rows, strict=True)]
+        self.next, self.in_variation = 0, False
+
+
+class _Move(NamedTuple):
+    """A move; `child`: id of the position after it, 0 for one that the walk did not meet."""
+
+    child: int
+    san: bytes
+    nag: int
+    cp: int
+    n: int
+    q: float
+    p: float
+
+
 class _Writer:
     def __init__(self, tree: Tree, out: BinaryIO, report: ExportReport, chosen: ExportPlan) -> None:
         self._tree, self._out, self._report, self._chosen = tree, out, report, chosen
         self._text = MoveText(out)
-        texts = [text.encode() for text in (*kernel.TEXTS, *NOTES[1:])]
-        self._texts = bytes_of(texts), np.cumsum([len(text) for text in texts], dtype=np.int64)
-        self._buffer = np.zeros(BUFFER, np.uint8)
 
     def write(self, name: str) -> None:
         """Writes a game for every visited root without a parent."""
         positions, roots = self._tree.positions, self._chosen.roots[: len(self._tree.positions)]
-        valued = (positions["parent"] == 0) & (positions["visited"] > 0) & (positions["q"] != kernel.UNKNOWN)
+        valued = (positions["parent"] == 0) & (positions["visited"] > 0) & ~np.isnan(positions["q"])
         top = np.flatnonzero(valued[: len(roots)]).tolist()
         positions["game"][top] = np.arange(1, len(top) + 1)
         for game, i in enumerate(top, 1):
@@ -175,10 +192,9 @@ class _Writer:
         if before is not None:
             for word in numbered(sans_of(before.root(), before.move_stack), before.root().ply()).split():
                 self._text.word(word)
-        n, q, note = (int(positions[column][i]) for column in ("n", "q", "note"))
-        value = f"Q {'-' if q & 1 else '+'}{q // 2000}.{q // 2 % 1000:03}"
-        words = [] if n == kernel.UNKNOWN else [f"N {n}"]
-        words += [value, f"for {'Black' if root.ply() & 1 else 'White'}"]
+        n, q, note = (positions[column].item(i) for column in ("n", "q", "note"))
+        words = [] if n == UNKNOWN else [f"N {n}"]
+        words += [f"Q {q:+.3f}", f"for {'Black' if root.ply() & 1 else 'White'}"]
         self._text.comment([*words, NOTES[note]] if note else words)
         self._write_tree(i + 1, game)
         self._text.word("*")
@@ -201,34 +217,92 @@ class _Writer:
             yield from (("SetUp", "1"), ("FEN", fen_of(start)))
 
     def _write_tree(self, root: int, game: int) -> None:
-        tree = self._tree
-        columns = kernel.TreeColumns(
-            *(ptr(tree.positions[name], 0) for name in kernel.TreeColumns._fields[:8]),
-            *(ptr(tree.moves[name], 0) for name in kernel.TreeColumns._fields[8:]),
-        )
-        state = np.zeros(kernel.STATES, np.int64)
-        state[[kernel.DEPTH, kernel.GAME]] = 1, game
-        opened, steps, path = (tree.positions[name] for name in ("opened", "steps", "path"))
-        opened[0], steps[0] = root, 0
-        column, word = self._text.pause()
-        first = int(column == 0)  # no break stands before the first word
-        while True:
-            last = np.frombuffer(b" " + word.encode(), np.uint8)
-            self._buffer[: len(last)] = last
-            state[[kernel.AT, kernel.LAST, kernel.COLUMN]] = len(last), 1, column
-            kernel.write_tree(columns, *self._texts, state, opened, steps, path, self._buffer)
-            at, begin, column, needed = (
-                int(state[i]) for i in (kernel.AT, kernel.LAST, kernel.COLUMN, kernel.NEEDED)
-            )
-            word = self._buffer[begin:at].tobytes().decode()
-            if begin > 1:
-                self._out.write(self._buffer[first : begin - 1].data)
-                first = 0
-            if not needed:
-                break
-            if needed + len(word) >= len(self._buffer):
-                self._buffer = np.zeros(2 * (needed + len(word) + 1), np.uint8)
-        self._text.resume(column, word)
-        self._report.positions += int(state[kernel.POSITIONS])
-        self._report.moves += int(state[kernel.MOVES])
-        self._report.transpositions += int(state[kernel.TRANSPOSITIONS])
+        """Writes the moves below a root: the best, the others as variations, then those after the best."""
+        opened = [self._opened(root)]
+        while opened:
+            node = opened[-1]
+            if node.in_variation:
+                self._text.close()
+                node.in_variation = False
+            elif node.next < len(node.moves):
+                move, is_variation = node.moves[node.next], node.next > 0
+                node.next += 1
+                if is_variation:
+                    self._text.open()
+                self._write_move(node, move, game)
+                if is_variation and self._expands(node.id, move.child):
+                    node.in_variation = True
+                    opened.append(self._opened(move.child))
+                elif is_variation:
+                    self._text.close()
+            elif node.moves and self._expands(node.id, node.moves[0].child):
+                opened[-1] = self._opened(node.moves[0].child)
+            else:
+                opened.pop()
+
+    def _opened(self, number: int) -> _Node:
+        node = _Node(self._tree, number)
+        self._report.positions += 1
+        self._report.moves += len(node.moves)
+        return node
+
+    def _expands(self, node: int, child: int) -> bool:
+        """Returns whether the moves after a move are written here, not elsewhere in the tree."""
+        positions = self._tree.positions
+        here = child > 0 and positions["parent"].item(child - 1) == node
+        return bool(here and positions["size"].item(child - 1))
+
+    def _write_move(self, node: _Node, move: _Move, game: int) -> None:
+        text, san = self._text, move.san.decode()
+        text.word(_number(node.ply))
+        text.word(san)
+        if move.nag:
+            text.word(f"${move.nag}")
+        words = [f"N {move.n}"]
+        if not isnan(move.q):
+            words.append(f"Q {move.q:+.3f}")
+        if not isnan(move.p):
+            words.append(f"P {move.p:.1f}%")
+        if move.child == 0:
+            text.comment([*self._eval(move, node.ply), *words, DRAWN])
+            return
+        positions, mates = self._tree.positions, san.endswith("#")
+        note = positions["note"].item(move.child - 1)
+        if note and not mates:
+            words.append(NOTES[note])
+        if positions["size"].item(move.child - 1) and positions["parent"].item(move.child - 1) != node.id:
+            words += self._reference(node.id, move.child, game)
+        text.comment(words if mates else [*self._eval(move, node.ply), *words])
+
+    def _eval(self, move: _Move, ply: int) -> list[str]:
+        """Returns the `[%eval]` of a move, seen by White: a proven mate, else centipawns; none if unknown."""
+        mate = self._tree.positions["mate"].item(move.child - 1) if move.child else 0
+        if not mate and move.cp == UNKNOWN:
+            return []
+        sign = -1 if ply & 1 else 1
+        if mate:
+            return [f"[%eval #{'-' if sign * mate > 0 else ''}{(abs(mate) + 1) // 2}]"]
+        cp = sign * move.cp
+        return [f"[%eval {'-' if cp < 0 else ''}{abs(cp) // 100}.{abs(cp) % 100:02}]"]
+
+    def _reference(self, node: int, child: int, game: int) -> Iterator[str]:
+        """Yields the words of a reference to the line where a move's child position is expanded."""
+        positions, sans = self._tree.positions, self._tree.moves["san"]
+        self._report.transpositions += 1
+        above = self._tree.above(child)
+        *_, root = above
+        yield "repeats" if child in self._tree.above(node) else "transposes to"
+        in_game = positions["game"].item(root - 1)
+        if in_game != game:
+            yield f"game {in_game}{',' if len(above) > 1 else ''}"
+        elif len(above) == 1:
+            yield "the first position"
+        first = positions["ply"].item(root - 1)
+        for ply, step in enumerate(reversed(above[:-1]), first):
+            if ply == first or not ply & 1:
+                yield _number(ply)
+            yield sans[positions["way"].item(step - 1)].decode()
+
+
+def _number(ply: int) -> str:
+    return f"{ply // 2 + 1}{'...' if ply & 1 else '.'}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from .pgn_kernel import COLUMNS
-
+COLUMNS = 80
 WORDS = 1 << 12  # buffered before a write
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
 MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))
@@ -59,15 +58,6 @@ class MoveText:
             column += len(word)
         self._out.write("".join(pieces).encode())
         self._column = column
-
-    def pause(self) -> tuple[int, str]:
-        """Writes all words but the last; returns the column before the last word, and that word."""
-        self._write(self._words[:-1])
-        return self._column, self._words[-1]
-
-    def resume(self, column: int, word: str) -> None:
-        """Continues at a column with a word that is not written yet."""
-        self._column, self._words = column, [word]
 
     def end(self) -> None:
         """Ends the line."""

@@ -35,6 +35,8 @@ class Selection:
       depth: maximum plies below a root; None: all.
       min_visits: minimum visits of positions (node N) and of moves (edge N).
       max_moves: maximum own moves per position, best first; None: all. Replies are not limited.
+      all_moves: of formats of rows, also the moves without visits, where neither `min_visits` nor `max_moves`
+        limits the moves.
     """
 
     roots: tuple[chess.Board, ...] = ()
@@ -44,6 +46,7 @@ class Selection:
     depth: int | None = None
     min_visits: int = 0
     max_moves: int | None = None
+    all_moves: bool = False
 
     def __post_init__(self) -> None:
         """Raises InvalidParameterError if a number or the side is out of range."""

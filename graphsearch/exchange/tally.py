@@ -8,13 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.fens import key_texts
+from ..position.fens import fens, key_texts
+from ..query.steps import names_of, uci_names
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import MoveRow, PositionRow
 from .pgn_blocks import PlayedBlock
-from .text_kernel import FEN
-from .text_rows import Field, Joints, letters_of, names_of, records_text
 
 # limits of one transaction; it is full when it reaches any of them
 GAMES_AT_ONCE = 5000
@@ -98,15 +97,13 @@ def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterato
     chosen = order[first]
     words, plies = rows.words[chosen], rows.plies[chosen]
     texts = key_texts(words)
-    lines = [Field("", FEN, plies // 2 + 1, after="\n")]
-    fens = records_text(words, lines, [], [], np.zeros(len(words) + 1, np.int64), Joints()).tobytes()
-    positions = zip(texts, fens.decode("ascii").splitlines(), plies.tolist(), strict=True)
+    positions = zip(texts, fens(words, plies.tolist()), plies.tolist(), strict=True)
     places, codes, counts = _count_moves(rows, of)
-    names = names_of(words, places, codes)
+    uci, (sans, _) = uci_names(), names_of(words, places, codes)
     moves = zip(
         [texts[place] for place in places.tolist()],
-        _texts(letters_of(names.uci)),
-        _texts(letters_of(names.san)),
+        [uci[code] for code in codes.tolist()],
+        sans.astype(str).tolist(),
         *counts.T.tolist(),
         strict=True,
     )
@@ -131,7 +128,3 @@ def _count_moves(
     counts = np.bincount(group[once] * COLUMNS + results[once], minlength=size * COLUMNS)
     found = steps[new]
     return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, COLUMNS)
-
-
-def _texts(names: Sequence[bytes]) -> list[str]:
-    return b"\n".join(names).decode("ascii").split("\n") if names else []

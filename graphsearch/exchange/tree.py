@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .pool import Rows
+from .met import Rows
 from .walk import Visits
 
 

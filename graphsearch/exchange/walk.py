@@ -1,7 +1,8 @@
-"""Walks over the positions of a selection breadth first, in batches of a thousand, as columns.
+"""Walks over the positions of a selection breadth first, in batches of thousands, as columns.
 
-The records (`pool.py`) and the positions met are in temporary files, so memory does not depend on the size of
-the file. The moves are those visited by a search, or those in tables (`choices.py`).
+The positions met are in temporary files (`met.py`), and records are read when their positions are visited, so
+memory does not depend on the size of the file. The moves are those visited by a search, or those in tables
+(`choices.py`).
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from numpy.typing import NDArray
 from ..position.board import MAX_MOVES, legal_moves, pack, unpack
 from ..position.fens import clocks_of
 from ..position.words import BLACK_TO_MOVE, META
-from ..query.steps import Floats, Ints, Mask, Words
+from ..query.steps import Floats, Ints, Mask, Words, positions_after
 from ..store.apart import ApartMoves, known_edges_of
 from ..store.codec.bulk import board_tables, columns_of, take
+from ..store.reading import Reader
 from ..store.record.known import CompletedRecord
-from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
 from ..store.record.ranking import ranking, resets_of, visits_of
 from ..store.store import Store
 from .choices import BookEntry, Moves, TableRows, Weights, tables_of, with_moves
 from .columns import EdgeWorth, Worth, cps_of, lost_edges, worth_of, worth_of_edges
+from .met import Column, Met
 from .output import ExportReport
-from .pgn_kernel import UNKNOWN
-from .pool import Column, RecordPool
-from .pool_kernel import meet
 from .selection import ExportPlan
 from .worth_kernel import Listed, list_choices
 
-BATCH = 1000  # positions visited together
-RELEASE = 16 * BATCH  # positions between two releases of memory; one costs a millisecond
+BATCH = 4000  # positions visited together
+READ = 4 * BATCH  # positions whose records are read together, and visited between two releases of memory
+UNKNOWN = -(1 << 31)  # a number that is not known
 NO_REST, UNLIMITED_REST = 0, 2  # values of `limits[1]` of `list_choices`: which unvisited moves it lists
 
 TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
@@ -53,7 +54,7 @@ class Visits:
     """A batch of visited positions.
 
     Attributes:
-      ids: `[R]` from 1, in the order in which they were met. numbers: of their records in the pool.
+      ids: `[R]` from 1, in the order in which they were met.
       depth: plies below the root. ply: by the move number. own: whether the side to move is the one exported.
       batch: their records, at the clocks with which they were met. clocks: those of the evaluation.
       edges: the same records with the known edges: those of moves that were searched apart (`store.apart`).
@@ -67,7 +68,6 @@ class Visits:
     """
 
     ids: Ints
-    numbers: Ints
     depth: NDArray[np.int32]
     ply: NDArray[np.int32]
     own: Mask
@@ -153,12 +153,9 @@ class MoveWorth(NamedTuple):
 class Walk:
     """A walk over one plan; counts omitted positions and moves in `report`.
 
-    Attributes:
-      pool: the records.
-
     Args:
       leaves: visit positions at the depth limit, without following their moves.
-      rest: list moves without visits, if the selection allows them.
+      rest: list moves without visits, if the selection asks for them.
       weights: how moves are weighted; "games" and "imported" take the moves from the tables.
     """
 
@@ -180,20 +177,20 @@ class Walk:
         self._apart, self._read = ApartMoves.of(store), store.read
         limits = plan.selection
         whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
-        whole = whole and self._tables is None
-        self.pool = RecordPool(store, folder, whole=whole, on_read=on_progress)
-        self._expected = store.node_count if whole else 0
-        self._rest = UNLIMITED_REST if rest and limits.min_visits == 0 else NO_REST
-        self._number, self._depth, self._ply, self._meta = (
-            Column(folder, kind) for kind in (np.int64, np.int32, np.int32, np.uint64)
-        )
-        self._ids = Column(folder, np.int64)
+        self._expected = store.node_count if whole and self._tables is None else 0
+        self._rest = UNLIMITED_REST if rest and limits.all_moves and limits.min_visits == 0 else NO_REST
+        self._met = Met(folder)
+        self._depth, self._ply = Column(folder, np.int32), Column(folder, np.int32)
+        self.reader = store.reader()
+        self._records = RecordBatch.empty(0, 0, 0)
+        self._known: Mask = np.zeros(0, bool)
+        self._first = 0  # row of the first of `_records`
 
     def close(self) -> None:
-        """Closes the temporary files."""
-        self.pool.close()
-        for column in (self._number, self._depth, self._ply, self._meta, self._ids):
+        """Closes the temporary files and the reader."""
+        for column in (self._met, self._depth, self._ply):
             column.close()
+        self.reader.close()
 
     def __enter__(self) -> Walk:
         return self
@@ -204,13 +201,12 @@ class Walk:
     @property
     def met(self) -> int:
         """The number of positions met."""
-        return len(self._number)
+        return len(self._met)
 
     @property
-    def ids(self) -> Ints:
-        """The id of each record of the pool, 0 for a position not met."""
-        self._ids.extend(len(self.pool) - len(self._ids))
-        return self._ids.values
+    def words(self) -> Words:
+        """The positions at the clocks with which they were met, `[R, 10]`, by id - 1."""
+        return self._met.words
 
     @property
     def depths(self) -> NDArray[np.int32]:
@@ -222,12 +218,6 @@ class Walk:
         """The ply of each position, by id - 1."""
         return self._ply.values
 
-    def words(self, rows: Ints) -> Words:
-        """Returns positions, `[R, 10]`, at the clocks with which they were met; `rows`: id - 1."""
-        found: Words = self.pool.records.words[self._number.values[rows]]
-        found[:, META] = self._meta.values[rows]
-        return found
-
     def visits(self) -> Iterator[Visits]:
         """Yields the visited positions, batch by batch.
 
@@ -235,11 +225,9 @@ class Walk:
           StoreError: if the file cannot be read.
           OSError: if the temporary files cannot be written.
         """
-        words = np.array([pack(board) for board in self._plan.roots], np.uint64)
-        numbers = self.pool.numbers_of(words)
-        new = self._meet(numbers, np.ones(len(numbers), np.uint8))
-        plies = np.array([board.ply() for board in self._plan.roots], np.int32)
-        self._append(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
+        _, new = self._met.meet(np.array([pack(board) for board in self._plan.roots], np.uint64))
+        self._depth.extend(len(new))
+        self._ply.add(np.array([board.ply() for board in self._plan.roots], np.int32)[new])
         done = 0
         while done < self.met:
             last = min(done + BATCH, self.met)
@@ -247,32 +235,20 @@ class Walk:
             done = last
             if found is not None:
                 yield found
-            self._report.problems = list(self.pool.problems)
+            self._report.problems = list(self.reader.problems)
             self._report.left_out["moves_not_admitted"] = self._tables.left_out if self._tables else 0
-            if done % RELEASE < BATCH:
-                self.pool.release()
             if self._on_progress:
                 self._on_progress(done, max(self.met, self._expected) if done < self.met else done)
-
-    def _meet(self, numbers: Ints, follow: NDArray[np.uint8]) -> Ints:
-        """Assigns ids to positions met for the first time; returns their indices."""
-        new = np.empty(len(numbers), np.int64)
-        return new[: meet(numbers, follow, self.ids, self.met + 1, new)]
-
-    def _append(self, numbers: Ints, depth: NDArray[np.int32], ply: NDArray[np.int32], meta: Words) -> None:
-        self._number.add(numbers)
-        self._depth.add(depth)
-        self._ply.add(ply)
-        self._meta.add(meta)
 
     # -------------------------------------------------------------- one batch
     def _visit(self, rows: Ints) -> Visits | None:
         """Visits a batch of positions, and meets the positions after their moves."""
         rows = self._within(rows)
-        batch = self.pool.records_of(self._number.values[rows])
+        if not len(rows):
+            return None
+        batch, known = self._records_of(rows)
         clocks = clocks_of(batch.words)
-        batch.words[:, META] = self._meta.values[rows]
-        known = ~self.pool.is_missing(self._number.values[rows])
+        batch.words[:, META] = self.words[rows, META]
         table_rows = self._tables.look_up(batch.words) if self._tables else None
         held = known if table_rows is None else table_rows.held
         roots = int((~held & (self._depth.values[rows] == 0)).sum())
@@ -289,6 +265,16 @@ class Walk:
             rows, n, clocks, known = rows[kept], n[kept], clocks[kept], known[kept]
             batch, table_rows = take(batch, kept), table_rows and table_rows.some(kept)
         return self._visited(rows, with_moves(batch, known), clocks, known, n, table_rows)
+
+    def _records_of(self, rows: Ints) -> tuple[RecordBatch, Mask]:
+        """Returns the records of consecutive positions, and which of them the file has."""
+        begin, end = int(rows[0]) - self._first, int(rows[-1]) + 1 - self._first
+        if end > len(self._records):
+            self._met.release()
+            self._first, begin, end = int(rows[0]), 0, len(rows)
+            wanted = self.words[self._first : self._first + READ]
+            self._records, self._known = records_at(self.reader, wanted)
+        return self._records.part(begin, end), self._known[begin:end]
 
     def _within(self, rows: Ints) -> Ints:
         """Returns the positions above the depth limit, or all if leaves are visited."""
@@ -319,7 +305,6 @@ class Walk:
         children, new = self._follow(batch, chosen, follow, depth, ply)
         return Visits(
             ids=rows + 1,
-            numbers=self._number.values[rows].copy(),
             depth=depth,
             ply=ply,
             own=own,
@@ -420,8 +405,18 @@ class Walk:
         if not len(steps):
             return children, steps
         of = chosen.of[steps]
-        there, metas = self.pool.children_of(batch.words, of, chosen.code[steps])
-        new = self._meet(there, follow[steps])
-        self._append(there[new], depth[of[new]] + np.int32(1), ply[of[new]] + np.int32(1), metas[new])
-        children[steps] = self.ids[there]
+        after, _ = positions_after(batch.words, of, chosen.code[steps])
+        children[steps], new = self._met.meet(after, follow[steps] > 0)
+        self._depth.add(depth[of[new]] + np.int32(1))
+        self._ply.add(ply[of[new]] + np.int32(1))
         return children, steps[new]
+
+
+def records_at(reader: Reader, words: Words) -> tuple[RecordBatch, Mask]:
+    """Returns a record for each position, without moves for one that is not in the file, and which are."""
+    known, records = reader.find(words)
+    missing = RecordBatch.empty(int((~known).sum()), 0, 0)
+    missing.words[:] = words[~known]
+    missing.flags[:] = UNPROVEN
+    places = np.where(known, np.cumsum(known), len(records) + np.cumsum(~known)) - 1
+    return take(RecordBatch.concat([records, missing]), places), known

@@ -42,25 +42,16 @@ from .words import (
     BoardTable,
     Position,
 )
-from .writing_kernel import (
-    BACK_RANK,
-    BLACK_TURN,
-    DASH,
-    LETTERS,
-    LOWER_A,
-    NOUGHT,
-    PLUS,
-    RANK_ONE,
-    RIGHTS,
-    SLASH,
-    SMALL,
-    SPACE,
-    UPPER_A,
-    WHITE_TURN,
-)
 
 EMPTY, READ, UNCERTAIN = 0, 1, 2  # verdicts: a blank line or a comment, a position, left to python-chess
 
+SPACE, PLUS, DASH, SLASH, NOUGHT = b" +-/0"
+RANK_ONE, UPPER_A, LOWER_A = b"1Aa"
+WHITE_TURN, BLACK_TURN = b"wb"
+LETTERS = tuple(b"PNBRQK")  # by kind
+RIGHTS = tuple(b"KQkq")
+SMALL = LOWER_A - UPPER_A
+BACK_RANK = U(0xFF)
 TAB, NEWLINE, RETURN, HASH, SEMICOLON = b"\t\n\r#;"
 NINE, DELETE = b"9\x7f"
 HMVC, FMVN = (int.from_bytes(name, "big") for name in (b"hmvc", b"fmvn"))  # EPD operations of the clocks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import select
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import BinaryIO, cast
 
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import FEN, LINE, PIECE, long_line
-from .board import FREE_CLOCK, POSITION_WORDS, clock_of_words, key_text_of_words, pack_checked, unpack
+from .board import FREE_CLOCK, POSITION_WORDS, key_text_of_words, pack_checked, unpack
 from .fen_kernel import READ, UNCERTAIN, read_fens
 from .notation import read_fen_lines
 from .tables import load_tables
 from .words import (
+    BLACK,
     BLACK_TO_MOVE,
     CASTLING_BITS,
     CASTLING_SHIFT,
@@ -30,10 +32,9 @@ from .words import (
     KEY,
     META,
     NO_MAN,
-    WHITE,
 )
 
-_LETTERS = (b"PNBRQK", b"pnbrqk")
+_LETTERS = b"PNBRQK"  # by kind
 _EMPTY = ord(".")
 _RIGHTS = ["".join(c for i, c in enumerate("KQkq") if x >> i & 1) or "-" for x in range(16)]
 
@@ -49,17 +50,22 @@ def fens(words: NDArray[np.uint64], plies: Iterable[int] | None = None) -> list[
     >>> fens(np.array([pack(chess.Board())]))
     ['rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1']
     """
-    texts = []
     numbers = repeat(1, len(words)) if plies is None else (ply // 2 + 1 for ply in plies)
-    for placement, row, number in zip(_placements(words), words.tolist(), numbers, strict=True):
-        meta = row[META]
-        turn, rights = "wb"[meta & BLACK_TO_MOVE], _RIGHTS[meta >> CASTLING_SHIFT & CASTLING_BITS]
-        if meta & CHESS960:
-            rights = unpack(row).castling_xfen()
-        clock, ep = clock_of_words(row), meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
-        square = chess.SQUARE_NAMES[ep - 1] if ep else "-"
-        texts.append(f"{placement} {turn} {rights} {square} {clock} {number}")
-    return texts
+    metas = words[:, META].tolist()
+    fields = [_fields(meta) for meta in metas]
+    for i in np.flatnonzero(words[:, META] & np.uint64(CHESS960)).tolist():
+        fields[i] = _fields(metas[i], unpack(words[i].tolist()).castling_xfen())
+    rows = zip(_placements(words), fields, numbers, strict=True)
+    return [f"{placement} {middle} {number}" for placement, middle, number in rows]
+
+
+@lru_cache(maxsize=1 << 12)
+def _fields(meta: int, rights: str | None = None) -> str:
+    """Returns the fields of a FEN between the placement and the move number."""
+    turn, ep = "wb"[meta & BLACK_TO_MOVE], meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
+    rights = rights or _RIGHTS[meta >> CASTLING_SHIFT & CASTLING_BITS]
+    square = chess.SQUARE_NAMES[ep - 1] if ep else "-"
+    return f"{turn} {rights} {square} {meta >> CLOCK_SHIFT & CLOCK_BITS}"
 
 
 def key_texts(words: NDArray[np.uint64]) -> list[str]:
@@ -91,14 +97,14 @@ def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 def _placements(words: NDArray[np.uint64]) -> list[str]:
     if not len(words):
         return []
+    men = np.ascontiguousarray(words[:, : NO_MAN + 2]).astype("<u8").view(np.uint8)
+    bits = np.unpackbits(men, axis=1, bitorder="little").reshape(len(words), -1, 8, 8)
     board = np.full((len(words), 8, 9), _EMPTY, np.uint8)  # ranks from the first; 8 squares and a separator
+    for kind, letter in enumerate(_LETTERS):
+        board[:, :, :8] += bits[:, kind] * np.uint8(letter - _EMPTY)
+    board[:, :, :8] += bits[:, BLACK] * np.uint8(ord("a") - ord("A"))
     board[:, :, 8] = ord("/")
     board[:, 0, 8] = ord("\n")
-    for kind in range(NO_MAN):
-        for colour, letters in enumerate(_LETTERS):
-            men = np.ascontiguousarray(words[:, kind] & words[:, WHITE + colour]).astype("<u8").view(np.uint8)
-            squares = np.unpackbits(men, bitorder="little").reshape(len(words), 8, 8)
-            board[:, :, :8][squares == 1] = letters[kind]
     text = board[:, ::-1].tobytes().decode("ascii")
     for run in range(8, 0, -1):
         text = text.replace(chr(_EMPTY) * run, str(run))

@@ -1,4 +1,4 @@
-"""Constant tables of the kernels: one `uint64` array for chess, with the offsets below; powers of ten."""
+"""Constant tables of the kernels: one `uint64` array for chess, with the offsets below."""
 
 from __future__ import annotations
 
@@ -154,24 +154,3 @@ def _attacks(square: int, occupancies: Words, steps: tuple[tuple[int, int], ...]
             result |= np.where(open_ray, bit, np.uint64(0))
             open_ray &= (occupancies & bit) == 0
     return result
-
-
-LEAST_POWER, MOST_POWER = -292, 324  # powers of ten that writing any float64 needs
-
-
-@cache
-def load_powers() -> NDArray[np.uint64]:
-    """Returns the first 128 bits of each power of ten, rounded up: `[2 * 617]` uint64, low half first.
-
-    >>> [hex(word) for word in load_powers().reshape(-1, 2)[-LEAST_POWER + 1].tolist()]
-    ['0x0', '0xa000000000000000']
-    """
-    powers = [_leading_bits(power) for power in range(LEAST_POWER, MOST_POWER + 1)]
-    halves = [(bits & (1 << 64) - 1, bits >> 64) for bits in powers]
-    return np.array(halves, np.uint64).reshape(-1)
-
-
-def _leading_bits(power: int) -> int:
-    top, bottom = int(10 ** max(power, 0)) << 1200, int(10 ** max(-power, 0))
-    excess = (top // bottom).bit_length() - 128
-    return -(-top // (bottom << excess))

@@ -1,4 +1,4 @@
-"""Legal moves and the positions after them, for a batch of packed positions."""
+"""Legal moves, their names and the positions after them, for a batch of packed positions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import MAX_MOVES, POSITION_WORDS, encode_move
+from ..position.board import MAX_MOVES, MOVE_CODES, POSITION_WORDS, encode_move
+from ..position.rules_kernel import MATE
 from ..position.rules_kernel import list_moves as _list_moves
 from ..position.rules_kernel import make_steps as _make_steps
+from ..position.words import BLACK_TO_MOVE, KINGS, META, NO_MAN, PAWNS, WHITE
 from ..store.codec.bulk import board_tables, owned
 
 Words = NDArray[np.uint64]  # `[10]` or `[R, 10]`: packed positions; or their keys
@@ -72,3 +74,95 @@ def code_of(uci: str) -> int:
     (1804, 0)
     """
     return encode_move(chess.Move.from_uci(uci)) if uci != "0000" else 0
+
+
+SAN_BYTES = 7  # of the longest names, as Qa1xb2# and O-O-O#
+_LETTERS = np.frombuffer(b"\0NBRQK", np.uint8)  # by kind; a pawn has none
+_SLOTS = 10  # of a name: piece, file and rank of its square, x, target, =, promotion, mark, line end
+
+
+def names_of(
+    words: Words, of: Ints, codes: NDArray[np.uint16]
+) -> tuple[NDArray[np.bytes_], NDArray[np.uint8]]:
+    """Returns legal moves in SAN, `[K]` of SAN_BYTES bytes, and their marks: CHECK, CHECK | MATE or 0.
+
+    Args:
+      words: `[R, 10]`. of: `[K]`, row of the position of each move. codes: `[K]`, the moves.
+    """
+    if not len(of):
+        return np.zeros(0, f"S{SAN_BYTES}"), np.zeros(0, np.uint8)
+    rows, of = np.unique(of, return_inverse=True)
+    words = words[rows]
+    counts, legal, marks = legal_codes(words)
+    mark = marks[of, (legal[of] == codes[:, None]).argmax(1)]
+    kinds = _kinds(words)
+    origin, target, promotion = codes & 63, codes >> 6 & 63, codes >> 12
+    kind = kinds[of, origin]
+    own = words[of, WHITE + (words[of, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)]
+    on_own = own >> target.astype(np.uint64) & np.uint64(1) > 0
+    files = np.abs((origin & 7).astype(np.int64) - (target & 7))
+    castles = (kind == KINGS) & ((files == CASTLING_STEP) | on_own)
+    takes = np.where(kind == PAWNS, files > 0, kinds[of, target] != NO_MAN)
+    file, rank = _distinctions(kinds, counts, legal, of, kind, codes)
+    file |= (kind == PAWNS) & takes
+    text = np.zeros((len(of), _SLOTS), np.uint8)
+    text[:, 0] = _LETTERS[kind]
+    text[:, 1] = np.where(file, ord("a") + (origin & 7), 0)
+    text[:, 2] = np.where(rank, ord("1") + (origin >> 3), 0)
+    text[:, 3] = np.where(takes, ord("x"), 0)
+    text[:, 4], text[:, 5] = ord("a") + (target & 7), ord("1") + (target >> 3)
+    text[:, 6] = np.where(promotion > 0, ord("="), 0)
+    text[:, 7] = _LETTERS[promotion]
+    for is_long, name in ((False, b"O-O"), (True, b"O-O-O")):
+        text[castles & ((target < origin) == is_long), :8] = np.frombuffer(name.ljust(8, b"\0"), np.uint8)
+    text[:, 8] = np.where(mark & MATE, ord("#"), np.where(mark, ord("+"), 0))
+    text[:, 9] = ord("\n")
+    return np.array(text.tobytes().translate(None, b"\0").split(b"\n")[:-1], f"S{SAN_BYTES}"), mark
+
+
+def _kinds(words: Words) -> NDArray[np.uint8]:
+    """Returns the kind of man on each square, `[R, 64]`, NO_MAN for none."""
+    men = np.ascontiguousarray(words[:, :NO_MAN]).astype("<u8").view(np.uint8)
+    bits = np.unpackbits(men, axis=1, bitorder="little").reshape(len(words), NO_MAN, 64)
+    found = np.full((len(words), 64), NO_MAN, np.uint8)
+    for kind in range(NO_MAN):
+        found -= bits[:, kind] * np.uint8(NO_MAN - kind)
+    return found
+
+
+def _distinctions(
+    kinds: NDArray[np.uint8],
+    counts: NDArray[np.int16],
+    legal: NDArray[np.uint16],
+    of: Ints,
+    kind: NDArray[np.uint8],
+    codes: NDArray[np.uint16],
+) -> tuple[Mask, Mask]:
+    """Returns which moves need the file, and which the rank, of their origin in SAN."""
+    of_all = np.repeat(np.arange(len(counts)), counts)
+    moves = legal[np.arange(MAX_MOVES)[None] < counts[:, None]]
+
+    def groups(of: Ints, kind: NDArray[np.uint8], moves: NDArray[np.uint16]) -> Ints:
+        return (of << 6 | moves.astype(np.int64) >> 6 & 63) << 3 | kind
+
+    every = groups(of_all, kinds[of_all, moves & 63], moves)
+    order = np.argsort(every, kind="stable")
+    every, mine = every[order], groups(of, kind, codes)
+    begins, ends = (np.searchsorted(every, mine, side) for side in ("left", "right"))
+    several = np.flatnonzero((ends - begins > 1) & (kind != PAWNS) & (kind != KINGS))
+    sizes = (ends - begins)[several]
+    move = np.repeat(several, sizes)
+    rival = np.repeat(begins[several] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(move))
+    origin, other = codes[move] & 63, moves[order[rival]] & 63
+    rivals = origin != other
+    some, file, rank = (
+        np.bincount(move[rivals & alike], minlength=len(of)) > 0
+        for alike in (rivals, (origin ^ other) & 7 == 0, (origin ^ other) >> 3 == 0)
+    )
+    return some & (~file | rank), some & file
+
+
+@cache
+def uci_names() -> list[str]:
+    """Returns all moves in UCI, by code."""
+    return [uci_of(code) for code in range(MOVE_CODES)]

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 from pathlib import Path
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch.exchange import polyglot_export, pool
+from graphsearch.exchange import polyglot_export, walk
 from graphsearch.exchange.columns import cps_of
+from graphsearch.exchange.met import Met, Rows
 from graphsearch.exchange.output import ExportReport
-from graphsearch.exchange.pool import Rows
 from graphsearch.exchange.selection import Selection, plan
-from graphsearch.exchange.text_rows import fixed, names_of
 from graphsearch.exchange.walk import Walk
 from graphsearch.position.board import encode_move, key_of, legal_moves, pack
+from graphsearch.position.rules_kernel import MATE
 from graphsearch.position.values import cp_of
+from graphsearch.query.steps import names_of, uci_names
 from graphsearch.store.record.ranking import node_mean, ranking
 from graphsearch.store.store import Store
 
 from ..store.records import random_board
-from .exported import CASTLES, PROMOTES, after
+from .exported import CASTLES, ENDGAME, PROMOTES, after
 from .golden_exports import FILES, PATH, digests, make_graph, result_of
 
 
@@ -63,12 +65,11 @@ def test_names_of_moves_are_those_of_python_chess() -> None:
     words = np.array([pack(board) for board in boards])
     legal = [(i, board, move) for i, board in enumerate(boards) for move in legal_moves(board)]
     codes = np.array([encode_move(move) for _, _, move in legal], np.uint16)
-    names = names_of(words, np.array([i for i, _, _ in legal]), codes)
-    texts = [[name.decode() for name in column.view("S8").tolist()] for column in (names.san, names.uci)]
-    assert texts[0] == [board.san(move) for _, board, move in legal]
-    assert texts[1] == [move.uci() for _, _, move in legal]
-    keys = [key_of(after(board, move)) for _, board, move in legal if board.halfmove_clock < 255]
-    assert names.key.tolist() == keys
+    sans, marks = names_of(words, np.array([i for i, _, _ in legal]), codes)
+    assert sans.astype(str).tolist() == [board.san(move) for _, board, move in legal]
+    mates = [after(board, move).is_checkmate() for _, board, move in legal]
+    assert (marks & MATE > 0).tolist() == mates
+    assert [uci_names()[code] for code in codes.tolist()] == [move.uci() for _, _, move in legal]
 
 
 def test_centipawns_of_columns_are_those_of_single_values() -> None:
@@ -77,30 +78,32 @@ def test_centipawns_of_columns_are_those_of_single_values() -> None:
     assert cps_of(q).tolist() == [cp_of(value) for value in q.tolist()]
 
 
-def test_fixed_digits_are_rounded_as_python_rounds_them() -> None:
-    rng = np.random.default_rng(4)
-    values = np.concatenate([rng.uniform(-1, 1, 5_000), np.arange(-40, 41) / 16, [-0.0, -0.0001, 0.9995]])
-    for decimals in (1, 2, 3):
-        for value, digits in zip(values.tolist(), fixed(values, decimals).tolist(), strict=True):
-            text = f"{digits >> 1:0{decimals + 1}d}"
-            shown = f"{'-' if digits & 1 else ''}{text[:-decimals]}.{text[-decimals:]}"
-            assert shown == f"{value:.{decimals}f}"
+def test_positions_are_met_once_whatever_their_clock(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    boards = [random_board(rng, 40) for _ in range(3000)]
+    words = np.array([pack(board) for board in boards])
+    known: dict[int, int] = {}
+    numbers = [known.setdefault(key_of(board), len(known) + 1) for board in boards]
+    with closing(Met(tmp_path)) as met:
+        ids, new = met.meet(words)
+        assert ids.tolist() == numbers
+        assert numbers[new[-1]] == len(met) == len(known)
+        assert met.meet(words[::-1], np.zeros(len(words), bool))[0].tolist() == numbers[::-1]
+        other = np.array([pack(chess.Board(ENDGAME))])
+        assert met.meet(other, np.zeros(1, bool))[0].tolist() == [0]
+        assert len(met) == len(known)
 
 
 @pytest.mark.parametrize("graph", ["lines"], indirect=True)
 @pytest.mark.parametrize("form", ["jsonl", "epd", "pgn"])
-def test_it_does_not_matter_when_the_whole_file_is_read(
+def test_it_does_not_matter_how_many_records_are_read_together(
     form: str, graph: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = Selection(max_moves=250)  # not everything, so that records are read as they are met
-    monkeypatch.setattr(pool, "READING", 0)
-    monkeypatch.setattr(pool, "READ_SHARE", 1 << 20)
-    results = []
-    for least in (0, 40, 1 << 30):
-        monkeypatch.setattr(pool, "LEAST_READ", least)
-        results.append(result_of(form, graph[0], tmp_path / "out", chosen))
-    assert results[0] == results[1] == results[2]
-    assert results[0][1]
+    whole = result_of(form, graph[0], tmp_path / "out", Selection())
+    monkeypatch.setattr(walk, "BATCH", 7)
+    monkeypatch.setattr(walk, "READ", 20)
+    assert result_of(form, graph[0], tmp_path / "out", Selection()) == whole
+    assert whole[1]
 
 
 @pytest.mark.parametrize("graph", ["lines"], indirect=True)

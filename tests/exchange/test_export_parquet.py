@@ -140,7 +140,7 @@ def check_rows(found: Rows, expected: Rows) -> None:
 @pytest.mark.parametrize("fen", [ENDGAME, CASTLES, PROMOTES, MATES, LATE])
 def test_every_row_is_what_the_record_says(fen: str, tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", fen, visits=200 if fen == MATES else 30)
-    report = export_parquet(path, tmp_path / "tables")
+    report = export_parquet(path, tmp_path / "tables", Selection(all_moves=True))
     nodes, edges = read(tmp_path / "tables")
     held = list(records(path))
     with Store.open(path, read_only=True) as store:
@@ -158,6 +158,7 @@ def test_a_walk_takes_what_the_other_exports_take(tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=70)
     for selection in (
         Selection(depth=2),
+        Selection(depth=2, all_moves=True),
         Selection(side="white", max_moves=2),
         Selection(roots=(chess.Board(),), min_visits=3),
     ):

@@ -11,7 +11,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.exchange import streaming
+from graphsearch.exchange import rows_export
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
@@ -68,7 +68,7 @@ def check_node(record: NodeRecord, node: dict[str, Any], moves: list[dict[str, A
 
 def test_json_lines_hold_every_record(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
-    report = export_jsonl(path, tmp_path / "out.jsonl")
+    report = export_jsonl(path, tmp_path / "out.jsonl", Selection(all_moves=True))
     known = known_below(path, fen)
     rows = json_lines(tmp_path / "out.jsonl")
     assert report.positions == len(rows) == len(known)
@@ -86,7 +86,7 @@ def test_json_lines_hold_every_record(graph: tuple[Path, str], tmp_path: Path) -
 
 def test_csv_holds_every_record(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
-    report = export_csv(path, tmp_path / "out.csv")
+    report = export_csv(path, tmp_path / "out.csv", Selection(all_moves=True))
     data = (tmp_path / "out.csv").read_bytes()
     assert data.count(b"\r\n") == data.count(b"\n")
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as handle:
@@ -112,6 +112,25 @@ def number(name: str, text: str) -> Any:
     if text == "":
         return None
     return text if name in TEXTS else json.loads(text)
+
+
+def test_moves_without_visits_are_written_if_asked_for(
+    graph: tuple[Path, str], tmp_path: Path, cli: Cli
+) -> None:
+    path, _ = graph
+    visited = export_jsonl(path, tmp_path / "visited.jsonl")
+    every = export_jsonl(path, tmp_path / "every.jsonl", Selection(all_moves=True))
+    assert visited.positions == every.positions
+    assert visited.moves < every.moves
+    for some, all_ in zip(
+        *(json_lines(tmp_path / f"{name}.jsonl") for name in ("visited", "every")), strict=True
+    ):
+        assert some == all_ | {"moves": [move for move in all_["moves"] if move["n"]]}
+    assert export_csv(path, tmp_path / "visited.csv").moves == visited.moves
+    cli("export", path, "-o", tmp_path / "x.pgn", "--all-moves").ends(2, "--all-moves does not apply to pgn")
+    cli("export", path, "-o", tmp_path / "x.csv", "--all-moves", "--min-visits", 1).ends(
+        2, "exclude each other"
+    )
 
 
 def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path: Path) -> None:
@@ -220,14 +239,15 @@ def test_the_size_of_a_large_output_is_predicted(
     options: tuple[str, ...],
     words: str,
 ) -> None:
-    monkeypatch.setattr(streaming, "LARGE", 1000)
-    monkeypatch.setattr(streaming, "SAMPLE", 30)
+    monkeypatch.setattr(rows_export, "LARGE", 1000)
+    monkeypatch.setattr(rows_export, "SAMPLE", 30)
     out = tmp_path / "rows.csv"
-    said = cli("export", graph[0], "-o", out, *options).ends(0, f"{out} will have {words} ", "--min-visits 1")
+    every = ("--all-moves", *options)
+    said = cli("export", graph[0], "-o", out, *every).ends(0, f"{out} will have {words} ", "a tenth")
     predicted = 1000 * float(said.err.removeprefix(f"{out} will have {words} ").split(" kB")[0])
     assert out.stat().st_size / 2 < predicted < 2 * out.stat().st_size
-    few = cli("export", graph[0], "-o", out, *options, "--min-visits", 1).ends(0, " at least ")
-    assert "leaves out" not in few.err
+    few = cli("export", graph[0], "-o", out, *options).ends(0, f" {words} ")
+    assert "a tenth" not in few.err
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
     cli("export", graph[0], "-o", out, *options).ends(0, "only 100 bytes are free there")
 

@@ -29,8 +29,7 @@ from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...exchange.importing import Problem
 from ...exchange.output import Target, check_target, new_output
-from ...exchange.pgn_kernel import COLUMNS
-from ...exchange.pgn_writing import header
+from ...exchange.pgn_writing import COLUMNS, header
 from ...exchange.sources import FileProgress, GivenFile, Input, opened
 from ...position.openings import Opening
 from ...position.pgn import read_game

@@ -32,16 +32,14 @@ from numpy.typing import NDArray
 from ...base.errors import ExportError
 from ...base.version import __version__
 from ...position.fens import fens, key_texts
-from ...query.steps import code_of, uci_of
+from ...query.steps import SAN_BYTES, code_of, names_of, uci_of
 from ...store.store import Store
 from ..choices import BookEntry, book_entries
 from ..output import ExportReport, new_folder, open_export
-from ..pgn_kernel import UNKNOWN
 from ..pieces import sprite
 from ..selection import Admits, ExportPlan, Selection, plan
-from ..text_rows import letters_of, names_of
 from ..tree import Tree
-from ..walk import NOTES, OnProgress, Visits, Walk
+from ..walk import NOTES, UNKNOWN, OnProgress, Visits, Walk
 
 SCALE = 10_000
 MOST_WAYS = 50  # listed per position
@@ -50,7 +48,7 @@ MOVES = 7  # index of the moves in a row
 _POSITIONS = {"n": np.int64, "q": np.int32, "mate": np.int32, "note": np.uint8}
 _MOVES = {
     "code": np.uint16,
-    "san": np.uint64,
+    "san": f"S{SAN_BYTES}",
     "n": np.uint32,
     **dict.fromkeys(("p", "q", "cp", "value"), np.int32),
 }
@@ -87,7 +85,7 @@ class Pages(Tree):
         }
         columns: dict[str, NDArray[Any]] = {
             "code": moves.code,
-            "san": names_of(visits.batch.words, moves.of, moves.code).san,
+            "san": names_of(visits.batch.words, moves.of, moves.code)[0],
             "n": edges.n,
             "p": in_units(visits.any_priors(moves)),
             "q": in_units(np.where(edges.n > 0, edges.q, np.nan)),
@@ -110,13 +108,13 @@ class Pages(Tree):
     def roots(self) -> Iterator[tuple[int, str]]:
         """Yields the number and the FEN of each root in the site."""
         ids = self._ids[self._ids < self._roots]
-        yield from zip(self._numbers[ids].tolist(), self._fens(ids, self._walk.words(ids)), strict=True)
+        yield from zip(self._numbers[ids].tolist(), self._fens(ids, self._walk.words[ids]), strict=True)
 
     def parts(self, size: int) -> Iterator[list[list[Any]]]:
         """Yields the rows of all positions, in parts of `size`."""
         for first in range(0, len(self._ids), size):
             ids = self._ids[first : first + size]
-            words = self._walk.words(ids)
+            words = self._walk.words[ids]
             keys = key_texts(words)
             there = {} if self._book is None else book_entries(self._store, self._book, keys)
             columns = (self.positions[name][ids].tolist() for name in ("n", "q", "mate", "note"))
@@ -156,14 +154,14 @@ class Pages(Tree):
         return [
             [uci_of(code), san.decode(), child, n, _known(p), _known(q), _known(cp)]
             + ([] if self._book is None else [_known(value), rules.get(code, "")])
-            for san, code, child, n, p, q, cp, value in zip(letters_of(san), *lists, strict=True)
+            for san, code, child, n, p, q, cp, value in zip(san.tolist(), *lists, strict=True)
         ]
 
     def _ways_to(self, i: int) -> list[list[Any]]:
         """Returns the moves that lead to a position: the one of the shortest way first, then by visits."""
         begin, end = self._ways_begin[i], min(self._ways_begin[i + 1], self._ways_begin[i] + MOST_WAYS)
         moves = self._ways[begin:end]
-        before, sans = self._numbers[self._owner[moves]].tolist(), letters_of(self.moves["san"][moves])
+        before, sans = self._numbers[self._owner[moves]].tolist(), self.moves["san"][moves].tolist()
         n = self.moves["n"][moves].tolist()
         return [list(way) for way in zip(before, [san.decode() for san in sans], n, strict=True)]
 

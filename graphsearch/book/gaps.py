@@ -12,7 +12,7 @@ from ..position.board import board_of, key_text, legal_moves
 from ..query.games import reply_share
 from ..store.file import sql_errors
 from ..store.store import Store
-from ..store.tables.rows import checked
+from ..store.tables.rows import query
 from .config import BOTH, is_own_turn
 from .positions import LEAF, OPEN, BookMove
 from .rows import BookSnapshot
@@ -72,15 +72,15 @@ def _rank(gap: Gap) -> tuple[float, int, str]:
 
 def imported_games(store: Store, snapshot: BookSnapshot) -> Games:
     """Returns the imported games by position of the book and move."""
-    query = (
+    statement = (
         "SELECT game_move.key, move, white + draws + black + unknown FROM game_move JOIN"
         " (SELECT key FROM book_position JOIN book ON book.id = book_position.book WHERE name = ?) AS own"
         " ON own.key = game_move.key"
     )
     found: dict[str, dict[str, int]] = {}
     with sql_errors(store.path, "read it"):
-        rows = store.connection.execute(query, (snapshot.name,))
-        for key, move, number in checked(rows, "game_move.key", "game_move.move", "game_move.white"):
+        names = ("game_move.key", "game_move.move", "game_move.white")
+        for key, move, number in query(store.connection, statement, (snapshot.name,), *names):
             found.setdefault(key, {})[move] = number
     return found
 

@@ -24,7 +24,7 @@ from ..store.file import sql_errors
 from ..store.plain_tables import changing, opened_to_change, opened_to_read, transaction
 from ..store.store import Store
 from ..store.tables.provenance import now
-from ..store.tables.rows import checked
+from ..store.tables.rows import rows, table_of
 
 State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
@@ -199,9 +199,9 @@ def _same(connection: sqlite3.Connection, item: NewItem, book: str | None) -> in
 
 
 def _insert(connection: sqlite3.Connection, item: NewItem, book: str | None) -> int:
-    statement = "INSERT INTO book_queue (book, fen, moves, origin, added) VALUES (?, ?, ?, ?, ?)"
-    values = (book, item.fen, " ".join(item.moves), item.origin, now())
-    return int(connection.execute(statement, values).lastrowid or 0)
+    moves = " ".join(item.moves)
+    row = {"book": book, "fen": item.fen, "moves": moves, "origin": item.origin, "added": now()}
+    return int(table_of(connection, "book_queue").insert(row).last_pk or 0)
 
 
 def _set(connection: sqlite3.Connection, number: int, state: State, note: str | None) -> bool:
@@ -211,9 +211,8 @@ def _set(connection: sqlite3.Connection, number: int, state: State, note: str | 
 
 
 def _items(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> Iterator[QueueItem]:
-    query = f"SELECT {', '.join(_NAMES)} FROM book_queue WHERE {where} ORDER BY id"  # noqa: S608
-    rows = checked(connection.execute(query, values), *(f"book_queue.{name}" for name in _NAMES))
-    for number, book, fen, moves, *rest in rows:
+    found = rows(connection, "book_queue", _NAMES, f"WHERE {where} ORDER BY id", values)
+    for number, book, fen, moves, *rest in found:
         yield QueueItem(number, book, fen, tuple(moves.split()), *rest)
 
 

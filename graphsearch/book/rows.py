@@ -14,9 +14,9 @@ from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables import games, history
 from ..store.tables.books import BookRow, books
-from ..store.tables.columns import TABLES
 from ..store.tables.provenance import now
-from ..store.tables.rows import insert, rows
+from ..store.tables.rows import insert, rows, table_of
+from ..store.tables.schema import TABLES
 from .config import BookConfig
 from .positions import BookLine, BookMove, Position, line_of
 from .tree import BookTree
@@ -74,15 +74,12 @@ def start(store: Store, config: BookConfig) -> Started:
         row = next(rows(connection, "book", columns, "WHERE name = ?", (config.name,)), None)
         book, before, built = row or (None, "", "")
         if book is None:
-            values = (config.name, config.side, config.text, time, time)
-            insert = "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, ?, ?)"
-            book = connection.execute(insert, values).lastrowid
+            texts = {"name": config.name, "side": config.side, "config": config.text}
+            book = table_of(connection, "book").insert(texts | {"created": time, "updated": time}).last_pk
         run = store.begin_run("", {}, {"book": config.name}, kind=KIND)
-        insert = "INSERT INTO book_run (book, run, started, config) VALUES (?, ?, ?, ?)"
-        book_run = connection.execute(insert, (book, run, time, config.text)).lastrowid
-    assert book is not None
-    assert book_run is not None
-    return Started(int(book), run, int(book_run), before, built)
+        of_run = {"book": book, "run": run, "started": time, "config": config.text}
+        book_run = table_of(connection, "book_run").insert(of_run).last_pk
+    return Started(int(book or 0), run, int(book_run or 0), before, built)
 
 
 def may_decide_otherwise(store: Store, started: Started, config: BookConfig) -> bool:
@@ -94,8 +91,8 @@ def may_decide_otherwise(store: Store, started: Started, config: BookConfig) -> 
 
 def write_config(store: Store, book: int, config: BookConfig) -> None:
     """Writes the configuration that has decided all positions of a book."""
-    update = "UPDATE book SET side = ?, config = ?, updated = ? WHERE id = ?"
-    store.connection.execute(update, (config.side, config.text, now(), book))
+    row = {"side": config.side, "config": config.text, "updated": now()}
+    table_of(store.connection, "book").update(book, row)
 
 
 def write_roots(store: Store, book: int, roots: Sequence[tuple[str, str, str]]) -> None:

@@ -9,8 +9,8 @@ from ..base.answer import Answer
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.books import BookRow, books
-from ..store.tables.rows import checked
-from ..store.tables.rows import rows as checked_rows
+from ..store.tables.rows import query
+from ..store.tables.rows import rows as stored_rows
 from . import rows
 from .build_report import RootValue
 
@@ -91,10 +91,12 @@ def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status
 
 
 def _status(store: Store, book: BookRow) -> Status:
-    ask = store.connection.execute
+    connection = store.connection
     by_ply: dict[int, dict[str, int]] = {}
-    query = "SELECT ply, state, count(*) FROM book_position WHERE book = ? GROUP BY ply, state"
-    found = checked(ask(query, (book.id,)), "book_position.ply", "book_position.state", "book_position.n")
+    statement = "SELECT ply, state, count(*) FROM book_position WHERE book = ? GROUP BY ply, state"
+    found = query(
+        connection, statement, (book.id,), "book_position.ply", "book_position.state", "book_position.n"
+    )
     for ply, state, number in found:
         by_ply.setdefault(ply, {})[state] = number
     apart = sum(states.pop("apart", 0) for states in by_ply.values())
@@ -102,10 +104,12 @@ def _status(store: Store, book: BookRow) -> Status:
         PlyRow(p, s.get("open", 0), s.get("leaf", 0), s.get("end", 0)) for p, s in sorted(by_ply.items()) if s
     ]
     columns, where = ("id", *(field.name for field in fields(RunRow)[1:])), "WHERE book = ? ORDER BY id"
-    runs = [RunRow(*row) for row in checked_rows(store.connection, "book_run", columns, where, (book.id,))]
-    query = "SELECT state, count(*) FROM book_queue WHERE book IS NULL OR book = ? GROUP BY state"
-    queue: dict[str, int] = dict(checked(ask(query, (book.name,)), "book_queue.state", "book_position.n"))
-    moves = ask("SELECT count(*) FROM book_move WHERE book = ?", (book.id,)).fetchone()[0]
+    runs = [RunRow(*row) for row in stored_rows(connection, "book_run", columns, where, (book.id,))]
+    statement = "SELECT state, count(*) FROM book_queue WHERE book IS NULL OR book = ? GROUP BY state"
+    queue: dict[str, int] = dict(
+        query(connection, statement, (book.name,), "book_queue.state", "book_position.n")
+    )
+    moves = connection.execute("SELECT count(*) FROM book_move WHERE book = ?", (book.id,)).fetchone()[0]
     return Status(
         name=book.name,
         side=book.side,
@@ -124,10 +128,10 @@ def _status(store: Store, book: BookRow) -> Status:
 
 
 def _roots(store: Store, book: int) -> list[RootValue]:
-    query = (
+    statement = (
         "SELECT r.fen, r.origin, p.value, (SELECT san FROM book_move AS m WHERE m.book = r.book"
         " AND m.key = r.key AND m.value IS NOT NULL ORDER BY m.value DESC LIMIT 1)"
         " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ? ORDER BY r.origin"
     )
-    return [RootValue(*row) for row in checked(store.connection.execute(query, (book,)), *_ROOT)]
+    return [RootValue(*row) for row in query(store.connection, statement, (book,), *_ROOT)]

@@ -25,9 +25,9 @@ from ..query.players import kept_game
 from ..query.replay import start_of
 from ..store.store import Store
 from ..store.tables import game_list
-from ..store.tables.columns import MAX_GAME_MOVES
 from ..store.tables.game_list import IndexRow, TextRow
 from ..store.tables.players import GameRow
+from ..store.tables.schema import MAX_GAME_MOVES
 from .pgn_blocks import Facts, PlayedBlock
 from .sources import GivenFile, opened
 

@@ -27,7 +27,7 @@ from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, NodeRecord, RecordBatc
 from ..store.record.ranking import best_move, node_mean, visits_of
 from ..store.scanning import Portion
 from ..store.store import Store
-from ..store.tables.rows import checked
+from ..store.tables.rows import query
 from .diff import OnProgress
 
 # ------------------------------------------------------------------ conditions on records
@@ -329,7 +329,7 @@ class _Tables:
 
     def _ask(self, statement: str, values: Sequence[object], *columns: str) -> dict[Any, Any]:
         with sql_errors(self._store.path, "read it"):
-            return dict(checked(self._store.connection.execute(statement, values), *columns))
+            return dict(query(self._store.connection, statement, values, *columns))
 
     def passing(self, hits: RecordBatch) -> tuple[RecordBatch, list[int | None]]:
         """Returns the records that satisfy the conditions on tables, in their order, and their plies.

@@ -13,7 +13,7 @@ from ..position.board import decode_move, key_text, key_text_of_words, pack, unp
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.games import ASKED_AT_ONCE
-from ..store.tables.rows import checked
+from ..store.tables.rows import query
 from .steps import Words, code_of, legal_codes, positions_after
 
 LEVEL = 20_000  # positions that are followed together: 13 MB of moves
@@ -138,6 +138,6 @@ def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:
             f" WHERE games > 0 AND key IN ({', '.join('?' * len(some))})"
         )
         with sql_errors(store.path, "read it"):
-            for key, move, games in checked(store.connection.execute(statement, some), *names):
+            for key, move, games in query(store.connection, statement, some, *names):
                 found.setdefault(key, {})[move] = games
     return found

@@ -17,7 +17,7 @@ from ..store.file import sql_errors
 from ..store.record.ranking import node_mean
 from ..store.tables import games as tables
 from ..store.tables.repertoire import moves_at
-from ..store.tables.rows import checked
+from ..store.tables.rows import query
 from ..store.tables.studies import find_note
 from .games import Results, counts_at
 from .source import Records, RecordSource, after, opened
@@ -209,16 +209,16 @@ def unknown(board: chess.Board) -> Position:
 
 
 def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
-    key, ask = key_text(board), source.store.connection.execute
+    key, connection = key_text(board), source.store.connection
     columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
-    query = (
+    statement = (
         "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
         " WHERE p.key = ? ORDER BY b.name"
     )
     names = [f"book_move.{name}" for name in ("move", "rule", "value?", "loss?")]
     of_moves = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
     with sql_errors(source.path, "read it"):
-        rows = list(checked(ask(query, (key,)), *columns))
+        rows = list(query(connection, statement, (key,), *columns))
         for book, name, state, ply, value in rows:
-            moves = checked(ask(of_moves, (book, key)), *names)
+            moves = query(connection, of_moves, (book, key), *names)
             yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))

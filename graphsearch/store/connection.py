@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .side_files import file_bytes
-from .tables.columns import TABLES
+from .tables.schema import TABLES
 
 BUSY_SECONDS = 10.0
 PULSE = 1 << 20  # steps of SQLite's virtual machine between two checks of the limit: some 10 ms

@@ -11,11 +11,9 @@ from pathlib import Path
 from ..base.errors import CorruptRecordError, MissingStoreError, StoreError
 from .connection import BUSY_SECONDS, BoundedConnection, connect
 from .format import (
-    add_later_tables,
     check_schema,
     create_tables,
     format_of,
-    stand_in_for_later_tables,
 )
 from .lock import is_held
 from .side_files import log_bytes, log_of, remove_side_files
@@ -135,7 +133,6 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: 
         format_of(connection, path)
         check_schema(connection, path)
     execute("PRAGMA journal_mode = WAL")
-    add_later_tables(connection)
     execute("PRAGMA synchronous = NORMAL")
     execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for a checkpoint: see `checkpoint`
     execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
@@ -184,7 +181,6 @@ def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer makes the checkpoints
-        add_later_tables(connection)
         return connection
 
 
@@ -205,7 +201,6 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
                     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
                     format_of(connection, path)
                     check_schema(connection, path, writing=False)
-                    stand_in_for_later_tables(connection)
                     connection.execute("PRAGMA query_only = 1")
                     return connection
             except sqlite3.OperationalError as error:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from pathlib import Path
 
 from ..base.errors import CorruptRecordError, SchemaVersionError, StoreError
-from .tables.columns import LATER, TABLES, tables_sql
+from .tables.schema import TABLES, tables_sql
 
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
-FORMAT_VERSION = 1
-
-# a STRICT table refuses values of other types; an older library does not know the word
-STRICT = sqlite3.sqlite_version_info >= (3, 37)
-_LATER = re.compile(rf"^CREATE (?:TABLE|INDEX \w+ ON) ({'|'.join(LATER)})\b[^;]*;\n", re.MULTILINE)
-_TABLE_END = re.compile(r"^\)( WITHOUT ROWID)?;$", re.MULTILINE)
+FORMAT_VERSION = 2
 
 
 def format_of(connection: sqlite3.Connection, path: Path) -> int:
@@ -44,45 +38,10 @@ def check_format(version: int, path: Path) -> None:
         )
 
 
-def strict(script: str) -> str:
-    """Returns the SQL with all its tables made STRICT, unchanged if the library is too old.
-
-    >>> strict("CREATE TABLE t (\\n  a TEXT\\n) WITHOUT ROWID;")
-    'CREATE TABLE t (\\n  a TEXT\\n) STRICT, WITHOUT ROWID;'
-    """
-    return (
-        _TABLE_END.sub(lambda end: f") STRICT{',' * bool(end[1])}{end[1] or ''};", script)
-        if STRICT
-        else script
-    )
-
-
 def create_tables(connection: sqlite3.Connection) -> None:
     """Turns an empty file into a graph file, in one transaction."""
     marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
-    connection.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{strict(tables_sql())}\nCOMMIT;")
-
-
-def _missing(connection: sqlite3.Connection) -> set[str]:
-    """Returns the later tables that an older file lacks."""
-    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema").fetchall()}
-    return set(LATER) - names
-
-
-def add_later_tables(connection: sqlite3.Connection) -> None:
-    """Creates the tables that an older file lacks, in one transaction."""
-    if missing := _missing(connection):
-        found = [one[0] for one in _LATER.finditer(tables_sql()) if one[1] in missing]
-        connection.executescript(f"BEGIN IMMEDIATE;\n{strict(''.join(found))}\nCOMMIT;")
-
-
-def stand_in_for_later_tables(connection: sqlite3.Connection) -> None:
-    """Creates empty temporary tables in a reader's connection for those that an older file lacks."""
-    missing = _missing(connection)
-    for one in _LATER.finditer(tables_sql()) if missing else ():
-        if one[1] in missing and one[0].startswith("CREATE TABLE"):
-            table = one[0].replace("CREATE TABLE", "CREATE TEMP TABLE", 1)
-            connection.execute(table.replace(" AUTOINCREMENT", ""))
+    connection.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{tables_sql()}\nCOMMIT;")
 
 
 Shape = dict[str, tuple[str, int]]  # column -> declared type, place in the primary key from 1, or 0
@@ -113,14 +72,12 @@ def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) 
     triggers = [str(name) for kind, name, _, _ in objects if kind == "trigger"]
     if triggers and writing:
         found.append(f"it has triggers ({', '.join(triggers)}), which no graph file has")
-    shapes, missing = _shapes(connection), _missing(connection)
+    shapes = _shapes(connection)
     for name, table in TABLES.items():
         wanted = {
             column: (one.kind, 1 + table.key.index(column) if column in table.key else 0)
             for column, one in table.columns.items()
         }
-        if name in missing:
-            continue
         if name not in shapes:
             found.append(f"no such table: {name}")
         elif shapes[name] != wanted:

@@ -17,7 +17,7 @@ from .index.filters import Index
 from .index.locate_kernel import FilterArrays, no_filter
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
 from .record.node import MAX_MOVES, RecordBatch
-from .tables.columns import MAX_BLOCK_BYTES
+from .tables.schema import MAX_BLOCK_BYTES
 
 INDEX_ATTEMPTS = 3  # to read index and records of one state while another connection commits
 _BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "

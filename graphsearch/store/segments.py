@@ -17,7 +17,7 @@ from .codec.bulk import decode_stored, joined, newest_in_order, padded, sort_key
 from .index.catalog import Catalog, Chunk, Segment, chunk_name
 from .record.node import RecordBatch
 from .sizes import SIZES
-from .tables.columns import MAX_BLOCK_BYTES
+from .tables.schema import MAX_BLOCK_BYTES
 
 CHUNK_BLOCKS = SIZES.chunk_blocks  # most blocks of a chunk in a sound file
 

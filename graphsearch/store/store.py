@@ -37,7 +37,7 @@ from .segments import OnCorrupt, SegmentCursor, choose_pivot, fetch_spans, first
 from .side_files import log_bytes
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
-from .tables.rows import insert, listed, rows
+from .tables.rows import json_object, listed, rows, table_of
 from .tables.top import TopTables
 from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
@@ -491,22 +491,29 @@ class Store:
                 )
             asked = provenance.evaluator_number(connection) if evaluator is None else evaluator
             texts = json.dumps(dict(limits)), json.dumps(dict(params))
-            names = ("id", "started", "position", "limits", "params", "evaluator", "kind", "program")
-            row = (run, provenance.now(), position_fen, *texts, asked, kind, __version__)
-            insert(connection, "run", names, [row], otherwise="ABORT")
+            row = {
+                "id": run,
+                "started": provenance.now(),
+                "position": position_fen,
+                "limits": texts[0],
+                "params": texts[1],
+                "evaluator": asked,
+                "kind": kind,
+                "program": __version__,
+            }
+            table_of(connection, "run").insert(row)
             return run
 
     def update_run(self, run: int, visits: int, evaluations: int) -> None:
         """Records the visits and evaluations that a run has added so far."""
         with self.writing() as connection:
-            statement = "UPDATE run SET visits = ?, evaluations = ? WHERE id = ?"
-            connection.execute(statement, (visits, evaluations, run))
+            table_of(connection, "run").update(run, {"visits": visits, "evaluations": evaluations})
 
     def finish_run(self, run: int, visits: int, evaluations: int) -> None:
         """Records the end of a run, and the visits and evaluations that it has added."""
         with self.writing() as connection:
-            self.update_run(run, visits, evaluations)
-            connection.execute("UPDATE run SET finished = ? WHERE id = ?", (provenance.now(), run))
+            counts = {"visits": visits, "evaluations": evaluations}
+            table_of(connection, "run").update(run, counts | {"finished": provenance.now()})
 
     def runs(self) -> list[RunInfo]:
         """Returns all runs of a file, oldest first."""
@@ -518,16 +525,15 @@ class Store:
 
     def _runs(self, rest: str, *values: int) -> list[RunInfo]:
         return [
-            RunInfo(number, started, finished, fen, json.loads(limits), json.loads(params), *others)
-            for number, started, finished, fen, limits, params, *others in listed(self, "run", rest, values)
+            RunInfo(number, start, end, fen, json_object(limits) or {}, json_object(params) or {}, *others)
+            for number, start, end, fen, limits, params, *others in listed(self, "run", rest, values)
         ]
 
     def record_root(self, key: str, fen: str, visits: int) -> None:
         """Records that a position was searched as a root, with its root N."""
         with self.writing() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO root VALUES (?, ?, ?, ?)", (key, fen, visits, provenance.now())
-            )
+            row = {"key": key, "position": fen, "visits": visits, "last_searched": provenance.now()}
+            table_of(connection, "root").insert(row, replace=True)
 
     def raise_root(self, key: str, visits: int) -> None:
         """Raises the recorded root N of a position that was searched as a root before; never lowers it."""

@@ -17,7 +17,7 @@ from graphsearch.store.info import info
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
-from graphsearch.store.tables.columns import TABLES
+from graphsearch.store.tables.schema import TABLES
 from graphsearch.store.transpositions import saved
 from graphsearch.store.upkeep.damaged import OWN, PLAIN
 from graphsearch.store.upkeep.salvage import salvage

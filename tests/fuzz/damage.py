@@ -14,6 +14,7 @@ from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.codec.compression import Dictionaries
 from tests.store.sealing import seal, with_checksum
 
+from ..support.loose import loosened
 from .graphfile import packed, unpacked
 from .mutators import mutated
 
@@ -50,10 +51,11 @@ def _lax(database: bytes) -> tuple[bytes, tuple[tuple[bytes, bytes], ...]]:
     def relax(connection: sqlite3.Connection) -> None:
         schema.extend(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
         connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(
-            "UPDATE sqlite_master SET sql = replace(replace(replace(sql, ' NOT NULL', ''),"
-            " ') STRICT', ')'), 'ROWID, STRICT', 'ROWID') WHERE type = 'table'"
-        )
+        for name, sql in connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+        ).fetchall():
+            loose = loosened(sql).replace(" NOT NULL", "")
+            connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (loose, name))
 
     return edited(database, relax), tuple(schema)
 

@@ -14,7 +14,7 @@ from graphsearch.store import connection as connections
 from graphsearch.store.connection import connect
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.tables.columns import TABLES
+from graphsearch.store.tables.schema import TABLES
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli

@@ -63,7 +63,7 @@ def test_an_empty_file_may_be_filled(path: Path) -> None:
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 5])
+@pytest.mark.parametrize("version", [0, FORMAT_VERSION - 1, FORMAT_VERSION + 5])
 def test_another_format_is_refused_in_one_line(path: Path, version: int, read_only: bool) -> None:
     filled(path, RECORDS)
     sql(path, f"PRAGMA user_version = {version}")

@@ -19,11 +19,16 @@ from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
 from graphsearch.store.file import open_beside, open_reader, open_writer
-from graphsearch.store.format import STRICT
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
-from graphsearch.store.tables.columns import TABLES, tables_sql
-from graphsearch.store.tables.rows import checked, fault_of, rows
+from graphsearch.store.tables.rows import query, rows
+from graphsearch.store.tables.schema import (
+    MAX_BLOCK_BYTES,
+    MAX_GAME_MOVES,
+    MAX_TEXT_BYTES,
+    TABLES,
+    tables_sql,
+)
 from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
@@ -32,7 +37,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
 from ..support.loose import loosen
-from ..support.rows import HOSTILE, example
+from ..support.rows import HOSTILE, example, holds
 from .records import IDENTITY, Records, filled, words_of
 
 RECORDS = Records(71, 60)
@@ -88,29 +93,30 @@ def test_the_list_of_columns_is_the_schema(tmp_path: Path) -> None:
                 assert table.columns[column].nullable == (not (not_null or place)), (name, column)
 
 
-@pytest.mark.skipif(not STRICT, reason="SQLite is older than 3.37")
-def test_many_values_are_held_to_what_one_is() -> None:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
-        values = [connection.execute(f"SELECT {one}").fetchone()[0] for one in HOSTILE]
-    for column in (one for table in TABLES.values() for one in table.columns.values()):
-        good = example(column)
-        for value in values:
-            assert column.holds_all([good, value]) == column.holds(value), (column, value)
-        assert column.holds_all([good] * 3), column
-        assert column.holds_all([]), column
-
-
-def test_a_new_file_refuses_values_of_another_type(tmp_path: Path) -> None:
+def test_a_file_refuses_values_of_another_type_or_out_of_range(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph", RECORDS)
     with pytest.raises(sqlite3.IntegrityError, match="cannot store TEXT value in BLOB column"):
         execute(path, "UPDATE block SET data = 'abc'")
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK constraint failed: length"):
+        execute(path, "INSERT INTO searched_apart VALUES ('123', 'e2e4')")
 
 
 def test_a_row_names_its_column_what_it_holds_and_what_was_expected() -> None:
-    assert fault_of("root", {"visits": -1}).startswith("visits is -1, expected an integer from 0 to ")
-    with pytest.raises(CorruptRecordError, match=r"table root .* row .* visits is -1, expected"):
-        list(checked([("0" * 16, -1)], "root.key", "root.visits"))
+    with (
+        closing(sqlite3.connect(":memory:")) as blank,
+        pytest.raises(CorruptRecordError, match=r"table root .* row .* visits is -1, expected INTEGER with"),
+    ):
+        list(query(blank, "SELECT '0123456789abcdef', -1", (), "root.key", "root.visits"))
+
+
+def test_the_limits_of_the_program_are_those_of_the_tables() -> None:
+    for column, limit in (
+        (TABLES["block"].columns["data"], MAX_BLOCK_BYTES),
+        (TABLES["game"].columns["moves"], MAX_GAME_MOVES),
+        (TABLES["game_text"].columns["data"], MAX_TEXT_BYTES),
+    ):
+        assert holds(column, bytes(limit))
+        assert not holds(column, bytes(limit + 1))
 
 
 # ------------------------------------------------------------------ hostile values
@@ -138,7 +144,7 @@ def is_bad(path: Path, table: str, column: str) -> bool:
     with closing(sqlite3.connect(path)) as connection:
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         found = connection.execute(f"SELECT {column} FROM {table}").fetchall()
-    return not all(TABLES[table].columns[column].holds(value) for (value,) in found)
+    return not all(holds(TABLES[table].columns[column], value) for (value,) in found)
 
 
 def test_any_value_in_a_column_is_named_and_nothing_but_our_errors_leaves(full: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.finish_run(store.begin_run(chess.STARTING_FEN, {"visits": 3}, {}), 3, 2)
         for k in range(400):
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
-            store.record_root(key, chess.STARTING_FEN + "1" * 160, k)
+            store.record_root(key, f"{chess.STARTING_FEN}{'1' * 40}", k)
         for record in list(newest().values())[:40]:  # each is looked up again and again
             position, edges = Listed(unpack(record.words)).rows(record)
             store.write_top([position], edges)
@@ -199,7 +199,7 @@ def test_of_a_truncated_file_the_rest_is_saved(path: Path) -> None:
     assert found
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1, 3))
 def test_overwritten_pages_cost_what_was_on_them(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     (evaluator,) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]
@@ -222,8 +222,8 @@ def test_an_overwritten_evaluator_is_asked_for(path: Path) -> None:
 
 
 def test_plain_tables_keep_what_makes_sense(path: Path) -> None:
-    sql(path, "UPDATE run SET limits = 'no json'")
-    sql(loosen(path), "UPDATE root SET visits = x'00' WHERE visits = 7")
+    sql(loosen(path), "UPDATE run SET limits = 'no json'")
+    sql(path, "UPDATE root SET visits = x'00' WHERE visits = 7")
     sql(path, "DELETE FROM store_info WHERE name = 'created'")
     sql(path, "UPDATE store_info SET value = 'graph' || char(0, 1) WHERE name = 'created_by'")
     report, found = saved(path)
@@ -273,7 +273,7 @@ def test_sources_of_records_are_saved(two: Path) -> None:
 
 
 def test_records_of_a_run_whose_row_is_lost_cannot_say_it(two: Path) -> None:
-    sql(two, "UPDATE run SET limits = 'no json' WHERE id = 2")
+    sql(loosen(two), "UPDATE run SET limits = 'no json' WHERE id = 2")
     report, found = saved_of_two(two)
     assert found == {key: replace(r, run=r.run % 2) for key, r in of_two().items()}
     assert report.tables_lost == ["run"]
@@ -281,7 +281,7 @@ def test_records_of_a_run_whose_row_is_lost_cannot_say_it(two: Path) -> None:
 
 
 def test_an_evaluator_whose_row_is_lost_is_told_from_others(two: Path) -> None:
-    sql(two, "UPDATE evaluator SET identity = 'x' WHERE id = 1")
+    sql(loosen(two), "UPDATE evaluator SET identity = 'x' WHERE id = 1")
     report, found = saved_of_two(two)
     assert found == of_two()
     assert report.tables_lost == ["evaluator"]

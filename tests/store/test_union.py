@@ -16,7 +16,7 @@ from graphsearch.store.codec.columns_kernel import pair
 from graphsearch.store.record.bounds import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
 from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch, problems
 from graphsearch.store.record.node_layout import flags_with
-from graphsearch.store.tables.columns import TABLES
+from graphsearch.store.tables.schema import TABLES
 from graphsearch.store.union import records_kernel as kernel
 from graphsearch.store.union.tables import KEYED, LEFT, NUMBERED, OWN
 

@@ -17,7 +17,7 @@ from graphsearch.position.board import key_of
 from graphsearch.store.format import FORMAT_VERSION
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.tables.columns import tables_sql
+from graphsearch.store.tables.schema import tables_sql
 
 UNIFORM = EvaluatorIdentity("uniform", "", {}, "uniform")
 CONFIG = '[book]\nside = "{side}"\nmax_ply = 24\n'

@@ -1,17 +1,26 @@
-"""Files whose tables take values of any type, as those of older versions and of strangers do."""
+"""Files of strangers: tables that take values of any type."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+_CHECK = re.compile(r" CHECK \(.*\)(?=,?$)|,\n  CHECK \(.*\)(?=,?$)", re.MULTILINE)
+
+
+def loosened(sql: str) -> str:
+    """Returns the SQL of a table without STRICT and CHECK."""
+    return _CHECK.sub("", sql.replace(" STRICT, WITHOUT", " WITHOUT").replace(" STRICT", ""))
+
 
 def loosen(path: Path) -> Path:
-    """Makes the tables of a file not STRICT any more, and returns its path."""
+    """Makes the tables of a file neither STRICT nor checked any more, and returns its path."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
-        plain = "replace(replace(sql, ' STRICT, WITHOUT', ' WITHOUT'), ' STRICT', '')"
-        connection.execute(f"UPDATE sqlite_schema SET sql = {plain} WHERE type = 'table'")
+        tables = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall()
+        for name, sql in tables:
+            connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (loosened(sql), name))
         connection.execute("PRAGMA writable_schema = RESET")
     return path

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing, suppress
+
 import chess
 
-from graphsearch.store.tables.column import Column
+from graphsearch.store.tables.schema import Column
 
 _GOOD = (
     "text",
@@ -25,4 +28,11 @@ HOSTILE = (
 
 def example(column: Column) -> object:
     """Returns a value that a column may hold."""
-    return next(value for value in _GOOD if column.holds(value))
+    return next(value for value in _GOOD if holds(column, value))
+
+
+def holds(column: Column, value: object) -> bool:
+    """Returns whether a column may hold a value, as SQLite decides it."""
+    with closing(sqlite3.connect(":memory:")) as blank, suppress(UnicodeEncodeError):  # it was no UTF-8
+        return bool(blank.execute(f"SELECT {column.fits('x')} FROM (SELECT ? AS x)", (value,)).fetchone()[0])
+    return False

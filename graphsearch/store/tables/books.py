@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ...base.errors import InvalidParameterError
 from ..store import Store
-from .rows import checked, listed
+from .rows import listed, query
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def books(store: Store) -> list[BookRow]:
 def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
     """Returns the rows of a statement, checked against these columns (`TABLE.COLUMN`)."""
     with store.reading() as connection:
-        return list(checked(connection.execute(sql, values), *columns))
+        return list(query(connection, sql, values, *columns))
 
 
 def book_named(store: Store, name: str) -> BookRow:

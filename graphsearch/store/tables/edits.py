@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...base.errors import ChangedMeanwhileError, CorruptRecordError
-from .columns import TABLES
 from .provenance import fact_number, now, set_fact
-from .rows import fault_of, insert, rows
+from .rows import insert, rows
+from .schema import TABLES
 from .studies import GONE
 
 EDITED = ("study", "study_move", "note", "repertoire_position", "repertoire_move")
@@ -104,34 +104,30 @@ def _turned(connection: sqlite3.Connection, statement: str, *, back: bool) -> Tu
     if step is None:
         return None
     turned = TurnedEdit()
+    try:
+        _turn(connection, turned, step, back=back)
+    except (ValueError, TypeError, sqlite3.IntegrityError) as error:
+        raise CorruptRecordError(f"the table edit is damaged in step {step}: {error}") from error
+    connection.execute("UPDATE edit SET undone = ? WHERE step = ?", (int(back), step))
+    return turned
+
+
+def _turn(connection: sqlite3.Connection, turned: TurnedEdit, step: int, *, back: bool) -> None:
     order = f"WHERE step = ? ORDER BY id {'DESC' if back else 'ASC'}"
     for edited, *texts in list(rows(connection, "edit", ("edited", "old", "new"), order, (step,))):
         old, new = (_row(edited, text) for text in texts)
         change = _Change(edited, new, old) if back else _Change(edited, old, new)
         _write(connection, change)
         _note(turned, change)
-    connection.execute("UPDATE edit SET undone = ? WHERE step = ?", (int(back), step))
-    return turned
 
 
 def _row(table: str, text: str | None) -> Row | None:
     """Returns a logged row by column.
 
     Raises:
-      CorruptRecordError: if it does not fit its table.
+      ValueError, TypeError: if it is not a row of this table.
     """
-    if text is None:
-        return None
-    names = tuple(TABLES[table].columns)
-    try:
-        values = json.loads(text)
-        row = dict(zip(names, values, strict=True))
-        fault = fault_of(table, row)
-    except (ValueError, TypeError):
-        fault = "it is no row of this table"
-    if fault:
-        raise CorruptRecordError(f"the table edit is damaged in a row of {table}: {fault}")
-    return row
+    return None if text is None else dict(zip(TABLES[table].columns, json.loads(text), strict=True))
 
 
 def _write(connection: sqlite3.Connection, change: _Change) -> None:

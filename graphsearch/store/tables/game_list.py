@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from ..store import Store
-from .columns import MAX_TEXT_BYTES
 from .players import GameRow, counting, games_where, numbers_text
-from .rows import checked, listed, write_rows
+from .rows import insert, listed, query
+from .schema import MAX_TEXT_BYTES, TABLES
 
 Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: any
 NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
@@ -71,14 +71,17 @@ def game_number(source: int, number: int) -> int:
 
 
 # -------------------------------------------------------------- writing
+_INDEX, _TEXT = (tuple(TABLES[name].columns) for name in ("game_index", "game_text"))
+
+
 def add_index(connection: sqlite3.Connection, source: int, rows: Iterable[IndexRow]) -> None:
     """Adds openings and positions of games of a file."""
-    write_rows(connection, "game_index", rows, source)
+    insert(connection, "game_index", _INDEX, ((source, *astuple(row)) for row in rows))
 
 
 def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRow]) -> None:
     """Adds parts of the text of a file."""
-    write_rows(connection, "game_text", rows, source)
+    insert(connection, "game_text", _TEXT, ((source, *astuple(row)) for row in rows))
 
 
 def text_end(store: Store, source: int) -> int:
@@ -235,7 +238,7 @@ def index_keys(store: Store) -> Iterator[tuple[int, int, bytes]]:
     names = ("game_index.source", "game_index.number", "game_index.keys")
     with store.reading() as connection:
         statement = f"SELECT source, number, keys FROM game_index {where}"  # noqa: S608 (numbers)
-        yield from checked(connection.execute(statement), *names)
+        yield from query(connection, statement, (), *names)
 
 
 def without_index(store: Store) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ import chess
 from ...base.answer import Answer
 from ..store import Store
 from .provenance import now
-from .rows import checked, insert, listed, rows
+from .rows import insert, json_object, listed, query, rows
 
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite allows 32,766 values, but more gain nothing
 
@@ -138,7 +138,7 @@ def games_by_move(store: Store, key: str) -> dict[str, int]:
 def sources(store: Store) -> list[GameSource]:
     """Returns all imported files, oldest first."""
     return [
-        GameSource(number, kind, name, digest, json.loads(options), *rest)
+        GameSource(number, kind, name, digest, json_object(options) or {}, *rest)
         for number, kind, name, digest, options, *rest in listed(store, "source", "ORDER BY id")
     ]
 
@@ -262,6 +262,10 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     )
     while some := list(islice(wanted, ASKED_AT_ONCE)):
         with store.reading() as connection:
-            found = connection.execute(statement, [json.dumps(some)] * len(tables))
-            fens: dict[str, str] = dict(checked(found, "game_position.key", "game_position.fen"))
+            fens: dict[str, str] = dict(
+                query(
+                    connection, statement, [json.dumps(some)] * len(tables), "game_position.key",
+                    "game_position.fen",
+                )
+            )  # fmt: skip
         yield from fens.values()

@@ -6,16 +6,16 @@ A position has at most `MOST_ROWS` in each, per book; `schema/store.md` has the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from ..store import Store
-from .columns import TABLES
 from .provenance import now
-from .rows import insert, listed, rows
+from .rows import listed, rows, table_of
+from .schema import TABLES
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; after thinning, which is therefore rare
 PV_MOVES = 8  # of a stored line: 40 bytes, and 2 ms to find them
@@ -82,16 +82,15 @@ class SavedBookValues:
 # -------------------------------------------------------------- writing
 def write(store: Store, run: int, root: RootValues) -> None:
     """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
-    row = (root.key, run, root.n, now(), root.q, root.draw, root.best_move, root.depth, _text(root.pv))
-    insert(store.connection, "root_history", tuple(TABLES["root_history"].columns), [row])
+    row = asdict(root) | {"run": run, "saved": now(), "pv": _text(root.pv)}
+    table_of(store.connection, "root_history").insert(row, replace=True)
     _thin(store, "root_history", "n", {"key": root.key})
 
 
 def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
     """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
-    head = (root.key, book, run, root.searched, now(), root.positions)
-    row = (*head, root.value, root.n, root.best_move, _text(root.pv))
-    insert(store.connection, "book_history", tuple(TABLES["book_history"].columns), [row])
+    row = asdict(root) | {"book": book, "run": run, "saved": now(), "pv": _text(root.pv)}
+    table_of(store.connection, "book_history").insert(row, replace=True)
     _thin(store, "book_history", "positions", {"key": root.key, "book": book})
 
 

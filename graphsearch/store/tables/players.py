@@ -16,10 +16,9 @@ import chess
 
 from ...base.answer import Answer
 from ..store import Store
-from .column import MOST
-from .columns import TABLES
 from .games import ASKED_AT_ONCE, GameSource, sources
-from .rows import checked, insert, listed
+from .rows import insert, listed, query
+from .schema import MAX_INTEGER, TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +142,8 @@ def players(store: Store) -> list[PlayerRow]:
     """Returns all players of games that count, most games first; empty if no players are stored."""
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
     with store.reading() as connection:
-        found = connection.execute(_PLAYERS.format(numbers_text(counting(store))))
-        return [PlayerRow(*row) for row in checked(found, *names)]
+        statement = _PLAYERS.format(numbers_text(counting(store)))
+        return [PlayerRow(*row) for row in query(connection, statement, (), *names)]
 
 
 def player_names(store: Store) -> list[tuple[int, str]]:
@@ -202,12 +201,12 @@ def games_where(store: Store, rest: str, values: Sequence[object]) -> Iterator[G
       rest: the clauses after the tables. values: of its marks.
     """
     with store.reading() as connection:
-        yield from (GameRow(*row) for row in checked(connection.execute(_GAMES + rest, values), *_GAME_NAMES))
+        yield from (GameRow(*row) for row in query(connection, _GAMES + rest, values, *_GAME_NAMES))
 
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
     """Returns a stored game, None if there is none."""
-    if max(source, number) > MOST:
+    if max(source, number) > MAX_INTEGER:
         return None
     return next(games_where(store, "WHERE source = ? AND number = ?", (source, number)), None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,10 +16,9 @@ from ...base.errors import CorruptRecordError, EvaluatorMismatchError, StoreErro
 from ...base.version import __version__
 from ..record.node import MAX_EVALUATOR
 from ..record.provenance import UNBOUND, EvaluatorIdentity, differences
-from .column import MOST_COUNT, json_object
-from .columns import TABLES
-from .rows import insert, rows, shown
+from .rows import json_object, rows, shown, table_of
 
+MOST_COUNT = (1 << 53) - 1  # exact in every program that reads JSON
 FIRST_EVALUATOR = 1  # id of the evaluator of a new file
 
 
@@ -54,7 +54,7 @@ def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> No
     if value is None:
         connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
     else:
-        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, value))
+        table_of(connection, "store_info").insert({"name": name, "value": value}, replace=True)
 
 
 def _write_creation(connection: sqlite3.Connection) -> None:
@@ -65,9 +65,12 @@ def _write_creation(connection: sqlite3.Connection) -> None:
 
 def write_evaluator(connection: sqlite3.Connection, number: int, identity: EvaluatorIdentity) -> None:
     """Writes a row of `evaluator`."""
-    options = json.dumps(dict(identity.options), sort_keys=True)
-    row = (number, identity.kind, identity.digest, options, identity.mapping, identity.as_json())
-    insert(connection, "evaluator", tuple(TABLES["evaluator"].columns), [row], otherwise="ABORT")
+    row = asdict(identity) | {
+        "id": number,
+        "identity": identity.as_json(),
+        "options": json.dumps(dict(identity.options), sort_keys=True),
+    }
+    table_of(connection, "evaluator").insert(row)
 
 
 def evaluator_number(connection: sqlite3.Connection) -> int:

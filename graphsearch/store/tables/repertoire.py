@@ -49,12 +49,12 @@ def moves_at(connection: sqlite3.Connection, key: str) -> dict[str, list[str]]:
 
 def put_positions(connection: sqlite3.Connection, side: str, found: Iterable[RepertoirePosition]) -> None:
     """Writes positions, replacing those of the same keys."""
-    write_rows(connection, "repertoire_position", found, side)
+    write_rows(connection, "repertoire_position", found, side=side)
 
 
 def put_moves(connection: sqlite3.Connection, side: str, found: Iterable[RepertoireMove]) -> None:
     """Writes moves, replacing equal ones."""
-    write_rows(connection, "repertoire_move", found, side)
+    write_rows(connection, "repertoire_move", found, side=side)
 
 
 def drop_positions(connection: sqlite3.Connection, side: str, keys: Iterable[str]) -> None:

@@ -1,21 +1,25 @@
-"""Reads rows of the plain tables, checked against their columns (`columns.py`), and inserts rows."""
+"""Reads rows of the plain tables, held to the rules of `schema.py`, and writes rows.
+
+sqlite-utils writes the rows of runs, books, studies and such. It takes 33 us a row and 0.2 s to import, so
+rows by the thousand are inserted in SQL (`insert`), and a reader never imports it.
+"""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple, fields
+from dataclasses import asdict, fields
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ...base.errors import CorruptRecordError
-from .column import Column
-from .columns import TABLES
+from .schema import TABLES, column, first_fault
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from sqlite_utils.db import Table
 
 Row = tuple[Any, ...]
 _Value = TypeVar("_Value", bound="DataclassInstance")
@@ -28,16 +32,8 @@ class Readable(Protocol):
         """Yields the connection; SQLite errors in the body become a StoreError that names the file."""
 
 
-CHECKED_AT_ONCE = 512  # rows, column by column: in a fifth of the time that row by row takes
 SHOWN = 40  # characters of a value in a message
-
-
-@cache
-def column(name: str) -> Column:
-    """Returns the column of a name `TABLE.COLUMN`; with a final `?` it may also be NULL, by an outer join."""
-    table, _, rest = name.partition(".")
-    found = TABLES[table].columns[rest.rstrip("?")]
-    return found.or_null() if rest.endswith("?") else found
+DEEPEST = 32  # objects and lists within each other in a JSON object
 
 
 def shown(value: object) -> str:
@@ -46,83 +42,62 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def fault_of(table: str, row: Mapping[str, object]) -> str:
-    """Returns the first fault of a row of a table, given by column; empty if it has none.
+def json_object(text: object) -> dict[str, Any] | None:
+    """Returns the JSON object of a text; None if it is not one, or is nested deeper than `DEEPEST`.
 
-    >>> fault_of("top_edge", {"move": "e2e4", "n": -1})
-    'n is -1, expected an integer from 0 to 4294967295'
+    >>> json_object('{"depth": 2}'), json_object("nojson"), json_object("[]")
+    ({'depth': 2}, None, None)
     """
-    columns = TABLES[table].columns
-    for name, value in row.items():
-        if not columns[name].holds(value):
-            return f"{name} is {shown(value)}, expected {columns[name].form}"
-    return ""
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and _is_flat(found) else None
 
 
-def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
-    """Yields rows unchanged, after checking them.
+def _is_flat(found: object, left: int = DEEPEST) -> bool:
+    """Returns whether objects and lists in a JSON value are nested at most DEEPEST deep."""
+    if not isinstance(found, dict | list):
+        return True
+    return left > 0 and all(
+        _is_flat(x, left - 1) for x in (found.values() if isinstance(found, dict) else found)
+    )
+
+
+# ------------------------------------------------------------------ reading
+@cache
+def _checked(statement: str, names: tuple[str, ...]) -> str:
+    """Returns a statement with one more column: the index of the first invalid value, or NULL."""
+    values = [f"c{i}" for i in range(len(names))]
+    fault = first_fault([column(name) for name in names], values)
+    return f"WITH found({', '.join(values)}) AS ({statement}) SELECT *, {fault} FROM found"  # noqa: S608 (ours)
+
+
+def query(
+    connection: sqlite3.Connection, statement: str, values: Sequence[object], *names: str
+) -> Iterator[Row]:
+    """Yields the rows of a statement.
 
     Args:
-      found: rows of any statement. names: `TABLE.COLUMN` of each of its columns, as in `column`.
+      values: of its marks. names: `TABLE.COLUMN` of each of its columns, as in `schema.column`.
 
     Raises:
-      CorruptRecordError: at the first row that does not fit these columns.
+      CorruptRecordError: at the first row with a value that these columns do not allow.
     """
-    columns = [column(name) for name in names]
-    left = iter(found)
-    while some := list(islice(left, CHECKED_AT_ONCE)):
-        if not all(
-            one.holds_all(values) for one, values in zip(columns, zip(*some, strict=True), strict=True)
-        ):
-            yield from (_checked_row(row, columns, names) for row in some)
-        else:
-            yield from some
+    for *row, fault in connection.execute(_checked(statement, names), values):
+        if fault is not None:
+            raise _damaged(row, row[fault], names[fault])
+        yield tuple(row)
 
 
-def _checked_row(row: Row, columns: Sequence[Column], names: Sequence[str]) -> Row:
-    """Returns the row unchanged; raises CorruptRecordError if it does not fit these columns."""
-    for value, one, name in zip(row, columns, names, strict=True):
-        if not one.holds(value):
-            table, _, rest = name.partition(".")
-            where = ", ".join(shown(part) for part in row[:2])
-            raise CorruptRecordError(
-                f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is"
-                f" {shown(value)}, expected {one.form}; `graphsearch store verify` lists such rows,"
-                " `store salvage` leaves them out"
-            )
-    return row
-
-
-def insert(
-    connection: sqlite3.Connection,
-    table: str,
-    names: Sequence[str],
-    values: Iterable[Row],
-    *,
-    otherwise: Literal["REPLACE", "IGNORE", "ABORT"] = "REPLACE",
-) -> None:
-    """Inserts rows into a table.
-
-    Args:
-      names: their columns. values: the rows.
-      otherwise: at an existing key, replace the old row, ignore the new one, or raise.
-    """
-    marks = ", ".join("?" * len(names))
-    statement = f"INSERT OR {otherwise} INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
-    connection.executemany(statement, values)
-
-
-def listed(
-    store: Readable,
-    table: str,
-    rest: str = "",
-    values: Sequence[object] = (),
-    *,
-    names: Sequence[str] | None = None,
-) -> list[Row]:
-    """Returns the rows of a table of an open file as `rows` does; all columns by default."""
-    with store.reading() as connection:
-        return list(rows(connection, table, names or tuple(TABLES[table].columns), rest, values))
+def _damaged(row: Row | list[Any], value: object, name: str) -> CorruptRecordError:
+    table, _, rest = name.partition(".")
+    where = ", ".join(shown(part) for part in row[:2])
+    return CorruptRecordError(
+        f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is {shown(value)},"
+        f" expected {column(name).form}; `graphsearch store verify` lists such rows, `store salvage` leaves"
+        " them out"
+    )
 
 
 def rows(
@@ -141,7 +116,20 @@ def rows(
       CorruptRecordError: at the first row that is damaged.
     """
     statement = f"SELECT {', '.join(names)} FROM {table} {rest}"  # noqa: S608 (constants)
-    return checked(connection.execute(statement, values), *(f"{table}.{name}" for name in names))
+    return query(connection, statement, values, *(f"{table}.{name}" for name in names))
+
+
+def listed(
+    store: Readable,
+    table: str,
+    rest: str = "",
+    values: Sequence[object] = (),
+    *,
+    names: Sequence[str] | None = None,
+) -> list[Row]:
+    """Returns the rows of a table of an open file as `rows` does; all columns by default."""
+    with store.reading() as connection:
+        return list(rows(connection, table, names or tuple(TABLES[table].columns), rest, values))
 
 
 def read_rows(
@@ -151,21 +139,48 @@ def read_rows(
     rest: str = "",
     values: Sequence[object] = (),
 ) -> list[_Value]:
-    """Returns rows of a table as values of a dataclass, whose fields are the last columns of the table.
+    """Returns rows of a table as values of a dataclass, whose fields are columns of the table.
 
     Args:
       rest, values: as for `rows`.
     """
-    names = tuple(TABLES[table].columns)[-len(fields(kind)) :]
+    names = tuple(field.name for field in fields(kind))
     return [kind(*row) for row in rows(connection, table, names, rest, values)]
 
 
+# ------------------------------------------------------------------ writing
+def table_of(connection: sqlite3.Connection, table: str) -> Table:
+    """Returns a table for sqlite-utils, which joins the open transaction and calls no plugin."""
+    from sqlite_utils import Database
+
+    return Database(connection, recursive_triggers=False, execute_plugins=False).table(table)
+
+
 def write_rows(
-    connection: sqlite3.Connection, table: str, found: Iterable[DataclassInstance], *first: object
+    connection: sqlite3.Connection, table: str, found: Iterable[DataclassInstance], **first: object
 ) -> None:
     """Writes values of a dataclass as rows of a table, replacing those of the same keys.
 
     Args:
-      first: the values of the table's first columns, which the dataclass lacks.
+      first: the columns that the dataclass lacks.
     """
-    insert(connection, table, tuple(TABLES[table].columns), ((*first, *astuple(one)) for one in found))
+    table_of(connection, table).insert_all(({**first, **asdict(one)} for one in found), replace=True)
+
+
+def insert(
+    connection: sqlite3.Connection,
+    table: str,
+    names: Sequence[str],
+    values: Iterable[Row],
+    *,
+    otherwise: Literal["REPLACE", "IGNORE", "ABORT"] = "REPLACE",
+) -> None:
+    """Inserts many rows into a table.
+
+    Args:
+      names: their columns. values: the rows.
+      otherwise: at an existing key, replace the old row, ignore the new one, or raise.
+    """
+    marks = ", ".join("?" * len(names))
+    statement = f"INSERT OR {otherwise} INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+    connection.executemany(statement, values)

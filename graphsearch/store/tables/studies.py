@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from ...base.errors import InvalidParameterError
-from .columns import TABLES
 from .provenance import fact_number, now, set_fact
-from .rows import checked, read_rows, rows, write_rows
+from .rows import json_object, query, read_rows, rows, table_of, write_rows
+from .schema import TABLES
 
 _STUDY = tuple(TABLES["study"].columns)
 GONE = "note_revision"  # row of store_info: the greatest revision of a deleted note
@@ -74,7 +74,7 @@ def find_study(connection: sqlite3.Connection, known_by: int | str) -> Study | N
 
 def _study(row: tuple[object, ...]) -> Study:
     values = dict(zip(_STUDY, row, strict=True))
-    values["headers"] = {name: str(value) for name, value in json.loads(str(values["headers"])).items()}
+    values["headers"] = {name: str(value) for name, value in (json_object(values["headers"]) or {}).items()}
     return Study(**values)  # type: ignore[arg-type] # `rows` has checked every column
 
 
@@ -88,11 +88,18 @@ def add_study(
     """
     check_free(connection, name)
     moment = now()
-    values = (name, fen, json.dumps(headers), comment, 0, 1, moment, moment)
-    marks = ", ".join("?" * len(values))
-    statement = f"INSERT INTO study ({', '.join(_STUDY[1:])}) VALUES ({marks})"  # noqa: S608 (constants)
-    number = connection.execute(statement, values).lastrowid or 0
-    found = find_study(connection, number)
+    row = {
+        "name": name,
+        "fen": fen,
+        "headers": json.dumps(headers),
+        "comment": comment,
+        "last": 0,
+        "revision": 1,
+        "created": moment,
+        "changed": moment,
+    }
+    table_of(connection, "study").insert(row)
+    found = find_study(connection, name)
     assert found
     return found
 
@@ -117,12 +124,8 @@ def free_name(connection: sqlite3.Connection, name: str) -> str:
 def update_study(connection: sqlite3.Connection, study: Study) -> Study:
     """Writes a changed study; returns it with the next revision."""
     newer = replace(study, revision=study.revision + 1, changed=now())
-    values = (newer.name, json.dumps(newer.headers), newer.comment, newer.last, newer.revision, newer.changed)
-    connection.execute(
-        "UPDATE study SET name = ?, headers = ?, comment = ?, last = ?, revision = ?, changed = ?"
-        " WHERE id = ?",
-        (*values, newer.id),
-    )
+    row = asdict(newer) | {"headers": json.dumps(newer.headers)}
+    table_of(connection, "study").update(row.pop("id"), row)
     return newer
 
 
@@ -140,7 +143,7 @@ def moves_of(connection: sqlite3.Connection, number: int) -> list[StudyMove]:
 
 def put_moves(connection: sqlite3.Connection, number: int, moves: Iterable[StudyMove]) -> None:
     """Writes moves of a study, replacing those of the same ids."""
-    write_rows(connection, "study_move", moves, number)
+    write_rows(connection, "study_move", moves, study=number)
 
 
 def drop_moves(connection: sqlite3.Connection, number: int, ids: Iterable[int]) -> None:
@@ -150,13 +153,12 @@ def drop_moves(connection: sqlite3.Connection, number: int, ids: Iterable[int]) 
 
 def studies_through(connection: sqlite3.Connection, key: str) -> list[tuple[int, str, int]]:
     """Returns the studies with a move that leads to a position: number, name, and the first such move."""
-    found = connection.execute(
+    statement = (
         "SELECT study.id, study.name, min(study_move.id) FROM study_move"
         " JOIN study ON study.id = study_move.study WHERE study_move.key = ?"
-        " GROUP BY study.id ORDER BY study.name",
-        (key,),
+        " GROUP BY study.id ORDER BY study.name"
     )
-    return list(checked(found, "study.id", "study.name", "study_move.id"))
+    return list(query(connection, statement, (key,), "study.id", "study.name", "study_move.id"))
 
 
 # ------------------------------------------------------------------ notes

@@ -25,8 +25,8 @@ from ...position.values import draw_beside, wdl_from_q
 from ..order import identities
 from ..record.node import Edge, NodeRecord, RecordBatch
 from ..record.ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
-from .column import KEY
 from .rows import insert
+from .schema import TABLES
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -150,7 +150,7 @@ class TopTables:
           batch: the present records, if the caller has them: then `follow` need not read them.
         """
         if self._listed is None:
-            self._names = [key for key in self._keys() if KEY.holds(key)]  # in the order of their keys
+            self._names = self._keys(TABLES["top_position"].columns["key"].fits("key"))
             self._listed = np.array([key_of_text(key) for key in self._names], np.uint64)
         if keys is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
@@ -209,8 +209,10 @@ class TopTables:
         for (key,) in self._connection.execute(alone).fetchall():
             yield f"table top_edge, row key {key}: the table top_position has no such position; {_MENDS}"
 
-    def _keys(self) -> list[str]:
-        return [key for (key,) in self._connection.execute("SELECT key FROM top_position ORDER BY key")]
+    def _keys(self, where: str = "TRUE") -> list[str]:
+        """Returns the keys of the listed positions that satisfy a condition, in order."""
+        statement = f"SELECT key FROM top_position WHERE {where} ORDER BY key"  # noqa: S608 (constants)
+        return [key for (key,) in self._connection.execute(statement)]
 
     def _stored(self, key: str) -> Shown | None:
         positions = list(self._rows("top_position", POSITION_COLUMNS, key))

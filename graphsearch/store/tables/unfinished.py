@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...base.errors import CorruptRecordError, UnfinishedError
 from ..record.provenance import EvaluatorIdentity
-from .column import json_object
 from .provenance import fact
+from .rows import json_object
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
 

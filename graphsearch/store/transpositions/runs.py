@@ -7,8 +7,7 @@ moves UCI. `schema/store.md` describes the tables.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,9 @@ from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from ...base.version import __version__
 from ..store import Store
-from ..tables import rows
-from ..tables.column import json_object
-from ..tables.columns import TABLES
 from ..tables.provenance import now
+from ..tables.rows import json_object
+from ..tables.schema import TABLES, fault_of_row
 
 ALPHABETA, MATE = "alphabeta", "mate"  # kinds
 HISTORY = "history"  # limit of a run: number of earlier positions that have occurred twice
@@ -127,13 +125,16 @@ def runs(store: Store) -> list[EntryRun]:
       CorruptRecordError: if a row is damaged.
       StoreError: if the file cannot be read.
     """
-    statement = f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"  # noqa: S608 (constants)
+    fault = fault_of_row("entry_run")
+    statement = f"SELECT {fault}, {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"  # noqa: S608 (constants)
     with store.reading() as connection:
-        found = [dict(zip(_RUN_COLUMNS, row, strict=True)) for row in connection.execute(statement)]
-        for row in found:
-            if fault := fault_of(row, RUN):
+        found = []
+        for fault, *values in connection.execute(statement):
+            row = dict(zip(_RUN_COLUMNS, values, strict=True))
+            if fault:
                 raise CorruptRecordError(f"run {row['id']} of the table entry_run is damaged: {fault}")
-        return [EntryRun(**row | {"limits": json_object(row["limits"])}) for row in found]
+            found.append(EntryRun(**row | {"limits": json_object(row["limits"])}))
+        return found
 
 
 def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:
@@ -145,18 +146,18 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
     Args:
       fen, key: the position, its key as `key_text` returns it. evaluation: digest of the evaluation.
     """
-    columns = ", ".join(f"entry_iteration.{name}" for name in _STEP_COLUMNS)
+    columns = ", ".join(f"step.{name}" for name in _STEP_COLUMNS)
     with store.reading() as connection:
         rows = connection.execute(
-            f"SELECT entry_run.fen, entry_run.limits, {columns}"  # noqa: S608 (constants)
-            " FROM entry_iteration JOIN entry_run ON entry_run.id = entry_iteration.run"
-            " WHERE entry_run.key = ? AND entry_run.evaluation = ?"
-            " ORDER BY entry_iteration.bound = 'exact', entry_iteration.id",
+            f"SELECT entry_run.fen, entry_run.limits, {columns} FROM"  # noqa: S608 (constants)
+            f" (SELECT * FROM entry_iteration WHERE {fault_of_row('entry_iteration')} IS NULL) AS step"
+            " JOIN entry_run ON entry_run.id = step.run"
+            " WHERE entry_run.key = ? AND entry_run.evaluation = ? ORDER BY step.bound = 'exact', step.id",
             (key, evaluation),
         ).fetchall()
     same = [row for its_fen, limits, *row in rows if _clock(its_fen) == _clock(fen) and _is_free(limits)]
     steps = [dict(zip(_STEP_COLUMNS, row, strict=True)) for row in same]
-    return {step["depth"]: RunOutcome(**step) for step in steps if fault_of(step, ITERATION) is None}
+    return {step["depth"]: RunOutcome(**step) for step in steps}
 
 
 def _is_free(limits: object) -> bool:
@@ -171,65 +172,7 @@ def _clock(fen: object) -> str:
     return fields[4] if len(fields) > 4 else ""
 
 
-# -------------------------------------------------------------- checking
-
-
-def check(store: Store, report: Callable[[str], object]) -> None:
-    """Reports the damaged rows of runs and iterations."""
-    for table, number, fault in _damaged(store.connection):
-        name = "run" if table == "entry_run" else "iteration"
-        report(f"{store.path}: {name} {number} of the table {table} is damaged: {fault}")
-
-
-def drop_damaged(store: Store, lose: Callable[[str], object]) -> None:
-    """Deletes the damaged rows of runs and iterations; calls `lose` with the table of each."""
-    for table, number, _ in list(_damaged(store.connection)):
-        store.connection.execute(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608 (constants)
-        lose(table)
-    store.connection.execute("DELETE FROM entry_iteration WHERE run NOT IN (SELECT id FROM entry_run)")
-
-
-def _damaged(connection: sqlite3.Connection) -> Iterator[tuple[str, int, str]]:
-    """Yields table, number and fault of each damaged row: runs first, then iterations."""
-    sound = set()
-    for row in connection.execute(f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"):  # noqa: S608
-        fault = fault_of(dict(zip(_RUN_COLUMNS, row, strict=True)), RUN)
-        sound.add(row[0])
-        if fault:
-            yield "entry_run", row[0], fault
-    steps = connection.execute(f"SELECT id, run, {', '.join(_STEP_COLUMNS)} FROM entry_iteration ORDER BY id")  # noqa: S608
-    for number, run, *step in steps:
-        fault = fault_of(dict(zip(_STEP_COLUMNS, step, strict=True)), ITERATION)
-        missing = None if run in sound else f"it is of run {run}, which the table entry_run does not list"
-        if fault or missing:
-            yield "entry_iteration", number, fault or missing or ""
-
-
-RUN, ITERATION = "entry_run", "entry_iteration"
-
-
-def fault_of(row: Mapping[str, Any], table: str) -> str | None:
-    """Returns the fault of a row, None if it has none.
-
-    Args:
-      row: by column. table: RUN or ITERATION.
-
-    >>> row = {"depth": 3, "alpha": -50, "beta": 50, "value": 7, "bound": "exact"}
-    >>> fault_of(row, ITERATION), fault_of(row | {"depth": 500}, ITERATION)
-    (None, 'depth is 500, expected an integer from 1 to 126')
-    >>> fault_of(row | {"value": 60}, ITERATION)
-    'value 60 is not exact in the window -50 50'
-    """
-    fault = rows.fault_of(table, row)
-    return fault or _fault_of_bound(row["alpha"], row["beta"], row["value"], row["bound"])
-
-
-def _fault_of_bound(alpha: int | None, beta: int | None, value: int | None, bound: str | None) -> str | None:
-    """Returns the fault of a value in its window, None if it has none, or there is no value."""
-    if alpha is None or beta is None or value is None:
-        return None
-    if alpha >= beta:
-        return f"its window is {alpha} {beta}"
-    if bound != ("lower" if value >= beta else "upper" if value <= alpha else "exact"):
-        return f"value {value} is not {bound or 'known'} in the window {alpha} {beta}"
-    return None
+def drop_strays(store: Store) -> int:
+    """Deletes the iterations of runs that the file does not list; returns their number."""
+    strays = "DELETE FROM entry_iteration WHERE run NOT IN (SELECT id FROM entry_run)"
+    return store.connection.execute(strays).rowcount

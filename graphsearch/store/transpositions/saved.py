@@ -21,7 +21,8 @@ from ..file import sql_errors
 from ..record.transposition_layout import checks
 from ..store import Store
 from ..tables.provenance import fact_number, set_fact
-from ..tables.rows import checked, fault_of
+from ..tables.rows import query
+from ..tables.schema import fault_of_row
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
 PROOFS = ""  # the evaluation of pieces that are valid under every evaluation
@@ -79,7 +80,7 @@ def facts(store: Store) -> EntryFacts:
     """Returns the numbers of entries in a file, without reading the entries."""
     with sql_errors(store.path, "read it"):
         statement = "SELECT evaluation, entries, length(data) FROM entry_piece ORDER BY evaluation"
-        pieces = list(checked(store.connection.execute(statement), *_PIECE, "entry_piece.id"))
+        pieces = list(query(store.connection, statement, (), *_PIECE, "entry_piece.id"))
     found: dict[str, int] = {}
     for evaluation, entries, _ in pieces:
         found[evaluation] = found.get(evaluation, 0) + entries
@@ -115,14 +116,13 @@ def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
 
 def listed(connection: sqlite3.Connection, report: Report) -> list[tuple[int, str, int]]:
     """Returns id, evaluation and entries of the sound pieces; reports damaged rows."""
-    names = ("id", "evaluation", "entries")
     found = []
-    for row in connection.execute(f"SELECT {', '.join(names)} FROM entry_piece").fetchall():  # noqa: S608
-        fault = fault_of("entry_piece", dict(zip(names, row, strict=True)))
+    statement = f"SELECT id, evaluation, entries, {fault_of_row('entry_piece')} FROM entry_piece"  # noqa: S608
+    for *row, fault in connection.execute(statement).fetchall():
         if fault:
             report(f"piece {row[0]} of the entries is damaged: {fault}")
         else:
-            found.append(row)
+            found.append((row[0], row[1], row[2]))
     return found
 
 

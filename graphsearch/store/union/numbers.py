@@ -16,8 +16,8 @@ from typing import Any
 from ...base.errors import StoreError
 from ..record.node import MAX_RUN
 from ..store import Store
-from ..tables.columns import TABLES
 from ..tables.rows import insert, rows, shown
+from ..tables.schema import TABLES
 from .tables import NUMBERED, Input, LeaveOut, Rule
 
 Values = dict[str, Any]

@@ -19,8 +19,8 @@ from ...base.errors import UnfinishedError
 from ..file import sql_errors
 from ..store import Store
 from ..tables import unfinished
-from ..tables.columns import TABLES
 from ..tables.rows import rows
+from ..tables.schema import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from ..codec.compression import Dictionaries
 from ..codec.unpacking import own_unpacker
 from ..record.node import RecordBatch
 from ..segments import CHUNK_BLOCKS, keys_of
+from ..tables.schema import MAX_INTEGER
 from .damaged import Row, bisected, pieces_by_id, rows_by_id
 
 PIECE = 512  # blocks that are read at once
@@ -206,7 +207,8 @@ def _is_chunk(row: Row) -> bool:
     if not all(isinstance(x, int) for x in row):
         return False
     _, _, first_block, blocks, gone, _ = row
-    return bool(first_block > 0 and 0 <= gone <= blocks and 0 < blocks <= CHUNK_BLOCKS)
+    in_reach = 0 < first_block <= MAX_INTEGER - CHUNK_BLOCKS
+    return bool(in_reach and 0 <= gone <= blocks and 0 < blocks <= CHUNK_BLOCKS)
 
 
 def _orphans(

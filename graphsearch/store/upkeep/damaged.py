@@ -15,8 +15,8 @@ from ...base.errors import StoreError
 from ..connection import connect, keep_out
 from ..format import check_format
 from ..side_files import log_bytes
-from ..tables.columns import LATER, TABLES
-from ..tables.rows import fault_of, insert
+from ..tables.rows import insert
+from ..tables.schema import TABLES, fault_of_row
 
 Row = tuple[Any, ...]
 
@@ -175,15 +175,11 @@ PARTS = 2048  # the smallest slice around a damaged page is 1/2048 of the keys o
 
 def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> str:
     """Copies the readable, valid rows of a table; returns a text about the lost ones, empty if none are."""
-    there = damaged.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
-    if name in LATER and not there:  # in an older file
-        return ""
     columns = tuple(TABLES[name].columns)
     lost_any, copied, faults = False, 0, list[str]()
-    for rows, lost in _rows(damaged, name, TABLES[name].key, ", ".join(columns)):
-        found = [(row, fault_of(name, dict(zip(columns, row, strict=True)))) for row in rows]
-        good = [row for row, fault in found if not fault]
-        faults += [fault for _, fault in found if fault]
+    for rows, lost in _rows(damaged, name, TABLES[name].key, ", ".join([*columns, fault_of_row(name)])):
+        good = [row[:-1] for row in rows if row[-1] is None]
+        faults += [row[-1] for row in rows if row[-1] is not None]
         lost_any |= lost
         copied += len(good)
         insert(connection, name, columns, good)

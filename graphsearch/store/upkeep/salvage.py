@@ -18,8 +18,8 @@ from ..record.node import MAX_EVALUATOR, RecordBatch
 from ..record.provenance import EvaluatorIdentity
 from ..store import Store
 from ..tables import provenance, unfinished
-from ..tables.columns import TABLES
-from ..tables.rows import fault_of, insert
+from ..tables.rows import insert
+from ..tables.schema import TABLES, fault_of_row
 from ..transpositions import runs
 from ..transpositions import saved as entries
 from ..writing import NewSegment
@@ -179,7 +179,8 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
                 report.lose(table, lost)
         store.records_changed(None)
         report.entries = entries.drop_damaged(store, report.add)
-        runs.drop_damaged(store, report.lose)
+        if runs.drop_strays(store):
+            report.lose("entry_iteration", "some of its rows belong to runs that are lost")
     for problem in sources.problems():
         report.add(problem)
 
@@ -193,12 +194,13 @@ def _save_fact(
     optional: bool = False,
 ) -> None:
     try:
-        row = damaged.execute("SELECT value FROM store_info WHERE name = ?", (name,)).fetchone()
+        statement = f"SELECT value, {fault_of_row('store_info')} FROM store_info WHERE name = ?"  # noqa: S608
+        row = damaged.execute(statement, (name,)).fetchone()
     except sqlite3.DatabaseError:
         row, optional = None, False
     if row is None and optional:
         return
-    if row and not fault_of("store_info", {"name": name, "value": row[0]}):
+    if row and row[1] is None:
         connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, row[0]))
     else:
         report.lose("store_info")
@@ -325,6 +327,6 @@ def _bound(
 
 def _runs(damaged: sqlite3.Connection) -> tuple[list[Row], bool]:
     """Returns the readable, valid runs, and whether any are lost."""
-    rows, lost = rows_by_id(damaged, "run", ", ".join(RUN_COLUMNS))
-    good = [row for row in rows if not fault_of("run", dict(zip(RUN_COLUMNS, row, strict=True)))]
+    rows, lost = rows_by_id(damaged, "run", ", ".join([*RUN_COLUMNS, fault_of_row("run")]))
+    good = [row[:-1] for row in rows if row[-1] is None]
     return good, lost or len(good) < len(rows)

@@ -26,11 +26,9 @@ from ..index.catalog import Catalog, Chunk, Segment, read_index
 from ..record.node import RecordBatch
 from ..segments import Span, fetch_spans, keys_of
 from ..store import Store
-from ..tables.column import Column
-from ..tables.columns import MAX_BLOCK_BYTES, TABLES, Table
 from ..tables.rows import shown
+from ..tables.schema import TABLES, fault_of_row
 from ..tables.top import TopTables
-from ..transpositions import runs
 from ..transpositions import saved as entries
 from .rewrite import Progress
 
@@ -160,7 +158,6 @@ class _Check:
             for line in TopTables(self._connection).faults(self._store.read):
                 self._report.add(f"{self._store.path}: {line}")
             self._report.entries = entries.check(self._store, self._report.add)
-            runs.check(self._store, self._report.add)
 
     def _segment(self, segment: Segment) -> None:
         last: NDArray[np.uint64] | None = None
@@ -268,23 +265,22 @@ class _Check:
             self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")
 
 
-# of `block` only invalid rows are read; `transpositions/` checks its own tables
-_WHERE = {"block": f"WHERE id < 1 OR typeof(data) <> 'blob' OR length(data) > {MAX_BLOCK_BYTES}"}
-_ELSEWHERE = frozenset({"entry_piece", "entry_run", "entry_iteration"})
+ELSEWHERE = frozenset({"entry_piece"})  # `transpositions.saved` checks them
 
 
 def check_rows(connection: sqlite3.Connection, path: Path, report: Callable[[str], object]) -> None:
-    """Reports every invalid value: table, row, column, the value and the expected form.
+    """Reports every row with an invalid value, and every row that refers to a missing one.
 
     Args:
       connection: it reads texts that are not UTF-8 from now on (`lenient`).
       path: the file. report: called with one line for each.
     """
     connection.text_factory = lenient
-    for name, table in TABLES.items():
-        if name not in _ELSEWHERE:
-            for line in _faults(connection, name, table):
-                report(f"{path}: {line}")
+    for name in TABLES.keys() - ELSEWHERE:
+        for line in _faults(connection, name):
+            report(f"{path}: {line}")
+    for name, number, other, _ in connection.execute("PRAGMA foreign_key_check"):
+        report(f"{path}: table {name}, row id {number}: it belongs to a row that {other} does not list")
 
 
 def lenient(data: bytes) -> str:
@@ -292,21 +288,21 @@ def lenient(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _faults(connection: sqlite3.Connection, name: str, table: Table) -> Iterator[str]:
-    columns = table.columns
-    asked = ", ".join(_asked(column, one) for column, one in columns.items())
-    found = connection.execute(f"SELECT {asked} FROM {name} {_WHERE.get(name, '')}")  # noqa: S608 (constants)
-    tests = [one.holds if one.kind != "BLOB" else "".__eq__ for one in columns.values()]
-    for row in found:
-        for (column, one), test, value in zip(columns.items(), tests, row, strict=True):
-            if not test(value):
-                place = tuple(columns).index
-                where = ", ".join(f"{key} {shown(row[place(key)])}" for key in table.key)
-                yield f"table {name}, row {where}: {column} is {shown(value)}, expected {one.form}"
+def _faults(connection: sqlite3.Connection, name: str) -> Iterator[str]:
+    table = TABLES[name]
+    texts = [column for column, one in table.columns.items() if one.kind == "TEXT"]
+    asked = ", ".join([*table.key, *texts, f"{fault_of_row(name)} AS fault"])
+    where = "" if texts else "WHERE fault IS NOT NULL"
+    for row in connection.execute(f"SELECT {asked} FROM {name} {where}"):  # noqa: S608 (constants)
+        *values, fault = row
+        broken = (
+            column for column, text in zip(texts, values[len(table.key) :], strict=True) if not _is_utf8(text)
+        )
+        if found := fault or next((f"{column} is no UTF-8" for column in broken), None):
+            keys = zip(table.key, values, strict=False)
+            yield f"table {name}, row {', '.join(f'{key} {shown(value)}' for key, value in keys)}: {found}"
 
 
-def _asked(column: str, one: Column) -> str:
-    """Returns the SQL expression for a column; for a BLOB only whether it is one, and short enough."""
-    if one.kind != "BLOB":
-        return column
-    return f"iif(typeof({column}) = 'blob' AND length({column}) <= {one.most}, '', typeof({column}))"
+def _is_utf8(text: object) -> bool:
+    """Returns whether a value that `lenient` decoded is valid UTF-8."""
+    return not isinstance(text, str) or text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

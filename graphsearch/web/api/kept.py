@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...base.errors import GraphSearchError, InvalidParameterError
+from ...store.tables.rows import json_object
 from ...store.tables.tasks import TaskRow
 from ..jobs.queued import ENDED, FAILED, INTERRUPTED, RUNNING, QueuedTask, Request
 from ..jobs.task_queue import KEPT, MOST_WAITING
@@ -56,12 +56,12 @@ def restore(served: ServedFile) -> None:
 
 def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
     """Returns the job of a row; if its task cannot be made, a failed job with the reason."""
-    facts = json.loads(row.facts)
+    facts = json_object(row.facts) or {}
     facts.pop("title", None)
     error, state = row.note or "", INTERRUPTED if row.state == RUNNING else row.state
     request: Request | None = None
     try:
-        request, task = _made(served, json.loads(row.request))
+        request, task = _made(served, json_object(row.request) or {})
         if isinstance(task, READING) and isinstance(facts.get("path"), str):
             task = replace(task, file=task.file.with_name(facts["path"].rpartition("/")[2]))
         if state in ENDED and not all(file.exists() for file in _written(task)):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphsearch.base.errors import ChangedMeanwhileError, CorruptRecordError, InvalidParameterError
+from graphsearch.base.errors import ChangedMeanwhileError, InvalidParameterError, StoreError
 from graphsearch.book.study.notes import note_on, write_note
 from graphsearch.book.study.repertoire.moves import add_line, remove_move
 from graphsearch.book.study.studies import (
@@ -129,7 +129,7 @@ def test_a_damaged_log_is_refused(small_graph: Path) -> None:
         write_note(small_graph, BOARD, "one")
         with changing(small_graph) as connection:
             connection.execute("UPDATE edit SET new = ?", (text,))
-        with pytest.raises(CorruptRecordError, match="edit"):
+        with pytest.raises(StoreError, match="edit"):
             turn(small_graph, "undo")
         write_note(small_graph, BOARD, "")
 

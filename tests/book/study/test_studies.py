@@ -33,8 +33,6 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
-from ...conftest import ROOT
-
 PGN = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 {good} e5 (1... c5 $14 2. Nf3) 2. Nf3 Nc6 *\n'
 NAME = "Ann \N{EN DASH} Bob"
 
@@ -200,17 +198,6 @@ def test_a_merge_loses_no_study_and_adds_none_twice(graph: Path, study: int, tmp
         assert note_on(graph, chess.Board()).as_dict()["text"] == "ours\n\ntheirs"
     assert ["2. Nf3 d6" in export_studies(graph, [name]) for name in names(graph)] == [False, True]
     assert verify(graph).ok
-
-
-def test_a_file_that_was_made_before_studies_is_read_and_gets_them(tmp_path: Path) -> None:
-    path = Path(shutil.copy(ROOT / "tests" / "golden" / "format1.graph", tmp_path / "old.graph"))
-    with closing(sqlite3.connect(path)) as connection:
-        assert not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'study'").fetchone()
-    assert (names(path), list_notes(path).notes, verify(path).ok) == ([], (), True)
-    assert salvage(path, tmp_path / "new.graph").complete
-    import_studies(path, PGN.splitlines(keepends=True), "a.pgn")
-    assert names(path) == [NAME]
-    assert verify(path).ok
 
 
 def test_a_move_that_hangs_on_nothing_is_named_and_left_out(graph: Path, study: int) -> None:

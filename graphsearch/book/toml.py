@@ -1,29 +1,28 @@
-"""Reads and checks BOOK.toml; `docs/books.md` is its reference.
-
-toml_tables.py   every table with its keys, types and ranges
-toml_faults.py   messages with line, key and allowed values
-"""
+"""Reads and checks BOOK.toml; `docs/books.md` is its reference, toml_tables.py has its tables and keys."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from ..base.errors import BookConfigError, InputFileError, InvalidPositionError
 from ..base.limits import TOML, read_file
 from ..base.toml_text import toml_tables
 from ..position.board import fen_of, key_text, terminal_kind
 from .config import BookConfig, Expansion, Root, Ruling, Window
-from .toml_faults import Faults, KeyPath
-from .toml_tables import BookFile, ExcludeTable, ForceTable, RootTable
+from .toml_tables import TABLES, BookFile, ExcludeTable, ForceTable, RootTable
 
+KeyPath = tuple[str | int, ...]
+SHOWN = 60  # characters of a wrong value that a message repeats
 # the policy of expansion that uses each number
 NUMBERS = {
     "cpuct": "puct",
@@ -286,7 +285,7 @@ def _note_windows(windows: Sequence[Window], first: int, max_ply: int, faults: F
             )
     for start, end in _gaps(windows, first, max_ply):
         plies = f"plies {start} to {end}" if start != end else f"ply {start}"
-        faults.note(("window",), f"does not cover {plies}: only forced moves are added there")
+        faults.note(("window", 0), f"does not cover {plies}: only forced moves are added there")
 
 
 def _gaps(windows: Sequence[Window], start: int, max_ply: int) -> list[tuple[int, int]]:
@@ -302,3 +301,145 @@ def _gaps(windows: Sequence[Window], start: int, max_ply: int) -> list[tuple[int
             gaps.append((start, end - 1))
         start = max(start, max_ply if window.last is None else window.last + 1)
     return gaps if start >= max_ply else [*gaps, (start, max_ply - 1)]
+
+
+# ------------------------------------------------------------------- faults
+@dataclass(slots=True)
+class Faults:
+    """The faults of a file and the notes for its author.
+
+    Attributes:
+      name, text: of the file.
+    """
+
+    name: str
+    text: str
+    notes: list[str] = field(default_factory=list)
+    _found: list[tuple[int, str]] = field(default_factory=list)
+    _lines: dict[KeyPath, int] | None = None
+
+    def line(self, path: KeyPath) -> int:
+        """Returns the line of a path, or of the table around it."""
+        if self._lines is None:
+            self._lines = lines_of(self.text)
+        while path and path not in self._lines:
+            path = path[:-1]
+        return self._lines.get(path, 1)
+
+    def add(self, place: KeyPath | int, text: str) -> None:
+        """Adds a fault of a key, named before the text, or of a line."""
+        found = (place, text) if isinstance(place, int) else (self.line(place), f"{named(place)}: {text}")
+        self._found.append(found)
+
+    def add_all(self, error: ValidationError) -> None:
+        """Adds the faults of a validation."""
+        self._found += [
+            (self.line(fault["loc"]), message(fault)) for fault in error.errors(include_url=False)
+        ]
+
+    def note(self, path: KeyPath, text: str) -> None:
+        """Adds a note, with the table's name before the text."""
+        table = path[:2] if isinstance(path[1], int) else path[:1]
+        self.notes.append(f"{self.name}:{self.line(path)}: {named(table)} {text}")
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def refuse(self) -> None:
+        """Raises BookConfigError with all faults, in the order of their lines, if there are any."""
+        if self._found:
+            ordered = sorted(self._found, key=lambda fault: fault[0])
+            raise BookConfigError([f"{self.name}:{line}: {text}" for line, text in ordered])
+
+
+def named(path: KeyPath) -> str:
+    """Returns the names of a table and a key.
+
+    >>> named(("root", 2)), named(("root", 0, "games", 1)), named(("leaf", "params", "CPuct"))
+    ('[[root]]', '[[root]] games[1]', '[leaf] params.CPuct')
+    """
+    section, *keys = path
+    title = f"[{section}]"
+    if keys and isinstance(keys[0], int):
+        title, keys = f"[{title}]", keys[1:]
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return f"{title} {text.lstrip('.')}".rstrip()
+
+
+def message(fault: ErrorDetails) -> str:
+    """Returns pydantic's message of a fault with its table and key, the value, and the name it may mean."""
+    path, value = fault["loc"], fault["input"]
+    text = str(fault.get("ctx", {}).get("error") or fault["msg"])
+    if fault["type"] not in ("value_error", "fault", "missing", "extra_forbidden"):
+        shown = repr(value)
+        text += f", not {shown if len(shown) <= SHOWN else f'{shown[:SHOWN]}...'}"
+    known: Iterable[str] = ()
+    if fault["type"] == "extra_forbidden":
+        known = TABLES[str(path[0])].model_fields if len(path) > 1 else TABLES
+    elif fault["type"] == "literal_error":
+        known = re.findall(r"'(.*?)'", fault["ctx"]["expected"])
+    near = difflib.get_close_matches(str(value if fault["type"] == "literal_error" else path[-1]), known, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+    return f"{named(path)}: {text}{hint}"
+
+
+MOST_LINES = 1000  # of one value; after a longer one no lines are known, because each line costs a parse
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """Returns the line, from 1, of every table and key of a text that `tomllib` accepts, by its path.
+
+    A path consists of keys and of indices, from 0, into arrays of tables. Items of lists have none. A
+    table that several lines name has the line of its header, else of the first key in it.
+
+    A statement ends at the first line with which it parses: no prefix of a value that spans lines is valid.
+
+    >>> lines_of("[a]\\nb = [\\n1,\\n2]\\n[[c]]\\nd.e = 3")
+    {('a',): 1, ('a', 'b'): 2, ('c',): 5, ('c', 0): 5, ('c', 0, 'd'): 6, ('c', 0, 'd', 'e'): 6}
+    """
+    lines: dict[KeyPath, int] = {}
+    last: dict[KeyPath, int] = {}  # index of the last table of each array
+    table: KeyPath = ()
+    statement: list[str] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        statement.append(line)
+        first = number - len(statement) + 1
+        try:
+            found = tomllib.loads("\n".join(statement))
+        except tomllib.TOMLDecodeError:
+            if len(statement) > MOST_LINES:
+                break
+            continue
+        if statement[0].lstrip().startswith("["):
+            table = _enter(found, lines, last, first)
+        else:
+            _note_keys(found, table, lines, first)
+        statement = []
+    return lines
+
+
+def _enter(header: dict[str, Any], lines: dict[KeyPath, int], last: dict[KeyPath, int], line: int) -> KeyPath:
+    """Returns the path of the table that a parsed header, `[a.b]` or `[[a.b]]`, begins; stores its line."""
+    path: KeyPath = ()
+    value: Any = header
+    while value:
+        (key,) = value
+        path, value = (*path, key), value[key]
+        if isinstance(value, list):
+            last[path] = last.get(path, -1) + 1
+            lines.setdefault(path, line)
+        elif value:
+            lines.setdefault(path, line)
+        else:
+            lines[path] = line
+        if path in last:
+            path, value = (*path, last[path]), value[0] if isinstance(value, list) else value
+            lines.setdefault(path, line)
+    return path
+
+
+def _note_keys(found: dict[str, Any], table: KeyPath, lines: dict[KeyPath, int], line: int) -> None:
+    for key, value in found.items():
+        lines.setdefault((*table, key), line)
+        if isinstance(value, dict):
+            _note_keys(value, (*table, key), lines, line)

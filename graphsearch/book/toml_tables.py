@@ -83,19 +83,16 @@ Game = Annotated[int, Field(ge=1, le=MAX_GAME)]
 Games = Annotated[
     Annotated[list[Game], Field(min_length=1)] | None,
     BeforeValidator(_without_all),
-    Field(description='"all" or a list of numbers, such as [1, 2]'),
 ]
 Plies = Annotated[
     list[Ply],
     Field(min_length=1, max_length=2),
-    Field(description="a list of the first and the last ply, such as [0, 12], or of the first"),
     AfterValidator(_in_order),
 ]
 Centipawns = Annotated[float, Field(ge=0, le=MOST_CP)]
 MostMoves = Annotated[
     Annotated[int, Field(ge=1, le=MOST_MOVES)] | None,
     BeforeValidator(_without_all),
-    Field(description=f'a whole number from 1 to {MOST_MOVES}, or "all"'),
 ]
 Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
 Options = dict[str, Annotated[str, BeforeValidator(_option)]]
@@ -193,8 +190,8 @@ class BookTable(Table):
     """`[book]`."""
 
     name: Annotated[Text, AfterValidator(_printable)] | None = None
-    side: Side = Field(description='"white", "black" or "both"')
-    max_ply: Annotated[int, Field(ge=1, le=MAX_PLY)] = Field(description=f"from 1 to {MAX_PLY}")
+    side: Side
+    max_ply: Annotated[int, Field(ge=1, le=MAX_PLY)]
 
 
 # ---------------------------------------------------------------- positions
@@ -272,7 +269,7 @@ class RootTable(PositionTable):
 class ExcludeTable(PositionTable):
     """`[[exclude]]`."""
 
-    play: list[Any] = Field(min_length=1, description='a list of moves, such as ["c4", "g1f3"]')
+    play: list[Any] = Field(min_length=1)
 
     @field_validator("play")
     @classmethod
@@ -392,8 +389,3 @@ TABLES: dict[str, type[Table]] = {
     name: cast(type[Table], next(iter(get_args(of.annotation)), of.annotation))
     for name, of in BookFile.model_fields.items()
 }
-
-
-def is_array(section: str | int) -> bool:
-    """Returns whether a file may have several tables of a name."""
-    return section in ("root", "window", "force", "exclude")

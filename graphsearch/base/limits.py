@@ -383,8 +383,8 @@ _LINES = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 def decoded(data: bytes) -> str:
     """Decodes a text as UTF-8, or as Windows-1252 if it is not UTF-8.
 
-    >>> decoded("Pel\u00e9".encode()), decoded(b"Pel\xe9 \x96")
-    ('Pel\u00e9', 'Pel\u00e9 \u2013')
+    >>> decoded("Pelé".encode()), decoded(bytes([80, 233, 32, 150]))
+    ('Pelé', 'Pé –')
     """
     for encoding in ("utf-8", "cp1252"):
         with suppress(UnicodeDecodeError):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.fens import fens, key_texts
+from ..position.fens import castling_of, fens, key_texts
 from ..query.steps import names_of, uci_names
 from ..store.store import Store
 from ..store.tables import games as tables
@@ -89,9 +89,10 @@ def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterato
     The FEN of a position comes from its first occurrence with the fewest half-moves.
     """
     rows = _Rows(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
-    order = np.lexsort((rows.plies, rows.keys))
-    keys = rows.keys[order]
-    first = np.concatenate(([True], keys[1:] != keys[:-1]))
+    castling = castling_of(rows.words)
+    order = np.lexsort((rows.plies, castling, rows.keys))
+    keys, castling = rows.keys[order], castling[order]
+    first = np.concatenate(([True], (keys[1:] != keys[:-1]) | (castling[1:] != castling[:-1])))
     of = np.empty(len(keys), np.int64)
     of[order] = np.cumsum(first) - 1
     chosen = order[first]

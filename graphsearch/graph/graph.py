@@ -212,7 +212,7 @@ class Graph(SavedGraph):
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None if the graph does not know it.
 
-        It knows the positions after moves that were searched apart (`NodeRecord.apart`).
+        It knows the positions after moves that were searched apart (`store.record.known.CompletedRecord`).
         """
         record = self.pager.read(board)
         return record and self.apart.completed(record, board, self.pager.read)

@@ -25,6 +25,8 @@ from .words import (
     CASTLING_BITS,
     CASTLING_SHIFT,
     CHESS960,
+    CHESS960_BITS,
+    CHESS960_SHIFT,
     CLOCK_BITS,
     CLOCK_SHIFT,
     EN_PASSANT_BITS,
@@ -82,6 +84,18 @@ def key_texts(words: NDArray[np.uint64]) -> list[str]:
     for i in np.flatnonzero(others).tolist():
         texts[i] = key_text_of_words(words[i].tolist())
     return texts
+
+
+def castling_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns what `key_texts` appends to the keys of packed positions, `[R, 10]`; 0 for standard castling.
+
+    >>> from graphsearch.position.board import pack
+    >>> castling_of(np.array([pack(chess.Board())])).tolist()
+    [0]
+    """
+    meta = words[:, META]
+    added = meta >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)
+    return np.where(meta & np.uint64(CHESS960) != 0, added, np.uint64(0))
 
 
 def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:

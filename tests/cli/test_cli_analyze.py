@@ -36,7 +36,7 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
     assert data["bestmove"] == data["moves"][0]["move"]
     assert len(data["moves"]) == 20
     for move in data["moves"]:
-        assert set(move) == {"move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "pv"}
+        assert set(move) == {"move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "apart", "pv"}
         assert (move["q"] is None) == (move["n"] == 0)
         assert move["pv"][:1] == [move["move"]]
         chess.Board().variation_san([chess.Move.from_uci(one) for one in move["pv"]])  # all are legal

@@ -162,8 +162,7 @@ def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: p
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)
     # each look at the clock takes a millisecond of it
     clock = SimpleNamespace(monotonic=partial(next, itertools.count(0.0, 0.001)))
-    for name in ("loop", "session"):
-        monkeypatch.setattr(f"graphsearch.search.{name}.time", clock)
+    monkeypatch.setattr("graphsearch.search.loop.time", clock)
     with Graph.open(path) as graph:
         result = analyze(graph, chess.Board(), Limits(seconds=0.2))
         assert result.stop_reason == "time"

@@ -319,7 +319,7 @@ class RootFact:
 
     Attributes:
       depth: of its entry or iteration; the requested one, if it holds at every depth.
-      value, bound, pv: as in `results.DepthResult`.
+      value, bound, pv: as in `DepthResult`.
     """
 
     depth: int

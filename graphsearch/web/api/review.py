@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from ...base.errors import InvalidParameterError
+from ...base.limits import open_file, text_lines
 from ...book.review.games import GameChoice, read_since
 from ...book.review.review import LEAST_VISITS
 from ...book.study.pgn import read_games
@@ -93,8 +94,8 @@ def _game(request: Request) -> Response:
     """Returns a reviewed game for the notation, with its marks, better lines and comments."""
     _, path = _written(served_by(request), request, "pgn")
     number = int(request.path_params["game"])
-    with path.open(encoding="latin-1", newline="") as lines:
-        game = next(islice(read_games(lines, path.name), number, None), None)
+    with open_file(path) as file:
+        game = next(islice(read_games(text_lines(file, path.name), path.name), number, None), None)
     if game is None:
         raise InvalidParameterError("the review has no such game")
     return JSONResponse(tree_dict(game))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..base.errors import InvalidParameterError, UnknownEvaluatorError
 from ..base.machine import cores
@@ -23,6 +23,9 @@ from .option_values import WORKERS
 from .protocol import Evaluator
 from .uci.settings import OWN as UCI_OPTIONS
 from .uci.settings import read_options
+
+if TYPE_CHECKING:
+    from .pool import Crew
 
 NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM")
 DEFAULT = "builtin"
@@ -102,7 +105,7 @@ def check(spec: EvaluatorSpec) -> None:
       UnknownEvaluatorError: if a name is unknown.
       InvalidParameterError: if an evaluator does not have an option, or a value is out of range.
     """
-    from ..workers.launcher import check_pool
+    from ..workers.executor import check_pool
 
     kinds = {role: _kind(name) for role, name in _parts(spec).items()}
     if spec.pool is not None:
@@ -120,7 +123,7 @@ def check(spec: EvaluatorSpec) -> None:
 
 
 def _has_own_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> bool:
-    from ..workers.launcher import LOCAL
+    from ..workers.executor import LOCAL
 
     return BOTH in kinds and kinds[BOTH].has_workers and spec.pool == LOCAL
 
@@ -146,7 +149,7 @@ def _made(spec: EvaluatorSpec) -> Evaluator:
 
 def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
     """Returns a pool whose workers each have the whole evaluator, both parts if there are two."""
-    from ..workers.launcher import threads_per_worker
+    from ..workers.executor import threads_per_worker
     from .pool import pooled
 
     assert spec.pool is not None
@@ -155,6 +158,29 @@ def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
     _shares(inner, kinds)  # raises errors in options before any worker starts
     threads = threads_per_worker(workers, spec.pool)
     return pooled(partial(create, with_threads(inner, threads)), workers, spec.pool)
+
+
+def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
+    """Returns workers that each have the evaluator, for detached searches; they start when they are needed.
+
+    Args:
+      pool: where the workers are, as for `PooledEvaluator`.
+
+    Raises:
+      InvalidParameterError: if the pool is unknown, or the evaluator has workers of its own.
+      EvaluatorError: if the pool cannot be used.
+    """
+    from ..workers.executor import check_pool, threads_per_worker
+    from .pool import Crew
+
+    check_pool(pool)
+    check(spec)
+    given, _ = _without_workers(spec)
+    if spec.pool is not None or (given or 1) > 1:
+        raise InvalidParameterError(
+            "the searches and their evaluator cannot both have workers: leave out those of the evaluator"
+        )
+    return Crew(partial(create, with_threads(spec, threads_per_worker(workers, pool))), workers, pool)
 
 
 def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
@@ -288,7 +314,7 @@ def _part(name: str, options: Options, part: Part) -> Evaluator:
     workers = 1 if kind.has_workers else values.workers(options) or 1
     if workers == 1:
         return plain(name, tuple(options.items()), part)
-    from ..workers.launcher import threads_per_worker
+    from ..workers.executor import threads_per_worker
     from .pool import pooled
 
     del options[WORKERS]

@@ -1,15 +1,18 @@
-"""An evaluator that runs as a pool of worker processes, on one or several machines."""
+"""An evaluator that runs in worker processes, on one or several machines."""
 
 from __future__ import annotations
 
 import pickle
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from math import ceil, inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +20,170 @@ from numpy.typing import NDArray
 from ..base.errors import EvaluatorError, InvalidParameterError
 from ..position.board import fen_of, unpack
 from ..store.record.provenance import EvaluatorIdentity
-from ..workers.launcher import LOCAL, Launcher, launcher_for
-from ..workers.messages import Failure, Leave, Ready, failure_of, own_place
-from ..workers.process import Handlers, Pipe, WorkerProcess
-from ..workers.supervisor import Batch, Part, Seat, Supervisor
+from ..workers.calls import own_place
+from ..workers.executor import LOCAL, workers_for
 from .option_values import MAX_WORKERS
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
+
+LEAVING_SECONDS = 5.0  # for workers to close their evaluators
+Make = Callable[[], Evaluator]
+
+
+# ---------------------------------------------------------- in a worker
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An evaluator, and where it is.
+
+    Attributes:
+      identity: as JSON; all workers must have the same. place: host name and process, for messages.
+      notes: for the user. wants_lines: whether it wants the moves before a position.
+      batch_size: the smallest batch that keeps it busy.
+    """
+
+    identity: str
+    place: str
+    notes: tuple[str, ...]
+    wants_lines: bool
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartEvaluation:
+    """The evaluation of a part of a batch.
+
+    Attributes:
+      wdl: `[n, 3]` float32. priors: `[m]` float32. seconds: time of the evaluation.
+      is_first: whether it is the first of its process, which includes compiling.
+      identity, place: as in `Description`.
+    """
+
+    wdl: NDArray[np.float32]
+    priors: NDArray[np.float32]
+    seconds: float
+    is_first: bool
+    identity: str
+    place: str
+
+
+_evaluators: dict[bytes, Evaluator] = {}  # of this worker process, by how they are made
+_evaluated: set[bytes] = set()  # those that have evaluated a part
+
+
+def evaluator_of(make: Make) -> Evaluator:
+    """Returns the evaluator of this worker process; it is made once."""
+    key = pickle.dumps(make)
+    if key not in _evaluators:
+        _evaluators[key] = make()
+    return _evaluators[key]
+
+
+def close_evaluators() -> None:
+    """Closes the evaluators of this worker process."""
+    while _evaluators:
+        _evaluators.popitem()[1].close()
+
+
+def describe(make: Make) -> Description:
+    """Returns the description of this process's evaluator."""
+    made = evaluator_of(make)
+    return Description(made.identity.as_json(), own_place(), made.notes, made.wants_lines, made.batch_size)
+
+
+def evaluate_part(make: Make, part: PositionBatch) -> PartEvaluation:
+    """Returns the evaluation of a part by this process's evaluator."""
+    evaluator = evaluator_of(make)
+    found, seconds = timed(evaluator, part)
+    key = pickle.dumps(make)
+    is_first = key not in _evaluated
+    _evaluated.add(key)
+    identity = evaluator.identity.as_json()
+    return PartEvaluation(found.wdl, found.priors, seconds, is_first, identity, own_place())
+
+
+def timed(evaluator: Evaluator, batch: PositionBatch) -> tuple[Evaluation, float]:
+    """Returns the evaluation of a batch, WDL and priors as float32, and its time in seconds.
+
+    Until the evaluator's kernels are compiled, only one process of a machine evaluates at a time.
+    """
+    purpose = f"pool-{evaluator.identity.kind}"
+    with compiled_once(purpose) if evaluator.calls_kernels else nullcontext():
+        begin = time.perf_counter()
+        found = evaluator.evaluate(batch)
+        seconds = time.perf_counter() - begin
+    wdl, priors = np.asarray(found.wdl, np.float32), np.asarray(found.priors, np.float32)
+    return Evaluation(wdl, priors, found.bounds), seconds
+
+
+@contextmanager
+def compiled_once(purpose: str) -> Iterator[None]:
+    """Holds a machine-wide lock for the body if the kernels of `purpose` are not compiled yet.
+
+    Of workers that start together one compiles; the others wait and then use its cache on disk.
+    """
+    from ..jit.compiler import alone, is_compiled, mark_compiled
+
+    if is_compiled(purpose):
+        yield
+        return
+    with alone(purpose):
+        if not is_compiled(purpose):
+            yield
+            mark_compiled(purpose)
+            return
+    yield
+
+
+# ---------------------------------------------------------- in the process that searches
+class Crew:
+    """Workers that have the same evaluator.
+
+    Attributes:
+      workers: their executor. make: returns the evaluator.
+    """
+
+    def __init__(self, make: Make, workers: int, pool: str | None, *, cpus: int = 1) -> None:
+        """Starts the workers; `PooledEvaluator` describes the arguments, and the errors."""
+        check_make(make, workers)
+        self.make = make
+        self._first: Description | None = None
+        self.workers = workers_for(pool, workers, cpus=cpus, begin=partial(describe, make), check=self.check)
+
+    def start(self) -> Description:
+        """Returns the description of the evaluator, when the first worker is ready."""
+        self.workers.start()
+        found: Description = self.workers.give(partial(describe, self.make)).result()
+        return found
+
+    def check(self, found: Description | PartEvaluation) -> None:
+        """Raises EvaluatorError unless a worker's evaluator is that of the first one."""
+        first = self._first
+        if first is None and isinstance(found, Description):
+            self._first = found
+        elif first is not None and found.identity != first.identity:
+            raise EvaluatorError(
+                f"the workers' evaluators differ: {found.identity} ({found.place}), but {first.identity}"
+                f" ({first.place}); give all workers the same files and versions"
+            )
+
+    def leave(self) -> None:
+        """Ends all workers; calls fail. Safe to call from any thread, and more than once."""
+        self.workers.close(last=close_evaluators, seconds=LEAVING_SECONDS)
+
+
+def check_make(make: Make, workers: int) -> None:
+    """Checks the number of workers, and that they can be sent the function that makes their evaluator.
+
+    Raises:
+      InvalidParameterError, EvaluatorError: if not.
+    """
+    if not 1 <= workers <= MAX_WORKERS:
+        raise InvalidParameterError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
+    try:
+        pickle.dumps(make)
+    except Exception as error:
+        raise EvaluatorError(
+            f"the function that makes the evaluator cannot be sent to a worker: {error}"
+        ) from None
 
 
 class PooledEvaluator(Evaluator):
@@ -57,27 +218,66 @@ class PooledEvaluator(Evaluator):
           InvalidParameterError: if `workers`, `cpus` or `timeout` is out of range, or the pool is unknown.
           EvaluatorError: if the evaluator cannot be made, or the workers cannot be started.
         """
-        _check(make, workers, timeout, cpus)
-        self._dispatcher = Dispatcher(make, launcher_for(pool, workers, cpus=cpus), workers, timeout=timeout)
-        self._finalizer = weakref.finalize(self, self._dispatcher.leave)
+        if timeout is not None and not timeout > 0:
+            raise InvalidParameterError(f"timeout must be above 0 seconds, not {timeout}")
+        if cpus < 1:
+            raise InvalidParameterError(f"cpus must be at least 1, not {cpus}")
+        self._crew = Crew(make, workers, pool, cpus=cpus)
+        self._finalizer = weakref.finalize(self, self._crew.leave)
+        self._timeout, self._throughput = timeout, Throughput()
         try:
-            greeting = self._dispatcher.start()
+            found = self._crew.start()
         except BaseException:
             self.close()
             raise
         self.workers, self.pool = workers, pool
-        self.identity = EvaluatorIdentity.from_json(greeting.identity)
-        self.notes = greeting.notes
-        self.wants_lines = greeting.wants_lines
-        self.batch_size = workers * max(OUTSIDE_BATCH, greeting.batch_size)
+        self.identity = EvaluatorIdentity.from_json(found.identity)
+        self.notes = found.notes
+        self.wants_lines = found.wants_lines
+        self.batch_size = workers * max(OUTSIDE_BATCH, found.batch_size)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.
 
         Raises:
-          EvaluatorError: if the evaluator fails, no worker starts, or the pool is closed.
+          EvaluatorError: if the evaluator fails, returns a wrong shape, or three workers die over one part;
+            or if no worker starts, or the pool is closed.
         """
-        return self._dispatcher.run(batch)
+        sizes = self._throughput.sizes(len(batch), self.workers) if len(batch) else []
+        ends = np.cumsum([0, *sizes]).tolist()
+        found = Evaluation(np.empty((len(batch), 3), np.float32), np.empty(len(batch.moves), np.float32))
+        parts = [_Part(batch, begin, end) for begin, end in pairwise(ends)]
+        pending = {self._given(part): part for part in parts}
+        try:
+            while pending:
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    self._take(pending.pop(future), future.result(), found)
+        finally:
+            for future in pending:
+                future.cancel()
+        return found
+
+    def _given(self, part: _Part) -> Future[Any]:
+        call = partial(evaluate_part, self._crew.make, part.positions)
+        return self._crew.workers.give(call, seconds=partial(self._allowance, len(part)), name=str(part))
+
+    def _allowance(self, count: int, first: bool) -> float:
+        """Returns the seconds after which a worker with so many positions counts as hung."""
+        return self._timeout or self._throughput.allowance(count, first=first)
+
+    def _take(self, part: _Part, answer: PartEvaluation, found: Evaluation) -> None:
+        """Copies the evaluation of a part to its place."""
+        self._crew.check(answer)
+        if not answer.is_first:
+            self._throughput.learn(len(part), answer.seconds, time.monotonic() - part.since)
+        first, last = part.moves
+        if answer.wdl.shape != (len(part), 3) or answer.priors.shape != (last - first,):
+            raise EvaluatorError(
+                f"the evaluator answered {answer.wdl.shape} values and {answer.priors.shape} priors to"
+                f" {len(part)} positions with {last - first} moves"
+            )
+        found.wdl[part.begin : part.end] = answer.wdl
+        found.priors[first:last] = answer.priors
 
     def close(self) -> None:
         """Ends the workers; a running batch fails. Safe to call from any thread, and more than once."""
@@ -95,123 +295,31 @@ def pooled(make: Make, workers: int, pool: str = LOCAL) -> PooledEvaluator:
     return PooledEvaluator(make, workers=workers, pool=pool)
 
 
-def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
-    if not 1 <= workers <= MAX_WORKERS:
-        raise InvalidParameterError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
-    if timeout is not None and not timeout > 0:
-        raise InvalidParameterError(f"timeout must be above 0 seconds, not {timeout}")
-    if cpus < 1:
-        raise InvalidParameterError(f"cpus must be at least 1, not {cpus}")
-    try:
-        pickle.dumps(make)
-    except Exception as error:
-        raise EvaluatorError(
-            f"the function that makes the evaluator cannot be sent to a worker: {error}"
-        ) from None
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The positions of a batch from `begin` to `end` (exclusive), for one worker, since a time."""
 
-
-LEAVING_SECONDS = 5.0  # for workers to close their evaluators
-
-
-@dataclass(eq=False)
-class _Rows(Part):
-    """The positions of a batch from `begin` to `end` (exclusive)."""
-
-    batch: _EvaluationBatch
+    batch: PositionBatch
     begin: int
     end: int
+    since: float = field(default_factory=time.monotonic)
 
     def __len__(self) -> int:
         return self.end - self.begin
 
     def __str__(self) -> str:
-        first = unpack(self.batch.positions.words[self.begin].tolist())
+        first = unpack(self.batch.words[self.begin].tolist())
         return f"a part of {len(self)} positions that begins with {fen_of(first)}"
 
     @property
     def positions(self) -> PositionBatch:
-        return self.batch.positions.part(self.begin, self.end)
+        """The part as a batch of its own."""
+        return self.batch.part(self.begin, self.end)
 
-
-class _EvaluationBatch(Batch):
-    """A batch of positions, and the results so far."""
-
-    def __init__(self, batch: PositionBatch, sizes: Sequence[int]) -> None:
-        super().__init__(missing=len(sizes))
-        self.positions = batch
-        self.wdl = np.empty((len(batch), 3), np.float32)
-        self.priors = np.empty(len(batch.moves), np.float32)
-        ends = np.cumsum(sizes, dtype=np.int64).tolist()
-        self.parts = [_Rows(self, end - size, end) for end, size in zip(ends, sizes, strict=True)]
-
-    def fill_in(self, part: _Rows, answer: PartEvaluation) -> None:
-        """Stores the result of a part; raises EvaluatorError if its shape is wrong."""
-        offsets = self.positions.offsets
-        begin, end = int(offsets[part.begin]), int(offsets[part.end])
-        if answer.wdl.shape != (len(part), 3) or answer.priors.shape != (end - begin,):
-            raise EvaluatorError(
-                f"the evaluator answered {answer.wdl.shape} values and {answer.priors.shape} priors to"
-                f" {len(part)} positions with {end - begin} moves"
-            )
-        self.wdl[part.begin : part.end] = answer.wdl
-        self.priors[begin:end] = answer.priors
-        self.missing -= 1
-
-
-class Dispatcher(Supervisor[_Rows]):
-    """Distributes the parts of one batch at a time among the workers."""
-
-    def __init__(self, make: Make, launcher: Launcher, workers: int, *, timeout: float | None) -> None:
-        """Makes a dispatcher without workers yet.
-
-        Args:
-          make: returns the evaluator, in the worker.
-          timeout: seconds that a part may take; None: a generous multiple of the measured times.
-        """
-        super().__init__(workers, launcher)
-        self.throughput = Throughput()
-        self._make, self._launcher = make, launcher
-        self._timeout = timeout
-
-    def run(self, batch: PositionBatch) -> Evaluation:
-        """Returns the evaluation of a batch.
-
-        Raises:
-          EvaluatorError: if the evaluator fails, returns a wrong shape, or three workers die over one part.
-        """
-        sizes = self.throughput.sizes(len(batch), len(self.seats)) if len(batch) else []
-        work = _EvaluationBatch(batch, sizes)
-        self.do(work, work.parts)
-        return Evaluation(work.wdl, work.priors)
-
-    def leave(self) -> None:
-        """Ends all workers; a running batch fails. Safe to call from any thread."""
-        self.end(LEAVING_SECONDS)
-        self._launcher.close()
-
-    # ---------------------------------------------------------- the work
-    def _worker(self, seat: Seat[_Rows]) -> WorkerProcess:
-        heard, lost = partial(self._heard, seat), partial(self._lost, seat)
-        work, name = partial(serve, self._make), f"graphsearch-pool-{seat.number}"
-        return self._launcher.start(work, Handlers(heard, lost), name=name)
-
-    def _request(self, seat: Seat[_Rows], assignment: _Rows) -> tuple[PositionBatch, float]:
-        seconds = self._timeout or self.throughput.allowance(len(assignment), first=not seat.answers)
-        return assignment.positions, seconds
-
-    def _finished(self, seat: Seat[_Rows], assignment: _Rows, message: object) -> None:
-        work = assignment.batch
-        if isinstance(message, Failure):
-            self._fail(work, message.as_error(placed=self.is_remote))
-        elif isinstance(message, PartEvaluation):
-            if seat.answers > 1:  # a worker's first part includes loading and compiling
-                round_trip = time.monotonic() - seat.since
-                self.throughput.learn(len(assignment), message.seconds, round_trip)
-            try:
-                self._check_identity(message.identity, message.place)
-                work.fill_in(assignment, message)
-            except EvaluatorError as error:
-                self._fail(work, error)
+    @property
+    def moves(self) -> tuple[int, int]:
+        """The first of its moves in the batch, and the end."""
+        return int(self.batch.offsets[self.begin]), int(self.batch.offsets[self.end])
 
 
 KEPT = 0.97  # factor of the earlier parts' weight, with each new part
@@ -308,74 +416,3 @@ class Throughput:
 
 def _equal(count: int, size: int) -> list[int]:
     return [min(size, count - begin) for begin in range(0, count, size)]
-
-
-Make = Callable[[], Evaluator]
-
-
-@dataclass(frozen=True, slots=True)
-class PartEvaluation:
-    """The evaluation of a part.
-
-    Attributes:
-      wdl: `[n, 3]` float32. priors: `[m]` float32. seconds: time of the evaluation.
-      identity: of the evaluator, as JSON. place: host name and process of the worker.
-    """
-
-    wdl: NDArray[np.float32]
-    priors: NDArray[np.float32]
-    seconds: float
-    identity: str
-    place: str
-
-
-def serve(make: Make, pipe: Pipe) -> None:
-    """Main function of a worker: makes the evaluator, then evaluates the parts from a pipe."""
-    place = own_place()
-    try:
-        evaluator = make()
-        identity = evaluator.identity.as_json()
-    except BaseException as error:  # SystemExit too: the caller needs the reason
-        pipe.send(failure_of(error, place))
-        return
-    pipe.send(Ready(place, identity, evaluator.notes, evaluator.wants_lines, evaluator.batch_size))
-    while not isinstance(part := pipe.recv(), Leave):
-        try:
-            found, seconds = timed(evaluator, part)
-            pipe.send(PartEvaluation(found.wdl, found.priors, seconds, identity, place))
-        except BaseException as error:
-            pipe.send(failure_of(error, place))
-    evaluator.close()
-
-
-def timed(evaluator: Evaluator, batch: PositionBatch) -> tuple[Evaluation, float]:
-    """Returns the evaluation of a batch, WDL and priors as float32, and its time in seconds.
-
-    Until the evaluator's kernels are compiled, only one process of a machine evaluates at a time.
-    """
-    purpose = f"pool-{evaluator.identity.kind}"
-    with compiled_once(purpose) if evaluator.calls_kernels else nullcontext():
-        begin = time.perf_counter()
-        found = evaluator.evaluate(batch)
-        seconds = time.perf_counter() - begin
-    wdl, priors = np.asarray(found.wdl, np.float32), np.asarray(found.priors, np.float32)
-    return Evaluation(wdl, priors, found.bounds), seconds
-
-
-@contextmanager
-def compiled_once(purpose: str) -> Iterator[None]:
-    """Holds a machine-wide lock for the body if the kernels of `purpose` are not compiled yet.
-
-    Of workers that start together one compiles; the others wait and then use its cache on disk.
-    """
-    from ..jit.compiler import alone, is_compiled, mark_compiled
-
-    if is_compiled(purpose):
-        yield
-        return
-    with alone(purpose):
-        if not is_compiled(purpose):
-            yield
-            mark_compiled(purpose)
-            return
-    yield

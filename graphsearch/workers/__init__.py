@@ -1,6 +1,7 @@
-"""Worker processes: a launcher starts them, a supervisor watches and replaces them.
+"""Worker processes, and the calls that they run.
 
-launcher.py      starts workers: process.py on this machine, ray_workers.py on a Ray cluster
-supervisor.py    assigns work, kills hung workers, replaces lost ones
-messages.py      messages of all workers; they travel by pipes, between machines over TCP (tcp.py)
+executor.py        an executor that replaces workers that die or hang
+local_workers.py   workers on this machine; ray_workers.py: on a Ray cluster
+calls.py           the worker's side
+process.py         signals and the end of processes; a child with a pipe, for the page
 """

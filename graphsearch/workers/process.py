@@ -10,14 +10,12 @@ import signal
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import inf
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
@@ -125,12 +123,9 @@ if TYPE_CHECKING:
 else:  # no generic at run time
     Pipe = object
 
-START_SECONDS = 600.0  # until a worker is ready: it may load a large network
-ENDING_SECONDS = 10.0  # to read the last messages of an ended process
-
 Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back
 Work = Callable[[Pipe], None]  # the main function of a worker; its argument is its end of the pipe
-_starting = threading.Lock()
+STARTING = threading.Lock()  # held while a process starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,55 +143,49 @@ class Handlers:
     died: Callable[[], None] = lambda: None
 
 
-class WorkerHandle(Protocol):
-    """A started worker: a process such as `WorkerProcess`, or an engine that a thread talks to."""
-
-    pid: int
-    alive_since: float
-
-    def send(self, message: object) -> None:
-        """Sends a message without waiting."""
-
-    def kill(self) -> None:
-        """Ends it at once."""
-
-
-class WorkerProcess(ABC):
-    """A process at the other end of a pipe. It is never restarted: the supervisor starts another one.
+class Child:
+    """A process at the other end of a pipe.
 
     Attributes:
-      pid: of the process; 0 if it is on another machine.
-      alive_since: when it was started, by `time.monotonic`; `inf` until then.
+      pid: of the process.
     """
 
-    def __init__(self, handlers: Handlers) -> None:
-        """Stores the handlers; the subclass calls `_begin` later."""
-        self.pid = 0
-        self.alive_since = inf
-        self._pipe: Pipe | None = None
+    def __init__(self, work: Work, handlers: Handlers, *, name: str, threads: int) -> None:
+        """Starts a process.
+
+        Args:
+          work: its main function, called there with its end of the pipe.
+          threads: the number it should use.
+
+        Raises:
+          EvaluatorError: if no process can be started.
+        """
         self._handlers = handlers
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        context = get_context("spawn")
+        try:
+            with STARTING, signals_blocked():
+                ours, theirs = context.Pipe()
+                self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
+                self._process.start()
+        except OSError as error:
+            raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
+        except RuntimeError:  # this process is being started itself
+            raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
+        theirs.close()
+        self.pid = self._process.pid or 0
+        self._thread(self._speak, ours)
+        self._thread(self._follow, ours)
 
     def send(self, message: object) -> None:
         """Sends a message without waiting; does nothing if the process has ended."""
         self._outbox.put(message)
 
-    @abstractmethod
     def kill(self) -> None:
         """Ends the process at once; `lost` follows."""
-
-    @abstractmethod
-    def _ended(self) -> str:
-        """Waits until the killed process has ended; returns how it ended."""
+        self._process.kill()
 
     # ---------------------------------------------------------- threads
-    def _begin(self, pipe: Pipe) -> None:
-        """Starts the threads that serve the pipe."""
-        self._pipe = pipe
-        self.alive_since = time.monotonic()
-        self._thread(self._speak, pipe)
-        self._thread(self._follow, pipe)
-
     def _thread(self, work: Callable[..., None], *args: object) -> None:
         with signals_blocked():  # they interrupt the main thread only if no other thread receives them
             threading.Thread(target=work, args=args, name="graphsearch-child", daemon=True).start()
@@ -217,7 +206,8 @@ class WorkerProcess(ABC):
             self._listen(pipe)
         finally:  # callers that wait for the process must learn of its end
             self.kill()  # it has closed the pipe, so it is ending or broken
-            how = self._ended()
+            self._process.join()
+            how = how_it_ended(self._process)
             self._handlers.died()
             self._outbox.put(None)
             pipe.close()
@@ -237,52 +227,20 @@ class WorkerProcess(ABC):
             raise
 
 
-class Child(WorkerProcess):
-    """A process of this machine."""
-
-    def __init__(self, work: Work, handlers: Handlers, *, name: str, threads: int) -> None:
-        """Starts a process.
-
-        Args:
-          work: its main function, called there with its end of the pipe.
-          threads: the number it should use.
-
-        Raises:
-          EvaluatorError: if no process can be started.
-        """
-        super().__init__(handlers)
-        context = get_context("spawn")
-        try:
-            with _starting, signals_blocked():
-                ours, theirs = context.Pipe()
-                self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
-                self._process.start()
-        except OSError as error:
-            raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
-        except RuntimeError:  # this process is being started itself
-            raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
-        theirs.close()
-        self.pid = self._process.pid or 0
-        self._begin(ours)
-
-    def kill(self) -> None:
-        """Ends the process at once; `lost` follows."""
-        self._process.kill()
-
-    def _ended(self) -> str:
-        self._process.join()
-        return how_it_ended(self._process)
-
-
 def _work(work: Work, threads: int, pipe: Pipe) -> None:
     """Runs `work` in the new process. It reports a defect on stderr, because the pipe may be broken."""
-    prepare(threads)
-    Watch(_write_line)
-    watch_logs(_write_line)
+    begin_worker(threads)
     try:
         work(pipe)
     except Exception as error:
         _write_line(error_line(error, "work of a worker process"))
+
+
+def begin_worker(threads: int) -> None:
+    """Prepares a worker process, which reports defects of its threads on stderr."""
+    prepare(threads)
+    Watch(_write_line)
+    watch_logs(_write_line)
 
 
 def _write_line(line: str) -> None:

@@ -1,189 +1,134 @@
 """Workers as actors of a Ray cluster, on as many machines as it has.
 
-    Ray     starts an actor, names its machine and reports its end
-    TCP     everything else: the actor connects to this process, and both send as over the pipe of a process
-
-An actor is never restarted: the supervisor starts another one, so that lost work is handed out exactly once.
+An actor is never restarted by Ray: the executor starts another one, so that a lost call is given out once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import logging
 import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Future, InvalidStateError
-from functools import partial
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageError
-from ..base.version import __version__
-from .messages import Failure, own_place
-from .process import ENDING_SECONDS, SIGNALS, Handlers, Pipe, Work, WorkerProcess, end_with_parent
-from .tcp import Endpoint, PipeListener, connect, shut_down
-
-THIS_MACHINE = "127.0.0.1"
-CONNECT_SECONDS = 60.0  # for an actor that runs to connect
-LAST_WORDS_SECONDS = 5.0  # for the last messages of an actor that has ended to arrive
-SAME_VERSION = "install the same version of graphsearch on all machines"
+from .calls import SAME_VERSION, STOPPING
+from .process import SIGNALS, end_with_parent
 
 
 class WorkerActor:
-    """A worker in a process of Ray."""
+    """A worker in a process of Ray. It runs one call, and `stop` beside it."""
 
     def __init__(self) -> None:
+        self._stop = threading.Event()
+        STOPPING.flag = self._stop
         end_with_parent()  # Ray leaves running actors behind when it is killed
 
-    def greet(self) -> tuple[str, str]:
-        """Returns host name and process, and the version of graphsearch there."""
-        return own_place(), __version__
+    def run(self, call: Callable[[], Any]) -> Any:
+        """Returns the result of a call."""
+        return call()
 
-    def work(self, work: Work, endpoint: Endpoint) -> None:
-        """Connects, and calls `work` with its end of the pipe."""
-        try:
-            pipe = connect(endpoint)
-        except OSError as error:
-            where = f"{endpoint.host}:{endpoint.port}"
-            raise EvaluatorError(f"{own_place()} cannot reach the program at {where}: {error}") from None
-        try:
-            work(pipe)
-        except Exception as error:  # unexpected; Ray's own message would be a traceback of many lines
-            raise EvaluatorError(f"{type(error).__name__}: {error}") from None
-        finally:
-            pipe.close()
+    def stop(self) -> None:
+        """Asks the call under way to end soon."""
+        self._stop.set()
 
 
-class RayLauncher:
-    """Starts actors of a Ray cluster, spread over its machines; see `launcher.Launcher`."""
+class RaySite:
+    """Starts actors of a Ray cluster, spread over its machines; see `executor.Site`."""
 
     patience = 120.0
     advice = f"`ray status` says what the cluster has and who uses it; {SAME_VERSION}"
 
     def __init__(self, address: str, workers: int, *, cpus: int = 1) -> None:
-        """Joins a cluster, or starts one on this machine; `launcher.launcher_for` describes the arguments.
+        """Joins a cluster, or starts one on this machine; `executor.workers_for` describes the arguments.
 
         Raises:
           EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
         """
         self._ray = import_ray()
         self._connection = RayConnection(self._ray, address, workers * cpus)
+        self.is_remote = self._connection.is_shared
         most = max(_cpus_of_machines(self._ray), default=0)
-        self.is_remote, self.threads = self._connection.is_shared, cpus
         if cpus > max(1, most):  # a machine with one may join later
             self._connection.leave()
             raise EvaluatorError(
                 f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most}"
             )
-        options: dict[str, Any] = {"num_cpus": cpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        options: dict[str, Any] = {
+            "num_cpus": cpus, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"
+        }  # fmt: skip
         if self.is_remote:
             options["runtime_env"] = {"env_vars": ENVIRONMENT}
         self._kind = self._ray.remote(WorkerActor).options(**options)
-        self._numbers = itertools.count()
-        self._listener = PipeListener(
-            self._ray.util.get_node_ip_address() if self.is_remote else THIS_MACHINE
-        )
+        self._results = ThreadPoolExecutor(1, "graphsearch-ray")
 
-    def start(self, work: Work, handlers: Handlers, *, name: str) -> WorkerProcess:
+    def start(self) -> RayWorker:
         """Returns a worker that starts as soon as a machine has room."""
         try:
-            actor = self._kind.remote()
+            return RayWorker(self._ray, self._kind.remote(), self._results)
         except self._ray.exceptions.RayError as error:
             raise EvaluatorError(f"Ray cannot start a worker: {line_of(error)}") from None
-        number = next(self._numbers)
-        return RayWorker(self._ray, actor, number, work, self._listener, handlers)
 
     def close(self) -> None:
         """Leaves the cluster; a cluster that was started here ends."""
-        self._listener.close()
+        self._results.shutdown(wait=False)
         self._connection.leave()
 
 
 def _cpus_of_machines(ray: Any) -> list[int]:
-    """Returns the CPUs of each machine."""
-    return [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    """Returns the CPUs of each machine that has any."""
+    cpus = (int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
+    return [count for count in cpus if count]
 
 
-class RayWorker(WorkerProcess):
-    """An actor. A thread waits until it runs."""
+class RayWorker:
+    """An actor."""
 
-    def __init__(
-        self, ray: Any, actor: Any, number: int, work: Work, listener: PipeListener, handlers: Handlers
-    ) -> None:
-        super().__init__(handlers)
-        self._ray, self._actor = ray, actor
-        self._number, self._listener = number, listener
-        self._end = Future[Any]()
-        self._thread(self._connect, work)
+    pid = 0
+
+    def __init__(self, ray: Any, actor: Any, results: ThreadPoolExecutor) -> None:
+        self._ray, self._actor, self._results = ray, actor, results
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """Returns the result of a call there, once a machine has room for the actor."""
+        found = Future[Any]()
+
+        def settle(reply: Future[Any]) -> None:
+            error = reply.exception()
+            if error is None:
+                found.set_result(reply.result())
+            else:
+                found.set_exception(error)
+
+        def pass_on(reply: Future[Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # all is over
+                self._results.submit(settle, reply)  # on Ray's own thread, calls of Ray would wait for ever
+
+        self._actor.run.remote(call).future().add_done_callback(pass_on)
+        return found
+
+    def stop(self) -> None:
+        """Makes `calls.STOPPING` true there."""
+        self._actor.stop.remote()
 
     def kill(self) -> None:
-        """Ends the actor at once; `lost` follows."""
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            self._ray.kill(self._actor)
+        """Ends the actor at once."""
+        if self._ray.is_initialized():
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._ray.kill(self._actor)
 
-    def _connect(self, work: Work) -> None:
-        """Waits until the actor runs and has connected."""
-        endpoint, coming = self._listener.expect(self._number)
-        try:
-            self._check_version(*self._ray.get(self._actor.greet.remote()))
-            reply = self._actor.work.remote(work, endpoint).future()
-            reply.add_done_callback(partial(self._on_end, coming))
-            pipe = coming.result(CONNECT_SECONDS)
-        except Exception as error:
-            self._not_connected(error)
-            return
-        self._begin(pipe)
-
-    def _check_version(self, place: str, version: str) -> None:
-        """Reports a different version of graphsearch, and raises EvaluatorError."""
-        if version != __version__:
-            text = f"it has graphsearch {version}, this machine has {__version__}; {SAME_VERSION}"
-            self._handlers.hear(Failure(EvaluatorError.__name__, text, place))
-            raise EvaluatorError(text)
-
-    def _not_connected(self, error: Exception) -> None:
-        self.kill()
-        self._listener.forget(self._number)
-        is_late = isinstance(error, TimeoutError)
-        self._handlers.died()
-        self._handlers.lost(f"it has not connected in {CONNECT_SECONDS:.0f} s" if is_late else _line(error))
-
-    def _on_end(self, coming: Future[Pipe], reply: Future[Any]) -> None:
-        """Handles the end of the actor. A lost machine closes no connection, so this closes it."""
-        error = reply.exception()
-        with contextlib.suppress(InvalidStateError):  # it has connected before
-            coming.set_exception(error or EvaluatorError("it has left"))
-        if error is None:
-            self._end.set_result(None)
-        else:
-            self._end.set_exception(error)
-        timer = threading.Timer(LAST_WORDS_SECONDS, self._hang_up)
-        timer.daemon = True
-        timer.start()
-
-    def _hang_up(self) -> None:
-        if self._pipe is not None:
-            shut_down(self._pipe)
-
-    def _ended(self) -> str:
-        try:
-            error = self._end.exception(ENDING_SECONDS)
-        except TimeoutError:
-            return "its machine does not answer"
-        return "a worker of Ray has left" if error is None else _line(error)
-
-
-def _line(error: BaseException) -> str:
-    """Returns how an actor ended, without Ray's traceback."""
-    return f"a worker of Ray has ended: {line_of(getattr(error, 'cause', None) or error)}"
+    def how_it_ended(self, error: BaseException) -> str:
+        """Returns how the actor ended, without Ray's traceback."""
+        return f"a worker of Ray has ended: {line_of(getattr(error, 'cause', None) or error)}"
 
 
 PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
-STORE_BYTES = 100_000_000  # of shared memory, the least; messages go over TCP
+STORE_BYTES = 100_000_000  # of shared memory, the least
 
 # Ray's own names. No usage statistics are sent; GPUs stay visible to actors that reserve none.
 ENVIRONMENT = {

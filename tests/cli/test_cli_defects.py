@@ -32,7 +32,7 @@ from graphsearch.search import loop
 from graphsearch.store.store import Store
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.writer import Writer
-from graphsearch.workers.messages import Failure, failure_of
+from graphsearch.workers.calls import Failure, failure_of
 from graphsearch.workers.process import Child, Handlers
 
 from ..conftest import ROOT, Cli, Outcome

@@ -86,7 +86,7 @@ def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
     monkeypatch.setattr(pool_module, "LEAVING_SECONDS", 60.0)
     before = set(children(os.getpid()))
     with pooled(Oracle(log, 0.02), 2) as pool:
-        all_ready(pool._dispatcher)
+        all_ready(pool)
         assert same(pool.evaluate(BATCH), expected())
         assert pool.notes == ("a note",)  # the evaluator's
         workers = {int(file.name) for file in log.iterdir()}
@@ -122,11 +122,11 @@ def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_kille
 def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(log: Path, tmp_path: Path) -> None:
     once = tmp_path / "once"
     with PooledEvaluator(Oracle(log, bad=BAD, how="hang", once=once), workers=2, timeout=1000.0) as pool:
-        all_ready(pool._dispatcher)
+        all_ready(pool)
         before = set(children(os.getpid()))
         thread = in_the_middle(
             lambda: once.exists() and bool(once.read_text()),
-            lambda: expire(pool._dispatcher, int(once.read_text())),
+            lambda: expire(pool, int(once.read_text())),
         )
         assert same(pool.evaluate(BATCH), expected())
         thread.join()
@@ -238,7 +238,7 @@ if __name__ == "__main__":
     print("ready", flush=True)
     log = Path(sys.argv[0]).parent / "log"
     pool = pooled(Oracle(log, {seconds}), 2)
-    all_ready(pool._dispatcher)
+    all_ready(pool)
     batch = PositionBatch.from_boards(games(200))
     {body}
 """

@@ -16,9 +16,9 @@ from typing import Any
 import chess
 
 from graphsearch.base.errors import EvaluatorError
+from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
-from graphsearch.workers.supervisor import Supervisor
 from tests.support.places import ROOT
 from tests.support.reference import HashEvaluator
 
@@ -148,18 +148,19 @@ def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
         time.sleep(0.02)
 
 
-def all_ready(supervisor: Supervisor[Any]) -> None:
+def all_ready(pool: PooledEvaluator) -> None:
     """Waits until every worker has its evaluator; on a busy machine one may do all before another begins."""
-    until(lambda: all(seat.is_ready for seat in supervisor.seats))
+    until(lambda: all(seat.is_ready for seat in pool._crew.workers._seats))
 
 
-def expire(supervisor: Supervisor[Any], process: int) -> None:
+def expire(pool: PooledEvaluator, process: int) -> None:
     """Lets the time of a worker be over: one that works well could never be sure to keep to a short one."""
-    with supervisor.changed:
-        for seat in supervisor.seats:
+    workers = pool._crew.workers
+    with workers._changed:
+        for seat in workers._seats:
             if seat.worker is not None and seat.worker.pid == process:
                 seat.deadline = 0.0
-        supervisor.changed.notify_all()
+        workers._changed.notify_all()
 
 
 def in_the_middle(condition: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:

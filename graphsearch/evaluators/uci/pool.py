@@ -1,10 +1,9 @@
 """A pool of engine processes on one event loop, which has its own thread; splits a batch among the engines.
 
-    evaluate() ---- the positions ---> supervisor ---> a task of the loop <-> engine
-    (any thread) <-- the answers ------    ^---------- a task of the loop <-> engine
+    evaluate() ---- the positions ---> queue ---> a task of the loop <-> engine
+    (any thread) <-- the answers ------    ^----- a task of the loop <-> engine
 
-`workers/supervisor.py` assigns positions to engines. If an engine fails, it replaces the engine and tries the
-position once more. It assigns on the loop's thread, so no position waits for another thread.
+If an engine fails, it is replaced, and the position tried once more.
 
     V   one search with one line; its last exact score
     P   softmax(Q of every move / temperature); the Q of all moves from one search of all lines (MultiPV)
@@ -15,24 +14,24 @@ An engine with fewer lines than there are moves searches the position after each
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from functools import partial
-from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import chess
 import chess.engine
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import EvaluatorError
+from ...base.errors import EvaluatorError, GraphSearchError
 from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL
-from ...workers.messages import Failure, Leave, Ready, failure_of
-from ...workers.supervisor import Batch, Part, Seat, Supervisor
+from ...workers.calls import failure_of
 from .engine import EngineFailureError, UciEngine, failure
 from .program import Program
 from .scores import Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
@@ -143,28 +142,24 @@ def softmax(q: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
 
 
 CLOSE_SECONDS = 10.0
+MOST_FAILURES = 2  # of engines at one position
 
 Position = tuple[chess.Board, Sequence[chess.Move]]
 
 Configure = Callable[[UciEngine], chess.engine.ConfigMapping]  # returns the options to set in an engine
 
+_T = TypeVar("_T")
+
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
 
 
-class _Positions(Batch):
-    def __init__(self, positions: Sequence[Position]) -> None:
-        super().__init__(missing=len(positions))
-        self.answers: list[EngineAnswer | None] = [None] * len(positions)
-
-
 @dataclass(eq=False)
-class _Row(Part):
+class _Row:
     """A position of a batch; `did` describes the failures of engines that evaluated it."""
 
-    batch: _Positions
-    row: int
     position: Position
+    answer: EngineAnswer | None = None
     did: list[str] = field(default_factory=list)
 
     def failure(self, program: Program) -> EvaluatorError:
@@ -178,95 +173,30 @@ class _Row(Part):
         return failure(program, f"{first}{again}; position {fen_of(board)}")
 
 
-class EngineTask:
-    """An engine as a worker: a task on the loop starts it, sends it positions, and ends it.
-
-    Attributes:
-      pid: process id, 0 until the engine is started. alive_since: always inf; the handshake has its own
-        timeouts.
-      engine: None until it is ready.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        started: Callable[[], Coroutine[Any, Any, UciEngine]],
-        question: Question,
-        *,
-        heard: Callable[[object], None],
-        lost: Callable[[str], None],
-    ) -> None:
-        self.pid, self.alive_since = 0, inf
-        self.engine: UciEngine | None = None
-        self._loop, self._started, self._question = loop, started, question
-        self._heard, self._lost = heard, lost
-        self._inbox: asyncio.Queue[object] = asyncio.Queue()
-        self._work: asyncio.Task[str] | None = None
-        self._life = asyncio.run_coroutine_threadsafe(self._live(), loop)
-
-    def send(self, message: object) -> None:
-        """Sends a position, or `Leave`."""
-        self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
-
-    def kill(self) -> None:
-        """Kills the engine at once."""
-        self._loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        if self._work is not None:
-            self._work.cancel()
-
-    async def _live(self) -> None:
-        self._work = asyncio.create_task(self._serve())
-        how = "was ended"
-        try:
-            await asyncio.wait([self._work])
-            how = how if self._work.cancelled() else self._work.result()
-            if self.engine is not None:
-                await (self.engine.kill() if how else self.engine.quit())
-        finally:
-            self._lost(how)
-
-    async def _serve(self) -> str:
-        """Evaluates positions until `Leave`; returns the engine's failure, empty for none."""
-        try:
-            self.engine = await self._started()
-            self.pid = self.engine.process
-            self._heard(Ready(f"process {self.pid}"))
-            while not isinstance(row := await self._inbox.get(), Leave):
-                assert isinstance(row, _Row)
-                self._heard(await self._question.ask(self.engine, *row.position))
-        except EngineFailureError as error:
-            return str(error)
-        except Exception as error:  # for example an option that the engine does not have
-            self._heard(failure_of(error))
-        return ""
-
-
-class EnginePool(Supervisor[_Row]):
-    """Engines on an event loop. Any thread may call the public methods."""
-
-    most_lost = 2  # engines that may fail at one position
-    is_eager = False
+class EnginePool:
+    """Engines on an event loop, which has a thread of its own. Any thread may call the public methods."""
 
     def __init__(self, program: Program, configure: Configure, question: Question, workers: int) -> None:
-        super().__init__(workers)
-        self.closed = str(failure(program, "was closed"))
         self._program, self._configure, self._question = program, configure, question
         self._name: str | None = None
         self._any_order = question.settings.reproducible
+        self._engines: list[UciEngine | None] = [None] * workers
+        self._is_closed = False
+        self._batch = threading.Lock()  # one at a time
+        self._tasks: set[asyncio.Task[Any]] = set()  # on the loop's thread
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_note)
         self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
         self._thread.start()
 
+    @property
+    def processes(self) -> list[int]:
+        """The process ids of the running engines."""
+        return [engine.process for engine in self._engines if engine is not None]
+
     def first_engine(self) -> UciEngine:
-        """Starts the first worker's engine and returns it; raises EvaluatorError if it cannot start."""
-        self.start(1)
-        worker = self.seats[0].worker
-        assert isinstance(worker, EngineTask)
-        assert worker.engine is not None
-        return worker.engine
+        """Starts the first engine and returns it; raises EvaluatorError if it cannot start."""
+        return self._do(self._engine(0, None))
 
     def answers(self, positions: Sequence[Position]) -> list[EngineAnswer]:
         """Returns the evaluations of all positions, in their order.
@@ -274,22 +204,91 @@ class EnginePool(Supervisor[_Row]):
         Raises:
           EvaluatorError: if an engine fails at a position and, after a restart, fails again.
         """
-        batch = _Positions(positions)
-        self.do(batch, [_Row(batch, row, position) for row, position in enumerate(positions)])
-        return [answer for answer in batch.answers if answer is not None]
+        rows = [_Row(position) for position in positions]
+        with self._batch:
+            self._do(self._answer(rows))
+        return [row.answer for row in rows if row.answer is not None]
 
     def leave(self) -> None:
         """Ends all engines and the thread, also during a batch."""
-        self.end(CLOSE_SECONDS)
+        self._is_closed = True
+        ended = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        with contextlib.suppress(Exception):
+            ended.result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
 
-    # ---------------------------------------------------------- the work
-    def _worker(self, seat: Seat[_Row]) -> EngineTask:
-        heard, lost = partial(self._heard, seat), partial(self._lost, seat)
-        return EngineTask(self._loop, self._started, self._question, heard=heard, lost=lost)
+    def _do(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Returns the result of a coroutine on the loop; an exception of Python becomes an EvaluatorError."""
+        if self._is_closed:
+            work.close()
+            raise failure(self._program, "was closed")
+        try:
+            return asyncio.run_coroutine_threadsafe(self._noted(work), self._loop).result()
+        except CancelledError:
+            raise failure(self._program, "was closed") from None
+        except GraphSearchError:
+            raise
+        except Exception as error:
+            raise failure_of(error).as_error() from error
+
+    # ---------------------------------------------------------- on the loop's thread
+    async def _noted(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Awaits work that `leave` may cancel."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        try:
+            return await task
+        finally:
+            self._tasks.discard(task)
+
+    async def _answer(self, rows: Sequence[_Row]) -> None:
+        """Evaluates positions; if results depend on the order, each engine its own."""
+        count = min(len(self._engines), len(rows))
+        shared = deque(rows)
+        queues = [shared if self._any_order else deque(rows[number::count]) for number in range(count)]
+        serving = [self._serve(number, waiting) for number, waiting in enumerate(queues)]
+        ended = await asyncio.gather(*map(self._noted, serving), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+
+    async def _serve(self, number: int, waiting: deque[_Row]) -> None:
+        """Has one engine evaluate waiting positions; a failure empties the queue."""
+        try:
+            while waiting:
+                row = waiting.popleft()
+                engine = await self._engine(number, row)
+                try:
+                    row.answer = await self._question.ask(engine, *row.position)
+                except EngineFailureError as error:
+                    await self._drop(number)
+                    row.did.append(str(error))
+                    if len(row.did) >= MOST_FAILURES:
+                        raise row.failure(self._program) from None
+                    waiting.appendleft(row)
+        except BaseException:
+            waiting.clear()
+            raise
+
+    async def _engine(self, number: int, row: _Row | None) -> UciEngine:
+        """Returns the engine with this number, started if necessary, to evaluate `row`.
+
+        Raises:
+          EvaluatorError: if it cannot be started; with the failures at the position that it is restarted for.
+        """
+        engine = self._engines[number]
+        if engine is None:
+            try:
+                engine = self._engines[number] = await self._started()
+            except EngineFailureError as error:
+                if row is None or not row.did:
+                    raise failure(self._program, str(error)) from None
+                row.did.append(str(error))
+                raise row.failure(self._program) from None
+        return engine
 
     async def _started(self) -> UciEngine:
         """Starts and configures an engine.
@@ -309,47 +308,22 @@ class EnginePool(Supervisor[_Row]):
             raise
         return engine
 
-    def _next(self, seat: Seat[_Row]) -> _Row | None:
-        """Returns the next waiting position; if results depend on the order, only one of the seat's own."""
-        if self._any_order:
-            starting = sum(other.worker is not None and not other.is_ready for other in self.seats)
-            return super()._next(seat) if len(self.waiting) > starting else None  # leave one for each of them
-        own = (row for row in self.waiting if row.row % len(self.seats) == seat.number)
-        row = next(own, None)
-        if row is not None:
-            self.waiting.remove(row)
-        return row
+    async def _drop(self, number: int) -> None:
+        """Kills an engine; the next position starts another one."""
+        engine, self._engines[number] = self._engines[number], None
+        if engine is not None:
+            await engine.kill()
 
-    def _request(self, seat: Seat[_Row], assignment: _Row) -> tuple[_Row, float]:
-        return assignment, inf
-
-    def _finished(self, seat: Seat[_Row], assignment: _Row, message: object) -> None:
-        if isinstance(message, Failure):
-            self._fail(assignment.batch, message.as_error())
-        elif isinstance(message, EngineAnswer):
-            assignment.batch.answers[assignment.row] = message
-            assignment.batch.missing -= 1
-
-    def _give_again(self, assignment: _Row, how: str) -> None:
-        assignment.did.append(how)
-        super()._give_again(assignment, how)
-
-    def _given_up(self, assignment: _Row, why: str) -> None:
-        self._fail(assignment.batch, assignment.failure(self._program))
-
-    def _lost_at_start(self, seat: Seat[_Row], how: str) -> None:
-        """Sets the seat's error: an engine that fails to start is not started again.
-
-        The error includes the failures at the position that the engine was restarted for.
-        """
-        if seat.error is not None or not how:  # the error is already known
-            return
-        given_back = next((row for row in self.waiting if row.did), None)
-        if given_back is None:
-            seat.error = failure(self._program, how)
-        else:
-            given_back.did.append(how)
-            seat.error = given_back.failure(self._program)
+    async def _end(self) -> None:
+        """Cancels a batch under way, whose engines are killed; the others quit."""
+        busy = bool(self._tasks)
+        for task in list(self._tasks):
+            task.cancel()
+        engines = [engine for engine in self._engines if engine is not None]
+        self._engines = [None] * len(self._engines)
+        await asyncio.gather(
+            *(engine.kill() if busy else engine.quit() for engine in engines), return_exceptions=True
+        )
 
 
 def _note(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

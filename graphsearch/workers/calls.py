@@ -1,4 +1,4 @@
-"""Messages of all workers.
+"""The worker's side: calls, and what they return.
 
 An error is sent as text and becomes an exception again at the receiver: exceptions with arguments of their
 own cannot be unpickled, and a worker that sent one would look dead.
@@ -8,11 +8,38 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ..base import errors
 from ..base.errors import EvaluatorDefectError, GraphSearchError
+from ..base.version import __version__
+
+SAME_VERSION = "install the same version of graphsearch on all machines"
+
+
+class StopFlag(Protocol):
+    """A flag that the owner of the workers sets, such as an event of threads or of processes."""
+
+    def is_set(self) -> bool:
+        """Returns whether it is set."""
+
+
+class Stopping:
+    """Whether the owner wants calls to end soon; as the `stop` of a search."""
+
+    def __init__(self) -> None:
+        self.flag: StopFlag = threading.Event()
+
+    def is_set(self) -> bool:
+        """Returns whether calls should end soon."""
+        return self.flag.is_set()
+
+
+STOPPING = Stopping()  # of this process
 
 
 def own_place() -> str:
@@ -21,27 +48,24 @@ def own_place() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """The worker is ready for work.
+class Greeting:
+    """The first answer of a worker.
 
     Attributes:
-      place: host name and process, for messages.
-      identity: of its evaluator, as JSON; empty if it has none. All workers must have the same.
-      notes: of its evaluator, for the user.
-      wants_lines: whether its evaluator wants the moves before a position.
-      batch_size: the smallest batch that keeps its evaluator busy.
+      place: host name and process. version: of graphsearch there. begun: of the first call
     """
 
     place: str
-    identity: str = ""
-    notes: tuple[str, ...] = ()
-    wants_lines: bool = False
-    batch_size: int = 1
+    version: str
+    begun: Any = None
 
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Asks a worker to finish its work, to close its files, and to end."""
+    @property
+    def fault(self) -> str:
+        """A message if the worker cannot be used; empty if it can."""
+        if self.version == __version__:
+            return ""
+        text = f"it has graphsearch {self.version}, this machine has {__version__}; {SAME_VERSION}"
+        return f"{text} ({self.place})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +106,16 @@ def failure_of(error: BaseException, place: str = "") -> Failure:
     ours = next(base for base in type(error).__mro__ if base.__module__ == errors.__name__)
     trace = error.trace if isinstance(error, EvaluatorDefectError) else ""
     return Failure(ours.__name__, str(error), place, trace)
+
+
+def guarded(call: Callable[[], Any]) -> Any:
+    """Returns the result of a call, or its Failure; SystemExit too: the caller needs the reason."""
+    try:
+        return call()
+    except BaseException as error:
+        return failure_of(error, own_place())
+
+
+def greeting(begin: Callable[[], Any] | None) -> Greeting:
+    """Returns this process's greeting, with the result of its first call."""
+    return Greeting(own_place(), __version__, begin and guarded(begin))

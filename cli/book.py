@@ -17,12 +17,14 @@ from .options import (
     LineOptions,
     Lines,
     OfBook,
+    Pool,
     PositionOptions,
     Ram,
     StoreOption,
     StoreToMake,
     Threads,
     Time,
+    Workers,
     argument,
     graph_ram,
     option,
@@ -446,6 +448,8 @@ class BuildRequest:
     forever: Annotated[bool, option("--forever", "Wait for the queue when nothing is left to search.")] = (
         False
     )
+    workers: Workers = None
+    pool: Pool = None
     threads: Threads = None
     ram: Ram = None
     json: Json = False
@@ -454,7 +458,7 @@ class BuildRequest:
 @command(
     "Build a book, or resume building it.",
     "graphsearch book build white.toml --store books.graph --time 1h",
-    "graphsearch book build white.toml --store books.graph --forever",
+    "graphsearch book build white.toml --store books.graph --forever --workers 4",
 )
 def build(request: BuildRequest) -> None:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
@@ -462,6 +466,7 @@ def build(request: BuildRequest) -> None:
     Without a limit, building ends when nothing is left to search. Ctrl-C saves; after a kill only some
     seconds are lost. Repeat the command to resume: no position is evaluated twice. BOOK.toml may be changed
     between two runs. Items of the queue (`book queue`) come first, including those added in the meantime.
+    Several workers pay with engines and networks: `builtin` uses all cores in one process.
     """
     from graphsearch.book.build import build as build_book
     from graphsearch.book.config import BuildLimits, Resources
@@ -473,7 +478,7 @@ def build(request: BuildRequest) -> None:
         say(f"note: {note}")
     if request.threads is not None:
         config = replace(config, evaluator=with_threads(config.evaluator, request.threads))
-    resources = Resources(ram_bytes=graph_ram(request.ram))
+    resources = Resources(workers=request.workers, pool=request.pool, ram_bytes=graph_ram(request.ram))
     limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
     with (
         StopSignals() as signals,

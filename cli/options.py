@@ -101,6 +101,22 @@ Ram = Annotated[
         "Memory limit of the graph, such as 256MB or 4GB; 80 % of the machine's memory by default.",
     ),
 ]
+Pool = Annotated[
+    str | None,
+    option(
+        "--pool WHERE",
+        "Where workers are started: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    option(
+        "--workers K",
+        "Search K positions at once, each in a process; --pool says where the processes are.",
+        min=1,
+        max=1024,
+    ),
+]
 Threads = Annotated[
     int | None,
     option(
@@ -213,14 +229,7 @@ class EvaluatorOptions:
         str | None, option("--syzygy DIR", "Folder of Syzygy tablebases; separate several as in PATH.")
     ] = None
     threads: Threads = None
-    pool: Annotated[
-        str | None,
-        option(
-            "--pool WHERE",
-            "Where the evaluator's workers are started: local (processes, the default), ray, ray:auto or "
-            "ray:ADDRESS.",
-        ),
-    ] = None
+    pool: Pool = None
 
     @property
     def named(self) -> bool:

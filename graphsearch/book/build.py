@@ -3,7 +3,8 @@
     queue -> urgent leaves \\
     policy -> next leaf ----> search -> record -> decisions, values -> rows -> file
 
-Records and rows reach the file in the same transactions, so a build can be resumed after any end.
+Records reach the file with or before the rows that follow from them, so a build can be resumed after any
+end. Workers, if there are any, search several leaves at once (`search.detached`).
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 
 import chess
 
 from ..base.errors import GraphSearchError, InvalidParameterError
-from ..evaluators.factory import create
 from ..evaluators.protocol import Evaluator
 from ..graph.graph import Graph
 from ..position.board import board_of
 from ..position.lines import numbered
 from ..position.notation import board_from_fen
-from ..search.loop import analyze
+from ..search.detached import STOP_SECONDS, Finder, Searches, open_searches
+from ..search.job import SearchJob
 from ..search.params import Limits, SearchParams
 from ..search.results import SearchResult
 from ..solvers.mate.beside import MateFinder
@@ -65,13 +66,13 @@ def build(
     Args:
       path: the graph file, created if missing.
       limits: when to end; default: when nothing is left to search.
-      resources: default: a file, with the memory that the machine has.
-      evaluator: replaces the configured one; the caller closes it.
+      resources: default: this process, with the memory that the machine has.
+      evaluator: replaces the configured one, in this process only; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called about twice a second.
 
     Raises:
-      InvalidParameterError: for a wrong time, before any file changes.
+      InvalidParameterError: for a wrong time or pool, before any file changes.
       EvaluatorError: if the evaluator fails; all results until then are saved.
       EvaluatorMismatchError: if the file is bound to another evaluator.
       StoreLockedError: if another process is writing the file.
@@ -81,17 +82,26 @@ def build(
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
     with ExitStack() as stack:
-        made = evaluator or stack.enter_context(closing(create(config.evaluator)))
-        started = _start(path, made, config)
-        store = Store.open(path, identity=made.identity, create=True)
-        graph = stack.enter_context(closing(Graph.over(store, made, resources.ram_bytes)))
+        graph, searches = stack.enter_context(
+            open_searches(
+                path,
+                evaluator or config.evaluator,
+                stop,
+                ram_bytes=resources.ram_bytes,
+                workers=resources.workers,
+                pool=resources.pool,
+            )
+        )
+        started = list[rows.Started]()
+        graph.call(lambda store: started.append(rows.start(store, config)))
         tables = stack.enter_context(Store.open(path, read_only=True))
         out_of_time = stack.enter_context(_stopped_after(limits.seconds, stop))
         return Builder(
             tables,
             config,
-            started,
+            started[0],
             graph,
+            searches,
             limits=limits,
             stop=stop,
             out_of_time=out_of_time,
@@ -122,12 +132,6 @@ def _stopped_after(seconds: float | None, stop: threading.Event) -> Iterator[thr
         timer.cancel()
 
 
-def _start(path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig) -> rows.Started:
-    """Inserts a build into the file, created if missing, and returns its row ids."""
-    with Store.open(path, identity=evaluator.identity, create=True) as store:
-        return rows.start(store, config)
-
-
 class Builder:
     """One build on an open graph.
 
@@ -141,6 +145,7 @@ class Builder:
         config: BookConfig,
         started: rows.Started,
         graph: Graph,
+        searches: Searches[BookLine],
         *,
         limits: BuildLimits,
         stop: threading.Event,
@@ -151,7 +156,7 @@ class Builder:
         self._tables = tables
         self.config = config
         self._started = started
-        self._graph = graph
+        self._graph, self._searches = graph, searches
         self._limits = limits
         self._stop = stop
         self._out_of_time = out_of_time
@@ -182,21 +187,34 @@ class Builder:
     def _loop(self) -> str:
         while not self._stop.is_set():
             self._poll()
-            if not self._may_search():
-                return EVALUATIONS
-            line = self.requests.next_line() or self.tree.next_line()
-            if line is not None:
-                self._progress.searching(line)
-                self._search(line)
-            elif not self._limits.forever:
-                return COMPLETE
-            else:
+            ended = self._start_searches()
+            if not self._searches.running:
+                if ended == EVALUATIONS or not self._limits.forever:
+                    return ended
                 self._progress.waiting()
                 self._stop.wait(POLL_SECONDS)
+            for line, result in self._searches.finished(SHOW_SECONDS):
+                self._learn(line, result)
             if time.monotonic() - self._saved_at >= SAVE_SECONDS:
                 self._save(wait=False)
             self._progress.show("building")
+        for line, result in self._searches.stop(STOP_SECONDS):
+            self._learn(line, result)
         return TIME if self._out_of_time.is_set() else STOPPED
+
+    def _start_searches(self) -> str:
+        """Starts as many searches as there is room for; returns why there are no more to start."""
+        while self._searches.room:
+            if not self._may_search():
+                return EVALUATIONS
+            line = self.requests.next_line() or self.tree.next_line()
+            if line is None:
+                return COMPLETE
+            self._progress.searching(line)
+            position = self.tree.positions[line.keys[-1]]
+            self.tree.take(position.key)
+            self._searches.start(line, *self._job(board_from_fen(position.fen)))
+        return ""
 
     def _finish(self, ended: str) -> None:
         """Writes the end of this build; the book loses a search that was stopped, the graph keeps it."""
@@ -267,19 +285,20 @@ class Builder:
     # -------------------------------------------------------------- searching
     def _may_search(self) -> bool:
         limit, each = self._limits.evaluations, self.config.leaf.evaluations or self.config.leaf.visits or 1
-        if limit is None or not self.counts.searched:
+        running = len(self._searches.running)
+        if limit is None or not self.counts.searched + running:
             return True
-        return self.counts.evaluations + each <= limit
+        return self.counts.evaluations + each * (running + 1) <= limit
 
-    def _search(self, line: BookLine) -> None:
-        """Searches the last position of a line, and adds the result to the book unless it was stopped."""
+    def _learn(self, line: BookLine, result: SearchResult) -> None:
+        """Adds the search of the last position of a line to the book unless it was stopped."""
         position = self.tree.positions[line.keys[-1]]
-        board = board_from_fen(position.fen)
-        result = self._searched(board)
+        self.tree.release(position.key)
         self.counts.visits += result.new_visits
         self.counts.evaluations += result.evaluations
         if result.stop_reason in UNFINISHED:
             return
+        board = board_from_fen(position.fen)
         record = self._graph.read(board)
         if record is None:
             raise GraphSearchError(f"a search of {position.fen} left no record")
@@ -289,22 +308,20 @@ class Builder:
         self.growth.learn(position, board, record)
         self.requests.searched(position.key)
 
-    def _searched(self, board: chess.Board) -> SearchResult:
-        """Searches a position within the limits of a leaf."""
+    def _job(self, board: chess.Board) -> tuple[SearchJob, Finder]:
+        """Returns the search of a position within the limits of a leaf, and its finder of mates."""
         leaf = self.config.leaf
         visits = leaf.visits
         if visits is None and leaf.evaluations is not None:
             visits = VISITS_PER_EVALUATION * leaf.evaluations
-        return analyze(
-            self._graph,
-            board,
-            Limits(visits=visits, evaluations=leaf.evaluations),
-            SearchParams.from_options(f"{name}={text}" for name, text in leaf.params),
-            stop=self._stop,
-            hurry=True,
+        job = SearchJob(
+            board=board,
+            limits=Limits(visits=visits, evaluations=leaf.evaluations),
+            params=SearchParams.from_options(f"{name}={text}" for name, text in leaf.params),
             run=self._started.run,
-            mates=MateFinder(visits=visits or leaf.evaluations),
+            lists=False,
         )
+        return job, partial(MateFinder, visits=visits or leaf.evaluations)
 
     # -------------------------------------------------------------- saving
     def _save(self, *, wait: bool) -> None:

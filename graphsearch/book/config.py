@@ -163,10 +163,13 @@ class BuildLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """The memory of a build.
+    """The processes and the memory of a build.
 
     Attributes:
-      ram_bytes: limit of the memory of the graph.
+      workers: number of processes that search, in `pool` (`local`, `ray` or `ray:ADDRESS`); None: this one.
+      ram_bytes: limit of the memory of the graph, or of all workers together.
     """
 
+    workers: int | None = None
+    pool: str | None = None
     ram_bytes: int | None = None

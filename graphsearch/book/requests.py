@@ -92,7 +92,7 @@ class Requests:
         """Returns the line to the next position that the queue asks for, None if there is none now."""
         for line in self._lines:
             position = self._tree.positions.get(line.key)
-            if position is not None:
+            if position is not None and position.key not in self._tree.taken:
                 return self._tree.line_to(line.key) or BookLine((line.key,))
         return None
 

@@ -32,6 +32,7 @@ class BookTree:
       changed: keys of positions with unwritten rows.
       unsettled: keys of positions with a new value or ply since this was last emptied.
       lowered: keys of positions to which a shorter path was found since this was last emptied.
+      taken: keys of positions that are being searched.
     """
 
     def __init__(self, backup: Backup, order: Order) -> None:
@@ -42,6 +43,7 @@ class BookTree:
         self.changed: set[str] = set()
         self.unsettled: set[str] = set()
         self.lowered: set[str] = set()
+        self.taken: set[str] = set()
 
     # -------------------------------------------------------------- growing
     def add(self, position: Position) -> Position:
@@ -138,7 +140,7 @@ class BookTree:
             reach = self._reach(position, values)
         else:
             value = position.value
-            reach = 0.0 if position.state == LEAF else None
+            reach = 0.0 if position.state == LEAF and position.key not in self.taken else None
         if value != position.value:
             self.unsettled.add(position.key)
             self.changed.add(position.key)
@@ -176,6 +178,16 @@ class BookTree:
                 yield move, self.order.cost(move.p, lost / 100.0, rank)
 
     # -------------------------------------------------------------- the next leaf
+    def take(self, key: str) -> None:
+        """Marks a position as being searched: it is no next leaf until `release`."""
+        self.taken.add(key)
+        self.update([key])
+
+    def release(self, key: str) -> None:
+        """Ends the search of a position."""
+        self.taken.discard(key)
+        self.update([key])
+
     def next_line(self) -> BookLine | None:
         """Returns the line to the next leaf by the policy of expansion; None: there is none."""
         roots = [self.positions[root] for root in self.roots if self.positions[root].reach is not None]

@@ -16,11 +16,12 @@ import chess
 from ..base.errors import CapacityError, GraphSearchError, StoreError, check_argument
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
-from ..store.record.node import NodeRecord
+from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
+from ..store.tables.provenance import FIRST_EVALUATOR
 from ..store.upkeep.compact import tidy
 from .loading import Loader, is_due
 from .memory import budget_of
@@ -29,6 +30,7 @@ from .summary import root_values
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
+LEAST_NODE_BYTES = 64  # of a node in memory, with its place in the table
 LOADED_AT_ONCE = 100_000  # nodes of the largest file that `open` loads completely: a tenth of a second
 
 
@@ -46,6 +48,7 @@ class Graph(SavedGraph):
 
     Attributes:
       evaluator: evaluates new positions.
+      evaluator_number: the evaluator's number in records.
     """
 
     def __init__(
@@ -55,10 +58,12 @@ class Graph(SavedGraph):
         *,
         ram_bytes: int | None = None,
         owns_evaluator: bool = False,
+        logged: bool = False,
     ) -> None:
         """Makes the graph over a store; with `owns_evaluator` it closes the evaluator too. See `open`."""
-        super().__init__(store, ram_bytes)
+        super().__init__(store, ram_bytes, logged=logged)
         self.evaluator = evaluator
+        self.evaluator_number = store.evaluator_number if store else FIRST_EVALUATOR
         self.searching = threading.Lock()
         self._owns_evaluator = owns_evaluator
         self._closed = False
@@ -125,6 +130,21 @@ class Graph(SavedGraph):
         return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), budget)
 
     @classmethod
+    def detached(
+        cls, evaluator: Evaluator, known: RecordBatch, number: int, ram_bytes: int | None = None
+    ) -> Graph:
+        """Returns a graph in memory with records of another graph; `changed_records` has what it changes.
+
+        Args:
+          known: the records. number: of the evaluator, in that graph's records.
+        """
+        graph = cls(evaluator, None, ram_bytes=ram_bytes, logged=True)
+        graph.evaluator_number = number
+        graph.arena.reserve_log(0, spare=graph.arena.max_bytes // LEAST_NODE_BYTES)
+        graph.pager.enter(known)
+        return graph
+
+    @classmethod
     def over(
         cls,
         store: Store | None,
@@ -132,8 +152,12 @@ class Graph(SavedGraph):
         ram_bytes: int | None = None,
         *,
         owns_evaluator: bool = False,
+        in_file: bool = False,
     ) -> Graph:
-        """Returns a graph over an open store, which it will close; without a store, in memory only."""
+        """Returns a graph over an open store, which it will close; without a store, in memory only.
+
+        With `in_file` it leaves all records in the file, to which `add_records` adds; it is not searched.
+        """
         try:
             graph = cls(evaluator, store, ram_bytes=ram_bytes, owns_evaluator=owns_evaluator)
         except BaseException:
@@ -143,7 +167,9 @@ class Graph(SavedGraph):
         try:
             nodes = graph._file_nodes
             is_soon_loaded = nodes <= LOADED_AT_ONCE and graph.pager.has_room_for(nodes)
-            if nodes and is_soon_loaded:
+            if in_file:
+                graph.pager.complete = False
+            elif nodes and is_soon_loaded:
                 graph.call(graph.pager.load_whole)
         except BaseException:
             graph._release()

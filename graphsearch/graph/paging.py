@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
@@ -200,6 +201,11 @@ class Pager:
             return record
         _, batch = self._reader.find(pack(board).reshape(1, POSITION_WORDS))
         return batch.record(0) if len(batch) else None
+
+    def find(self, words: Words) -> tuple[NDArray[np.bool_], RecordBatch]:
+        """Returns which packed positions have a record in the file, and these records; see `Reader.find`."""
+        assert self._reader is not None
+        return self._reader.find(words)
 
     def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
         """Returns the records of some positions, None for missing ones, and loads them into memory.

@@ -23,7 +23,9 @@ from ..store.apart import write as write_apart
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.moved import copy_elsewhere
+from ..store.record.node import RecordBatch
 from ..store.store import Store
+from ..store.union.records import add_records
 from .arena import Arena, Saving
 from .bring_kernel import BYTES_PER_NODE
 from .kept_transpositions import GraphEntries
@@ -201,13 +203,14 @@ class SavedGraph:
       entries: the transposition entries in use.
     """
 
-    def __init__(self, store: Store | None, ram_bytes: int | None) -> None:
+    def __init__(self, store: Store | None, ram_bytes: int | None, *, logged: bool = False) -> None:
+        """`logged`: note changes without a file too, for `changed_records`."""
         if store:
             store.leaves_out = True
             if ram_bytes:
                 return_freed_memory()
         self.store = store
-        self.arena = Arena(ram_bytes, logged=store is not None)
+        self.arena = Arena(ram_bytes, logged=logged or store is not None)
         self._reader = store.reader() if store else None
         self.pager = Pager(
             self.arena, self._reader, self.arena.max_bytes, complete=store is None or not store.node_count
@@ -271,6 +274,27 @@ class SavedGraph:
     def note_later(self, note: Work) -> None:
         """Adds a function that the next save calls in its transaction."""
         self._notes.append(note)
+
+    def add_records(self, batch: RecordBatch) -> None:
+        """Merges records into the file by the rule of `store merge`, in one transaction with pending notes.
+
+        The graph must leave its records in the file (`Graph.over`).
+
+        Raises:
+          StoreError: if the file cannot be written; a later save may succeed.
+        """
+        if len(batch):
+            self.note_later(lambda store: add_records(store, batch))
+        self.begin_saving()
+        self.settle(wait=True)
+
+    def changed_records(self) -> RecordBatch:
+        """Returns the records that were made or changed, of a graph in memory that logs them."""
+        self.arena.subtract_overlay()
+        saving = self.arena.begin_saving()
+        self.arena.end_saving(saving)
+        self.arena.add_overlay()
+        return RecordBatch.concat(saving.batches)
 
     def note_apart(self, board: chess.Board, moves: Iterable[chess.Move]) -> None:
         """Notes that moves of a position are searched apart; the next save writes it."""

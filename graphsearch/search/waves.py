@@ -36,7 +36,6 @@ from .walkers import WALK_FROM, Walkers
 
 SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_LEAVES = 64  # of the first slice: at most a few milliseconds
-FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
 MANY_LEAVES = 32  # of a wave that does not overlap: from here on several threads evaluate it
@@ -73,7 +72,7 @@ class WaveRunner:
           threads: number of threads that walk, with batches of 1 and an evaluator inside the kernels.
         """
         self._graph, self._arena = graph, graph.arena
-        self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
+        self._evaluator = graph.evaluator_number
         self._root, self._batch = root, batch
         self._leaves = LeafEvaluation(graph.evaluator, game)
         self._inside = self._leaves.kernel is not None

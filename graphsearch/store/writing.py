@@ -61,7 +61,7 @@ class NewSegment:
         Of two records with one position the later one counts. `on_unfit`: as in `write_chunks`.
         """
         assert self.id is not None
-        ordered = map(_in_order, batches)
+        ordered = map(in_order, batches)
         self.dictionary = write_chunks(
             self._connection, self._catalog, self.id, ordered, dictionary=self.dictionary, on_unfit=on_unfit
         )
@@ -72,7 +72,7 @@ class NewSegment:
         self._connection.execute(unused, (self.id,))
 
 
-def _in_order(batch: RecordBatch) -> RecordBatch:
+def in_order(batch: RecordBatch) -> RecordBatch:
     """Returns the records of a batch in segment order, the last one of each position."""
     words = batch.words[::-1]
     return take(batch, len(batch) - 1 - newest_in_order(words, sort_keys(words)))

@@ -18,6 +18,7 @@ from ..base import errors
 from ..base.errors import EvaluatorDefectError, GraphSearchError
 from ..base.version import __version__
 
+START_SECONDS = 600.0  # until a worker can be called: it may load a large network
 SAME_VERSION = "install the same version of graphsearch on all machines"
 
 
@@ -28,10 +29,11 @@ class StopFlag(Protocol):
         """Returns whether it is set."""
 
 
-class Stopping:
+class Stopping(threading.Event):
     """Whether the owner wants calls to end soon; as the `stop` of a search."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.flag: StopFlag = threading.Event()
 
     def is_set(self) -> bool:

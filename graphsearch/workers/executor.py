@@ -22,11 +22,10 @@ from typing import Any, Protocol
 
 from ..base.errors import EvaluatorError, GraphSearchError, InvalidParameterError
 from ..base.machine import cores
-from .calls import Failure, Greeting, greeting, guarded
+from .calls import START_SECONDS, Failure, Greeting, greeting, guarded
 
 LOCAL, RAY = "local", "ray"
 MOST_LOST = 3  # workers in a row over one call, or at their start
-START_SECONDS = 600.0  # until a worker can be called
 
 
 class Worker(Protocol):
@@ -301,7 +300,8 @@ class Workers(Executor):
             if error is not None:
                 worker.kill()
                 seat.worker, seat.is_ready = None, False
-                call = None if call is None else self._give_again(call, how)
+                if call is not None:
+                    self._give_again(call, how)
             self._hand_out()
             self._changed.notify_all()
         if call is not None and error is None:

@@ -15,8 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ..base.errors import EvaluatorError
-from .calls import STOPPING, StopFlag
-from .executor import START_SECONDS
+from .calls import START_SECONDS, STOPPING, StopFlag
 from .process import ADVICE, STARTING, begin_worker, how_it_ended, signals_blocked
 
 
@@ -46,12 +45,12 @@ class LocalWorker:
           EvaluatorError: if no process can be started.
         """
         context = get_context("spawn")
-        self._stop = context.Event()
-        self._executor = ProcessPoolExecutor(
-            1, mp_context=context, initializer=_begin, initargs=(threads, self._stop)
-        )
         try:
-            with STARTING, signals_blocked():
+            with STARTING, signals_blocked():  # also as the first semaphore starts their tracker
+                self._stop = context.Event()
+                self._executor = ProcessPoolExecutor(
+                    1, mp_context=context, initializer=_begin, initargs=(threads, self._stop)
+                )
                 before = {child.pid for child in multiprocessing.active_children()}
                 self._executor.submit(os.getpid)  # which starts the process
                 started = (child for child in multiprocessing.active_children() if child.pid not in before)

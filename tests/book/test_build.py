@@ -19,7 +19,7 @@ from graphsearch.book import build as building
 from graphsearch.book import rows
 from graphsearch.book.build import build
 from graphsearch.book.build_report import BuildProgress, BuildReport, searches_left
-from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window
+from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Resources, Root, Window
 from graphsearch.book.tree import BookTree, order_of
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
@@ -218,3 +218,34 @@ def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path
     built(tmp_path / "a.graph", config(), 100, evaluator=second)
     assert not set(second.asked) & set(first.asked)
     assert sql(tmp_path / "a.graph", "SELECT ended FROM book_run") == [("failed",), ("evaluations",)]
+
+
+def test_workers_build_a_book_whose_moves_and_values_follow_from_their_records(tmp_path: Path) -> None:
+    path, found = tmp_path / "b.graph", config(max_ply=2)
+    report = build(path, found, resources=Resources(workers=2))
+    assert report.ended == "complete"
+    assert (report.leaves, report.searched) == (0, report.searched)
+    book = tree_of_file(path, found)
+    searched = [position for position in book.positions.values() if position.searches]
+    assert report.searched == len(searched) > 3
+    with Store.open(path, read_only=True) as store:
+        for position in searched:
+            record = store.read(chess.Board(position.fen))
+            assert record is not None
+            assert record.visits >= position.n > 1
+    assert verify(path).ok
+    again = build(path, found, resources=Resources(workers=2))
+    assert (again.searched, again.evaluations) == (0, 0)
+
+
+def test_workers_that_are_stopped_leave_a_book_that_can_be_resumed(tmp_path: Path) -> None:
+    path, found, stop = tmp_path / "b.graph", config(max_ply=3), threading.Event()
+
+    def look(now: BuildProgress) -> None:
+        if now.searched >= 2:
+            stop.set()
+
+    report = build(path, found, resources=Resources(workers=2), stop=stop, on_progress=look)
+    assert report.ended == "stop"
+    assert 2 <= report.searched < build(path, found).searched + report.searched
+    assert verify(path).ok

@@ -228,6 +228,22 @@ def unite(
     return counts
 
 
+def add_records(store: Store, batch: RecordBatch) -> RecordCounts:
+    """Merges records, in segment order, into a file, in the open transaction; returns their counts.
+
+    They must have the file's numbers of runs and evaluators. An unsound record of the file counts as missing.
+
+    Raises:
+      CorruptRecordError: if the file is damaged.
+      StoreError: if it cannot be read or written.
+    """
+    counts = RecordCounts(records=len(batch))
+    present = Present(store.connection, store.catalog, lambda error: None)
+    found = [part.out.copied() for part in parts(batch, present, store.evaluator_number, counts)]
+    store.append_parts([part for part in found if len(part)], fresh=counts.fresh)
+    return counts
+
+
 class _Writer:
     """Writes the new segment."""
 

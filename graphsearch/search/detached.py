@@ -1,0 +1,280 @@
+"""Detached searches: workers search positions in their memory, and the owner of the file merges the results.
+
+    owner    records below a position -> chunk ----> worker: graph in memory, search
+             file <- merge <- new and changed records <- chunk
+
+A worker gets a position with the records that the file has below it, at most `MOST_KNOWN`, and returns the
+records that its search has made or changed. The owner merges them by the rule of `store merge`, in one
+transaction. Where an edge then has fewer visits than its child, the next visits catch up; visits that two
+workers made to one position count once. A worker that dies or hangs is replaced, and its position searched
+again; if the owner dies, the file lacks at most what was not merged.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Generic, TypeVar
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import InvalidParameterError
+from ..base.machine import cores
+from ..evaluators.factory import EvaluatorSpec, create, crew_of
+from ..evaluators.pool import Crew, Make, evaluator_of
+from ..evaluators.protocol import AbsentEvaluator, Evaluator
+from ..graph.graph import Graph
+from ..graph.memory import default_budget
+from ..position.board import fen_of, legal_moves, pack
+from ..store.codec.bulk import decode_plain, encode_plain
+from ..store.order import identities
+from ..store.record.node import RecordBatch
+from ..store.record.provenance import EvaluatorIdentity
+from ..store.store import Store
+from ..store.writing import in_order
+from ..workers.calls import STOPPING
+from .job import Control, SearchJob
+from .loop import search
+from .mates import MateFinder
+from .results import SearchResult
+
+MOST_KNOWN = 4096  # records that a worker gets: a fifth of a second to collect, some 500 kB
+AT_ONCE = 256  # of these, read from the file together
+STOP_SECONDS = 10.0  # for workers to return what they have
+Finder = Callable[[], MateFinder]
+Tag = TypeVar("Tag")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Encoded records: plain blocks (schema/node_record.md), and where each ends."""
+
+    blocks: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, batch: RecordBatch) -> Chunk:
+        """Returns the encoded records of a batch, in any order."""
+        return cls(*encode_plain(in_order(batch)))
+
+    def records(self) -> RecordBatch:
+        """Returns the records, in segment order."""
+        return decode_plain(self.blocks, self.ends)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetachedJob:
+    """A search for a worker.
+
+    Attributes:
+      job: the search; its limits count additions to `known`.
+      known: the records that the file has below the position. evaluator: number of the file's evaluator.
+      finder: returns what looks for mates beside the search, or None.
+      ram_bytes: of its graph; None: the share of one core in the machine's memory.
+    """
+
+    job: SearchJob
+    known: Chunk
+    evaluator: int
+    finder: Finder | None
+    ram_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DetachedResult:
+    """The result of a detached search, and the records that it made or changed."""
+
+    result: SearchResult
+    changed: Chunk
+
+
+# ---------------------------------------------------------- in a worker
+def search_detached(make: Make, wanted: DetachedJob) -> DetachedResult:
+    """Returns the result of a search in memory, in a worker process."""
+    ram_bytes = wanted.ram_bytes or default_budget() // cores()
+    with Graph.detached(evaluator_of(make), wanted.known.records(), wanted.evaluator, ram_bytes) as graph:
+        mates = wanted.finder and wanted.finder()
+        result = search(graph, wanted.job, Control(stop=STOPPING, mates=mates))
+        return DetachedResult(result, Chunk.of(graph.changed_records()))
+
+
+# ---------------------------------------------------------- in the owner of the file
+class OwnSearches(Generic[Tag]):
+    """The searches of a job with many positions, one after the other in this process."""
+
+    def __init__(self, graph: Graph, stop: threading.Event) -> None:
+        self._graph, self._stop = graph, stop
+        self._next: tuple[Tag, SearchJob, Finder | None] | None = None
+
+    @property
+    def room(self) -> int:
+        """The number of further searches that `finished` can begin: one, or none."""
+        return 0 if self._next else 1
+
+    @property
+    def running(self) -> list[Tag]:
+        """The tag of the search that `finished` will make."""
+        return [self._next[0]] if self._next else []
+
+    def start(self, tag: Tag, job: SearchJob, finder: Finder | None = None) -> None:
+        """Notes a search; it is part of the run `job.run` of the file."""
+        self._next = tag, job, finder
+
+    def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
+        """Makes the search, and yields it; `search` describes the errors."""
+        if self._next is not None:
+            (tag, job, finder), self._next = self._next, None
+            control = Control(stop=self._stop, mates=finder and finder())
+            yield tag, search(self._graph, replace(job, hurry=True), control)
+
+    def stop(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
+        """Drops the noted search; nothing is under way."""
+        self._next = None
+        yield from ()
+
+
+class DetachedSearches(Generic[Tag]):
+    """The searches of a job with many positions, on workers. The graph must leave all records in its file."""
+
+    def __init__(self, graph: Graph, crew: Crew, *, ram_bytes: int | None = None) -> None:
+        """`ram_bytes`: of all workers together; None: what their machines have."""
+        self._graph, self._crew = graph, crew
+        self._ram_bytes = ram_bytes and ram_bytes // crew.workers.count
+        self._running: dict[Future[DetachedResult], Tag] = {}
+
+    @property
+    def room(self) -> int:
+        """The number of further searches that workers can begin now."""
+        return self._crew.workers.count - len(self._running)
+
+    @property
+    def running(self) -> list[Tag]:
+        """The tags of the searches under way."""
+        return list(self._running.values())
+
+    def start(self, tag: Tag, job: SearchJob, finder: Finder | None = None) -> None:
+        """Starts a search as part of the run `job.run` of the file; `finder` must be picklable.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        graph = self._graph
+        assert graph.store is not None
+        known = Chunk.of(records_below(graph, job.board))
+        number = graph.store.evaluator_number
+        job = replace(job, lists=False, hurry=False)
+        wanted = DetachedJob(job=job, known=known, evaluator=number, finder=finder, ram_bytes=self._ram_bytes)
+        call = partial(search_detached, self._crew.make, wanted)
+        self._running[self._crew.workers.give(call, name=f"the search of {fen_of(job.board)}")] = tag
+
+    def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
+        """Yields the searches that end within some seconds, after merging their records into the file.
+
+        Raises:
+          EvaluatorError: if an evaluator fails, or three workers in a row end over one position.
+          StoreError: if the file cannot be written.
+        """
+        for future in wait(self._running, seconds, FIRST_COMPLETED).done:
+            tag, found = self._running.pop(future), future.result()
+            self._graph.add_records(found.changed.records())
+            yield tag, found.result
+
+    def stop(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
+        """Stops all searches; yields those that end within some seconds, as `finished` does."""
+        self._crew.workers.stop()
+        until = time.monotonic() + seconds
+        while self._running and (left := until - time.monotonic()) > 0:
+            yield from self.finished(left)
+
+
+Searches = OwnSearches[Tag] | DetachedSearches[Tag]
+
+
+@contextmanager
+def open_searches(
+    path: str | os.PathLike[str] | None,
+    evaluator: Evaluator | EvaluatorSpec,
+    stop: threading.Event,
+    *,
+    ram_bytes: int | None = None,
+    workers: int | None = None,
+    pool: str | None = None,
+) -> Iterator[tuple[Graph, Searches[Any]]]:
+    """Yields the graph of a file, made if it is missing, and what searches it.
+
+    Args:
+      path: None keeps the graph in memory; with workers, in a temporary file.
+      evaluator: the caller closes an Evaluator; workers need a specification.
+      stop: ends a search of this process. ram_bytes: of the graph, or of all workers together.
+      workers: number of processes that search, in `pool` (`workers.executor.workers_for`); None: this one.
+
+    Raises:
+      InvalidParameterError, EvaluatorError, StoreError: as `Graph.open`, `factory.crew_of`.
+    """
+    with ExitStack() as stack:
+        if workers is None:
+            if isinstance(evaluator, EvaluatorSpec):
+                evaluator = stack.enter_context(closing(create(evaluator)))
+            graph = stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes))
+            yield graph, OwnSearches(graph, stop)
+            return
+        if not isinstance(evaluator, EvaluatorSpec):
+            raise InvalidParameterError("each worker makes its own evaluator: give an EvaluatorSpec")
+        crew = crew_of(evaluator, workers, pool)
+        stack.callback(crew.leave)
+        identity = EvaluatorIdentity.from_json(crew.start().identity)
+        if path is None:
+            path = Path(stack.enter_context(TemporaryDirectory())) / "searched.graph"
+        store = Store.open(path, identity=identity, create=True)
+        graph = stack.enter_context(Graph.over(store, AbsentEvaluator(identity), in_file=True))
+        yield graph, DetachedSearches(graph, crew, ram_bytes=ram_bytes)
+
+
+def records_below(graph: Graph, board: chess.Board) -> RecordBatch:
+    """Returns the records that the file has of a position and below it, the most visited first.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    heap: list[tuple[int, int, chess.Board, chess.Move | None]] = [(0, 0, board, None)]
+    met, batches, count, number = set[bytes](), [RecordBatch.empty(0, 0, 0)], 0, 0
+    while heap and count < MOST_KNOWN:
+        boards, words = list[chess.Board](), list[NDArray[np.uint64]]()
+        while heap and len(boards) < min(AT_ONCE, MOST_KNOWN - count):
+            _, _, after, move = heapq.heappop(heap)
+            if move is not None:
+                after = after.copy(stack=False)
+                after.push(move)
+            packed = pack(after)
+            if (name := identity(packed)) not in met:
+                met.add(name)
+                boards.append(after)
+                words.append(packed)
+        if not boards:
+            break
+        have, found = graph.pager.find(np.array(words))
+        batches.append(found)
+        count += len(found)
+        for i, place in enumerate(np.nonzero(have)[0].tolist()):
+            record, moves = found.record(i), legal_moves(boards[place])
+            for edge, k in zip(record.edges, record.order, strict=False):
+                if edge.n > edge.r:
+                    number += 1
+                    heapq.heappush(heap, (-edge.n, number, boards[place], moves[k]))
+    return RecordBatch.concat(batches)
+
+
+def identity(words: NDArray[np.uint64]) -> bytes:
+    """Returns what distinguishes the records of packed positions."""
+    return identities(words.reshape(1, -1)).tobytes()

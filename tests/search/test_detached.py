@@ -1,0 +1,225 @@
+"""Detached searches: workers search in memory of their own, and the owner merges what they find."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch.base.errors import InvalidParameterError
+from graphsearch.evaluators.factory import EvaluatorSpec, crew_of
+from graphsearch.evaluators.pool import Crew
+from graphsearch.evaluators.protocol import AbsentEvaluator
+from graphsearch.graph.graph import Graph
+from graphsearch.search import detached
+from graphsearch.search.detached import Chunk, DetachedSearches, open_searches, records_below
+from graphsearch.search.job import SearchJob
+from graphsearch.search.loop import analyze
+from graphsearch.search.params import Limits, SearchParams
+from graphsearch.solvers.mate.beside import MateFinder
+from graphsearch.store.record.node import problems
+from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.store import Store
+
+from ..conftest import ROOT
+from ..support.pools import Oracle, in_the_middle, is_alive, run_script
+from ..support.reference import HashEvaluator
+
+UNIFORM = EvaluatorSpec(evaluator="uniform")
+FIRST = ("e2e4", "d2d4", "g1f3", "c2c4")
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets workers import the tests, whose evaluators they make."""
+    monkeypatch.syspath_prepend(ROOT)
+
+
+def after(move: str) -> chess.Board:
+    board = chess.Board()
+    board.push_uci(move)
+    return board
+
+
+def visits_after(source: Graph | Store, move: str) -> int:
+    """Returns the visits of the position after a move; 0 if it has no record."""
+    record = source.read(after(move))
+    return record.visits if record else 0
+
+
+def begin_run(graph: Graph) -> int:
+    found: list[int] = []
+    graph.call(lambda store: found.append(store.begin_run("", {}, {}, kind="review")))
+    return found[0]
+
+
+def search_all(graph: Graph, searches: Any, visits: int, moves: tuple[str, ...] = FIRST) -> None:
+    """Searches the positions after some moves until all have so many more visits."""
+    run, waiting = begin_run(graph), list(moves)
+    while waiting or searches.running:
+        while waiting and searches.room:
+            move = waiting.pop(0)
+            job = SearchJob(board=after(move), limits=Limits(visits=visits), run=run, lines=0)
+            searches.start(move, job, partial(MateFinder, visits=visits))
+        for _, result in searches.finished(5.0):
+            assert result.new_visits >= visits  # a whole wave
+
+
+def sound_records(path: Path) -> dict[bytes, Any]:
+    """Returns all records of a file; every one is sound."""
+    found = {}
+    with Store.open(path, read_only=True) as store:
+        for batch in store.scan():
+            for i in range(len(batch)):
+                record = batch.record(i)
+                assert problems(record) == []
+                found[bytes(batch.words[i, :8].tobytes())] = record
+    return found
+
+
+def test_a_detached_search_of_an_unknown_position_makes_the_records_of_a_search_in_the_file(
+    tmp_path: Path,
+) -> None:
+    own, apart = tmp_path / "own.graph", tmp_path / "apart.graph"
+    for path, workers in ((own, None), (apart, 1)):
+        with open_searches(path, UNIFORM, threading.Event(), workers=workers) as (graph, searches):
+            search_all(graph, searches, 300, FIRST[:1])
+            assert visits_after(graph, FIRST[0]) == 300
+    assert sound_records(own) == sound_records(apart)
+
+
+def test_searches_of_several_workers_grow_one_sound_file(tmp_path: Path) -> None:
+    path = tmp_path / "both.graph"
+    with open_searches(path, UNIFORM, threading.Event(), workers=2) as (graph, searches):
+        search_all(graph, searches, 200)
+        before = {move: visits_after(graph, move) for move in FIRST}
+        nodes = graph.node_count
+        search_all(graph, searches, 200)
+        for move in FIRST:
+            assert visits_after(graph, move) >= before[move] + 200
+        assert graph.node_count > nodes
+    assert len(sound_records(path)) > nodes
+    with Graph.open(path, evaluator="uniform") as graph:  # edges below their children catch up
+        result = analyze(graph, chess.Board(), Limits(visits=50))
+        assert result.catch_ups > 0
+
+
+def test_a_worker_gets_the_most_visited_records_within_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "first.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=500))
+    with Store.open(path) as store, Graph.over(store, AbsentEvaluator(store.identity), in_file=True) as graph:
+        everything = records_below(graph, chess.Board())
+        assert len(everything) == graph.node_count
+        monkeypatch.setattr(detached, "MOST_KNOWN", 20)
+        few = records_below(graph, chess.Board())
+        assert len(few) == 20
+        chunk = Chunk.of(everything).records()
+        assert sorted(map(str, map(everything.record, range(len(everything))))) == sorted(
+            map(str, map(chunk.record, range(len(chunk))))
+        )
+        assert len(records_below(graph, chess.Board("8/8/8/8/8/3k4/3p4/3K4 w - - 0 1"))) == 0
+
+
+def test_a_stop_returns_what_workers_have(tmp_path: Path) -> None:
+    with open_searches(tmp_path / "a.graph", UNIFORM, threading.Event(), workers=1) as (graph, searches):
+        searches.start("e2e4", SearchJob(board=after("e2e4"), run=begin_run(graph), lines=0))
+        assert searches.room == 0
+        assert list(searches.finished(1.0)) == []
+        ((_, result),) = searches.stop(60.0)
+        assert result.stop_reason == "stop"
+        assert visits_after(graph, "e2e4") == result.visits
+
+
+# ---------------------------------------------------------- workers and owners that end
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    return folder
+
+
+def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = None) -> Any:
+    """Returns a graph, its searches and their crew, with an evaluator of the tests."""
+    crew = Crew(oracle, workers, pool)
+    identity = EvaluatorIdentity.from_json(crew.start().identity)
+    store = Store.open(path, identity=identity, create=True)
+    graph = Graph.over(store, AbsentEvaluator(identity), in_file=True)
+    return graph, DetachedSearches[str](graph, crew), crew
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path, tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    oracle = Oracle(log, bad=after("g1f3").epd(), how="hang", once=once)
+    graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, 2)
+    thread = in_the_middle(
+        lambda: once.exists() and bool(once.read_text()),
+        lambda: os.kill(int(once.read_text()), signal.SIGKILL),
+    )
+    search_all(graph, searches, 100)
+    thread.join()
+    assert not is_alive(int(once.read_text()))
+    assert all(visits_after(graph, move) >= 100 for move in FIRST)
+    graph.close()
+    crew.leave()
+    sound_records(tmp_path / "a.graph")
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tests.search.test_detached import search_all, with_oracle
+from tests.support.pools import Oracle
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[0]).parent
+    graph, searches, crew = with_oracle(folder / "a.graph", Oracle(folder / "log", 0.001), 2)
+    print("ready", flush=True)
+    while True:
+        search_all(graph, searches, 20)
+        print("round", flush=True)
+"""
+
+
+def test_an_owner_that_is_killed_leaves_a_sound_file_with_what_was_merged(log: Path, tmp_path: Path) -> None:
+    process = run_script(tmp_path / "script.py", SCRIPT)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(3)] == ["ready\n", "round\n", "round\n"]
+    process.kill()
+    process.communicate()
+    records = sound_records(tmp_path / "a.graph")
+    with Store.open(tmp_path / "a.graph", read_only=True) as store:
+        assert all(visits_after(store, move) >= 40 for move in FIRST)
+    assert len(records) > 40
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        assert analyze(graph, chess.Board(), Limits(visits=10), SearchParams(minibatch_size=8)).visits >= 10
+
+
+def test_workers_are_not_given_to_evaluators_with_workers() -> None:
+    with pytest.raises(InvalidParameterError, match="cannot both have workers"):
+        crew_of(EvaluatorSpec(options=(("workers", "2"),)), 2, None)
+    with pytest.raises(InvalidParameterError, match="the pool must be"):
+        crew_of(UNIFORM, 2, "nowhere")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install '.[ray]'")
+def test_searches_run_on_a_ray_cluster(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    graph, searches, crew = with_oracle(tmp_path / "a.graph", Oracle(log), 2, "ray:local")
+    try:
+        search_all(graph, searches, 50, FIRST[:2])
+        assert all(visits_after(graph, move) >= 50 for move in FIRST[:2])
+        graph.close()
+    finally:
+        crew.leave()
+    sound_records(tmp_path / "a.graph")

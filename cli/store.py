@@ -422,8 +422,7 @@ def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None, j
     it. A search updates them when it passes by; this command updates all of them. Visits do not change.
     Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
 
-    A table in memory takes 20 bytes a node. If --ram has no room for it, the graph is swept in parts, with 50
-    bytes a node in the temporary folder (TMPDIR).
+    A table in memory takes 20 bytes a node.
     """
     from graphsearch.graph.sweeps.refresh import refresh as refresh_file
 

@@ -50,7 +50,7 @@ from ...store.upkeep.backup import new_file
 from ...store.upkeep.compact import shrink
 from ...store.upkeep.rewrite import Advance, merge_all
 from .evaluating import done_of
-from .refresh import RefreshProgress, settle, write_top_tables
+from .refresh import RefreshProgress, check_fits, settle, write_top_tables
 
 RESCUING, SETTLING, WRITING = "rescuing", "settling", "writing"  # stages after those of `union/all.py`
 UNSETTLED = "unsettled"  # row of store_info: merged values have not been refreshed yet
@@ -81,7 +81,7 @@ class Wanted:
         records are approximate.
       refresh: bring values up to date at the end; without it searches do so on their way.
       force: replace an existing file, and begin even if the disk may be too small.
-      ram_bytes: most memory for bringing values up to date; as for `refresh`.
+      ram_bytes: most memory for bringing values up to date, 20 bytes a node; as for `refresh`.
     """
 
     keep: AnyPath | None = None
@@ -241,6 +241,9 @@ class _Merge:
     def _unite(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
         """Writes the content of the inputs, then everything computed from it."""
         self._describe(store, inputs, report)
+        if self._wanted.refresh and not report.mixed:
+            most = store.node_count + sum(one.store.node_count for one in inputs)
+            check_fits(most, self._wanted.ram_bytes, "merging without --no-refresh")
 
         def begin() -> None:
             store.write_fact(UNSETTLED, "1")

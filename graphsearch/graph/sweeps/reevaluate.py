@@ -29,7 +29,6 @@ from ...store.record.node import UNPROVEN, RecordBatch
 from ...store.store import Store
 from ...store.tables.unfinished import ROOTS, Unfinished
 from ...store.upkeep.compact import tidy
-from ..memory import default_budget
 from .evaluating import (
     SAVE_SECONDS,
     EvaluatingProgress,
@@ -41,8 +40,15 @@ from .evaluating import (
     read_portions,
     reevaluated,
 )
-from .parts import parts_for
-from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle, write_top_tables
+from .refresh import (
+    TOLERANCE,
+    RefreshProgress,
+    RefreshReport,
+    check_fits,
+    note_roots,
+    settle,
+    write_top_tables,
+)
 
 EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
 SAVE_RECORDS = 65_536  # records of a chunk; a save is due at this number
@@ -133,10 +139,11 @@ def reevaluate(
     """
     with Store.open(path, resume=True) as store:
         store.leaves_out = True
-        limit = default_budget() if ram_bytes is None else ram_bytes
-        parts_for(store.node_count, limit, "updating")  # too little memory is reported before any evaluation
+        check_fits(
+            store.node_count, ram_bytes, "updating"
+        )  # too little memory is reported before any evaluation
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
-        return work.reevaluate(limit)
+        return work.reevaluate(ram_bytes)
 
 
 class _Stopped(Exception):  # noqa: N818  (never leaves the module)
@@ -169,7 +176,7 @@ class _Reevaluation:
         self._number = 0
         self._before = Unfinished(0)
 
-    def reevaluate(self, ram_bytes: int) -> ReevaluateReport:
+    def reevaluate(self, ram_bytes: int | None) -> ReevaluateReport:
         """Does the remaining work; saves all evaluations even after an error."""
         mark = self._store.unfinished
         if mark is None and self._is_of_it_already():
@@ -268,7 +275,7 @@ class _Reevaluation:
         )
 
     # ---------------------------------------------------------- settling
-    def _settle_and_finish(self, ram_bytes: int) -> ReevaluateReport:
+    def _settle_and_finish(self, ram_bytes: int | None) -> ReevaluateReport:
         try:
             settled = settle(self._store, TOLERANCE, ram_bytes=ram_bytes, on_progress=self._say_settling)
         except _Stopped:

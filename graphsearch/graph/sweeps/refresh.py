@@ -3,8 +3,7 @@
 An edge's q is its child's value at the edge's last visit; it becomes stale when visits through other parents
 change the child. Because a file may be far larger than memory, only a compact table of every node's value
 (`sweep_kernel.py`) is in memory: the records are streamed past it until it settles, and then the file is
-rewritten once. If even the table does not fit, `parts.py` does the same in parts. Cycles settle too, because
-a node's V keeps its weight.
+rewritten once. Cycles settle too, because a node's V keeps its weight.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 
 import chess
 import numpy as np
 
 from ...base.answer import Answer
-from ...base.errors import InvalidParameterError, StoreError
+from ...base.errors import CapacityError, InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
 from ...store.apart import completed_reader
@@ -33,7 +31,6 @@ from ...store.upkeep.rewrite import rewrite
 from ..memory import default_budget
 from ..summary import root_values, top_rows
 from . import sweep_kernel as sweep
-from .parts import PartedSweeps, parts_for, table_bytes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
@@ -108,14 +105,13 @@ def refresh(
       path: the graph file; locked against other writers meanwhile, readers can use it.
       tolerance: of Q, in (0, 1]. The sweeps end when no node changes by half of it in one sweep; a second
         refresh then finds no edge off by more than the tolerance.
-      ram_bytes: most memory of the table, 20 bytes a node; default: 80 % of the machine's memory. If it does
-        not fit, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
+      ram_bytes: most memory of the table, 20 bytes a node; default: 80 % of the machine's memory.
       max_sweeps: most sweeps.
       on_progress: called after every batch of records.
 
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
-      CapacityError: if `ram_bytes` is too small for any number of parts.
+      CapacityError: if the table does not fit into `ram_bytes`.
       UnfinishedError: if a reevaluation of the file is unfinished; it ends with a refresh.
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: if a block is damaged; then nothing is written.
@@ -183,16 +179,41 @@ def settle(
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
     """Brings every q in the records of an open store up to date, as `refresh` does, but no plain tables."""
-    limit = default_budget() if ram_bytes is None else ram_bytes
-    work = _Refresh(store, tolerance, limit, on_progress or (lambda progress: None))
-    with closing(work.parted) if work.parted else nullcontext():
-        return work.refresh(max_sweeps)
+    check_fits(store.node_count, ram_bytes, "refreshing")
+    return _Refresh(store, tolerance, on_progress or (lambda progress: None)).refresh(max_sweeps)
+
+
+LOAD = 0.8  # of the table; a node takes 8 * PLACE_WORDS / 0.8 = 20 bytes
+
+
+def table_bytes(records: int) -> int:
+    """Returns the bytes of a table for `records` nodes.
+
+    >>> table_bytes(1_000_000)
+    20000256
+    """
+    return 8 * sweep.PLACE_WORDS * (int(records / LOAD) + 16)
+
+
+def check_fits(records: int, ram_bytes: int | None, what: str) -> None:
+    """Raises CapacityError if a table for `records` nodes takes more than `ram_bytes`.
+
+
+    Args:
+      ram_bytes: by default 80 % of the machine's memory. what: the operation, for the message.
+    """
+    limit, need = default_budget() if ram_bytes is None else ram_bytes, table_bytes(records)
+    if need > limit:
+        raise CapacityError(
+            f"{what} {records} nodes takes {need / 1e6:,.2f} MB of memory, more than the"
+            f" {limit / 1e6:,.2f} MB allowed; allow more"
+        )
 
 
 class _Refresh:
     """One refresh of an open store."""
 
-    def __init__(self, store: Store, tolerance: float, ram_bytes: int, on_progress: OnProgress) -> None:
+    def __init__(self, store: Store, tolerance: float, on_progress: OnProgress) -> None:
         self._started = time.monotonic()
         self._store = store
         self._tolerance = tolerance
@@ -202,9 +223,7 @@ class _Refresh:
         self._scratch = sweep.new_scratch()
         self._counts = np.zeros(sweep.COUNTS, np.int64)
         self._changes: list[float] = []
-        parts = parts_for(self._total, ram_bytes, "refreshing")
-        self.parted = PartedSweeps(store, parts) if parts > 1 else None
-        self._table = np.zeros(0 if self.parted else table_bytes(self._total) // 8, np.uint64)
+        self._table = np.zeros(table_bytes(self._total) // 8, np.uint64)
 
     def refresh(self, max_sweeps: int) -> RefreshReport:
         """Reads, sweeps and, if anything is stale, writes."""
@@ -233,9 +252,6 @@ class _Refresh:
         )
 
     def _read(self) -> None:
-        if self.parted:
-            self.parted.read(lambda done: self._say(READING, done))
-            return
         done = 0
         for batch in self._store.all_records():
             done += len(batch)
@@ -252,10 +268,6 @@ class _Refresh:
         self._counts[:] = 0
         largest, done = 0.0, 0
         number = len(self._changes) + 1
-        if self.parted:
-            return self.parted.sweep(
-                self._tolerance, self._counts, lambda done: self._say(SWEEPING, done, number)
-            )
         for batch in self._store.all_records():
             change = sweep.sweep(
                 self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
@@ -269,12 +281,7 @@ class _Refresh:
         def say(done: int, total: int) -> None:
             self._say(WRITING, done, len(self._changes), total)
 
-        fresh = (
-            self.parted.freshener(self._counts, lambda done: say(done, self._total))
-            if self.parted
-            else self._freshened
-        )
-        rewrite(self._store, fresh, say)
+        rewrite(self._store, self._freshened, say)
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
         """Returns records with the values of their children from the table."""

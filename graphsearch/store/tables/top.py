@@ -26,7 +26,7 @@ from ..order import identities
 from ..record.node import Edge, NodeRecord, RecordBatch
 from ..record.ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
 from .rows import insert
-from .schema import TABLES
+from .schema import TABLES, fault_of_row
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -200,8 +200,12 @@ class TopTables:
         self._listed = None
 
     def faults(self, read: Read) -> Iterator[str]:
-        """Yields a line for each position with rows that disagree with its record."""
-        for key in self._keys():
+        """Yields a line for each position with rows that disagree with its record, except invalid rows."""
+        valid = (
+            f"key NOT IN (SELECT key FROM {table} WHERE {fault_of_row(table)} IS NOT NULL)"  # noqa: S608
+            for table in ("top_position", "top_edge")
+        )
+        for key in self._keys(" AND ".join(valid)):
             stored = self._stored(key)
             if stored and (fault := _fault(stored, read)):
                 yield f"table top_position, row key {key}: {fault}; {_MENDS}"

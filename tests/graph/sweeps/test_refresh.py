@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +13,13 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import CapacityError, InvalidParameterError
-from graphsearch.graph.sweeps import parts
-from graphsearch.graph.sweeps.parts import least_bytes, table_bytes
-from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
+from graphsearch.graph.sweeps.refresh import (
+    SWEEPING,
+    WRITING,
+    RefreshProgress,
+    refresh,
+    table_bytes,
+)
 from graphsearch.position.board import key_of, unpack
 from graphsearch.store.codec.bulk import take
 from graphsearch.store.record.node import NodeRecord
@@ -299,39 +301,12 @@ def test_the_sweeps_are_capped(stale: Path) -> None:
     assert verify(stale).problems == []
 
 
-SMALL = Sizes(chunk_blocks=4, step_blocks=2, scan_blocks=3)
-
-
-def test_a_table_that_does_not_fit_gives_the_same_values_in_parts_and_leaves_no_file(
-    cyclic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, folder = cyclic, tmp_path / "temporary"
-    parted = Path(shutil.copy(path, tmp_path / "parted.graph"))
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(parts, "MOST_PARTS", 6)  # a small file is worth going through in parts
-    number = len(records_of(path))
-    little = max(least_bytes(number), table_bytes(number) // 3)
-    assert parts.parts_for(number, little, "a test") > 1
-    before = digest(path)
-    with pytest.raises(CapacityError, match=r"more than the 0\.\d\d MB allowed; allow more"):
-        refresh(path, ram_bytes=least_bytes(number) - 1)
-    assert digest(path) == before
-    seen: list[int] = []
-    with Store.open(path, sizes=SMALL) as store:
-        whole = settle(store, EXACT, ram_bytes=table_bytes(number))
-    with Store.open(parted, sizes=SMALL) as store:
-        in_parts = settle(
-            store, EXACT, ram_bytes=little, on_progress=lambda now: seen.append(len(list(folder.iterdir())))
-        )
-    assert max(seen) == 1
-    assert list(folder.iterdir()) == []
-    assert whole.settled
-    assert in_parts.settled
-    assert (in_parts.records, in_parts.lost, in_parts.missing) == (whole.records, whole.lost, whole.missing)
-    assert verify(parted).problems == []
-    assert_close(records_of(parted), records_of(path), within=1e-4)
-    assert refresh(parted).stale == refresh(path).stale
+def test_a_table_that_does_not_fit_is_refused_and_nothing_is_written(stale: Path) -> None:
+    before, least = digest(stale), table_bytes(len(records_of(stale)))
+    with pytest.raises(CapacityError, match=r"more than the \d\.\d\d MB allowed; allow more"):
+        refresh(stale, ram_bytes=least - 1)
+    assert digest(stale) == before
+    assert refresh(stale, ram_bytes=least).settled
 
 
 def test_a_tolerance_out_of_range_is_refused(stale: Path) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph.heap_kernel import rank_codes, ranked_move
+from ..graph.arena_kernel import rank_codes, ranked_move
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import U, adv, as_f32, ptr
 from ..jit.types import Pointer, float64, int16, int64, uint8, uint16

@@ -6,59 +6,150 @@ once, and the system maps pages as they are written; only the hash table is real
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import CapacityError
+from ..base.errors import CapacityError, InvalidParameterError
+from ..base.limits import byte_count
+from ..base.machine import memory_bytes
 from ..jit.apart import apart
-from ..position.board import POSITION_WORDS, pack
+from ..jit.compiler import Call
+from ..position.board import pack
 from ..position.tables import load_tables
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..store.codec.bulk import columns_of, segment_order
-from ..store.codec.layout import BLOCK
-from ..store.ordered_work import shared_out, thread_count
+from ..store.codec.bulk import columns_of
 from ..store.record import transposition_kernel
-from ..store.record.node import NodeRecord, RecordBatch
+from ..store.record.node import MAX_MOVES, Edge, NodeRecord, RecordBatch
 from ..store.record.node_layout import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
-from ..store.sizes import SIZES
-from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
-from .memory import default_budget, give_back, reserve
-from .single_copies import SingleCopies
+from . import arena_kernel, evict_kernel, reading_kernel, saving_kernel
+from .arena_kernel import ArenaArrays
 
+# ------------------------------------------------------------------ memory
+RAM_SHARE = 0.8  # of the memory there is; a graph that needs more is saved, and its search stops
+ADDRESSES_LEFT = 4  # 1 / ADDRESSES_LEFT of scarce address space is taken; kernels and libraries need the rest
+MMAP_THRESHOLD = -3  # mallopt's number for it
+
+
+def default_budget() -> int:
+    """Returns the default memory of a graph, in bytes."""
+    return int(RAM_SHARE * memory_bytes())
+
+
+def budget_of(ram_bytes: int | str | None) -> int | None:
+    """Returns the memory of a graph in bytes, from a number or a text such as `1GB`; None: the default.
+
+    Raises:
+      InvalidParameterError: if it is neither, or not above 0.
+    """
+    given = byte_count(ram_bytes) if isinstance(ram_bytes, str) else ram_bytes
+    if given is not None and (type(given) is not int or given <= 0):
+        raise InvalidParameterError(f"ram_bytes must be a number of bytes above 0, not {ram_bytes!r}")
+    return given
+
+
+def return_freed_memory() -> None:
+    """Makes the C library, if it can, return freed arrays of a megabyte or more to the system at once.
+
+    Otherwise it keeps up to 32 MB of each kind for each thread, which count against the budget.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
+
+
+def reserve(words: int) -> mmap.mmap:
+    """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to.
+
+    Under a limit of address space (`ulimit -v`) it returns fewer, and leaves some free for libraries.
+
+    Raises:
+      CapacityError: if there is no address space for eight megabytes.
+    """
+    wanted = words
+    while True:
+        try:
+            memory = _mapped(words)
+        except (OSError, ValueError):
+            if words < 1 << 20:
+                raise CapacityError(
+                    "no address space for the graph; allow the process more (see `ulimit -v`)"
+                ) from None
+            words //= 2
+            continue
+        if words < wanted:
+            memory.close()
+            memory = _mapped(words // ADDRESSES_LEFT)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        return memory
+
+
+def give_back(memory: mmap.mmap, used: int) -> None:
+    """Returns the pages after the first `used` bytes to the system; later writes map them again."""
+    begin = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
+    if begin < len(memory):
+        memory.madvise(mmap.MADV_DONTNEED, begin, len(memory) - begin)
+
+
+def _mapped(words: int) -> mmap.mmap:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return mmap.mmap(-1, 8 * words, flags=flags)
+
+
+# ------------------------------------------------------------------ one record
+class SingleCopies:
+    """A buffer for one record, and kernels bound to it and to an arena.
+
+    Attributes:
+      arrays: arrays of the arena.
+    """
+
+    def __init__(self, arrays: ArenaArrays) -> None:
+        self.arrays = arrays
+        self._slots = np.zeros(1, np.uint32)
+        self._batch = batch = RecordBatch.room(1, MAX_MOVES, MAX_MOVES)
+        columns = columns_of(batch)
+        self._calls = (
+            Call(saving_kernel.measure, arrays, self._slots, batch.code_offsets, batch.edge_offsets),
+            Call(saving_kernel.copy_out, arrays, self._slots, columns),
+        )
+
+    def record(self, slot: int, words: NDArray[np.uint64]) -> NodeRecord:
+        """Returns a copy of the record at `slot`; `words` is its packed position."""
+        self._slots[0] = slot
+        for call in self._calls:
+            call()
+        found, edges = self._batch, int(self._batch.edge_offsets[1])
+        rows = (column[:edges].tolist() for column in (found.n, found.r, found.q, found.edge_d))
+        return NodeRecord(
+            words=tuple(words.tolist()),
+            v=float(found.v[0]),
+            d=int(found.d[0]),
+            evaluator=int(found.evaluator[0]),
+            flags=int(found.flags[0]),
+            codes=found.codes[: found.code_offsets[1]].tobytes(),
+            edges=tuple(map(Edge, *rows)),
+            run=int(found.run[0]),
+        )
+
+
+# ------------------------------------------------------------------ the arena
 Words = NDArray[np.uint64]
 
 MIN_TABLE = 1 << 16
 TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
 MAX_SLOTS = 1 << 32  # slots and block addresses have 32 bits: 32 GiB of records, 16 GiB of blocks
 SPARE_SLOTS = 1 << 21  # one wave may exceed the budget
-EXPORT_CHUNK = SIZES.chunk_blocks * BLOCK
 NO_ENTRIES = transposition_kernel.new_entries(int(transposition_kernel.BUCKET))
 LOG_STEP = 1 << 13  # words that a growing log gets beyond the need, at most
 LOG_ROWS = 1 << 13  # dirty records before the log grows
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """Records that are being saved.
-
-    Attributes:
-      batches: copies of the records, in segment order.
-      fresh: number of records of which the file has no version yet.
-      slots: `[R]` slot | fresh << 32. words: `[R, 10]` positions, in the order of the batches.
-    """
-
-    batches: list[RecordBatch]
-    fresh: int
-    slots: Words
-    words: Words
-
-    def __len__(self) -> int:
-        return len(self.slots)
 
 
 class Arena:
@@ -171,7 +262,7 @@ class Arena:
             raise self.full()
         self._grow_table(nodes)
         self.fold_overlay()
-        self._grow_log(nodes)
+        self.grow_log(nodes)
 
     def expect(self, nodes: int) -> None:
         """Grows the table for `nodes` more nodes in one step, if they fit within the byte limit."""
@@ -245,10 +336,11 @@ class Arena:
         `spare` more rows cover the worst case: they take no memory pages until they are written.
         """
         self._spare_rows = 0
-        self._grow_log(max(0, rows + spare - self.dirty_count))
+        self.grow_log(max(0, rows + spare - self.dirty_count))
         self._spare_rows = spare
 
-    def _grow_log(self, nodes: int) -> None:
+    def grow_log(self, nodes: int) -> None:
+        """Gives the log room for `nodes` more dirty records."""
         log = self.arrays.log
         wanted = (self.dirty_count + nodes) * arena_kernel.LOG_WORDS
         if 0 < len(log) < wanted:
@@ -267,7 +359,7 @@ class Arena:
         old = self.arrays.table
         if size > len(old):
             self.arrays = self.arrays._replace(table=np.zeros(size, np.uint64))
-            heap_kernel.rehash(self.arrays, old)
+            arena_kernel.rehash(self.arrays, old)
 
     def fold_overlay(self) -> None:
         """Sums the notes of each item in an overlay that is half full or more, and grows it if needed."""
@@ -275,7 +367,7 @@ class Arena:
         overlay = self.arrays.overlay
         if 4 * length < len(overlay):
             return
-        folded, self.counters[arena_kernel.OVERLAY_LENGTH] = overlay_kernel.folded(overlay, length)
+        folded, self.counters[arena_kernel.OVERLAY_LENGTH] = arena_kernel.folded(overlay, length)
         self.arrays = self.arrays._replace(overlay=folded)
 
     def reserve_overlay(self, notes: int) -> None:
@@ -297,12 +389,12 @@ class Arena:
         if self.before_subtracting:
             self.before_subtracting()
         if self.has_overlay:
-            overlay_kernel.shift_overlay(self.arrays, -1)
+            arena_kernel.shift_overlay(self.arrays, -1)
 
     def add_overlay(self) -> None:
         """Adds the overlay's visits to the records again, to continue the search."""
         if self.has_overlay:
-            overlay_kernel.shift_overlay(self.arrays, 1)
+            arena_kernel.shift_overlay(self.arrays, 1)
 
     def forget_overlay(self) -> None:
         """Clears the overlay at the end of its session; its visits must have been subtracted."""
@@ -313,12 +405,12 @@ class Arena:
     # -------------------------------------------------------------- records
     def slot(self, board: chess.Board) -> int:
         """Returns the slot of a position's record, 0 if it is not in memory."""
-        return int(heap_kernel.find_position(self.tables, self.arrays, pack(board)))
+        return int(arena_kernel.find_position(self.tables, self.arrays, pack(board)))
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None."""
         words = pack(board)
-        slot = int(heap_kernel.find_position(self.tables, self.arrays, words))
+        slot = int(arena_kernel.find_position(self.tables, self.arrays, words))
         if not slot:
             return None
         clock = int(self.arrays.records[slot + 2]) >> 8 * CLOCK_BYTE & CLOCK_BITS  # at its evaluation
@@ -327,46 +419,14 @@ class Arena:
             self._copies = SingleCopies(self.arrays)
         return self._copies.record(slot, words)
 
-    def begin_saving(self) -> Saving:
-        """Returns copies of the dirty records and marks these as clean; they stay in memory until saved.
-
-        `end_saving` or `undo_saving` must follow; records may change again meanwhile.
-        """
-        count, fresh = self.dirty_count, 0
-        keys = np.empty(count, np.uint64)
-        transfer_kernel.log_sort_keys(self.arrays, keys)
-        rows = self.arrays.log[: count * arena_kernel.LOG_WORDS].reshape(count, arena_kernel.LOG_WORDS)
-        order = segment_order(rows, keys)  # so that the copies need no sorting
-        slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
-        parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, count), EXPORT_CHUNK)]
-        for part in parts:
-            flat = words[part].reshape(-1)
-            fresh += int(transfer_kernel.begin_saving(self.arrays, order[part], slots[part], flat))
-
-        def copied(part: slice) -> RecordBatch:
-            return self.copy_out(slots[part].astype(np.uint32), words[part])
-
-        batches = list(shared_out(parts, copied, min(thread_count(), len(parts))))
-        transfer_kernel.empty_log(self.arrays)
-        return Saving(batches, fresh, slots, words)
-
-    def end_saving(self, saving: Saving) -> None:
-        """Notes that a save has succeeded: the file has these versions of its records."""
-        transfer_kernel.end_saving(self.arrays, saving.slots, saving.fresh)
-
-    def undo_saving(self, saving: Saving) -> None:
-        """Marks the records of a failed save as dirty again."""
-        self._grow_log(len(saving))
-        transfer_kernel.undo_saving(self.arrays, saving.slots, saving.words.reshape(-1))
-
     def copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
         """Returns copies of the records at `slots`; `words`, `[R, 10]`, are their positions."""
         count = len(slots)
         code_offsets, edge_offsets = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-        transfer_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
+        saving_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
         room = RecordBatch.room(count, int(code_offsets[-1]), int(edge_offsets[-1]))
         batch = replace(room, words=words, code_offsets=code_offsets, edge_offsets=edge_offsets)
-        transfer_kernel.copy_out(self.arrays, slots, columns_of(batch))
+        saving_kernel.copy_out(self.arrays, slots, columns_of(batch))
         return batch
 
     def load(self, batch: RecordBatch) -> int:
@@ -378,7 +438,7 @@ class Arena:
         columns, begin, misfits = columns_of(batch), 0, 0
         while begin < len(batch):
             self.make_room(len(batch) - begin, strict=False)
-            reached, bad = transfer_kernel.copy_in(self.tables, self.arrays, columns, begin)
+            reached, bad = reading_kernel.copy_in(self.tables, self.arrays, columns, begin)
             if reached == begin:
                 raise CapacityError(f"cannot get more memory for the graph of {self.node_count} nodes")
             begin, misfits = reached, misfits + bad

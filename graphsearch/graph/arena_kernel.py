@@ -1,4 +1,4 @@
-"""The layout of an arena: its arrays, the bundle of pointers to them, and the counters.
+r"""The arena in memory: table, records, blocks of edges, their free lists, and the locks of several threads.
 
     key -> table  .. | slot, check hash | ..
                           |
@@ -6,21 +6,120 @@
                                   |
            blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
 
-`search/param_layout.py` lays out the search's part of `floats` and `ints`; `docs/contributing/kernels.md`
+`search/puct_kernel.py` lays out the search's part of `floats` and `ints`; `docs/contributing/kernels.md`
 lists all bundles.
+
+Guards of an arena that several threads search at once are spin locks, each with room for notes:
+
+    row 0       | space: locked?
+    row 1       | file: locked?
+    row 2       | turns left | address of `sched_yield`, 0 for none | threads
+    row 3...    | locked? | notes | note | note | ..          a row guards all records whose slots hash to it
+
+A thread locks a record to read or change it, and inserts a new one into the table when it is complete. It
+holds at most the rows of a record and of its parent on a path, then `space`. While it waits for a second row
+it releases the first one at intervals, so threads cannot deadlock. With one thread there are no guards.
+
+The heap of records has free pieces between the records; adjacent free pieces merge:
+
+    slot 1                 hand                              RECORD_WORDS
+      | record | free | record | record | free      | record |
+                 \__________ lists by size ________/
+
+    free piece   next slot | slot before it << 32 | words | state FREE
+
+The lists are doubly linked, so that a piece can leave its list when it merges with a neighbour. A piece has
+at least HEADER_WORDS words, so a larger one is split only if the rest has as many.
+
+The heap of blocks has boundary tags:
+
+    piece in use   .. 3 words .. | tag: draws (10 bits), class << 16, BEFORE_FREE | edges
+    free piece     next | before it in its list | words | tag: FREE_PIECE | ..     | words
+
+Unlike records, blocks are never scanned in address order, because they are moved while their owners stay. So
+the last word of a free piece holds its size, which leads back to its beginning. The two halves of a tag are
+written separately: the owner of a block writes the draws; the upper half changes under the guard SPACE.
+
+Statistics of a node come from its edges; the update is idempotent:
+
+    N = 1 + sum n_a      Q = clamp(L, H, (V + sum n_a E_a) / N)
+    E_a = ((n_a - r_a) q_a + r_a draw) / n_a
+
+The overlay holds visits of this session that are never saved: draws that only the history of its game made,
+and visits forced over edges of its root.
 """
 
 from __future__ import annotations
 
+import ctypes
+import sys
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.compiler import inner
-from ..jit.pointers import U, as_f32, ptr
-from ..jit.types import Pointer, float32, float64, int64, uint16, uint32, uint64
-from ..position.board_kernel import PW
+from ..jit.apart import apart
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.pointers import (
+    LOW32,
+    ZERO,
+    U,
+    adv,
+    as_f32,
+    as_u16,
+    call_c,
+    compare_exchange,
+    exchange,
+    fetch_add,
+    load_acquire,
+    mulhi,
+    pause,
+    prefetch,
+    ptr,
+    store_release,
+)
+from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
+from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
+from ..position.words import BoardTable, Position
+from ..store.record import node_layout as layout
+from ..store.record.bounds_kernel import is_special, share_of, tighten
+from ..store.record.node_kernel import (
+    add_state,
+    best_code_of,
+    block_class_of,
+    block_of,
+    clear_state,
+    code_at,
+    code_bytes,
+    draw_visits,
+    edge_at,
+    edge_draws,
+    edge_q,
+    edge_visits,
+    fill_header,
+    flags_of,
+    has_block,
+    key_at,
+    lower_in,
+    materialised,
+    move_count,
+    new_edge,
+    record_words,
+    set_block,
+    set_block_class,
+    set_draw_visits,
+    set_draws_and_flags,
+    set_edge_visits,
+    set_value,
+    state_of,
+    stride_at,
+    stride_of,
+    upper_in,
+    value_draws,
+    value_of,
+)
+from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, FREE, HEADER_WORDS, MISC_WORD, STALE
 from ..store.record.transposition_kernel import EntryArrays, EntryPointers, entry_pointers
 
 LOG_WORDS = PW + 1  # position, slot of its record
@@ -88,7 +187,7 @@ class ArenaPointers(NamedTuple):
     log: Pointer[uint64]
     entries: EntryPointers
     space: Pointer[int64]  # the arena's counters, even where `counters` belongs to one of several threads
-    guards: Pointer[int64]  # of `guards_kernel.py`
+    guards: Pointer[int64]  # of several threads; else the same as `space`
     guard_mask: int64  # rows of guards - 1; 0: a single thread uses the arena
     size: uint64  # places of the table
     record_limit: int64  # words of records
@@ -150,3 +249,953 @@ def pointers(A: ArenaArrays) -> ArenaPointers:
         int64(A.history.size),
         int64(A.log.size // LOG_WORDS),
     )
+
+
+# ------------------------------------------------------------------ guards
+ROW_WORDS = 16  # two cache lines; most rows use only the first
+SPACE, FILE, SHARED, FIRST_ROW = (int64(row * ROW_WORDS) for row in range(4))
+TURNS, YIELD, THREADS = SHARED, SHARED + 1, SHARED + 2
+ROWS_PER_THREAD, LEAST_ROWS = 512, 1024  # two threads collide in a row by chance once in some thousand visits
+NOTES, FIRST_NOTE = 1, 2  # words of a row
+MOST_NOTES = ROW_WORDS - FIRST_NOTE
+TURNS_AT_ONCE = 8
+MIXER = U(0x9E3779B97F4A7C15)
+SPINS, PATIENCE = 64, 200  # tries before a waiting thread yields its core, or releases the row it holds
+
+
+class ThreadArrays(NamedTuple):
+    """The arrays of one of several threads, beside those of the"""
+
+    guards: NDArray[np.int64]  # [FIRST_ROW + rows * ROW_WORDS], shared; empty: a single thread
+    counters: NDArray[np.int64]  # [COUNTERS]: counts of this thread's visits
+    ints: NDArray[np.int64]  # [INTS]: a copy, with scratch of its own
+    moves: NDArray[np.uint16]  # [256] scratch
+
+
+NO_THREADS = ThreadArrays(
+    np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16)
+)
+
+
+def new_guards(threads: int) -> NDArray[np.int64]:
+    """Returns guards for `threads` threads, all of them unlocked.
+
+    >>> len(new_guards(2)) // ROW_WORDS - 3, len(new_guards(5)) // ROW_WORDS - 3
+    (1024, 4096)
+    """
+    rows = max(LEAST_ROWS, 1 << (ROWS_PER_THREAD * threads - 1).bit_length())
+    guards = apart(int(FIRST_ROW) + rows * ROW_WORDS, np.int64)
+    guards[YIELD], guards[THREADS] = _address_of_yield(), threads
+    return guards
+
+
+@cache
+def _address_of_yield() -> int:
+    """Returns the address of the C library's `sched_yield`; 0 if it has none, as on Windows."""
+    if sys.platform == "win32":
+        return 0
+    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+
+
+@inner
+def pointers_of_thread(A: ArenaArrays, H: ThreadArrays) -> ArenaPointers:
+    """Returns an arena's pointer bundle for one of several threads, or for a single one."""
+    P = pointers(A)
+    if H.guards.size == 0:
+        return P
+    return ArenaPointers(
+        P.table,
+        P.records,
+        P.blocks,
+        P.values,
+        ptr(H.counters, 0),
+        P.floats,
+        ptr(H.ints, 0),
+        ptr(H.moves, 0),
+        P.overlay,
+        P.history,
+        P.log,
+        P.entries,
+        P.space,
+        ptr(H.guards, 0),
+        int64((H.guards.size - FIRST_ROW) // ROW_WORDS - 1),
+        P.size,
+        P.record_limit,
+        P.block_limit,
+        P.overlay_size,
+        P.history_size,
+        P.log_size,
+    )
+
+
+# ------------------------------------------------------------------ locks
+@inner
+def rest(A: ArenaPointers, tries: int64) -> None:
+    """Pauses in a spin loop; yields the core every SPINS tries, as the other thread may need it."""
+    pause()
+    if tries % SPINS == SPINS - 1 and A.guards[YIELD] != 0:
+        call_c(A.guards[YIELD], ())
+
+
+@inner
+def _wait_for(A: ArenaPointers, at: int64) -> None:
+    tries = int64(0)
+    while exchange(A.guards, at, int64(1)) != 0:
+        while load_acquire(A.guards, at) != 0:
+            rest(A, tries)
+            tries += 1
+
+
+@inlined
+def take_guard(A: ArenaPointers, at: int64) -> None:
+    """Locks the guard at a word: SPACE, FILE or the beginning of a row."""
+    if A.guard_mask and exchange(A.guards, at, int64(1)) != 0:
+        _wait_for(A, at)
+
+
+@inlined
+def give_guard(A: ArenaPointers, at: int64) -> None:
+    """Unlocks the guard at a word."""
+    if A.guard_mask:
+        store_release(A.guards, at, int64(0))
+
+
+@inlined
+def row_of(A: ArenaPointers, number: uint64) -> int64:
+    """Returns the first word of the row of a slot or a key."""
+    return FIRST_ROW + (int64((number * MIXER) >> U(40)) & A.guard_mask) * ROW_WORDS
+
+
+@inlined
+def lock_record(A: ArenaPointers, rec: int64) -> int64:
+    """Locks the row of a record; returns its first word."""
+    at = row_of(A, U(rec))
+    take_guard(A, at)
+    return at
+
+
+@inlined
+def lock_above(A: ArenaPointers, below: int64, rec: int64) -> int64:
+    """Locks the row of a locked record's parent; returns its first word, `below` if the row is the same."""
+    at = row_of(A, U(rec))
+    if A.guard_mask and at != below and exchange(A.guards, at, int64(1)) != 0:
+        _wait_above(A, below, at)
+    return at
+
+
+@inner
+def _wait_above(A: ArenaPointers, below: int64, at: int64) -> None:
+    """Locks the row at `at`; while it waits, it releases the row at `below` for a moment at intervals."""
+    tries = int64(0)
+    while True:
+        if load_acquire(A.guards, at) == 0 and exchange(A.guards, at, int64(1)) == 0:
+            return
+        tries += 1
+        if tries % PATIENCE == 0:
+            give_guard(A, below)
+            rest(A, int64(SPINS - 1))
+            take_guard(A, below)
+        else:
+            pause()
+
+
+# ------------------------------------------------------------------ counts
+@inlined
+def count_in(A: ArenaPointers, counter: int64, more: int64) -> int64:
+    """Adds to a shared counter of the arena; returns the previous value."""
+    if A.guard_mask:
+        return fetch_add(A.space, counter, more)
+    before = A.space[counter]
+    A.space[counter] = before + more
+    return before
+
+
+@inlined
+def threads_of(A: ArenaPointers) -> int64:
+    """Returns the number of threads that search the"""
+    return A.guards[THREADS] if A.guard_mask else int64(1)
+
+
+@inlined
+def takes_turn(A: ArenaPointers) -> bool:
+    """Takes one turn, for one more visit; returns whether there was one.
+
+    A thread takes TURNS_AT_ONCE turns together; those that it has not used when its visits end are lost.
+    """
+    if A.guard_mask == 0:
+        return True
+    if A.counters[TURNS_TAKEN] == 0:
+        left = fetch_add(A.guards, TURNS, int64(-TURNS_AT_ONCE))
+        A.counters[TURNS_TAKEN] = max(int64(0), min(left, int64(TURNS_AT_ONCE)))
+    if A.counters[TURNS_TAKEN] == 0:
+        return False
+    A.counters[TURNS_TAKEN] -= 1
+    return True
+
+
+@inlined
+def end_turns(A: ArenaPointers) -> None:
+    """Sets the shared number of turns to 0."""
+    if A.guard_mask:
+        store_release(A.guards, TURNS, int64(0))
+
+
+def merge_counters(shared: NDArray[np.int64], own: NDArray[np.int64]) -> None:
+    """Adds a thread's counts to the counters of the arena, and clears them."""
+    deepest = max(shared[SELDEPTH], own[SELDEPTH])
+    shared[list(OF_VISITS)] += own[list(OF_VISITS)]
+    shared[SELDEPTH] = deepest
+    own[[*OF_VISITS, TURNS_TAKEN]] = 0
+
+
+# ------------------------------------------------------------------ the heap of records
+PIECE_WORDS = 1  # word of a free piece that holds its length
+RESERVE = 1024  # words that one of several threads reserves at once, some 35 records
+
+
+@inner
+def has_freed(A: ArenaPointers, wanted: int64) -> bool:
+    """Returns whether `wanted` bytes are free, and each heap has at least half of its share of them.
+
+    Free bytes in one heap alone are of little use: the other heap would grow.
+    """
+    counters = A.space
+    free_records, free_blocks = 8 * counters[FREED_RECORD_WORDS], 4 * counters[FREED_WORDS]
+    if wanted > free_records + free_blocks:
+        return False
+    records, blocks = 8 * counters[RECORD_WORDS], 4 * counters[BLOCK_WORDS]
+    least = wanted // 2 * records // (records + blocks)
+    return free_records >= least and free_blocks >= wanted // 2 - least
+
+
+@inner
+def piece_words(A: ArenaPointers, slot: int64) -> int64:
+    """Returns the words of the record or free piece at a slot."""
+    if state_of(A, slot) & FREE:
+        return int64(A.records[slot + PIECE_WORDS])
+    return record_words(move_count(A, slot))
+
+
+@inner
+def _record_list(words: int64) -> int64:
+    return RECORD_LISTS + min(int64(words), int64(LARGEST_LIST))
+
+
+@inner
+def _push_words(A: ArenaPointers, slot: int64, words: int64) -> None:
+    """Makes a free piece of some words, and puts it at the head of its list."""
+    head = _record_list(words)
+    following = A.space[head]
+    A.records[slot] = U(following)
+    A.records[slot + PIECE_WORDS] = U(words)
+    A.records[slot + MISC_WORD] = ZERO
+    add_state(A, slot, FREE)
+    if following:
+        A.records[following] = (A.records[following] & LOW32) | (U(slot) << U(32))
+    A.space[head] = slot
+    A.space[FREED_RECORD_WORDS] += words
+
+
+@inner
+def _unlink_words(A: ArenaPointers, slot: int64) -> int64:
+    """Removes a free piece from its list; returns its words."""
+    words = int64(A.records[slot + PIECE_WORDS])
+    following = int64(A.records[slot] & LOW32)
+    previous = int64(A.records[slot] >> U(32))
+    if previous:
+        A.records[previous] = (A.records[previous] & ~LOW32) | U(following)
+    else:
+        A.space[_record_list(words)] = following
+    if following:
+        A.records[following] = (A.records[following] & LOW32) | (U(previous) << U(32))
+    A.space[FREED_RECORD_WORDS] -= words
+    return words
+
+
+@inner
+def take_words(A: ArenaPointers, words: int64) -> int64:
+    """Allocates words and returns their slot: a free piece, part of a larger one, or new words at the end."""
+    slot = _find_words(A, words)
+    if slot == 0:
+        slot = A.space[RECORD_WORDS]
+        A.space[RECORD_WORDS] = slot + words
+    return slot
+
+
+@inner
+def _find_words(A: ArenaPointers, words: int64) -> int64:
+    """Allocates a free piece of `words`, or part of a larger one; returns its slot, 0 if there is none."""
+    counters = A.space
+    if counters[FREED_RECORD_WORDS] >= words:
+        size = int64(words)
+        while size <= LARGEST_LIST:
+            slot = counters[RECORD_LISTS + size]
+            if slot:
+                found = _unlink_words(A, slot)
+                if found > words:
+                    _push_words(A, slot + words, found - words)
+                return slot
+            size = max(size + 1, words + HEADER_WORDS)
+    return int64(0)
+
+
+@inner
+def take_record(A: ArenaPointers, words: int64) -> int64:
+    """Allocates the words of a record and returns its slot; several threads each have a reserve."""
+    if A.guard_mask == 0:
+        return take_words(A, words)
+    own = A.counters
+    left = own[RECORDS_RESERVED] - words
+    if left != 0 and left < HEADER_WORDS:
+        return _take_shared(A, words)
+    slot = own[RECORD_RESERVE]
+    own[RECORD_RESERVE] = slot + words
+    own[RECORDS_RESERVED] = left
+    return slot
+
+
+@inner
+def _take_shared(A: ArenaPointers, words: int64) -> int64:
+    """Allocates words under the guard: free ones if there are many, else from a new reserve."""
+    take_guard(A, SPACE)
+    many = threads_of(A) * RESERVE
+    slot = _find_words(A, words) if A.space[FREED_RECORD_WORDS] >= many else int64(0)
+    if slot == 0:
+        _give_rest(A)
+        slot = A.space[RECORD_WORDS]
+        A.space[RECORD_WORDS] = slot + RESERVE
+        A.counters[RECORD_RESERVE] = slot + words
+        A.counters[RECORDS_RESERVED] = RESERVE - words
+    give_guard(A, SPACE)
+    return slot
+
+
+@inner
+def _give_rest(A: ArenaPointers) -> None:
+    slot, words = A.counters[RECORD_RESERVE], A.counters[RECORDS_RESERVED]
+    A.counters[RECORDS_RESERVED] = 0
+    if slot + words == A.space[RECORD_WORDS]:
+        A.space[RECORD_WORDS] = slot
+    elif words:  # not merged with a following free piece, at which the hand may stand
+        _push_words(A, slot, words)
+
+
+@inner
+def give_record_reserve(A: ArenaPointers) -> None:
+    """Frees the rest of a thread's reserve."""
+    if A.guard_mask:
+        take_guard(A, SPACE)
+        _give_rest(A)
+        give_guard(A, SPACE)
+
+
+@inner
+def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> int64:
+    """Frees words and merges them with free neighbours; returns the slot of the piece.
+
+    Args:
+      before: the slot of the free piece that ends at `slot`, 0 if there is none.
+    """
+    begin = int64(slot)
+    end = int64(slot + words)
+    if before:
+        _unlink_words(A, before)
+        begin = int64(before)
+    if end < A.space[RECORD_WORDS] and state_of(A, end) & FREE:
+        end += _unlink_words(A, end)
+    _push_words(A, begin, end - begin)
+    return begin
+
+
+@inner
+def give_end(A: ArenaPointers, slot: int64) -> None:
+    """Shortens the heap by the free piece at its end."""
+    _unlink_words(A, slot)
+    A.space[RECORD_WORDS] = slot
+
+
+@inner
+def join_pieces(A: ArenaPointers, first: int64, second: int64) -> None:
+    """Merges two adjacent free pieces."""
+    words = _unlink_words(A, first)
+    words += _unlink_words(A, second)
+    _push_words(A, first, words)
+
+
+# ------------------------------------------------------------------ the heap of blocks
+FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
+CLASS_SHIFT = 16
+UPPER_BEFORE_FREE = uint16(BEFORE_FREE >> 16)  # in the upper half of a tag
+PIECE_NEXT, PIECE_BEFORE, PIECE_SIZE, PIECE_TAG = 0, 1, 2, layout.BLOCK_D  # words of a free piece
+LEAST_PIECE = layout.BLOCK_HEADER + 1
+TRIES = 8  # pieces examined in a list of several sizes
+
+
+@inner
+def block_words(A: ArenaPointers, block_class: int64) -> int64:
+    """Returns the words of a block of a class, header included."""
+    return layout.BLOCK_HEADER + A.ints[layout.CAPACITY + block_class] * stride_of(block_class)
+
+
+@inner
+def _block_list(words: int64) -> int64:
+    """Returns the free list of a size: one for each small size, then one for each power of two."""
+    if words < EXACT_LISTS:
+        return int64(BLOCK_LISTS + words)
+    place = int64(EXACT_LISTS)
+    size = int64(2 * EXACT_LISTS)
+    while words >= size and place < EXACT_LISTS + 4:
+        size *= 2
+        place += 1
+    return BLOCK_LISTS + place
+
+
+@inner
+def _push_block(A: ArenaPointers, piece: int64, words: int64) -> None:
+    head = _block_list(words)
+    following = A.space[head]
+    A.blocks[piece + PIECE_NEXT] = uint32(following)
+    A.blocks[piece + PIECE_BEFORE] = uint32(0)
+    A.blocks[piece + PIECE_SIZE] = uint32(words)
+    A.blocks[piece + PIECE_TAG] = uint32(FREE_PIECE)
+    A.blocks[piece + words - 1] = uint32(words)
+    if following:
+        A.blocks[following + PIECE_BEFORE] = uint32(piece)
+    A.space[head] = piece
+    A.space[FREED_WORDS] += words
+
+
+@inner
+def _unlink_block(A: ArenaPointers, piece: int64) -> int64:
+    """Removes a free piece from its list; returns its words."""
+    following, previous = int64(A.blocks[piece + PIECE_NEXT]), int64(A.blocks[piece + PIECE_BEFORE])
+    words = int64(A.blocks[piece + PIECE_SIZE])
+    if previous:
+        A.blocks[previous + PIECE_NEXT] = uint32(following)
+    else:
+        A.space[_block_list(words)] = following
+    if following:
+        A.blocks[following + PIECE_BEFORE] = uint32(previous)
+    A.space[FREED_WORDS] -= words
+    return words
+
+
+@inner
+def _block_fits(found: int64, words: int64) -> bool:
+    return found == words or found >= words + LEAST_PIECE
+
+
+@inner
+def _find_block(A: ArenaPointers, words: int64) -> int64:
+    """Returns a free piece that holds `words`, exactly or with a valid rest; 0 if it finds none."""
+    if A.space[FREED_WORDS] < words:
+        return int64(0)
+    last = int64(BLOCK_LISTS + EXACT_LISTS + 4)
+    head = _block_list(words)
+    while head <= last:
+        piece = A.space[head]
+        for _ in range(TRIES):
+            if piece == 0:
+                break
+            if _block_fits(int64(A.blocks[piece + PIECE_SIZE]), words):
+                return piece
+            if head < BLOCK_LISTS + EXACT_LISTS:  # all pieces of this list have one size
+                break
+            piece = int64(A.blocks[piece + PIECE_NEXT])
+        head += 1
+    return int64(0)
+
+
+@inner
+def _mark_before(A: ArenaPointers, piece: int64, is_free: bool) -> None:
+    """Notes in a tag whether the preceding piece is free; does not touch the owner's lower half."""
+    halves = as_u16(adv(A.blocks, piece + PIECE_TAG))
+    if is_free:
+        halves[1] |= UPPER_BEFORE_FREE
+    else:
+        halves[1] &= uint16(0xFFFF - UPPER_BEFORE_FREE)
+
+
+@inner
+def take_block(A: ArenaPointers, block_class: int64) -> int64:
+    """Allocates and returns a block of a class; only the tag of its header is set."""
+    take_guard(A, SPACE)
+    words = block_words(A, block_class)
+    piece = _find_block(A, words)
+    if piece:
+        found = _unlink_block(A, piece)
+        if found > words:
+            _push_block(A, piece + words, found - words)
+        elif piece + words < A.space[BLOCK_WORDS]:
+            _mark_before(A, piece + words, False)
+    else:
+        piece = A.space[BLOCK_WORDS]
+        A.space[BLOCK_WORDS] = piece + words
+    A.blocks[piece + PIECE_TAG] = uint32(block_class) << uint32(CLASS_SHIFT)
+    give_guard(A, SPACE)
+    return piece
+
+
+@inner
+def give_block(A: ArenaPointers, block_class: int64, block: int64) -> None:
+    """Frees a block and merges it with free neighbours."""
+    take_guard(A, SPACE)
+    _give_piece(A, block_class, block)
+    give_guard(A, SPACE)
+
+
+@inner
+def _give_piece(A: ArenaPointers, block_class: int64, block: int64) -> None:
+    begin = int64(block)
+    end = begin + block_words(A, block_class)
+    if A.blocks[begin + PIECE_TAG] & uint32(BEFORE_FREE):
+        begin -= int64(A.blocks[begin - 1])
+        _unlink_block(A, begin)
+    if end < A.space[BLOCK_WORDS] and A.blocks[end + PIECE_TAG] & uint32(FREE_PIECE):
+        end += _unlink_block(A, end)
+    if end == A.space[BLOCK_WORDS]:
+        A.space[BLOCK_WORDS] = begin
+        return
+    _push_block(A, begin, end - begin)
+    _mark_before(A, end, True)
+
+
+@inner
+def draws_of(A: ArenaPointers, block: int64) -> int64:
+    """Returns the node's draw share per mille in a block's header."""
+    return int64(as_u16(adv(A.blocks, block + layout.BLOCK_D))[0])
+
+
+@inner
+def set_draws(A: ArenaPointers, block: int64, draws: int64) -> None:
+    """Sets the node's draw share per mille in a block's header."""
+    as_u16(adv(A.blocks, block + layout.BLOCK_D))[0] = uint16(draws)
+
+
+# ------------------------------------------------------------------ the table, records, blocks
+# ------------------------------------------------------------------ the table
+@inner
+def table_word(rec: int64, check: uint64) -> uint64:
+    """Returns a record's word in the table: slot | check hash << 32; 0 is an empty place."""
+    return U(rec) | (check << U(32))
+
+
+@inner
+def slot_in(word: uint64) -> int64:
+    """Returns the slot in a word of the table."""
+    return int64(word & LOW32)
+
+
+@inner
+def check_in(word: uint64) -> uint64:
+    """Returns the check hash in a word of the table."""
+    return word >> U(32)
+
+
+@inner
+def table_index(A: ArenaPointers, key: uint64) -> int64:
+    """Returns the table index at which probing for a key starts.
+
+    It is monotonic in the key, so that the table can grow by any factor.
+    """
+    return int64(mulhi(key, A.size))
+
+
+@inner
+def find(A: ArenaPointers, key: uint64, check: uint64) -> int64:
+    """Returns the slot of the record with this key and check hash, 0 if there is none."""
+    i = table_index(A, key)
+    while True:
+        word = load_acquire(A.table, i)
+        if word == ZERO:
+            return int64(0)
+        if check_in(word) == check:
+            rec = slot_in(word)
+            if key_at(A, rec) == key:
+                return rec
+        i += 1
+        if i == int64(A.size):
+            i = int64(0)
+
+
+@inner
+def likely_slot(A: ArenaPointers, key: uint64, check: uint64) -> int64:
+    """Returns the first probed slot with this check hash, without reading its record; 0 if there is none."""
+    i = table_index(A, key)
+    while True:
+        word = A.table[i]
+        if word == ZERO:
+            return int64(0)
+        if check_in(word) == check:
+            return slot_in(word)
+        i += 1
+        if i == int64(A.size):
+            i = int64(0)
+
+
+@inner
+def insert(A: ArenaPointers, key: uint64, check: uint64, rec: int64) -> None:
+    """Inserts a complete record that is not in the table yet."""
+    i = table_index(A, key)
+    word = table_word(rec, check)
+    while A.table[i] != ZERO or not compare_exchange(A.table, i, ZERO, word):
+        i += 1
+        if i == int64(A.size):
+            i = int64(0)
+
+
+@inner
+def remove(A: ArenaPointers, rec: int64) -> None:
+    """Removes a record from the table, and shifts later words of its probe sequence into the gap."""
+    last = int64(A.size) - 1
+    gap = table_index(A, key_at(A, rec))
+    while slot_in(A.table[gap]) != rec:
+        gap = gap + 1 if gap < last else int64(0)
+    i = gap
+    while True:
+        i = i + 1 if i < last else int64(0)
+        word = A.table[i]
+        if word == ZERO:
+            break
+        home = table_index(A, key_at(A, slot_in(word)))
+        stays = gap < home <= i if gap < i else home > gap or home <= i
+        if not stays:
+            A.table[gap] = word
+            gap = i
+    A.table[gap] = ZERO
+
+
+# ------------------------------------------------------------------ records
+@inner
+def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
+    """Marks a record as dirty, and appends its position to the log, since the record does not contain it."""
+    if state_of(A, rec) & layout.DIRTY or A.log_size == 0:
+        return
+    add_state(A, rec, layout.DIRTY)
+    row = adv(A.log, count_in(A, DIRTY_NODES, int64(1)) * LOG_WORDS)
+    for i in range(PW):
+        row[i] = s[i]
+    row[LOG_SLOT] = U(rec)
+
+
+@inner
+def clean_record(
+    A: ArenaPointers, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
+) -> int64:
+    """Returns the slot of a new clean record of `n` moves, without codes, block or source.
+
+    `set_source` and `insert` must follow.
+    """
+    rec = take_record(A, record_words(n))
+    count_in(A, NODES, int64(1))
+    fill_header(A, rec, key, n, layout.USED, clock_of(s))
+    set_value(A, rec, v)
+    set_draws_and_flags(A, rec, d, flags)
+    return rec
+
+
+@inner
+def new_record(
+    A: ArenaPointers, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
+) -> int64:
+    """Returns the slot of a new record, dirty and fresh; the rest is as in `clean_record`."""
+    rec = clean_record(A, s, key, n, v, d, flags)
+    A.counters[FRESH_NODES] += 1
+    add_state(A, rec, layout.FRESH)
+    mark_dirty(A, rec, s)
+    return rec
+
+
+@inner
+def set_best(A: ArenaPointers, rec: int64, moves: Pointer[uint16]) -> None:
+    """Stores the move with the largest P in the header, so that the first visit needs no move generation."""
+    codes = code_bytes(A, rec)
+    best = int64(0)
+    for j in range(1, move_count(A, rec)):
+        if codes[j] & layout.CODE > codes[best] & layout.CODE:
+            best = int64(j)
+    set_block_class(A, rec, int64(layout.NO_BLOCK), code_at(A, rec, best))
+    set_block(A, rec, int64(moves[best]))
+
+
+@inner
+def prior_norm(A: ArenaPointers, rec: int64) -> float32:
+    """Returns `1 / sum(code ** 4)` over all moves of a record, float32."""
+    codes = code_bytes(A, rec)
+    total = uint32(0)
+    for j in range(move_count(A, rec)):
+        x = uint32(codes[j] & layout.CODE)
+        total += x * x * x * x
+    return float32(1.0 / float64(total))
+
+
+# ------------------------------------------------------------------ blocks
+@inner
+def new_block(A: ArenaPointers, rec: int64, block_class: int64) -> int64:
+    """Returns a new block for a record, its header filled and no edges."""
+    block = take_block(A, block_class)
+    A.values[block + layout.NORM] = prior_norm(A, rec)
+    A.blocks[block + layout.BLOCK_VISITS] = uint32(0)
+    A.values[block + layout.BLOCK_Q] = value_of(A, rec)
+    set_draws(A, block, value_draws(A, rec))
+    return block
+
+
+@inner
+def _first_block(A: ArenaPointers, rec: int64) -> None:
+    """Gives a record its first block: one edge, for the best move stored in the header."""
+    move = uint16(block_of(A, rec))
+    code = best_code_of(A, rec)
+    block = new_block(A, rec, int64(0))
+    new_edge(A, block + layout.BLOCK_HEADER, int64(3), move, code)
+    seen = 0
+    following = int64(0)
+    for j in range(move_count(A, rec)):
+        here = code_at(A, rec, j)
+        if here == code:
+            seen += 1
+        elif here > following:
+            following = here
+    set_block(A, rec, block)
+    set_block_class(A, rec, int64(0), code if seen > 1 else following)
+
+
+@inner
+def rank_key(code: int64, j: int64) -> int64:
+    """Returns the sort key of a move: code << 8 | 255 - j, where `j` is its index in canonical order."""
+    return (code << 8) | (255 - j)
+
+
+@inner
+def ranked_move(key: int64) -> int64:
+    """Returns the index in canonical order in a rank key."""
+    return 255 - (key & 255)
+
+
+@inner
+def ranked_code(key: int64) -> int64:
+    """Returns the P code in a rank key."""
+    return key >> 8
+
+
+@inner
+def rank_codes(codes: Pointer[uint8], n: int64, wanted: int64, keys: Pointer[int64]) -> None:
+    """Writes the rank keys of `n` P codes, the best `wanted` sorted at the front.
+
+    Blocks grow by half, so selection costs O(n) per edge ever made; a full sort would cost more.
+    """
+    for j in range(n):
+        keys[j] = rank_key(int64(codes[j]) & layout.CODE, j)
+    for a in range(min(wanted, n)):
+        best = a
+        for i in range(a + 1, n):
+            if keys[i] > keys[best]:
+                best = i
+        keys[a], keys[best] = keys[best], keys[a]
+
+
+@inner
+def _move_edges(
+    A: ArenaPointers, old: int64, old_class: int64, block: int64, new_class: int64, m: int64
+) -> None:
+    """Copies header and edges to a larger block and frees the old one."""
+    for word in range(layout.BLOCK_D):
+        A.blocks[block + word] = A.blocks[old + word]
+    set_draws(A, block, draws_of(A, old))
+    stride = stride_of(new_class)
+    old_stride = stride_of(old_class)
+    for i in range(m):
+        to = block + layout.BLOCK_HEADER + i * stride
+        edge = old + layout.BLOCK_HEADER + i * old_stride
+        for word in range(layout.EDGE_R):
+            A.blocks[to + word] = A.blocks[edge + word]
+        if stride == 4:
+            set_draw_visits(A, to, draw_visits(A, edge, old_stride))
+    give_block(A, old_class, old)
+
+
+@inner
+def grow_block(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, wanted: int64, wide: bool) -> None:
+    """Moves a record's edges to the smallest block with room for `wanted` of them, with r if `wide`."""
+    m = materialised(A, rec)
+    if m == 0 and wanted == 1 and not wide:
+        _first_block(A, rec)
+        return
+    n = move_count(A, rec)
+    old_class = block_class_of(A, rec)
+    new_class = int64(0)
+    while A.ints[layout.CAPACITY + new_class] < wanted:
+        new_class += 1
+    if wide or (m and old_class >= layout.WIDE):
+        new_class += layout.WIDE
+    if m:
+        block = take_block(A, new_class)
+        _move_edges(A, block_of(A, rec), old_class, block, new_class, m)
+    else:
+        block = new_block(A, rec, new_class)
+    set_block(A, rec, block)
+    set_block_class(A, rec, new_class, best_code_of(A, rec))
+    m2 = materialised(A, rec)
+    if m2 == m:
+        return
+    generate_moves(T, s, A.moves)
+    keys = adv(A.ints, KEYS)
+    rank_codes(code_bytes(A, rec), n, m2 + 1, keys)
+    stride = stride_of(new_class)
+    for i in range(m, m2):
+        move, code = A.moves[ranked_move(keys[i])], ranked_code(keys[i])
+        new_edge(A, block + layout.BLOCK_HEADER + i * stride, stride, move, code)
+    set_block_class(A, rec, new_class, ranked_code(keys[m2]) if m2 < n else int64(0))
+
+
+@kernel
+def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
+    """Fills the arena's new, larger and empty table from the old one, and counts key clashes.
+
+    The index grows with the key, so the new table is written nearly in order, and equal keys of two positions
+    are adjacent.
+    """
+    P = pointers(A)
+    clashes = 0
+    last = ZERO
+    for i in range(old.size):
+        if i + 16 < old.size:
+            prefetch(P.records, slot_in(old[i + 16]))
+        word = old[i]
+        if word != ZERO:
+            key = key_at(P, slot_in(word))
+            if key == last:
+                clashes += 1
+            last = key
+            insert(P, key, check_in(word), slot_in(word))
+    P.counters[CLASHES] = clashes
+
+
+@kernel
+def find_position(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
+    """Returns the slot of the record of a packed position (`uint64[10]`), 0 if there is none."""
+    key, check = hashes_of(ptr(T, 0), ptr(words, 0))
+    return find(pointers(A), key, check)
+
+
+# ------------------------------------------------------------------ statistics of a node
+DRAW_MILLE = 1000
+MAX_VISITS = 0xFFFFFFFF
+
+
+@inner
+def clamp_to_bounds(flags: int64, q: float64) -> float64:
+    """Returns a Q inside the proven bounds that a record's flags hold."""
+    return min(max(q, float64(lower_in(flags))), float64(upper_in(flags)))
+
+
+@inner
+def cap_draws(draws: int64, q: float32) -> int64:
+    """Returns a draw share per mille, limited to 1 - |Q|: means of rounded shares can exceed it."""
+    return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
+
+
+@inlined
+def weighed(n: int64, r: int64, q: float32, draws: int64) -> tuple[float64, int64]:
+    """Returns an edge's terms in its node's sums of Q and of draws per mille; `draws`: its draw field."""
+    return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE
+
+
+@inner
+def mean(flags: int64, total: float64, draws: int64, node_n: int64) -> tuple[float32, int64]:
+    """Returns node Q = clamp(L, H, total / N), float32, and the draw share per mille, from its sums."""
+    q = float32(clamp_to_bounds(flags, total / float64(node_n)))
+    if lower_in(flags) == upper_in(flags):
+        return q, int64(0) if q else int64(DRAW_MILLE)
+    return q, cap_draws((2 * draws + node_n) // (2 * node_n), q)
+
+
+@inner
+def refresh(A: ArenaPointers, rec: int64) -> None:
+    """Recomputes a record's block header (sum of n, Q, draw share) and its bounds from its edges."""
+    clear_state(A, rec, STALE)
+    if not has_block(A, rec):
+        return
+    stride = stride_at(A, rec)
+    block = block_of(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    visits = int64(0)
+    draws = value_draws(A, rec)
+    total = float64(value_of(A, rec))
+    proves = False
+    for _ in range(materialised(A, rec)):
+        n = edge_visits(A, edge)
+        if n:
+            r = draw_visits(A, edge, stride)
+            visits += n
+            q, d = edge_q(A, edge), edge_draws(A, edge)
+            if is_special(q, d):
+                proves = True
+            value, drawn = weighed(n, r, q, d)
+            total += value
+            draws += drawn
+        edge += stride
+    if proves:
+        tighten(A, rec)
+    if visits > MAX_VISITS:
+        A.counters[OVERFLOWS] += 1
+    A.blocks[block + BLOCK_VISITS] = uint32(visits)
+    node_mean, share = mean(flags_of(A, rec), total, draws, visits + 1)
+    A.values[block + BLOCK_Q] = node_mean
+    set_draws(A, block, share)
+
+
+@inner
+def child_visits(A: ArenaPointers, rec: int64) -> int64:
+    """Returns the sum of n of a record's edges, node N - 1."""
+    if not has_block(A, rec):
+        return int64(0)
+    return int64(A.blocks[block_of(A, rec) + BLOCK_VISITS])
+
+
+@inner
+def node_q(A: ArenaPointers, rec: int64) -> float32:
+    """Returns node Q, float32; the header must be fresh."""
+    if not has_block(A, rec):
+        return value_of(A, rec)
+    return A.values[block_of(A, rec) + BLOCK_Q]
+
+
+@inner
+def node_draws(A: ArenaPointers, rec: int64) -> int64:
+    """Returns the node's draw share per mille; the header must be fresh."""
+    if not has_block(A, rec):
+        return value_draws(A, rec)
+    return draws_of(A, block_of(A, rec))
+
+
+# ------------------------------------------------------------------ the overlay
+def folded(overlay: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], int]:
+    """Returns an overlay of `length` notes with the notes of each item summed, and its new length."""
+    items, inverse = np.unique(overlay[0 : 2 * length : 2], return_inverse=True)
+    sums = np.zeros(len(items), np.int64)
+    np.add.at(sums, inverse, overlay[1 : 2 * length : 2])
+    found = np.zeros(max(len(overlay), 8 * len(items)), np.int64)
+    found[0 : 2 * len(items) : 2] = items
+    found[1 : 2 * len(items) : 2] = sums
+    return found, len(items)
+
+
+@kernel
+def shift_overlay(A: ArenaArrays, sign: int64) -> None:
+    """Subtracts (`sign` -1) or adds (+1) the visits of the overlay.
+
+    The file has the records without them, so this makes no record dirty.
+    """
+    Ap = pointers(A)
+    for i in range(Ap.counters[OVERLAY_LENGTH]):
+        item = Ap.overlay[2 * i]
+        change = sign * Ap.overlay[2 * i + 1]
+        rec = overlay_slot(item)
+        if not has_block(Ap, rec):
+            continue
+        edge = edge_at(Ap, rec, overlay_edge(item))
+        set_edge_visits(Ap, edge, edge_visits(Ap, edge) + change)
+        if overlay_draws(item):
+            set_draw_visits(Ap, edge, draw_visits(Ap, edge, stride_at(Ap, rec)) + change)
+        refresh(Ap, rec)

@@ -14,11 +14,20 @@ from ..jit.types import int64
 from ..store.record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
 from ..store.record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from . import arena_kernel as arena
-from .arena_kernel import ArenaArrays, ArenaPointers, overlay_slot, pointers
-from .blocks_kernel import block_words as words_of_class
-from .blocks_kernel import give_block
-from .heap_kernel import remove
-from .space_kernel import give_end, give_words, has_freed, join_pieces, piece_words
+from .arena_kernel import (
+    ArenaArrays,
+    ArenaPointers,
+    give_block,
+    give_end,
+    give_words,
+    has_freed,
+    join_pieces,
+    overlay_slot,
+    piece_words,
+    pointers,
+    remove,
+)
+from .arena_kernel import block_words as words_of_class
 
 STAYS = DIRTY | SAVING | PINNED | HELD
 HAND_ROUNDS = 2  # in the first all records may have been visited

@@ -6,27 +6,31 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
 import chess
 
-from ..base.errors import CapacityError, GraphSearchError, StoreError, check_argument
+from ..base.errors import CapacityError, GraphSearchError, StoreError, StoreMovedError, check_argument
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
+from ..store.apart import ApartMoves
+from ..store.apart import write as write_apart
+from ..store.moved import copy_elsewhere
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.tables.provenance import FIRST_EVALUATOR
+from ..store.union.records import add_records
 from ..store.upkeep.compact import tidy
-from .loading import Loader, is_due
-from .memory import budget_of
-from .saving import CLOSED, SavedGraph
-from .summary import root_values
+from .arena import Arena, budget_of, return_freed_memory
+from .reading import Loader, Pager, is_due
+from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work
+from .summary import RootTables, root_values
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
@@ -40,7 +44,7 @@ def check_path(path: object) -> None:
     check_argument("path", is_path, path, "the path of a graph file, or None")
 
 
-class Graph(SavedGraph):
+class Graph:
     """Positions with their evaluations and visits, in memory and, if the graph has one, in a file.
 
     Make one with `Graph.open`. Close it, or use it in a `with` statement, so that everything is saved. One
@@ -60,8 +64,29 @@ class Graph(SavedGraph):
         owns_evaluator: bool = False,
         logged: bool = False,
     ) -> None:
-        """Makes the graph over a store; with `owns_evaluator` it closes the evaluator too. See `open`."""
-        super().__init__(store, ram_bytes, logged=logged)
+        """Makes the graph over a store; with `owns_evaluator` it closes the evaluator too. See `open`.
+
+        `logged`: note changes without a file too, for `changed_records`.
+        """
+        if store:
+            store.leaves_out = True
+            if ram_bytes:
+                return_freed_memory()
+        self.store = store
+        self.arena = Arena(ram_bytes, logged=logged or store is not None)
+        self._reader = store.reader() if store else None
+        self.pager = Pager(
+            self.arena, self._reader, self.arena.max_bytes, complete=store is None or not store.node_count
+        )
+        self._file_nodes = store.node_count if store else 0
+        self._saver = Saver(store, unread=self._is_unread) if store else None
+        self._saving: DirtyCopies | None = None
+        self.saved_nodes = 0  # records saved so far
+        self.tables_meanwhile = True  # whether a search writes the plain tables, not only `flush` and `close`
+        self._notes: list[Work] = []
+        self.apart = ApartMoves.of(store) if store else ApartMoves()  # the moves that were searched apart
+        self._tables = RootTables(self.pager.read)
+        self.entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
         self.evaluator = evaluator
         self.evaluator_number = store.evaluator_number if store else FIRST_EVALUATOR
         self.searching = threading.Lock()
@@ -322,6 +347,184 @@ class Graph(SavedGraph):
         if not (self.pager.start_over() and self.pager.make_room(nodes, need)):
             size = self.arena.max_bytes >> 20
             raise CapacityError(f"{size} MiB are not enough for one wave; use a smaller batch or more memory")
+
+    # -------------------------------------------------------------- saving
+    def begin_saving(self, note: Work | None = None, *, tables: bool = False) -> None:
+        """Starts to save all unsaved changes; the search may continue, and `settle` must follow.
+
+        Args:
+          note: called in the same transaction. tables: write the plain tables too; else only if they are due.
+
+        Raises:
+          StoreError: if the previous save failed; nothing is lost, the next save retries it. Or if closed.
+        """
+        self._settle_saving(wait=True)
+        if self._saver is None:
+            return
+        self._saver.check_open()
+        late, notes = len(self._notes), [*self._notes, *([note] if note else [])]
+        tables = tables or (self.tables_meanwhile and self._tables.is_due)
+        self.arena.subtract_overlay()
+        try:
+            rows = self._tables.rows() if tables else None
+            entries = self.entries.take_unsaved()
+            saving = DirtyCopies.of(self.arena)
+        finally:
+            self.arena.add_overlay()
+        self._saving = saving
+
+        def work(store: Store) -> None:
+            store.append_parts(saving.batches, fresh=saving.fresh)
+            for item in (rows, entries, *notes):
+                if item:
+                    item(store)
+            del self._notes[:late]
+
+        self._saver.unread = self._is_unread
+        self._saver.save(work)
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether the whole file is in memory, or will be once a search needs much of it."""
+        return self.pager.complete or self.pager.has_room_for(self._file_nodes)
+
+    def limit_merge_steps(self, blocks: int) -> int:
+        """Limits merge steps to about `blocks` blocks, but at least LEAST_STEP_BLOCKS; returns the limit."""
+        if self._saver is None or self.store is None:
+            return 0
+        self._saver.most_blocks = min(self.store.sizes.step_blocks, max(LEAST_STEP_BLOCKS, blocks))
+        return self._saver.most_blocks
+
+    def note_later(self, note: Work) -> None:
+        """Adds a function that the next save calls in its transaction."""
+        self._notes.append(note)
+
+    def add_records(self, batch: RecordBatch) -> None:
+        """Merges records into the file by the rule of `store merge`, in one transaction with pending notes.
+
+        The graph must leave its records in the file (`Graph.over`).
+
+        Raises:
+          StoreError: if the file cannot be written; a later save may succeed.
+        """
+        if len(batch):
+            self.note_later(lambda store: add_records(store, batch))
+        self.begin_saving()
+        self.settle(wait=True)
+
+    def changed_records(self) -> RecordBatch:
+        """Returns the records that were made or changed, of a graph in memory that logs them."""
+        self.arena.subtract_overlay()
+        saving = DirtyCopies.of(self.arena)
+        saving.saved(self.arena)
+        self.arena.add_overlay()
+        return RecordBatch.concat(saving.batches)
+
+    def note_apart(self, board: chess.Board, moves: Iterable[chess.Move]) -> None:
+        """Notes that moves of a position are searched apart; the next save writes it."""
+        new = self.apart.add(board, moves)
+        if new and self.store:
+            self.note_later(lambda store: write_apart(store.connection, new))
+
+    def save_soon(self) -> bool:
+        """Starts to save in the background if there are unsaved changes and no save is running; never waits.
+
+        Returns:
+          whether everything is saved.
+
+        Raises:
+          StoreError: if the last save or merge failed; nothing is lost, a later save may succeed.
+        """
+        if not self.settle(wait=False):
+            return False
+        if self._saver and self.has_unsaved:
+            self.begin_saving()
+            return False
+        return True
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there are unsaved changes, beside those of a running save."""
+        return bool(self.arena.dirty_count or self._notes or self.entries.has_unsaved)
+
+    def settle(self, *, wait: bool) -> bool:
+        """Returns whether no save is running; with `wait` it waits until none is.
+
+        Raises:
+          StoreError: if a save or merge failed; nothing is lost, a later save may succeed.
+        """
+        if not self._settle_saving(wait=wait):
+            return False
+        if self._saver:
+            self._saver.check()
+        return True
+
+    def _settle_saving(self, *, wait: bool) -> bool:
+        """Does the same as `settle`, but does not raise errors of merging."""
+        saving = self._saving
+        if self._saver is None or saving is None:
+            return True
+        try:
+            if not self._saver.settled(wait=wait):
+                return False
+        except BaseException:
+            self._saving = None
+            saving.failed(self.arena)
+            self.entries.end_save(saved=False)
+            raise
+        self._saving = None
+        self.entries.end_save(saved=True)
+        saving.saved(self.arena)
+        self.pager.file_changed()
+        assert self.store
+        self._file_nodes = self.store.node_count
+        self.saved_nodes += len(saving)
+        return True
+
+    def flush(self, note: Work | None = None) -> int:
+        """Saves all unsaved changes and calls `note`, in one transaction; returns the records saved.
+
+        Raises:
+          StoreMovedError: if the file is gone; everything is then saved in a new file, which the error names.
+          StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
+        """
+        if self._saver is None:
+            return 0
+        before = self.saved_nodes
+        try:
+            self._save_all(note)
+        except StoreMovedError as error:
+            raise self._saved_elsewhere(error, note) from None
+        return self.saved_nodes - before
+
+    def _save_all(self, note: Work | None) -> None:
+        self.begin_saving(note, tables=True)
+        self.settle(wait=True)
+
+    def _saved_elsewhere(self, moved: StoreMovedError, note: Work | None) -> StoreMovedError:
+        """Saves everything although the file is gone, and copies it; returns an error that names the copy."""
+        copies: list[Path] = []
+
+        def give_up(store: Store) -> None:
+            if store.place:
+                store.place.given_up = True
+
+        self.call(give_up)
+        self._save_all(note)
+        self.call(lambda store: copies.append(copy_elsewhere(store.connection, store.path)))
+        return StoreMovedError(
+            f"{moved}; everything up to now is saved in {copies[0]}; continue with that file"
+        )
+
+    def call(self, work: Work) -> None:
+        """Runs `work` on the writer thread and waits for it; does nothing without a file."""
+        if self._saver:
+            self._saver.call(work)
+
+    @property
+    def log_held(self) -> int:
+        """Bytes of the write-ahead log if a reader of an old state keeps it too long, else 0."""
+        return self._saver.log_held if self._saver else 0
 
     # -------------------------------------------------------------- closing
     def check_open(self) -> None:

@@ -3,7 +3,8 @@
     search   | waves | copy out | waves ...            | settle | waves
     writer             encode, write, COMMIT | merge step | merge step ...
 
-All writes to the file go through this module, so that the file has one writer.
+All writes to the file go through this module, so that the file has one writer. Transposition entries are
+saved with the records; a search uses the mates that they prove.
 """
 
 from __future__ import annotations
@@ -11,28 +12,142 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
+from dataclasses import dataclass, field
 
-import chess
+import numpy as np
 
-from ..base.errors import StoreError, StoreMovedError
-from ..store.apart import ApartMoves
-from ..store.apart import write as write_apart
+from ..base.answer import Answer
+from ..base.errors import StoreError
+from ..evaluators.builtin.evaluator import BuiltinEvaluator
+from ..position.board import POSITION_WORDS
+from ..store.codec.bulk import segment_order
+from ..store.codec.layout import BLOCK
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
-from ..store.moved import copy_elsewhere
+from ..store.ordered_work import shared_out, thread_count
 from ..store.record.node import RecordBatch
+from ..store.record.transposition import ENTRY_BYTES, EntryTable, Words
+from ..store.sizes import SIZES
 from ..store.store import Store
-from ..store.union.records import add_records
-from .arena import Arena, Saving
-from .bring_kernel import BYTES_PER_NODE
-from .kept_transpositions import GraphEntries
-from .memory import return_freed_memory
-from .paging import Pager
-from .summary import RootTables
+from ..store.transpositions import saved
+from ..store.transpositions.pieces import depths
+from . import saving_kernel
+from .arena import Arena
+from .arena_kernel import LOG_WORDS
+from .reading_kernel import BYTES_PER_NODE
 
+# ------------------------------------------------------------------ transposition entries
+Write = Callable[[Store], None]
+Call = Callable[[Write], None]  # runs a function on the file's thread, and waits for it
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReport(Answer):
+    """Report on the loading of a file's entries.
+
+    Attributes:
+      loaded: entries in memory. left_out: entries for which the table had no room; the deepest are in memory.
+      ignored: entries of another evaluation; the next rewrite of the file's entries drops them.
+      problems: damaged pieces, which are skipped, one line each.
+    """
+
+    loaded: int = 0
+    left_out: int = 0
+    ignored: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+class GraphEntries:
+    """The entries in use by one graph: none, only those that prove mates, or all of them.
+
+    Its methods are for the thread that searches.
+
+    Attributes:
+      table: all entries; None if they are not in use. report: on their loading.
+      proofs: the entries whose mates searches use, all or only the proofs; None without any.
+      evaluation: digest of the evaluator of the entries; empty if they are not in use.
+      problems: damaged pieces, skipped, found when only the proofs were loaded.
+    """
+
+    def __init__(self, arena: Arena, call: Call | None) -> None:
+        """Starts with no entries in use; `call` runs a function on the file's thread; None: no file."""
+        self._arena = arena
+        self._call = call
+        self._uses_proofs = False
+        self._saving: tuple[Words, Words] | None = None
+        self.table: EntryTable | None = None
+        self.proofs: EntryTable | None = None
+        self.report = EntryReport()
+        self.evaluation = ""
+        self.problems: list[str] = []
+
+    def use(self, table_bytes: int) -> EntryTable:
+        """Returns the table of all entries; the first call loads them, and every later save includes them.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self.table is None:
+            table, self.evaluation = EntryTable(table_bytes), BuiltinEvaluator().identity.digest
+            if self._call:
+                self._call(lambda store: self._load(store, table))
+            self.table = self.proofs = table
+            self._arena.set_entries(table.arrays)
+        return self.table
+
+    def _load(self, store: Store, table: EntryTable) -> None:
+        """Inserts a file's entries of this evaluation into a table."""
+        found = saved.load(store, self.evaluation)
+        order = np.argsort(depths(found.data), kind="stable")  # if the table is full, the last ones stay
+        table.enter(found.keys[order], found.data[order])
+        self.report = EntryReport(table.count, len(order) - table.count, found.ignored, found.problems)
+
+    def load_proofs(self) -> None:
+        """Makes searches use the mates that the file's entries prove, from now on.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self._call and self.table is None and not self._uses_proofs:
+            self._call(self._use_proofs)
+
+    def _use_proofs(self, store: Store) -> None:
+        self._uses_proofs = True
+        found = saved.load(store)
+        self.problems += found.problems
+        if len(found.keys):
+            table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
+            table.enter(found.keys, found.data)
+            self.proofs = table
+            self._arena.set_entries(table.arrays)
+
+    # -------------------------------------------------------------- saving
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there are entries that the file does not hold, including those of a running save."""
+        return self._saving is not None or (self.table is not None and self.table.dirty_count > 0)
+
+    def take_unsaved(self) -> Write | None:
+        """Returns a function that writes the unsaved entries; None if there are none.
+
+        They count as saved from now on; `end_save` must follow.
+        """
+        self.end_save(saved=False)
+        if self.table is None or not self.table.dirty_count:
+            return None
+        keys, data = self._saving = self.table.take_dirty()
+        return lambda store: saved.append(store, keys, data, self.evaluation)
+
+    def end_save(self, *, saved: bool) -> None:
+        """Ends the save of `take_unsaved`; if it failed, its entries count as unsaved again."""
+        saving, self._saving = self._saving, None
+        if self.table is not None and saving is not None and not saved:
+            self.table.touch_again(*saving)
+
+
+# ------------------------------------------------------------------ records
 Work = Callable[[Store], object]
 
 CLOSED = "the graph is closed; open it again to continue"
@@ -42,6 +157,7 @@ FLUSH_PARTS = 64  # a save takes at most 1 / FLUSH_PARTS of the budget,
 SMALL_FLUSH_NODES, SMALL_FLUSH_PARTS = 65_536, 16  # or 1 / SMALL_FLUSH_PARTS if that is few nodes
 STEP_SECONDS = 0.25  # wall time of a merge step: a save waits for its end, and a search may wait for the save
 LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long per record
+EXPORT_CHUNK = SIZES.chunk_blocks * BLOCK  # records copied at a time
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a longer log
 
 
@@ -56,6 +172,58 @@ def flush_nodes(budget: int) -> int:
     """
     few = min(SMALL_FLUSH_NODES, budget // (BYTES_PER_NODE * SMALL_FLUSH_PARTS))
     return max(1, few, min(FLUSH_NODES, budget // (BYTES_PER_NODE * FLUSH_PARTS)))
+
+
+@dataclass(frozen=True, slots=True)
+class DirtyCopies:
+    """Copies of an arena's dirty records, which are being saved.
+
+    Attributes:
+      batches: the copies, in segment order.
+      fresh: number of records of which the file has no version yet.
+      slots: `[R]` slot | fresh << 32. words: `[R, 10]` positions, in the order of the batches.
+    """
+
+    batches: list[RecordBatch]
+    fresh: int
+    slots: Words
+    words: Words
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @classmethod
+    def of(cls, arena: Arena) -> DirtyCopies:
+        """Returns copies of the dirty records and marks these as clean; they stay in memory until saved.
+
+        `saved` or `failed` must follow; records may change again meanwhile.
+        """
+        count, fresh = arena.dirty_count, 0
+        keys = np.empty(count, np.uint64)
+        saving_kernel.log_sort_keys(arena.arrays, keys)
+        rows = arena.arrays.log[: count * LOG_WORDS].reshape(count, LOG_WORDS)
+        order = segment_order(rows, keys)  # so that the copies need no sorting
+        slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
+        parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, count), EXPORT_CHUNK)]
+        for part in parts:
+            flat = words[part].reshape(-1)
+            fresh += int(saving_kernel.list_dirty(arena.arrays, order[part], slots[part], flat))
+
+        def copied(part: slice) -> RecordBatch:
+            return arena.copy_out(slots[part].astype(np.uint32), words[part])
+
+        batches = list(shared_out(parts, copied, min(thread_count(), len(parts))))
+        saving_kernel.empty_log(arena.arrays)
+        return cls(batches, fresh, slots, words)
+
+    def saved(self, arena: Arena) -> None:
+        """Notes that the save has succeeded: the file has these versions of the records."""
+        saving_kernel.note_saved(arena.arrays, self.slots, self.fresh)
+
+    def failed(self, arena: Arena) -> None:
+        """Marks the records as dirty again."""
+        arena.grow_log(len(self))
+        saving_kernel.mark_again(arena.arrays, self.slots, self.words.reshape(-1))
 
 
 class Saver:
@@ -192,212 +360,3 @@ class Saver:
             self._log_bytes, self._log_held = self._store.checkpoint(over=LOG_BYTES)
         except Exception as error:
             self._error = error
-
-
-class SavedGraph:
-    """The part of a `Graph` that saves: the arena, the store, and the copies between them.
-
-    Attributes:
-      tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
-      apart: the moves that were searched apart. saved_nodes: records saved so far.
-      entries: the transposition entries in use.
-    """
-
-    def __init__(self, store: Store | None, ram_bytes: int | None, *, logged: bool = False) -> None:
-        """`logged`: note changes without a file too, for `changed_records`."""
-        if store:
-            store.leaves_out = True
-            if ram_bytes:
-                return_freed_memory()
-        self.store = store
-        self.arena = Arena(ram_bytes, logged=logged or store is not None)
-        self._reader = store.reader() if store else None
-        self.pager = Pager(
-            self.arena, self._reader, self.arena.max_bytes, complete=store is None or not store.node_count
-        )
-        self._file_nodes = store.node_count if store else 0
-        self._saver = Saver(store, unread=self._is_unread) if store else None
-        self._saving: Saving | None = None
-        self.saved_nodes = 0
-        self.tables_meanwhile = True
-        self._notes: list[Work] = []
-        self.apart = ApartMoves.of(store) if store else ApartMoves()
-        self._tables = RootTables(self.pager.read)
-        self.entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
-
-    def begin_saving(self, note: Work | None = None, *, tables: bool = False) -> None:
-        """Starts to save all unsaved changes; the search may continue, and `settle` must follow.
-
-        Args:
-          note: called in the same transaction. tables: write the plain tables too; else only if they are due.
-
-        Raises:
-          StoreError: if the previous save failed; nothing is lost, the next save retries it. Or if closed.
-        """
-        self._settle_saving(wait=True)
-        if self._saver is None:
-            return
-        self._saver.check_open()
-        late, notes = len(self._notes), [*self._notes, *([note] if note else [])]
-        tables = tables or (self.tables_meanwhile and self._tables.is_due)
-        self.arena.subtract_overlay()
-        try:
-            rows = self._tables.rows() if tables else None
-            entries = self.entries.begin_saving()
-            saving = self.arena.begin_saving()
-        finally:
-            self.arena.add_overlay()
-        self._saving = saving
-
-        def work(store: Store) -> None:
-            store.append_parts(saving.batches, fresh=saving.fresh)
-            for item in (rows, entries, *notes):
-                if item:
-                    item(store)
-            del self._notes[:late]
-
-        self._saver.unread = self._is_unread
-        self._saver.save(work)
-
-    @property
-    def _is_unread(self) -> bool:
-        """Whether the whole file is in memory, or will be once a search needs much of it."""
-        return self.pager.complete or self.pager.has_room_for(self._file_nodes)
-
-    def limit_merge_steps(self, blocks: int) -> int:
-        """Limits merge steps to about `blocks` blocks, but at least LEAST_STEP_BLOCKS; returns the limit."""
-        if self._saver is None or self.store is None:
-            return 0
-        self._saver.most_blocks = min(self.store.sizes.step_blocks, max(LEAST_STEP_BLOCKS, blocks))
-        return self._saver.most_blocks
-
-    def note_later(self, note: Work) -> None:
-        """Adds a function that the next save calls in its transaction."""
-        self._notes.append(note)
-
-    def add_records(self, batch: RecordBatch) -> None:
-        """Merges records into the file by the rule of `store merge`, in one transaction with pending notes.
-
-        The graph must leave its records in the file (`Graph.over`).
-
-        Raises:
-          StoreError: if the file cannot be written; a later save may succeed.
-        """
-        if len(batch):
-            self.note_later(lambda store: add_records(store, batch))
-        self.begin_saving()
-        self.settle(wait=True)
-
-    def changed_records(self) -> RecordBatch:
-        """Returns the records that were made or changed, of a graph in memory that logs them."""
-        self.arena.subtract_overlay()
-        saving = self.arena.begin_saving()
-        self.arena.end_saving(saving)
-        self.arena.add_overlay()
-        return RecordBatch.concat(saving.batches)
-
-    def note_apart(self, board: chess.Board, moves: Iterable[chess.Move]) -> None:
-        """Notes that moves of a position are searched apart; the next save writes it."""
-        new = self.apart.add(board, moves)
-        if new and self.store:
-            self.note_later(lambda store: write_apart(store.connection, new))
-
-    def save_soon(self) -> bool:
-        """Starts to save in the background if there are unsaved changes and no save is running; never waits.
-
-        Returns:
-          whether everything is saved.
-
-        Raises:
-          StoreError: if the last save or merge failed; nothing is lost, a later save may succeed.
-        """
-        if not self.settle(wait=False):
-            return False
-        if self._saver and self.has_unsaved:
-            self.begin_saving()
-            return False
-        return True
-
-    @property
-    def has_unsaved(self) -> bool:
-        """Whether there are unsaved changes, beside those of a running save."""
-        return bool(self.arena.dirty_count or self._notes or self.entries.has_unsaved)
-
-    def settle(self, *, wait: bool) -> bool:
-        """Returns whether no save is running; with `wait` it waits until none is.
-
-        Raises:
-          StoreError: if a save or merge failed; nothing is lost, a later save may succeed.
-        """
-        if not self._settle_saving(wait=wait):
-            return False
-        if self._saver:
-            self._saver.check()
-        return True
-
-    def _settle_saving(self, *, wait: bool) -> bool:
-        """Does the same as `settle`, but does not raise errors of merging."""
-        saving = self._saving
-        if self._saver is None or saving is None:
-            return True
-        try:
-            if not self._saver.settled(wait=wait):
-                return False
-        except BaseException:
-            self._saving = None
-            self.arena.undo_saving(saving)
-            self.entries.end_saving(saved=False)
-            raise
-        self._saving = None
-        self.entries.end_saving(saved=True)
-        self.arena.end_saving(saving)
-        self.pager.file_changed()
-        assert self.store
-        self._file_nodes = self.store.node_count
-        self.saved_nodes += len(saving)
-        return True
-
-    def flush(self, note: Work | None = None) -> int:
-        """Saves all unsaved changes and calls `note`, in one transaction; returns the records saved.
-
-        Raises:
-          StoreMovedError: if the file is gone; everything is then saved in a new file, which the error names.
-          StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
-        """
-        if self._saver is None:
-            return 0
-        before = self.saved_nodes
-        try:
-            self._save_all(note)
-        except StoreMovedError as error:
-            raise self._saved_elsewhere(error, note) from None
-        return self.saved_nodes - before
-
-    def _save_all(self, note: Work | None) -> None:
-        self.begin_saving(note, tables=True)
-        self.settle(wait=True)
-
-    def _saved_elsewhere(self, moved: StoreMovedError, note: Work | None) -> StoreMovedError:
-        """Saves everything although the file is gone, and copies it; returns an error that names the copy."""
-        copies: list[Path] = []
-
-        def give_up(store: Store) -> None:
-            if store.place:
-                store.place.given_up = True
-
-        self.call(give_up)
-        self._save_all(note)
-        self.call(lambda store: copies.append(copy_elsewhere(store.connection, store.path)))
-        return StoreMovedError(
-            f"{moved}; everything up to now is saved in {copies[0]}; continue with that file"
-        )
-
-    def call(self, work: Work) -> None:
-        """Runs `work` on the writer thread and waits for it; does nothing without a file."""
-        if self._saver:
-            self._saver.call(work)
-
-    @property
-    def log_held(self) -> int:
-        """Bytes of the write-ahead log if a reader of an old state keeps it too long, else 0."""
-        return self._saver.log_held if self._saver else 0

@@ -194,7 +194,7 @@ def view(
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
       first: moves that stand before all others, whatever their visits.
-      doubtful: moves whose proofs do not count (`search.claims.doubtful_moves`); the position's own proof
+      doubtful: moves whose proofs do not count (`search.repetition.doubtful_moves`); the position's own proof
         then counts only as far as the other moves confirm it. None: no doubt.
     """
     record = read(board)

@@ -41,7 +41,6 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "position/tables.py",
     "position/values.py",
     "position/words.py",
-    "search/param_layout.py",
     "search/params.py",
     "search/puct.py",
     "store/codec/layout.py",

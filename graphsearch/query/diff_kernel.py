@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph.heap_kernel import rank_codes, ranked_move
+from ..graph.arena_kernel import rank_codes, ranked_move
 from ..graph.sweeps.sweep_kernel import mean_of
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_f32, ptr

@@ -34,8 +34,8 @@ from ..base.machine import cores
 from ..evaluators.factory import EvaluatorSpec, create, crew_of
 from ..evaluators.pool import Crew, Make, evaluator_of
 from ..evaluators.protocol import AbsentEvaluator, Evaluator
+from ..graph.arena import default_budget
 from ..graph.graph import Graph
-from ..graph.memory import default_budget
 from ..position.board import fen_of, legal_moves, pack
 from ..store.codec.bulk import decode_plain, encode_plain
 from ..store.order import identities

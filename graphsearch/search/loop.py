@@ -23,17 +23,15 @@ from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, le
 from ..position.late import is_over_by_clock
 from ..store.store import Store
 from ..store.tables import history
-from . import waves_kernel
-from .claims import view_in_game
+from . import loop_kernel
 from .forced import ForcedVisits
 from .job import BatchLimit, Control, OnProgress, SearchJob
 from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
 from .puct_kernel import set_listed, set_params
-from .repetition import Draws
+from .repetition import Draws, view_in_game
 from .results import Counts, Progress, SearchResult
-from .walkers import walking_threads
-from .waves import WaveRunner
+from .waves import WaveRunner, walking_threads
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
 FLUSH_GROWTH = 3  # from one interval to the next: a node that changes in both is written twice
@@ -343,7 +341,7 @@ class GraphSearch:
 
     def _is_proven(self) -> bool:
         """Returns whether the root's result is proven, and with it a move that leads to it."""
-        return bool(waves_kernel.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
+        return bool(loop_kernel.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
 
     def _is_exhausted(self, evaluations: int) -> bool:
         """Returns whether so many visits in a row found nothing to evaluate that no later one will.

@@ -8,14 +8,39 @@ from contextlib import suppress
 from typing import Protocol
 
 import chess
+import numpy as np
 
 from ..base.errors import CapacityError
 from ..graph.graph import Graph
-from ..graph.lines import learn_line
 from ..graph.view import NodeView
+from ..position.board import POSITION_WORDS, encode_move, pack
 from ..store.record.bounds import UNPROVEN
 from ..store.record.ranking import node_mean
 from ..store.record.transposition import EntryTable
+from . import mates_kernel
+
+BYTES_PER_POSITION = 5_000  # a record, and a block of all its edges
+
+
+def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> None:
+    """Writes a mate to the records along its line: best attack and longest defence, up to the mate.
+
+    Positions that the graph does not know get records. No wave may be in flight.
+
+    Raises:
+      CapacityError: if there is no room for them.
+      StoreError: if the file cannot be read, or not written when memory has to be freed.
+    """
+    boards = [board.copy(stack=False)]
+    for move in line:
+        boards.append(boards[-1].copy(stack=False))
+        boards[-1].push(move)
+    graph.make_room(len(boards), len(boards) * BYTES_PER_POSITION)
+    graph.pager.read_all(boards)
+    words = np.zeros(len(boards) * POSITION_WORDS, np.uint64)
+    words[:POSITION_WORDS] = pack(board)
+    moves = np.array([encode_move(move) for move in line], np.uint16)
+    mates_kernel.learn_line(graph.arena.tables, graph.arena.arrays, words, moves)
 
 
 class MateFinder(Protocol):

@@ -5,9 +5,10 @@ its edges share, goes into the exploration term:
 
     gain of an edge = scale * code ** 4,   scale = c(N) o(Q) sqrt(max(1, sum n)) * NORM
 
-In a search of some root moves only, `ints[LISTED + j]` is 1 if edge `j` of the root, in descending P, takes
-visits. Gatherers check it at the root only: below, a return to the root's position is a path draw. P, FPU and
-the visits of the other edges stay unchanged.
+The parameters, and the root's listed edges, stand in `floats` and `ints` of the arena. In a search of some
+root moves only, `ints[LISTED + j]` is 1 if edge `j` of the root, in descending P, takes visits. Gatherers
+check it at the root only: below, a return to the root's position is a path draw. P, FPU and the visits of the
+other edges stay unchanged.
 """
 
 from __future__ import annotations
@@ -18,9 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import ArenaArrays, ArenaPointers
-from ..graph.guards_kernel import NOTES
-from ..graph.heap_kernel import grow_block
+from ..graph.arena_kernel import (
+    FLOATS,
+    NOTES,
+    SEARCH_FLOATS,
+    SEARCH_INTS,
+    ArenaArrays,
+    ArenaPointers,
+    grow_block,
+)
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import Pointer, float64, int64
@@ -42,24 +49,26 @@ from ..store.record.node_kernel import (
 )
 from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
 from . import puct
-from .notes_kernel import has_notes, visits_over
-from .param_layout import (
-    CATCH_UP_RATIO,
-    COLLISION_EVENTS,
-    COLLISION_VISITS,
+from .params import GATHERERS, SearchParams
+from .wave_kernel import has_notes, visits_over
+
+(
     CPUCT,
     CPUCT_BASE,
     CPUCT_FACTOR,
-    EXPLORATION,
-    EXPLORATION_ENTRIES,
     FPU_VALUE,
-    LEAST_DECIDED,
-    LISTED,
-    RESTRICTED,
-    SCHEME,
+    CATCH_UP_RATIO,
     WAVE_SHARE,
-)
-from .params import GATHERERS, SearchParams
+    LEAST_DECIDED,  # `puct.least_decided`
+) = range(SEARCH_FLOATS, SEARCH_FLOATS + 7)
+EXPLORATION = SEARCH_FLOATS + 8  # c(N) sqrt(max(1, sum n)) for small sums of n
+EXPLORATION_ENTRIES = FLOATS - EXPLORATION
+
+# the gatherer by its place in `params.GATHERERS` | its limits | 1: the root's edges without a mark in LISTED
+# take no visits of this search
+SCHEME, COLLISION_EVENTS, COLLISION_VISITS, RESTRICTED = range(SEARCH_INTS, SEARCH_INTS + 4)
+LISTED = SEARCH_INTS + 8  # by edge, in descending P
+
 
 NEVER = -1e300  # a score below all others
 

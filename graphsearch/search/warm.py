@@ -26,14 +26,14 @@ from ..evaluators.inside import compile_batch_kernel, inside
 from ..evaluators.protocol import Evaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
+from ..graph.saving import DirtyCopies
 from ..jit.compiler import alone, is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
 from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
 from ..workers.process import end_at_once, end_with_parent, python_command
-from .leaves import THREAD_FROM
-from .waves import WaveRunner
+from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
 KERNELS = {SEARCH: 12, FILE: 17}  # of a first search, and of its save and reopening
@@ -127,7 +127,7 @@ def compile_file_kernels() -> None:
                 store.append(RecordBatch.concat([batch, batch]), fresh=fresh)
             for loaded in store.scan():
                 arena.load(loaded)
-    arena.end_saving(arena.begin_saving())
+    DirtyCopies.of(arena).saved(arena)
     arena.expect(MIN_TABLE)
     mark_compiled(FILE)
 

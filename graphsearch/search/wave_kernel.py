@@ -1,12 +1,28 @@
 """The working memory of one wave: entries (edge traversals), leaves, and visits in flight.
 
 An entry is one arrival at a position over one edge; the first of every round is the root. Entries keep
-(parent entry, number of the edge), never addresses: blocks move when they grow. Visits in flight live here
-and not in the records, so a wave that is dropped (evaluator error, Ctrl-C) leaves no trace.
+(parent entry, number of the edge), never addresses: blocks move when they grow. Visits that descend, or wait
+for an evaluation, are counted here by node and edge, and not in the records, so a wave that is dropped
+(evaluator error, Ctrl-C) leaves no trace. A wave that is gathered while the previous one is being evaluated
+counts the visits of both.
 
 Entry (20 words of 64 bits): 0-9 position | 10 parent entry, -1 none | 11 number of the edge in the parent's
 block | 12 kind | 13 depth | 14 next entry of the same depth, -1 none | 15 in-flight node, or leaf | 16 visits
 asked for | 17 visits done | 18 slot of the record, 0 unknown | 19 check hash
+
+Several threads note their visits in flight, and their leaves, next to the locks of records:
+
+    row of a record   | locked? | notes | slot, edge: visits in flight | .. | key of a leaf: 1 | ..
+
+A note is its subject << 8 | a count. The subject is a slot and an edge, or a key (one bit of it is lost).
+A full row accepts no more notes on visits, so other threads do not see those visits. Leaves wait for room.
+Only the thread that holds a row's lock accesses its notes. Without visits under way there are none.
+
+The line to a leaf has the last positions of its path, with the game before the root:
+
+    game 1 <- game 0 <- root <- entry <- entry <- leaf        a place is an entry, or -1 - i for `game` i
+
+The first entry to reach a position makes it a leaf, so a leaf has one line even if other entries reach it.
 """
 
 from __future__ import annotations
@@ -16,12 +32,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..evaluators.lines import LINE_PLIES
+from ..graph.arena_kernel import (
+    FIRST_NOTE,
+    MOST_NOTES,
+    NOTES,
+    ArenaPointers,
+    find,
+    give_guard,
+    row_of,
+    take_guard,
+    threads_of,
+)
 from ..jit.apart import apart
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
-from ..store.record.node_layout import flags_with
+from ..position.board_kernel import PW, clock_of
+from ..position.words import KEY
+from ..store.record.node_layout import LARGEST_BLOCK, flags_with
 
 ENTRY_WORDS = 20
 # (typed, as the kinds are: as literals each would compile another variant of their callers)
@@ -43,30 +73,41 @@ NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DR
 FLIGHT_FIELDS = 5
 AT, ROOM, SUM, SINGLE, OTHER = 0, 1, 2, 3, 4
 
-# `counts`; from SPLIT on, visits given to the edges of the node at hand; from GIVEN on, those of all parts
-ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES, DEEPEST = range(8)
-SPLIT = 8
-STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 267, 268, 269, 270
-# entries that ended with visits to be counted since the last `settle` | visits that were counted without an
-# evaluation | collisions that are still allowed: events, visits | visits that one descent stands for | first
-# entry of the round | collisions since the last leaf | places of the hash table in use less one | most of
-# them filled before the wave ends | of the entries that ended, draws of the path | whether nothing is left to
-# prove at the root, since the last `complete` | visits that nodes have not taken, because of their share
+# `counts`, by these indices; the first CLEARED are 0 when a wave begins
 (
-    ENDED,
-    EARLY,
-    EVENTS_LEFT,
-    COLLISIONS_LEFT,
-    MULTIVISIT,
-    ROUND_BEGIN,
-    IN_VAIN,
-    HASH_MASK,
-    HASH_ROOM,
-    PATH_DRAWN,
-    DECIDED,
-    RETURNED,
-) = range(271, 283)
-GIVEN = SPLIT + 256 + 24
+    ENTRIES,  # entries
+    LEAVES,  # leaves
+    NODES_IN_FLIGHT,  # in-flight nodes
+    FLIGHT_USED,  # words of `flight` in use
+    HASHED,  # filled places of the hash table
+    VISITS_ASKED,  # visits sent down from the root
+    CANDIDATES,  # entries that wait to become leaves (`flow`)
+    DEEPEST,  # largest depth of an entry
+    STAGE,  # where the gather resumes: NOT_WAITING ..
+    MISSES,  # entries whose records may be in the file
+    ROUND,  # rounds so far; visits (`classic`)
+    ENDED,  # entries that ended with visits to be counted since the last `settle`
+    PATH_DRAWN,  # of these, draws of the path
+    EARLY,  # visits that were counted without an evaluation
+    IN_VAIN,  # collisions since the last leaf (`classic`)
+    RETURNED,  # visits that nodes have not taken, because of their share (`flow`)
+) = range(16)
+CLEARED = 16
+(
+    TARGET,  # leaves wanted
+    ALLOWED,  # visits that the root may have in flight (`flow`)
+    LEVEL_BEGIN,  # first entry of the level under way
+    LEVEL_END,  # entry after its last one
+    ROUND_BEGIN,  # first entry of the round
+    EVENTS_LEFT,  # collisions still allowed: events
+    COLLISIONS_LEFT,  # and visits
+    MULTIVISIT,  # visits that one descent stands for (`classic`)
+    HASH_MASK,  # places of the hash table in use less one
+    HASH_ROOM,  # most of them filled before the wave ends
+    DECIDED,  # whether nothing is left to prove at the root, since the last `complete`
+) = range(CLEARED, CLEARED + 11)
+SPLIT = CLEARED + 16  # by edge of the node at hand: visits given to it
+GIVEN = SPLIT + 256  # the same, of all parts (`flow`)
 COUNTS = GIVEN + 256
 # where a gather that waits for records from the file resumes
 NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
@@ -78,6 +119,7 @@ UNPROVEN_FLAGS = flags_with(-1, 1)  # of a record that is not terminal
 PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
 ENTRIES_PER_LEAF = 16  # waves need 2 to 6, those with many collisions more; one that runs out of them ends
 SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
+SPARE_BLOCK_WORDS = MAX_PLIES * LARGEST_BLOCK  # for the blocks that one longest path may grow
 
 
 class WaveArrays(NamedTuple):
@@ -274,16 +316,8 @@ def clear_wave(W: WavePointers) -> None:
         W.hash[2 * W.hash_used[i]] = ZERO
     for i in range(counts[ENTRIES]):
         W.heads[field(W, i, DEPTH)] = -1
-    for i in range(SPLIT):
+    for i in range(CLEARED):
         counts[i] = 0
-    counts[STAGE] = NOT_WAITING
-    counts[MISSES] = 0
-    counts[ROUND] = 0
-    counts[ENDED] = 0
-    counts[EARLY] = 0
-    counts[IN_VAIN] = 0
-    counts[PATH_DRAWN] = 0
-    counts[RETURNED] = 0
     W.offsets[0] = 0
 
 
@@ -378,3 +412,328 @@ def new_entry(W: WavePointers, parent: int64, edge: int64, asked: int64, depth: 
     if depth > W.counts[DEEPEST]:
         W.counts[DEEPEST] = depth
     return e
+
+
+# ------------------------------------------------------------------ visits in flight
+@inner
+def fields_of(W: WavePointers, node: int64) -> Pointer[int64]:
+    """Returns the fields of an in-flight node."""
+    return adv(W.nodes, node * FLIGHT_FIELDS)
+
+
+@inner
+def _new_flight(W: WavePointers, tag: uint64) -> int64:
+    """Returns a new in-flight node without visits of its own."""
+    node = W.counts[NODES_IN_FLIGHT]
+    W.counts[NODES_IN_FLIGHT] = node + 1
+    before = item_before(W, tag)
+    fields = fields_of(W, node)
+    fields[AT] = 0
+    fields[ROOM] = 0
+    fields[SUM] = 0
+    fields[SINGLE] = -1
+    fields[OTHER] = before if 0 <= before < NOT_THERE else -1
+    return node
+
+
+@inlined
+def flight_at(W: WavePointers, tag: uint64) -> int64:
+    """Returns the in-flight node of a known position; creates it on this wave's first arrival."""
+    place = hash_place(W, tag)
+    if W.hash[2 * place] == ZERO:
+        hash_put(W, place, tag, _new_flight(W, tag))
+    return W.hash_items[2 * place + 1]
+
+
+@inner
+def is_leaf_in_flight(W: WavePointers, tag: uint64) -> bool:
+    """Returns whether a position waits for its evaluation, in this wave or the one before."""
+    return W.hash[2 * hash_place(W, tag)] != ZERO or item_before(W, tag) != NOT_THERE
+
+
+@inner
+def widen_flight(W: WavePointers, node: int64, room: int64) -> None:
+    """Extends an in-flight node to at least `room` edge counts."""
+    fields = fields_of(W, node)
+    had = fields[ROOM]
+    if had >= room:
+        return
+    old = fields[AT]
+    at = W.counts[FLIGHT_USED]
+    W.counts[FLIGHT_USED] = at + room
+    for j in range(had):
+        W.flight[at + j] = W.flight[old + j]
+    for j in range(had, room):
+        W.flight[at + j] = 0
+    if fields[SINGLE] >= 0:
+        W.flight[at + fields[SINGLE]] = fields[SUM]
+        fields[SINGLE] = -1
+    fields[AT] = at
+    fields[ROOM] = room
+
+
+@inner
+def _counted(nodes: Pointer[int64], flight: Pointer[int64], node: int64, j: int64) -> int64:
+    fields = adv(nodes, node * FLIGHT_FIELDS)
+    if j < fields[ROOM]:
+        return flight[fields[AT] + j]
+    if j == fields[SINGLE]:
+        return fields[SUM]
+    return int64(0)
+
+
+@inner
+def in_flight(W: WavePointers, node: int64, j: int64) -> int64:
+    """Returns the visits in flight over edge `j` of an in-flight node, those of the wave before included."""
+    visits = _counted(W.nodes, W.flight, node, j)
+    other = fields_of(W, node)[OTHER]
+    if other >= 0:
+        visits += _counted(W.before_nodes, W.before_flight, other, j)
+    return visits
+
+
+@inner
+def _covered(nodes: Pointer[int64], node: int64) -> int64:
+    fields = adv(nodes, node * FLIGHT_FIELDS)
+    return max(fields[ROOM], fields[SINGLE] + 1)
+
+
+@inner
+def edges_in_flight(W: WavePointers, node: int64) -> int64:
+    """Returns the number of leading edges of a node that cover all of its visits in flight."""
+    edges = _covered(W.nodes, node)
+    other = fields_of(W, node)[OTHER]
+    return max(edges, _covered(W.before_nodes, other)) if other >= 0 else edges
+
+
+@inner
+def all_in_flight(W: WavePointers, node: int64) -> int64:
+    """Returns the visits in flight over all edges of an in-flight node."""
+    fields = fields_of(W, node)
+    visits = fields[SUM]
+    if fields[OTHER] >= 0:
+        visits += W.before_nodes[fields[OTHER] * FLIGHT_FIELDS + SUM]
+    return visits
+
+
+@inlined
+def send(W: WavePointers, node: int64, j: int64, visits: int64, room: int64) -> None:
+    """Puts visits in flight over edge `j` of a node; its block has `room` entries."""
+    fields = fields_of(W, node)
+    if fields[ROOM] == 0 and (fields[SUM] == 0 or fields[SINGLE] == j):
+        fields[SINGLE] = j
+    else:
+        widen_flight(W, node, max(room, j + 1))
+        W.flight[fields[AT] + j] += visits
+    fields[SUM] += visits
+
+
+@inner
+def land(W: WavePointers, node: int64, j: int64, visits: int64) -> None:
+    """Takes visits over edge `j` of a node out of flight, whether they were completed or not."""
+    fields = fields_of(W, node)
+    if j < fields[ROOM]:
+        W.flight[fields[AT] + j] -= visits
+    fields[SUM] -= visits
+
+
+# ------------------------------------------------------------------ notes of several threads
+COUNT_BITS, EDGE_BITS = 8, 9
+LEAF_NOTE = int64(1 << 53)  # above slot and edge
+KEY_SHIFT = U(11)  # leaves 53 bits of a key
+
+
+@inlined
+def _subject(note: int64) -> int64:
+    return note >> COUNT_BITS
+
+
+@inlined
+def _noted_visits(note: int64) -> int64:
+    return note & ((1 << COUNT_BITS) - 1)
+
+
+@inner
+def _note_place(A: ArenaPointers, at: int64, subject: int64) -> int64:
+    """Returns the place of the note on a subject, or the first free one of its row."""
+    end = at + FIRST_NOTE + A.guards[at + NOTES]
+    place = at + FIRST_NOTE
+    while place < end and _subject(A.guards[place]) != subject:
+        place += 1
+    return place
+
+
+@inner
+def _add_note(A: ArenaPointers, at: int64, subject: int64) -> bool:
+    """Increments the count of a subject; returns whether there was room for it."""
+    place = _note_place(A, at, subject)
+    if place == at + FIRST_NOTE + A.guards[at + NOTES]:
+        if A.guards[at + NOTES] == MOST_NOTES:
+            return False
+        A.guards[place] = subject << COUNT_BITS
+        A.guards[at + NOTES] += 1
+    A.guards[place] += 1
+    return True
+
+
+@inner
+def _remove_note(A: ArenaPointers, at: int64, subject: int64) -> None:
+    """Decrements the count of a subject, if it is noted."""
+    place = _note_place(A, at, subject)
+    last = at + FIRST_NOTE + A.guards[at + NOTES] - 1
+    if place > last:
+        return
+    A.guards[place] -= 1
+    if _noted_visits(A.guards[place]) == 0:
+        A.guards[place] = A.guards[last]
+        A.guards[last] = 0
+        A.guards[at + NOTES] -= 1
+
+
+# ------------------------------------------------------------------ visits in flight
+@inlined
+def _over_edge(rec: int64, j: int64) -> int64:
+    return (rec << EDGE_BITS) | j
+
+
+@inlined
+def note_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
+    """Notes a visit in flight over edge `j` of a record with a locked row."""
+    if A.guard_mask:
+        _add_note(A, at, _over_edge(rec, j))
+
+
+@inlined
+def drop_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
+    """Removes the note of `note_visit`."""
+    if A.guard_mask:
+        _remove_note(A, at, _over_edge(rec, j))
+
+
+@inner
+def flying_over(A: ArenaPointers, at: int64, rec: int64, j: int64) -> int64:
+    """Returns the visits in flight over edge `j` of a record with a locked row; without a note, a bound."""
+    place = _note_place(A, at, _over_edge(rec, j))
+    if place == at + FIRST_NOTE + A.guards[at + NOTES]:
+        return threads_of(A)
+    return _noted_visits(A.guards[place])
+
+
+@inlined
+def has_notes(A: ArenaPointers, at: int64) -> bool:
+    """Returns whether there may be visits in flight over edges of a record with a locked row."""
+    return A.guard_mask != 0 and A.guards[at + NOTES] != 0
+
+
+@inner
+def visits_over(A: ArenaPointers, at: int64, rec: int64, note: int64) -> tuple[int64, int64]:
+    """Returns (edge, visits in flight) of a note of a row; edge -1 if it is not about the record."""
+    found = A.guards[at + FIRST_NOTE + note]
+    if _subject(found) >> EDGE_BITS != rec:
+        return int64(-1), int64(0)
+    return _subject(found) & ((1 << EDGE_BITS) - 1), _noted_visits(found)
+
+
+# ------------------------------------------------------------------ leaves
+@inlined
+def _leaf_subject(key: uint64) -> int64:
+    return LEAF_NOTE | int64(key >> KEY_SHIFT)
+
+
+@inlined
+def claim_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
+    """Claims an unknown position as this thread's leaf; returns False if it is known by now, or claimed."""
+    return A.guard_mask == 0 or _claim_leaf(A, key, check)
+
+
+@inner
+def _claim_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
+    at = row_of(A, key)
+    take_guard(A, at)
+    place = _note_place(A, at, _leaf_subject(key))
+    is_free = place == at + FIRST_NOTE + A.guards[at + NOTES]
+    is_claimed = is_free and find(A, key, check) == 0 and _add_note(A, at, _leaf_subject(key))
+    give_guard(A, at)
+    return is_claimed
+
+
+@inlined
+def release_leaf(A: ArenaPointers, key: uint64) -> None:
+    """Removes the note on a leaf that is in the table by now."""
+    if A.guard_mask:
+        _release_leaf(A, key)
+
+
+@inner
+def _release_leaf(A: ArenaPointers, key: uint64) -> None:
+    at = row_of(A, key)
+    take_guard(A, at)
+    _remove_note(A, at, _leaf_subject(key))
+    give_guard(A, at)
+
+
+# ------------------------------------------------------------------ lines to the leaves
+NOWHERE = -(1 << 62)
+
+
+@inner
+def _words_at(entries: Pointer[uint64], game: Pointer[uint64], place: int64) -> Pointer[uint64]:
+    if place >= 0:
+        return adv(entries, place * ENTRY_WORDS)
+    return adv(game, (-1 - place) * PW)
+
+
+@inner
+def _place_before(entries: Pointer[uint64], length: int64, place: int64) -> int64:
+    """Returns the previous place on the line, NOWHERE if it is unknown."""
+    i = int64(0)
+    if place >= 0:
+        parent = as_i64(entries)[place * ENTRY_WORDS + PARENT]
+        if parent >= 0:
+            return parent
+    else:
+        i = -place
+    return -1 - i if i < length else int64(NOWHERE)
+
+
+@inner
+def _stood_before(entries: Pointer[uint64], game: Pointer[uint64], length: int64, place: int64) -> bool:
+    """Returns whether a place's position occurs earlier on its line, after the last irreversible move."""
+    s = _words_at(entries, game, place)
+    for back in range(1, clock_of(s) + 1):
+        place = _place_before(entries, length, place)
+        if place == NOWHERE:
+            return False
+        if back >= 4 and back & 1 == 0 and _words_at(entries, game, place)[KEY] == s[KEY]:
+            return True
+    return False
+
+
+@kernel
+def trace_lines(
+    entries: NDArray[np.uint64],
+    leaf_entry: NDArray[np.int64],
+    leaves: int64,
+    game: NDArray[np.uint64],
+    length: int64,
+    words: NDArray[np.uint64],
+    repeated: NDArray[np.bool_],
+) -> None:
+    """Writes the lines of leaves (`evaluators.lines.Lines`).
+
+    Args:
+      entries, leaf_entry: of the wave (`wave_kernel.WaveArrays`). leaves: number of leaves.
+      game: uint64, packed positions before the root, the latest first. length: number of positions.
+      words: output, uint64 zeros on entry. repeated: output, bool, False on entry.
+    """
+    entries_at, game_at = ptr(entries, 0), ptr(game, 0)
+    for leaf in range(leaves):
+        place = leaf_entry[leaf]
+        for ply in range(LINE_PLIES):
+            s, at = _words_at(entries_at, game_at, place), leaf * LINE_PLIES + ply
+            for i in range(PW):
+                words[at * PW + i] = s[i]
+            repeated[at] = _stood_before(entries_at, game_at, length, place)
+            place = _place_before(entries_at, length, place)
+            if place == NOWHERE:
+                break

@@ -1,39 +1,307 @@
-"""Runs waves: inside the kernels, or step by step around an evaluator in other threads.
+"""Runs the waves of one root: one loop around an evaluator inside the kernels, or around one outside them.
 
-    kernels   gather | evaluate | back up | gather | ...             small waves, a slice of them at a time
-    overlap   gather 2 | back up 1 | gather 3 | back up 2 | ...      while other threads evaluate a wave
-              1 -------|- 2 -----------|- 3 -----------|-- ...       (Overlap)
-    alone     gather | evaluate | back up | ...                     without Overlap
+    inside    gather | evaluate | back up | gather | ...             a slice of waves at a time, by one kernel
+    outside   gather | evaluate | back up | ...                      Python asks the evaluator
+    overlap   gather 2 | back up 1 | gather 3 | back up 2 | ...      the next wave is gathered while other
+              1 -------|- 2 -----------|- 3 -----------|-- ...       threads evaluate one (Overlap)
+    threads   visit | visit | visit | visit | ..                     batches of 1, an evaluator inside
+              visit | visit | visit | visit | ..
 
 An evaluator inside the kernels has several threads, which the calling thread helps when idle; any other has
 one thread. The waves, and the order in which they are gathered and backed up, do not depend on the number of
-threads, nor on their speed.
+threads, nor on their speed, except those of several threads that make visits.
 
 A gather that meets positions that may be in the file but are not in memory waits at that level, and continues
 when they have been read. Other threads access only the leaves; only the calling thread accesses the arena,
-unless several threads walk (`walkers.py`).
+unless several threads walk: they share it, by the locks of `graph/arena_kernel.py`, while Python waits.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CapacityError
+from ..evaluators.inside import BatchArrays, BatchTask, Filler, inside
+from ..evaluators.lines import Lines
+from ..evaluators.protocol import UNIFORM, Evaluator, PositionBatch
+from ..evaluators.protocol import answer as ask
 from ..graph import arena_kernel
+from ..graph.arena_kernel import (
+    COUNTERS,
+    FIRST_ROW,
+    INTS,
+    NO_THREADS,
+    TURNS,
+    ThreadArrays,
+    merge_counters,
+    new_guards,
+)
 from ..graph.graph import Graph
-from . import param_layout as layout
+from ..jit.apart import apart
+from ..jit.calls import Bound
+from ..jit.compiler import bind
+from ..position.board import Words
+from ..store.kernel_reader import FileArrays
+from ..store.record.node import flags_of
+from . import loop_kernel
 from . import wave_kernel as wave
-from . import waves_kernel
-from .gatherers import others_kernel
-from .leaves import OVERLAP_FROM, Answer, LeafEvaluation
 from .params import FLOW
-from .walkers import WALK_FROM, Walkers
+from .puct_kernel import SCHEME
 
+# ------------------------------------------------------------------ leaves
+THREAD_FROM = 16  # leaves of the smallest batch that is worth a thread
+OVERLAP_FROM = 64  # the same if the evaluator is inside the kernels
+LEAST_OVERLAP = 2  # leaves of a wave that overlaps: behind a single path no other could see it
+NEVER = 1 << 60
+Answer = Future[None] | BatchTask
+
+
+class LeafEvaluation:
+    """Evaluates the leaves of one search's waves.
+
+    Attributes:
+      kernel: the evaluator if it is inside the kernels, else None.
+      answered: leaves last evaluated at once, or by a slice of waves, and their seconds.
+    """
+
+    def __init__(self, evaluator: Evaluator, game: Sequence[NDArray[np.uint64]]) -> None:
+        """Begins without a wave.
+
+        Args:
+          game: packed positions before the root, the latest first, for an evaluator that needs lines.
+        """
+        self.kernel = inside(evaluator)
+        self.answered = (0, 0.0)
+        self._evaluator = evaluator
+        self._game = np.concatenate([*game, np.zeros(1, np.uint64)])  # never empty: kernels point to it
+        self._game_length = len(game)
+        self._fillers: dict[int, Filler] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._sent = (0, 0.0)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether the evaluator is `uniform`, so that there is nothing to wait for."""
+        return self._evaluator.kernel_kind == UNIFORM
+
+    def overlap_from(self, batch: int) -> int:
+        """Returns the least leaves of a wave behind which the next is worth gathering, or NEVER.
+
+        Args:
+          batch: most leaves of a wave.
+        """
+        if self.kernel is None:
+            return LEAST_OVERLAP if batch >= THREAD_FROM else NEVER
+        return OVERLAP_FROM if batch >= OVERLAP_FROM and not self.is_uniform else NEVER
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether other threads evaluate inside the kernels, too; a batch of `uniform` is too little work."""
+        return self.kernel is not None and not self.is_uniform and self.kernel.team.count > 1
+
+    def evaluating(self, w: wave.WaveArrays) -> Bound:
+        """Returns the kernel that evaluates a wave's leaves; NOT_BOUND for single visits by `uniform`."""
+        is_compiled_in = self.is_uniform and len(w.leaf_entry) == 1
+        return loop_kernel.NOT_BOUND if is_compiled_in else self.filler(w).call.bound
+
+    def filler(self, w: wave.WaveArrays) -> Filler:
+        """Returns the evaluator's work on the leaves of a wave; the caller must keep the wave alive."""
+        assert self.kernel is not None
+        found = self._fillers.get(id(w.values))
+        return found or self._fillers.setdefault(id(w.values), Filler(self.kernel, leaves_of(w)))
+
+    def begin(self, w: wave.WaveArrays, leaves: int) -> Answer:
+        """Starts evaluating the leaves of a wave in other threads; `receive` waits for them."""
+        self._sent = leaves, time.monotonic()
+        if self.kernel:
+            return self.filler(w).begin(leaves)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
+        return self._thread.submit(self._ask, w, leaves)
+
+    def receive(self, answer: Answer) -> None:
+        """Waits until all leaves are evaluated; helps if it can.
+
+        Raises:
+          EvaluatorError: if the evaluator fails.
+        """
+        answer.result()
+        if self.kernel:
+            leaves, sent = self._sent
+            self.answered = leaves, time.monotonic() - sent
+
+    def evaluate(self, w: wave.WaveArrays, leaves: int) -> None:
+        """Evaluates the leaves of a wave at once; raises `EvaluatorError` if that fails."""
+        if self.kernel:
+            self.receive(self.begin(w, leaves))
+        else:
+            self._ask(w, leaves)
+
+    def close(self, answer: Answer | None) -> None:
+        """Ends the evaluator's thread; cancels the pending evaluation."""
+        if isinstance(answer, BatchTask):
+            answer.cancel()
+        if self._thread:
+            self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time
+
+    def _ask(self, w: wave.WaveArrays, leaves: int) -> None:
+        offsets = w.offsets[: leaves + 1]
+        count = int(offsets[-1])
+        batch = PositionBatch(
+            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(),
+            w.moves[:count].copy(),
+            offsets.copy(),
+            self._lines(w, leaves) if self._evaluator.wants_lines else None,
+        )
+        begin = time.monotonic()
+        answer = ask(self._evaluator, batch)
+        self.answered = leaves, time.monotonic() - begin
+        w.priors[:count] = answer.priors
+        w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
+        w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
+        w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
+
+    def _lines(self, w: wave.WaveArrays, leaves: int) -> Lines:
+        lines = Lines.unknown(leaves)
+        words, repeated = lines.words.reshape(-1), lines.repeated.reshape(-1)
+        wave.trace_lines(w.entries, w.leaf_entry, leaves, self._game, self._game_length, words, repeated)
+        return lines
+
+
+def leaves_of(w: wave.WaveArrays) -> BatchArrays:
+    """Returns the leaves of a wave as the arrays of a batch kernel."""
+    return BatchArrays(w.leaf_words, w.moves, w.offsets, w.values, w.priors)
+
+
+# ------------------------------------------------------------------ threads
+MOST_THREADS = 128  # a note counts them in 8 bits
+WALK_FROM = 64  # visits that are worth starting threads
+SPARE_SHARE = 3  # at most 1/3 of the block addresses may be kept free for visits under way
+
+
+def walking_threads(graph: Graph, wanted: int) -> int:
+    """Returns the number of threads to use, at most `wanted`: each needs addresses for its longest visit."""
+    room = len(graph.arena.arrays.blocks) // SPARE_SHARE // wave.SPARE_BLOCK_WORDS
+    return max(1, min(wanted, MOST_THREADS, room))
+
+
+class Walkers:
+    """The threads of one search."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        root: Words,
+        leaves: LeafEvaluation,
+        evaluator: int,
+        first: wave.WaveArrays,
+        count: int,
+    ) -> None:
+        """Begins with nothing under way.
+
+        Args:
+          evaluator: number of the leaves' evaluator in records. first: a wave of one visit, for one of the
+            threads. count: of threads.
+        """
+        self._graph, self._root, self._leaves, self._evaluator = graph, root, leaves, evaluator
+        self._waves = [first, *(wave.new_wave(1) for _ in range(count - 1))]
+        self._guards = new_guards(count)
+        self._threads = [
+            ThreadArrays(
+                self._guards, apart(COUNTERS, np.int64), apart(INTS, np.int64), apart(256, np.uint16)
+            )
+            for _ in self._waves
+        ]
+        self._codes = [0] * count
+        self._held: FileArrays | None = None  # the file, while threads walk
+
+    @property
+    def turns(self) -> int:
+        """The number of visits left to begin."""
+        return max(0, int(self._guards[TURNS]))
+
+    @turns.setter
+    def turns(self, turns: int) -> None:
+        self._guards[TURNS] = turns
+
+    def walk(self, turns: int, serve: Callable[[wave.WaveArrays, int], None], until: float) -> None:
+        """Makes `turns` visits with all threads; fewer if serving requests lasts until `until` (monotonic).
+
+        Args:
+          serve: serves a wave's request, NO_SPACE or NO_RECORDS as of `loop_kernel.gather`.
+
+        Raises:
+          BaseException: an exception of `serve` or of a thread; afterwards nothing is under way.
+        """
+        pager, self.turns = self._graph.pager, turns
+        try:
+            while asks := self._run():
+                waiting = (w for w in self._waves if w.counts[wave.STAGE] != wave.NOT_WAITING)
+                pager.under_way = tuple(wave.slots_of(w) for w in waiting)
+                for w, code in asks:
+                    serve(w, code)
+                if time.monotonic() > until:
+                    self.turns = 0
+        except BaseException:
+            for w in self._waves:  # its visits leave no trace
+                wave.drop_leaves(w)
+            self._guards[FIRST_ROW:] = 0
+            self.turns = 0
+            raise
+        finally:
+            pager.under_way = ()
+
+    def _run(self) -> list[tuple[wave.WaveArrays, int]]:
+        """Runs the threads until no turns are left or one has a request; returns (wave, request) pairs."""
+        kernel, arena = self._leaves.kernel, self._graph.arena
+        assert kernel is not None
+        with self._graph.pager.reading() as held:
+            self._held = held
+            for thread in self._threads:
+                thread.ints[:] = arena.arrays.ints
+            job = kernel.team.begin(self._walk, len(self._waves))
+            try:
+                job.result()
+            except BaseException:
+                self._join(job.cancel)
+                raise
+            finally:
+                for thread in self._threads:
+                    merge_counters(arena.counters, thread.counters)
+        asks = [(w, code) for w, code in zip(self._waves, self._codes, strict=True) if code]
+        return [(w, code) for w, code in asks if self.turns or code == loop_kernel.NO_RECORDS]
+
+    def _join(self, wait: Callable[[], None]) -> None:
+        """Ends the turns and waits for all threads, even after Ctrl-C: they write records."""
+        while True:
+            self.turns = 0
+            try:
+                return wait()
+            except KeyboardInterrupt:
+                continue
+
+    def _walk(self, number: int, thread: int) -> None:
+        """Makes visits with one of the waves until no turns are left, or the caller has to act."""
+        arena, w, own = self._graph.arena, self._waves[number], self._threads[number]
+        filters = self._held[0] if self._held else self._graph.pager.filter()
+        on = loop_kernel.SearchArrays(arena.tables, arena.arrays, w, w, filters, self._root)
+        bringing = loop_kernel.bring_wave(on, self._held[1], own) if self._held else loop_kernel.NOT_BOUND
+        left = loop_kernel.new_limits(NEVER, NEVER, NEVER)
+        lone = arena.tables, arena.arrays, w, own, filters, self._root
+        evaluating = self._leaves.evaluating(w)
+        self._codes[number] = loop_kernel.run_visits(*lone, bringing, evaluating, self._evaluator, left)
+        if self._codes[number]:
+            self.turns = 0
+
+
+# ------------------------------------------------------------------ waves
 SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_LEAVES = 64  # of the first slice: at most a few milliseconds
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
@@ -52,7 +320,13 @@ class _Flying:
 
 
 class WaveRunner:
-    """Runs the waves of one root on one graph."""
+    """Runs the waves of one root on one graph.
+
+    Attributes:
+      wave: the wave that is gathered first.
+      most_leaves: of the next wave, if fewer than a batch.
+      most_nodes: the most nodes that the waves under way may create or change.
+    """
 
     def __init__(
         self,
@@ -69,15 +343,18 @@ class WaveRunner:
         Args:
           overlap: gather the next wave while one is being evaluated, where that pays.
           game: packed positions before the root, the latest first, for an evaluator that wants lines.
-          threads: number of threads that walk, with batches of 1 and an evaluator inside the kernels.
+          threads: number of threads that make visits, with batches of 1 and an evaluator inside the kernels.
         """
         self._graph, self._arena = graph, graph.arena
         self._evaluator = graph.evaluator_number
         self._root, self._batch = root, batch
         self._leaves = LeafEvaluation(graph.evaluator, game)
         self._inside = self._leaves.kernel is not None
-        self.most_leaves = batch  # of the next wave, if fewer than a batch
-        self._overlap = overlap
+        may_overlap = overlap and (self._flows or not self._inside)
+        self._overlap_from = self._leaves.overlap_from(batch) if may_overlap else NEVER
+        self._threads = threads if self._inside and batch == 1 else 1
+        self.most_leaves = batch
+        self.most_nodes = (self._threads + (self._overlap_from < NEVER)) * wave.entries_for(batch)
         self.wave = wave.new_wave(batch)
         self._spare: wave.WaveArrays | None = None  # created for a second wave
         self._wave_bytes = int(sum(array.nbytes for array in self.wave))
@@ -86,7 +363,6 @@ class WaveRunner:
         self._flying: _Flying | None = None
         first = max(1, FIRST_LEAVES // batch)
         self._waves_per_slice, self._visits_at_room = first if self._have_room(first) else 1, -1
-        self._threads = threads if self._inside and batch == 1 else 1
         walks = graph, root, self._leaves, self._evaluator, self.wave
         self._walkers = Walkers(*walks, self._threads) if self._threads > 1 else None
 
@@ -112,13 +388,12 @@ class WaveRunner:
           EvaluatorError: if the evaluator fails; the waves in flight are dropped.
           StoreError: if the file cannot be read, or not written when memory has to be freed.
         """
-        if self._flying or (self._overlaps and not self._inside):
-            self._overlapped_wave(visits, evaluations)
-        elif self._runs_inside:
-            self._slice(visits if pause is None else min(visits, pause), evaluations)
+        if self._flying:
+            self._follow(self._flying, visits, evaluations)
+        elif self._inside:
+            self._run_inside(visits if pause is None else min(visits, pause), evaluations)
         else:
-            self.make_room(1)
-            self._lone_wave()
+            self._run_outside()
         if self._arena.counters[arena_kernel.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
@@ -132,67 +407,74 @@ class WaveRunner:
             self._land(self._flying)
 
     @property
-    def _overlaps(self) -> bool:
-        """Whether waves overlap; with an evaluator inside the kernels, once the graph is large enough."""
-        flows = not self._inside or self._scheme == FLOW
-        return flows and self._overlap and self._leaves.may_overlap(self._batch)
-
-    @property
     def _target(self) -> int:
         """The most leaves of the next wave."""
         return min(self._batch, self.most_leaves)
 
     @property
-    def _may_fly(self) -> bool:
-        """Whether the next wave of an evaluator inside the kernels is to overlap if another can follow it."""
-        return self._inside and self._overlaps and self._target >= OVERLAP_FROM
+    def _flows(self) -> bool:
+        """Whether the kernel of `flow` gathers: all gatherers are the same with batches of 1."""
+        return self._batch == 1 or int(self._arena.arrays.ints[SCHEME]) == FLOW
 
-    @property
-    def _runs_inside(self) -> bool:
-        flows = self._batch == 1 or self._scheme == FLOW
-        return flows and self._inside
-
-    @property
-    def _scheme(self) -> int:
-        return int(self._arena.arrays.ints[layout.SCHEME])
-
-    # ---------------------------------------------------------- room
-    @property
-    def most_nodes(self) -> int:
-        """The most nodes that the waves under way may create or change."""
-        return (self._threads + self._overlaps) * wave.entries_for(self._batch)
-
-    def make_room(self, waves: int = 1) -> None:
-        """Makes room in memory for so many more waves; raises `CapacityError` if there is not enough."""
-        taken = [self.wave, self._spare] if self._spare else [self.wave]
-        self._most_entries = max(self._most_entries, *(int(w.counts[wave.ENTRIES]) for w in taken), 0)
-        # only the entries that were ever filled occupy pages
-        filled = len(taken) * self._wave_bytes * self._most_entries // len(self.wave.candidates)
-        self._graph.pager.working = filled
-        self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
-
-    def _have_room(self, waves: int) -> bool:
-        """Returns whether the records of so many waves take only a small part of the memory."""
-        return waves * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
-
-    def _make_more_room(self) -> None:
-        """Grows the arena; fails if no visit was completed since it last grew, which then did not help."""
-        visits = int(self._arena.counters[arena_kernel.VISITS])
+    # ---------------------------------------------------------- an evaluator outside the kernels
+    def _run_outside(self) -> None:
+        """Gathers a wave with nothing in flight; sends it off, or evaluates and completes it."""
         self.make_room(1)
-        if visits == self._visits_at_room:
-            raise CapacityError(f"cannot get more memory for the graph of {self._graph.node_count} nodes")
-        self._visits_at_room = visits
+        leaves = self.gather()
+        if leaves and self._target >= self._overlap_from:
+            self._flown = 1
+            self._send_off(self.wave, leaves)
+            return
+        if leaves:
+            self._leaves.evaluate(self.wave, leaves)
+        self._complete(self.wave)
 
-    def _serve(self, w: wave.WaveArrays, code: int) -> None:
-        """Serves a kernel's request: makes room, or reads records."""
-        if code == waves_kernel.NO_SPACE:
-            self._make_more_room()
+    def gather(self) -> int:
+        """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
+
+        There must be room for it. Visits without an evaluation are completed at once.
+        """
+        return self._gather(self.wave, self._nothing, self._target)
+
+    def drop(self) -> None:
+        """Drops the gathered wave: its leaves are not evaluated, and no visit stays in flight."""
+        wave.drop_leaves(self.wave)
+
+    def visit_known(self) -> None:
+        """Makes one visit, with nothing in flight, that the caller expects to need no evaluation.
+
+        Batches of 1 make it even with an evaluation, by the kernel of all their visits: compiling another one
+        in a game would cost several moves. Larger waves drop a visit that needs an evaluation.
+        """
+        self.make_room(1)
+        if self._inside and self._batch == 1:
+            self._run_slice(1, 1, time.monotonic())
+        elif self._gather(self.wave, self._nothing, 1):
+            self.drop()
         else:
-            self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
+            self._complete(self.wave)
 
-    # ---------------------------------------------------------- inside the kernels
-    def _slice(self, visits: int, evaluations: int) -> None:
-        """Runs a slice of waves inside the kernels: as many as take about 30 ms."""
+    @property
+    def _gatherer(self) -> Any:
+        return loop_kernel.gather if self._flows else loop_kernel.gather_otherwise
+
+    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
+        while True:
+            leaves = self._gatherer(*self._arrays(w, before), target)
+            if leaves >= 0:
+                return int(leaves)
+            self._serve(w, int(leaves))
+
+    def _complete(self, w: wave.WaveArrays) -> int:
+        return int(loop_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
+
+    def _arrays(self, w: wave.WaveArrays, before: wave.WaveArrays) -> loop_kernel.SearchArrays:
+        arena, filters = self._arena, self._graph.pager.filter()
+        return loop_kernel.SearchArrays(arena.tables, arena.arrays, w, before, filters, self._root)
+
+    # ---------------------------------------------------------- an evaluator inside the kernels
+    def _run_inside(self, visits: int, evaluations: int) -> None:
+        """Runs a slice of waves: as many as take about 30 ms."""
         self.make_room(self._waves_per_slice)
         turns = min(visits, evaluations, self._waves_per_slice)
         begin, known = time.monotonic(), int(self._arena.counters[arena_kernel.EVALUATIONS])
@@ -209,119 +491,59 @@ class WaveRunner:
 
     def _run_slice(self, visits: int, evaluations: int, begin: float) -> bool:
         """Runs a slice in this thread; returns False if its last wave overlaps with the next."""
-        many = MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER
-        left = waves_kernel.new_limits(
-            visits, evaluations, self._waves_per_slice, many=many, overlaps=self._may_fly
+        many = MANY_LEAVES if self._leaves.has_helpers else loop_kernel.ANY_NUMBER
+        overlaps = self._target >= self._overlap_from
+        left = loop_kernel.new_limits(
+            visits, evaluations, self._waves_per_slice, many=many, overlaps=overlaps
         )
         while code := self._run_waves(left):
-            if code == waves_kernel.CAN_BE_FOLLOWED:
+            if code == loop_kernel.CAN_BE_FOLLOWED:
                 self._flown = 1
                 self._send_off(self.wave, int(self.wave.counts[wave.LEAVES]))
                 return False
-            if code == waves_kernel.MANY_LEAVES:
-                self._many_leaves(left)
+            if code == loop_kernel.MANY_LEAVES:
+                self._evaluate_many(left)
             else:
                 self._serve(self.wave, code)
             if time.monotonic() - begin > SLICE_SECONDS:  # reading took time that was not foreseen
-                left[waves_kernel.WAVES] = min(left[waves_kernel.WAVES], 1)
+                left[loop_kernel.WAVES] = min(left[loop_kernel.WAVES], 1)
         return True
 
     def _run_waves(self, left: NDArray[np.int64]) -> int:
-        """Runs waves inside the kernels, within the limits in `left`; returns the kernels' request."""
-        alone = self._leaves.is_uniform and self._batch == 1
-        evaluating = waves_kernel.NOT_BOUND if alone else self._leaves.filler(self.wave).call.bound
+        """Runs waves within the limits in `left`; returns LIMITS_REACHED, or this thread's next task."""
         with self._graph.pager.reading() as held:
-            on = self._arrays(self.wave, self._nothing)
-            bringing = waves_kernel.NOT_BOUND
+            on, bringing = self._arrays(self.wave, self._nothing), loop_kernel.NOT_BOUND
             if held:
                 on = on._replace(F=held[0])
-                bringing = waves_kernel.bring_wave(on, held[1])
-            return waves_kernel.run_waves(on, evaluating, self._evaluator, self._target, left, bringing)
+                bringing = loop_kernel.bring_wave(on, held[1])
+            evaluating = self._leaves.evaluating(self.wave)
+            if self._batch == 1:
+                lone = on.T, on.A, on.W, NO_THREADS, on.F, on.root
+                return int(loop_kernel.run_visits(*lone, bringing, evaluating, self._evaluator, left))
+            gathering = bind(self._gatherer, *on, self._target)
+            completing = bind(loop_kernel.complete, on.T, on.A, on.W, self._evaluator)
+            steps = gathering, bringing, evaluating, completing
+            return int(loop_kernel.run_waves(on.A, on.W, *steps, left))
 
-    def _arrays(self, w: wave.WaveArrays, before: wave.WaveArrays) -> waves_kernel.SearchArrays:
-        arena, filters = self._arena, self._graph.pager.filter()
-        return waves_kernel.SearchArrays(arena.tables, arena.arrays, w, before, filters, self._root)
-
-    def _many_leaves(self, left: NDArray[np.int64]) -> None:
+    def _evaluate_many(self, left: NDArray[np.int64]) -> None:
         """Evaluates the gathered wave with several threads, and completes it."""
         leaves = int(self.wave.counts[wave.LEAVES])
         self._leaves.evaluate(self.wave, leaves)
         left[:3] -= [self._complete(self.wave), leaves, 1]
         if self.wave.counts[wave.DECIDED]:
-            left[waves_kernel.WAVES] = 0
-
-    # ---------------------------------------------------------- one wave
-    def visit_known(self) -> None:
-        """Makes one visit, with nothing in flight, that the caller expects to need no evaluation.
-
-        Batches of 1 make it even with an evaluation, by the kernel of all their visits: compiling another one
-        in a game would cost several moves. Larger waves drop a visit that needs an evaluation.
-        """
-        self.make_room(1)
-        if self._batch == 1 and self._runs_inside:
-            self._run_slice(1, 1, time.monotonic())
-        elif self._gather(self.wave, self._nothing, 1):
-            self.drop()
-        else:
-            self._complete(self.wave)
-
-    def gather(self) -> int:
-        """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
-
-        There must be room for it. Visits without an evaluation are completed at once. Call `evaluate` or
-        `drop` next.
-        """
-        return self._gather(self.wave, self._nothing, self._target)
-
-    def drop(self) -> None:
-        """Drops the gathered wave: its leaves are not evaluated, and no visit stays in flight."""
-        wave.drop_leaves(self.wave)
-
-    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
-        flows = self._batch == 1 or self._scheme == FLOW
-        kernel = waves_kernel.gather if flows else others_kernel.gather_otherwise
-        while True:
-            leaves = kernel(*self._arrays(w, before), target)
-            if leaves >= 0:
-                return int(leaves)
-            self._serve(w, int(leaves))
-
-    def _complete(self, w: wave.WaveArrays) -> int:
-        return int(waves_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
-
-    def _lone_wave(self) -> None:
-        """Gathers, evaluates and completes a wave."""
-        if leaves := self.gather():
-            self._leaves.evaluate(self.wave, leaves)
-        self._complete(self.wave)
+            left[loop_kernel.WAVES] = 0
 
     # ---------------------------------------------------------- waves that overlap
-    def _overlapped_wave(self, visits: int, evaluations: int) -> None:
+    def _follow(self, flying: _Flying, visits: int, evaluations: int) -> None:
         """Gathers the wave behind the one in flight, lands that, and sends the new one off within limits.
 
         If the wave in flight reaches a limit, the new one is dropped; its visits without an evaluation count.
         """
-        flying = self._flying
-        self._flown = self._flown + 1 if flying else 1
-        if flying is None:
-            self._first_wave()
-            return
+        self._flown += 1
         reached = int(self._arena.counters[arena_kernel.VISITS]) + visits
         then = self._gather_behind(flying.wave) if self._flown % QUIET_EVERY else None
         left = min(reached - int(self._arena.counters[arena_kernel.VISITS]), evaluations)
         self._land(flying, then if left > flying.leaves else None)
-
-    def _first_wave(self) -> None:
-        """Gathers a wave with nothing in flight and sends it off."""
-        self.make_room(1)
-        if self.most_leaves == 1:  # a single path: a wave behind it could not see it
-            self._lone_wave()
-            return
-        leaves = self.gather()
-        if leaves:
-            self._send_off(self.wave, leaves)
-        else:
-            self._complete(self.wave)  # one visit that needed no evaluation
 
     def _gather_behind(self, before: wave.WaveArrays) -> tuple[wave.WaveArrays, int] | None:
         """Gathers the next wave with the one before in flight; returns it and its leaves.
@@ -354,3 +576,32 @@ class WaveRunner:
         """Stores the wave in flight; its records stay in memory."""
         self._flying = flying
         self._graph.pager.under_way = (wave.slots_of(flying.wave),) if flying else ()
+
+    # ---------------------------------------------------------- room
+    def make_room(self, waves: int = 1) -> None:
+        """Makes room in memory for so many more waves; raises `CapacityError` if there is not enough."""
+        taken = [self.wave, self._spare] if self._spare else [self.wave]
+        self._most_entries = max(self._most_entries, *(int(w.counts[wave.ENTRIES]) for w in taken), 0)
+        # only the entries that were ever filled occupy pages
+        filled = len(taken) * self._wave_bytes * self._most_entries // len(self.wave.candidates)
+        self._graph.pager.working = filled
+        self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
+
+    def _have_room(self, waves: int) -> bool:
+        """Returns whether the records of so many waves take only a small part of the memory."""
+        return waves * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
+
+    def _make_more_room(self) -> None:
+        """Grows the arena; fails if no visit was completed since it last grew, which then did not help."""
+        visits = int(self._arena.counters[arena_kernel.VISITS])
+        self.make_room(1)
+        if visits == self._visits_at_room:
+            raise CapacityError(f"cannot get more memory for the graph of {self._graph.node_count} nodes")
+        self._visits_at_room = visits
+
+    def _serve(self, w: wave.WaveArrays, code: int) -> None:
+        """Serves a kernel's request: makes room, or reads records."""
+        if code == loop_kernel.NO_SPACE:
+            self._make_more_room()
+        else:
+            self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))

@@ -16,8 +16,8 @@ from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.view import NodeView, Reader
 from ..position.board import board_of, key_of
 from ..position.values import negate
-from ..search.claims import view_in_game
 from ..search.params import Limits
+from ..search.repetition import view_in_game
 from ..search.results import Progress
 from ..solvers.mate.search import MOST_MOVES, MateLimits
 from .answer import GoAnswer

@@ -14,7 +14,7 @@ import chess
 import pytest
 
 from graphsearch.graph.graph import Graph
-from graphsearch.graph.kept_transpositions import EntryReport, GraphEntries
+from graphsearch.graph.saving import EntryReport, GraphEntries
 from graphsearch.solvers.alphabeta.search import DepthLimits, limits_alone, nodes_within
 
 from ..conftest import Cli, Outcome, sql

@@ -6,7 +6,7 @@ import pytest
 
 import graphsearch.graph.arena
 import graphsearch.graph.graph
-import graphsearch.graph.paging
+import graphsearch.graph.reading
 
 from ..support.tables import few_top_rows as few_top_rows
 
@@ -20,6 +20,6 @@ def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_memories(nothing_loaded_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a memory be as small as a test wants, and loads nothing before it is needed."""
-    monkeypatch.setattr(graphsearch.graph.paging, "LEAST_BYTES", 1 << 14)
+    monkeypatch.setattr(graphsearch.graph.reading, "LEAST_BYTES", 1 << 14)
     monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
     monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)

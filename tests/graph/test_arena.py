@@ -16,9 +16,10 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import CapacityError, InvalidParameterError, InvalidPositionError
 from graphsearch.graph.arena import Arena
+from graphsearch.graph.saving import DirtyCopies
 from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
-from graphsearch.search import param_layout as layout
+from graphsearch.search import puct_kernel as layout
 from graphsearch.store.codec.bulk import sort_keys
 from graphsearch.store.order import identities
 from graphsearch.store.record.node import MAX_RUN, RecordBatch, prior_code, problems
@@ -55,7 +56,7 @@ def test_dirty_records_are_copied_in_the_order_of_a_segment(tmp_path: Path) -> N
     with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
         graph.tables_meanwhile = False
         analyze(graph, BOARD, Limits(visits=3000), SearchParams(minibatch_size=32), hurry=True)
-        saving = graph.arena.begin_saving()
+        saving = DirtyCopies.of(graph.arena)
         assert len(saving) == graph.node_count
         words = np.concatenate([batch.words for batch in saving.batches])
         assert (words == saving.words).all()
@@ -64,7 +65,7 @@ def test_dirty_records_are_copied_in_the_order_of_a_segment(tmp_path: Path) -> N
         places = [(key, *place) for key, place in zip(keys, identities(words).tolist(), strict=True)]
         assert places == sorted(places)
         assert graph.arena.dirty_count == 0
-        graph.arena.undo_saving(saving)
+        saving.failed(graph.arena)
         assert graph.arena.dirty_count == len(saving)
 
 

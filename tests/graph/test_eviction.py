@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import graphsearch.graph.graph
-import graphsearch.graph.paging
+import graphsearch.graph.reading
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
@@ -91,14 +91,14 @@ def test_waves_that_pass_the_budget_do_not_empty_the_memory_each_time(
 ) -> None:
     """What a wave takes for a moment, the next one takes again: to give it back would only drop records."""
     emptied = 0
-    start_over = graphsearch.graph.paging.Pager.start_over
+    start_over = graphsearch.graph.reading.Pager.start_over
 
-    def counting(pager: graphsearch.graph.paging.Pager) -> bool:
+    def counting(pager: graphsearch.graph.reading.Pager) -> bool:
         nonlocal emptied
         emptied += 1
         return start_over(pager)
 
-    monkeypatch.setattr(graphsearch.graph.paging.Pager, "start_over", counting)
+    monkeypatch.setattr(graphsearch.graph.reading.Pager, "start_over", counting)
     with Graph.open(tmp_path / "a.graph", evaluator="uniform", ram_bytes=200_000) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=2000), SearchParams(minibatch_size=64))
         assert result.stop_reason == "visits"
@@ -141,7 +141,7 @@ def test_visits_in_flight_keep_their_edges_when_their_records_leave_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A collision's path is not pinned: every reading evicts whatever may go, and the search is the same."""
-    bring = graphsearch.graph.paging.Pager.bring
+    bring = graphsearch.graph.reading.Pager.bring
     params = SearchParams(
         minibatch_size=64, gather="classic", overlap=0, max_collision_events=1000, catch_up_ratio=math.inf
     )
@@ -153,7 +153,7 @@ def test_visits_in_flight_keep_their_edges_when_their_records_leave_memory(
                 graph.arena.evict(1 << 62, 0, (*self.under_way, pinned))
             bring(self, words, pinned)
 
-        monkeypatch.setattr(graphsearch.graph.paging.Pager, "bring", evict_first)
+        monkeypatch.setattr(graphsearch.graph.reading.Pager, "bring", evict_first)
         path = tmp_path / f"{forced}.graph"
         with Graph.open(path, evaluator=HashEvaluator()) as graph:
             board = chess.Board("8/8/4k3/8/8/4K3/8/R6r w - - 0 1")

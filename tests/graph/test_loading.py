@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.graph import arena_kernel, loading
-from graphsearch.graph.loading import Loader
+from graphsearch.graph import arena_kernel, reading
+from graphsearch.graph.reading import Loader
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
 from tests.support.arenas import check_arena
@@ -29,7 +29,7 @@ MORE = 200
 @pytest.fixture(autouse=True)
 def early_loading(small_memories: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads a file in order after few single reads, and none when it is opened."""
-    monkeypatch.setattr(loading, "LEAST_SINGLE_READS", 8)
+    monkeypatch.setattr(reading, "LEAST_SINGLE_READS", 8)
 
 
 @pytest.fixture(scope="module")

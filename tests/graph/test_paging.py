@@ -14,8 +14,8 @@ import pytest
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph.arena import Words
-from graphsearch.graph.bring_kernel import bring
-from graphsearch.graph.guards_kernel import NO_THREADS
+from graphsearch.graph.arena_kernel import NO_THREADS
+from graphsearch.graph.reading_kernel import bring
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libsqlite import libsqlite
 from graphsearch.position.board import pack, unpack

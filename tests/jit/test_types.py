@@ -14,8 +14,8 @@ from graphsearch.jit.calls import Inner
 from graphsearch.jit.types import Pointer
 from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.tables import load_tables
+from graphsearch.search.loop_kernel import complete, is_root_decided
 from graphsearch.search.wave_kernel import new_wave
-from graphsearch.search.waves_kernel import complete, is_root_decided
 
 # GRAPHSEARCH_FULL=1 compiles a kernel of three times as many functions
 FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))

@@ -10,25 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.jit.compiler import kernel
-from graphsearch.search import wave_kernel
-from graphsearch.search.gatherers import allocate_kernel, columns_kernel
+from graphsearch.search import gather_kernel, wave_kernel
 
 WAVE = wave_kernel.new_wave(4)
 
 
 @kernel
 def fill_in_kernel(W: Any, count: int, k: int) -> None:
-    columns_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
+    gather_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
 
 
 @kernel
 def divide_in_kernel(W: Any, m: int, total: int) -> None:
-    allocate_kernel.divide(wave_kernel.wave_pointers(W, W), m, total)
+    gather_kernel.divide(wave_kernel.wave_pointers(W, W), m, total)
 
 
 @kernel
 def overtake_in_kernel(base: float, gain: float, mass: float, rival: float) -> Any:
-    return columns_kernel.visits_to_overtake(base, gain, mass, rival)
+    return gather_kernel.visits_to_overtake(base, gain, mass, rival)
 
 
 def load(edges: list[tuple[float, float, float]]) -> None:
@@ -125,7 +124,7 @@ def test_the_run_until_the_runner_up_overtakes_is_what_counting_comes_to(
 ) -> None:
     run = overtake_in_kernel(base, gain, float(mass), rival)
     if rival <= base:
-        assert run == columns_kernel.FOREVER
+        assert run == gather_kernel.FOREVER
         return
     counted = 1
     while counted < 2_000 and base + gain / (mass + counted) > rival + 1e-12:

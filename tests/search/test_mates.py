@@ -14,10 +14,10 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.graph.lines import learn_line
 from graphsearch.position.scores import MATE
 from graphsearch.query.pv import CHECKMATE, pv
 from graphsearch.search import waves
+from graphsearch.search.mates import learn_line
 from graphsearch.search.results import Progress, SearchResult
 from graphsearch.solvers.mate.beside import (
     DECIDED_SHARE,

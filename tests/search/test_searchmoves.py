@@ -11,7 +11,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
 from graphsearch.base.errors import InvalidPositionError
 from graphsearch.position.board import legal_moves
-from graphsearch.search import waves_kernel
+from graphsearch.search import loop_kernel
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
 from graphsearch.store.record.node import NodeRecord
@@ -249,7 +249,7 @@ def test_known_visits_of_a_lone_search_need_no_kernel_of_waves(monkeypatch: pyte
     with Graph.open(None) as graph:
         analyze(graph, board, Limits(visits=50))
         analyze(graph, child, Limits(visits=200))
-        monkeypatch.delattr(waves_kernel, "gather")
+        monkeypatch.delattr(loop_kernel, "gather")
         found = analyze(graph, board, Limits(visits=60), searchmoves=[child.peek()])
         check_invariants(graph, board)
     assert found.evaluations < 60

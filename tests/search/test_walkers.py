@@ -13,9 +13,9 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.factory import create
 from graphsearch.graph import arena_kernel
-from graphsearch.graph.guards_kernel import FIRST_ROW
-from graphsearch.search import loop, walkers, waves_kernel
-from graphsearch.search.walkers import Walkers
+from graphsearch.graph.arena_kernel import FIRST_ROW
+from graphsearch.search import loop, loop_kernel, waves
+from graphsearch.search.waves import Walkers
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli
@@ -123,7 +123,7 @@ def test_full_memory_ends_the_search(teams: list[Walkers]) -> None:
 def test_a_thread_that_fails_leaves_sound_records(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, teams: list[Walkers]
 ) -> None:
-    plain, calls = waves_kernel.run_lone, itertools.count()
+    plain, calls = loop_kernel.run_visits, itertools.count()
 
     def run(*arguments: Any) -> int:
         if next(calls) == 30:
@@ -131,7 +131,7 @@ def test_a_thread_that_fails_leaves_sound_records(
         return plain(*arguments)
 
     with Graph.open(tmp_path / "a.graph", evaluator=threaded(3)) as graph:
-        monkeypatch.setattr(waves_kernel, "run_lone", run)
+        monkeypatch.setattr(loop_kernel, "run_visits", run)
         with pytest.raises(KeyboardInterrupt):
             analyze(graph, BOARD, Limits(visits=20_000))
         assert 0 < read(graph, BOARD).visits < 20_000
@@ -150,7 +150,7 @@ def test_visits_that_wait_are_dropped_if_their_records_cannot_be_read(
 
         def asks() -> list[Any]:
             team._guards[FIRST_ROW + 1] = 1  # as of a visit that waits
-            return [(team._waves[0], waves_kernel.NO_RECORDS)]
+            return [(team._waves[0], loop_kernel.NO_RECORDS)]
 
         def serve(*_: Any) -> None:
             raise error
@@ -179,10 +179,10 @@ def test_a_search_that_is_soon_over_has_one_thread_and_repeats(
 
 def test_small_memories_have_fewer_threads() -> None:
     with Graph.open(None, evaluator="uniform", ram_bytes=2_000_000) as graph:
-        assert walkers.walking_threads(graph, 1) == 1
-        assert 2 <= walkers.walking_threads(graph, 1000) < 10
+        assert waves.walking_threads(graph, 1) == 1
+        assert 2 <= waves.walking_threads(graph, 1000) < 10
     with Graph.open(None, evaluator="uniform", ram_bytes=4 << 30) as graph:
-        assert walkers.walking_threads(graph, 1000) == walkers.MOST_THREADS
+        assert waves.walking_threads(graph, 1000) == waves.MOST_THREADS
 
 
 def test_a_process_with_one_core_walks_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from graphsearch import Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.graph.arena import Arena
+from graphsearch.graph.arena_kernel import find_position
 from graphsearch.graph.graph import Graph
-from graphsearch.graph.heap_kernel import find_position
 from graphsearch.jit.compiler import JIT_OFF, Call
 from graphsearch.position.board import (
     FREE_CLOCK,

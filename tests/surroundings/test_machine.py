@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphsearch.base import machine
-from graphsearch.graph.memory import default_budget
+from graphsearch.graph.arena import default_budget
 
 ONE, TWO = "4:memory:/box\n2:cpu,cpuacct:/box\n1:name=systemd:/\n", "0::/outer/box\n"
 GB = 1 << 30

@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.graph.loading import Loader
+from graphsearch.graph.reading import Loader
 from graphsearch.web.jobs.searching import do_search
 from graphsearch.web.jobs.tasks import SearchTask
 
@@ -20,7 +20,7 @@ def test_a_search_tells_how_far_its_file_is_read(tmp_path: Path, monkeypatch: py
     with Graph.open(path) as graph:
         nodes = analyze(graph, chess.Board(), Limits(visits=1000)).nodes
     monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
-    monkeypatch.setattr("graphsearch.graph.loading.LEAST_SINGLE_READS", 8)
+    monkeypatch.setattr("graphsearch.graph.reading.LEAST_SINGLE_READS", 8)
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
     told: list[dict[str, Any]] = []
     stop = SimpleNamespace(is_set=lambda: any(facts.get("reading") for facts in told))

@@ -23,7 +23,7 @@ from ...position.board import (
 )
 from ...position.lines import sans_of
 from ...position.values import cp_of, loss_of, negate
-from ...search.claims import view_in_game
+from ...search.repetition import view_in_game
 from ...store.record.bounds import moves_of
 from ...store.record.ranking import node_mean
 from ...store.store import Store

@@ -28,7 +28,7 @@ from ...store.tables import games, history
 from ...store.tables.top import Row
 from ...store.upkeep.compact import tidy
 from ...store.upkeep.rewrite import rewrite
-from ..memory import default_budget
+from ..arena import default_budget
 from ..summary import root_values, top_rows
 from . import sweep_kernel as sweep
 

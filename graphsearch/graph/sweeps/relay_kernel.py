@@ -19,7 +19,7 @@ from ...position.board_kernel import PW, generate_moves
 from ...position.legality_kernel import ROOM
 from ...store.codec.batch_kernel import Columns, pointers
 from ...store.codec.columns_kernel import copy_edge, put_empty
-from ..heap_kernel import rank_codes, ranked_move
+from ..arena_kernel import rank_codes, ranked_move
 
 assert ROOM >= 256
 

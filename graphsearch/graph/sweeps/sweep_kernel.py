@@ -39,8 +39,7 @@ from ...store.record.bounds_kernel import (
     turned,
 )
 from ...store.record.node_kernel import lower_in, upper_in
-from ..heap_kernel import rank_codes, ranked_move
-from ..statistics_kernel import MAX_VISITS, mean, weighed
+from ..arena_kernel import MAX_VISITS, mean, rank_codes, ranked_move, weighed
 
 PLACE_WORDS = 2
 CODE_BITS = U(1023)  # of the first word
@@ -141,7 +140,7 @@ def mean_of(
 ) -> tuple[float32, int64, int64, int64]:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
-    `graph/statistics_kernel.py` does the same in memory. The code is that of `node_code` in
+    `graph/arena_kernel.py` does the same in memory. The code is that of `node_code` in
     `store/record/bounds_kernel.py`: the draw share while nothing is proven.
     """
     begin = c.edge_offsets[i]

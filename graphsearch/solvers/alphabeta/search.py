@@ -26,7 +26,7 @@ from ...base.limits import WHOLE
 from ...evaluators.builtin.weights import load_networks
 from ...graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
 from ...graph.graph import Graph
-from ...graph.kept_transpositions import EntryReport
+from ...graph.saving import EntryReport
 from ...jit.types import int64
 from ...position.board import (
     CHECKMATE,

@@ -58,8 +58,7 @@ from ...evaluators.quiescence.captures_kernel import (
     order_key,
     pinned_of,
 )
-from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
-from ...graph.heap_kernel import find
+from ...graph.arena_kernel import ArenaArrays, ArenaPointers, find, pointers
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, prefetch, ptr
 from ...jit.types import Pointer, int16, int64, uint8, uint16, uint64

@@ -19,9 +19,9 @@ import chess
 from ...base.errors import CapacityError
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
-from ...graph.lines import learn_line
 from ...position.board import CLOCK_DRAW
 from ...search.loop import analyze
+from ...search.mates import learn_line
 from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
 from ...store.record.transposition import EntryTable

@@ -16,7 +16,7 @@ Block (uint32 words): a header of values computed from the edges (recomputed whe
 stored), then edges in descending P, ties in canonical order, always a prefix of that order:
 
     header  0 1 / sum(code ** 4), float32 | 1 sum of n | 2 node Q, float32 | 3 D per mille, tag of
-            `graph/blocks_kernel.py`
+            `graph/arena_kernel.py`
     edge    0 n | 1 q, float32 | 2 move (16 bits), P code (6), d per mille or proof (10, `bounds_kernel.py`)
             | 3 r, only in classes >= WIDE
 

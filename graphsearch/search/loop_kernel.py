@@ -1,4 +1,7 @@
-"""The search loop over waves for evaluators that are kernels, and its single steps for all others."""
+"""The loop over waves for evaluators that are kernels, and its single steps for all others.
+
+The gatherers other than `flow` have a kernel of their own, compiled when one of them is first used.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
-from ..graph import space_kernel
-from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
-from ..graph.bring_kernel import bring
-from ..graph.guards_kernel import (
+from ..graph.arena_kernel import (
     NO_THREADS,
+    ArenaArrays,
+    ArenaPointers,
     ThreadArrays,
     end_turns,
+    give_record_reserve,
+    pointers,
     pointers_of_thread,
     takes_turn,
     threads_of,
 )
-from ..graph.space_kernel import give_record_reserve
+from ..graph.reading_kernel import bring
 from ..jit.apart import apart
 from ..jit.calls import Bound
 from ..jit.compiler import bind, inlined, inner, kernel
@@ -31,21 +35,27 @@ from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers, may_be_stored
 from ..store.reading_kernel import ReaderArrays
-from ..store.record.node_layout import HEADER_WORDS, LARGEST_BLOCK
+from ..store.record.node_layout import HEADER_WORDS
 from . import wave_kernel as wave
-from .backup_kernel import back_up, expand, is_over, is_root_over
-from .gatherers.flow_kernel import can_be_followed, gather_flow
-from .paths_kernel import locate, open_leaf, start_at_root
-from .visit_kernel import brings, descend, evaluate, visit
-from .wave_kernel import (
-    WaveArrays,
-    WavePointers,
-    clear_wave,
-    drop_entries,
-    field,
-    size_hash,
-    wave_pointers,
+from .gather_budget_kernel import gather_budget
+from .gather_classic_kernel import gather_classic
+from .gather_flow_kernel import can_be_followed, gather_flow
+from .params import CLASSIC
+from .puct_kernel import SCHEME
+from .visit_kernel import (
+    back_up,
+    brings,
+    descend,
+    evaluate,
+    expand,
+    is_over,
+    is_root_over,
+    locate,
+    open_leaf,
+    start_at_root,
+    visit,
 )
+from .wave_kernel import WaveArrays, WavePointers, clear_wave, drop_entries, field, size_hash, wave_pointers
 
 # return values of `run_waves`, or of `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
@@ -56,8 +66,7 @@ ANY_NUMBER = 1 << 60
 VISITS, EVALUATIONS, WAVES, MANY, OVERLAPS = range(5)  # indices into `new_limits`
 
 WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
-# Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
-SPARE_BLOCK_WORDS = 500 * LARGEST_BLOCK
+# Room for one longest path: of overlay notes. Waves of many visits check as they go.
 OVERLAY_PER_WAVE = 1 << 10
 
 _entries_for = inlined(wave.entries_for)
@@ -71,12 +80,12 @@ def has_space(A: ArenaPointers, target: int64) -> bool:
     entries = threads * _entries_for(target)  # each may be new: a mate in one, or a leaf
     if (counters[arena.NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
         return False
-    records = entries * WORDS_PER_RECORD + reserved * space_kernel.RESERVE
+    records = entries * WORDS_PER_RECORD + reserved * arena.RESERVE
     if counters[arena.RECORD_WORDS] + records > A.record_limit:
         return False
     if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size:
         return False
-    if counters[arena.BLOCK_WORDS] + threads * SPARE_BLOCK_WORDS > A.block_limit:
+    if counters[arena.BLOCK_WORDS] + threads * wave.SPARE_BLOCK_WORDS > A.block_limit:
         return False
     return counters[arena.OVERLAY_LENGTH] + threads * OVERLAY_PER_WAVE <= A.overlay_size
 
@@ -186,7 +195,7 @@ def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64
 
 
 @kernel
-def _run(
+def run_waves(
     A: ArenaArrays,
     W: WaveArrays,
     gathering: Bound,
@@ -195,7 +204,20 @@ def _run(
     completing: Bound,
     limits: NDArray[np.int64],
 ) -> int64:
-    """Runs waves as `run_waves` does, with the four kernels bound to their arguments."""
+    """Runs waves until a limit; returns LIMITS_REACHED, or the caller's next task.
+
+    After NO_SPACE and NO_RECORDS the caller acts as for `gather` and calls again. After MANY_LEAVES and
+    CAN_BE_FOLLOWED the wave is only gathered; the caller evaluates and completes it. No wave is cut short, so
+    a search that was stopped continues as if it had not stopped. Only the current wave is in flight.
+
+    The kernels of the single steps are called by address, so each is compiled once, in parallel with the
+    others.
+
+    Args:
+      gathering, completing: `gather` or `gather_otherwise`, and `complete`, bound to the wave.
+      bringing: `bring_wave`, or NOT_BOUND. evaluating: the evaluator's batch kernel, bound to the wave.
+      limits: `new_limits`.
+    """
     Ap, Wp = pointers(A), wave_pointers(W, W)
     while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
         leaves = call_bound(gathering)
@@ -217,7 +239,7 @@ def _run(
 
 
 @kernel
-def _run_one_by_one(
+def run_visits(
     T: Words,
     A: ArenaArrays,
     W: WaveArrays,
@@ -307,38 +329,29 @@ def new_limits(
     return limits
 
 
-def run_waves(
-    on: SearchArrays,
-    evaluating: Bound,
-    evaluator: int,
-    target: int,
-    limits: NDArray[np.int64],
-    bringing: Bound = NOT_BOUND,
-) -> int:
-    """Runs waves of `target` leaves until a limit; returns LIMITS_REACHED, or the caller's next task.
-
-    After NO_SPACE and NO_RECORDS the caller acts as for `gather` and calls again. After MANY_LEAVES and
-    CAN_BE_FOLLOWED the wave is only gathered; the caller evaluates and completes it. No wave is cut short, so
-    a search that was stopped continues as if it had not stopped.
-
-    Only the current wave is in flight. `evaluating` is the evaluator's batch kernel, bound to the wave;
-    `bringing`: `bring_wave`. The kernels of the single steps are called by address, so each is compiled once,
-    in parallel with the others.
-    """
-    if len(on.W.leaf_entry) == 1:  # the search goes one by one, not only this wave
-        return run_lone(on, evaluating, evaluator, limits, bringing)
-    gathering, completing = bind(gather, *on, target), bind(complete, on.T, on.A, on.W, evaluator)
-    return int(_run(on.A, on.W, gathering, bringing, evaluating, completing, limits))
+@inner
+def _gather_other(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position
+) -> bool:
+    """Fills a batch by the arena's gatherer; returns False if it waits for records from the file."""
+    target = W.counts[wave.TARGET]
+    if A.ints[SCHEME] == CLASSIC:
+        return gather_classic(T, A, W, F, root, target)
+    return gather_budget(T, A, W, F, root, target)
 
 
-def run_lone(
-    on: SearchArrays,
-    evaluating: Bound,
-    evaluator: int,
-    limits: NDArray[np.int64],
-    bringing: Bound = NOT_BOUND,
-    own: ThreadArrays = NO_THREADS,
-) -> int:
-    """Runs waves of one visit as `run_waves` does; `own`: the arrays of one of several threads."""
-    alone = on.T, on.A, on.W, own, on.F, on.root
-    return int(_run_one_by_one(*alone, bringing, evaluating, evaluator, limits))
+@kernel
+def gather_otherwise(
+    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, root: Words, target: int64
+) -> int64:
+    """Gathers the leaves of a wave by `classic` or `budget`; else like `gather`."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W, B)
+    if lacks_space(Ap, Wp, target):
+        return int64(NO_SPACE)
+    Tp = ptr(T, 0)
+    Fp = filter_pointers(F)
+    rec = begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), target)
+    if rec < 0 or (rec > 0 and not _gather_other(Tp, Ap, Wp, Fp, ptr(root, 0))):
+        return int64(NO_RECORDS)
+    return Wp.counts[wave.LEAVES]

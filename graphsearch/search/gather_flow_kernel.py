@@ -12,29 +12,27 @@ admitted by the visits sent to them, largest first; breadth-first admission woul
 
 from __future__ import annotations
 
-from ...graph import arena_kernel as arena
-from ...graph.arena_kernel import ArenaPointers
-from ...graph.statistics_kernel import child_visits
-from ...jit.compiler import inlined, inner
-from ...jit.types import Pointer, float64, int64
-from ...position.words import BoardTable, Position
-from ...store.index.locate_kernel import FilterPointers
-from .. import wave_kernel as wave
-from ..backup_kernel import settle
-from ..flight_kernel import all_in_flight
-from ..param_layout import WAVE_SHARE
-from ..paths_kernel import add_child, is_restricted
-from ..wave_kernel import WavePointers, field, node_at, set_field, slot_at
-from .allocate_kernel import allocate, allocate_first
-from .levels_kernel import (
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import ArenaPointers, child_visits
+from ..jit.compiler import inlined, inner
+from ..jit.types import Pointer, float64, int64
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterPointers
+from . import wave_kernel as wave
+from .gather_kernel import (
     LARGEST_SPLIT,
     add_children,
     admit_in_order,
+    allocate,
+    allocate_first,
     enter_node,
     has_room,
     sender,
     start_round,
 )
+from .puct_kernel import WAVE_SHARE
+from .visit_kernel import add_child, is_restricted, settle
+from .wave_kernel import WavePointers, all_in_flight, field, node_at, set_field, slot_at
 
 MAX_ROUNDS = 60
 VISITS_PER_PART = 32  # a part is 1/32 of a node's visits: FPU and c(N + f) hardly change within it

@@ -8,6 +8,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import (
+    ArenaArrays,
+    ArenaPointers,
+    find,
+    grow_block,
+    insert,
+    mark_dirty,
+    new_record,
+    pointers,
+    rank_key,
+    refresh,
+    set_best,
+)
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import Pointer, float32, int64, uint16, uint64
@@ -40,10 +54,6 @@ from ..store.record.node_kernel import (
 )
 from ..store.record.node_layout import STALE, TERMINAL_FLAGS, flags_with
 from ..store.record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
-from . import arena_kernel as arena
-from .arena_kernel import ArenaArrays, ArenaPointers, pointers
-from .heap_kernel import find, grow_block, insert, mark_dirty, new_record, rank_key, set_best
-from .statistics_kernel import refresh
 
 WON_FLAGS, LOST_FLAGS, MATED_FLAGS = flags_with(1, 1), flags_with(-1, -1), TERMINAL_FLAGS[CHECKMATE]
 KNOWN_SHARE = 0.75  # P of the mating move in a record made without an evaluator; the others share the rest

@@ -12,20 +12,32 @@ or a catch-up are backed up at once. Records are read one by one; the other gath
 
 from __future__ import annotations
 
-from ...graph import arena_kernel as arena
-from ...graph.arena_kernel import ArenaPointers
-from ...graph.heap_kernel import grow_block
-from ...jit.compiler import inner
-from ...jit.types import int64
-from ...position.words import BoardTable, Position
-from ...store.index.locate_kernel import FilterPointers
-from ...store.record.node_kernel import materialised, move_count
-from .. import wave_kernel as wave
-from ..backup_kernel import back_up_path
-from ..flight_kernel import is_leaf_in_flight, send
-from ..param_layout import COLLISION_EVENTS, COLLISION_VISITS
-from ..paths_kernel import (
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import ArenaPointers, grow_block
+from ..jit.compiler import inner
+from ..jit.types import int64
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterPointers
+from ..store.record.node_kernel import materialised, move_count
+from . import wave_kernel as wave
+from .gather_kernel import (
+    FOREVER,
+    LARGEST_SPLIT,
+    columns,
+    enter_node,
+    has_room,
+    leaders,
+    listed_columns,
+    load,
+    score_of,
+    spent_over,
+    tag_of,
+    visits_in_a_row,
+)
+from .puct_kernel import COLLISION_EVENTS, COLLISION_VISITS, best_unmade
+from .visit_kernel import (
     add_child,
+    back_up_path,
     end_entry,
     ends_at_known,
     ends_by_path,
@@ -34,21 +46,18 @@ from ..paths_kernel import (
     open_leaf,
     start_at_root,
 )
-from ..puct_kernel import best_unmade
-from ..wave_kernel import (
+from .wave_kernel import (
     WavePointers,
     check_of,
     drop_entries,
     field,
     hash_place,
     hash_put,
+    is_leaf_in_flight,
+    send,
     slot_at,
     words_of,
 )
-from ..waves_kernel import SPARE_BLOCK_WORDS
-from .allocate_kernel import columns, listed_columns, load
-from .columns_kernel import FOREVER, leaders, score_of, visits_in_a_row
-from .levels_kernel import LARGEST_SPLIT, enter_node, has_room, spent_over, tag_of
 
 MOST_IN_VAIN = 1024  # collisions in a row, plus twice the leaves in flight: no further visit will find a leaf
 OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wave
@@ -169,7 +178,7 @@ def _may_descend(A: ArenaPointers, W: WavePointers) -> bool:
     )
     if A.log_size and dirty >= A.log_size:
         return False
-    return A.counters[arena.BLOCK_WORDS] + SPARE_BLOCK_WORDS <= A.block_limit
+    return A.counters[arena.BLOCK_WORDS] + wave.SPARE_BLOCK_WORDS <= A.block_limit
 
 
 @inner

@@ -1,7 +1,7 @@
-"""`budget`: a node splits its batch budget over its children, and its collision budget in proportion.
+r"""`budget`: a node splits its batch budget over its children, and its collision budget in proportion.
 
     9 leaves, 50 collisions          A leaf takes one visit of its budget; the others sent there are
-     /        |        \\             collisions, as are all visits to a leaf in flight. They stay in
+     /        |        \             collisions, as are all visits to a leaf in flight. They stay in
 2, 11      3, 17      4, 22           flight and use up collision budget. The rest of both budgets
                                      goes back to the root for the next round, until one of them
                                      is used up. A terminal takes one visit and no place.
@@ -9,19 +9,17 @@
 
 from __future__ import annotations
 
-from ...graph import arena_kernel as arena
-from ...graph.arena_kernel import ArenaPointers
-from ...jit.compiler import inner
-from ...jit.types import int64
-from ...position.words import BoardTable, Position
-from ...store.index.locate_kernel import FilterPointers
-from .. import wave_kernel as wave
-from ..backup_kernel import settle
-from ..param_layout import COLLISION_VISITS
-from ..paths_kernel import add_child
-from ..wave_kernel import WavePointers, field
-from .allocate_kernel import allocate, divide
-from .levels_kernel import LARGEST_SPLIT, admit, enter_node, has_room, sender, start_round
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import ArenaPointers
+from ..jit.compiler import inner
+from ..jit.types import int64
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterPointers
+from . import wave_kernel as wave
+from .gather_kernel import LARGEST_SPLIT, admit, allocate, divide, enter_node, has_room, sender, start_round
+from .puct_kernel import COLLISION_VISITS
+from .visit_kernel import add_child, settle
+from .wave_kernel import WavePointers, field
 
 MAX_ROUNDS = 256
 LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for

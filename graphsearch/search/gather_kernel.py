@@ -1,0 +1,713 @@
+r"""What gatherers share: visits split over the edges of a node, and sent down level by level.
+
+Visits one by one, each to the edge with the highest score, would leave all edges at one common score t. So t
+is computed: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above it, b_a its value, f_a
+the visits in flight (with a c that grows with the visits given this is the
+regularised policy of Grill et al. 2020, arXiv 2007.12509). The remainder of whole visits goes to the leaders,
+in runs until the runner-up overtakes. With one visit and nothing in flight this is plain PUCT.
+
+            b + c P / (1 + n + f)
+        t ----------+--------+------------    <- level: the gap is filled with x visits
+            edge 1  | edge 2 | edge 3
+
+    column   of one edge: b, c P, 1 + n + f, and the visits given so far (`BASE`, `GAIN`, `MASS`, `SPLIT`)
+    level    the score t above which the edges take all visits
+
+The node is given by an entry, which has its position, its record and its visits in flight. At the root of a
+search of some moves only, the other edges never lead.
+
+        root  B=9            a level is probed as a whole, so that cache misses overlap and missing records
+        /  |  \              are read from the file at once; a position that two parents reach is one
+      4    3    2             in-flight node or one leaf
+     / \   |   / \
+    3  1   3  1   1
+
+A round starts at the root. After its descent, the visits without an evaluation (terminals, path draws,
+catch-ups) are backed up before the next round starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import ArenaPointers, find, grow_block, likely_slot, table_index
+from ..jit.compiler import inlined, inner
+from ..jit.pointers import adv, prefetch
+from ..jit.types import Pointer, float64, int64, uint64
+from ..position.board_kernel import hashes_of, position_key
+from ..position.rules_kernel import MAX_LEGAL_MOVES
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterPointers, may_be_stored
+from ..store.record.node_kernel import (
+    block_of,
+    code_at,
+    edge_at,
+    edge_code,
+    edge_visits,
+    key_at,
+    materialised,
+    move_count,
+    prefetch_block,
+    stride_at,
+)
+from ..store.record.node_layout import BLOCK_VISITS, CODE, LARGEST_BLOCK
+from . import wave_kernel as wave
+from .puct_kernel import (
+    LISTED,
+    NEVER,
+    best_unmade,
+    edge_value,
+    fpu_value,
+    is_out,
+    make_all_edges,
+    power_of,
+    scale_of,
+    score,
+    select,
+)
+from .visit_kernel import (
+    add_child,
+    completed_over,
+    end_entry,
+    ends_at_known,
+    ends_by_path,
+    is_restricted,
+    miss,
+    open_leaf,
+    start_at_root,
+)
+from .wave_kernel import (
+    WavePointers,
+    all_in_flight,
+    check_of,
+    edges_in_flight,
+    field,
+    fields_of,
+    first_place,
+    flight_at,
+    hash_place,
+    hash_put,
+    in_flight,
+    is_leaf_in_flight,
+    node_at,
+    position_tag,
+    send,
+    set_field,
+    slot_at,
+    widen_flight,
+    words_of,
+)
+
+# ------------------------------------------------------------------ columns of scores
+FOREVER = 1 << 60
+MOST_GIVEN = 1e15
+NEWTON_STEPS = 48
+
+
+@inner
+def set_column(W: WavePointers, j: int64, base: float64, gain: float64, mass: float64) -> None:
+    """Sets the scratch columns of one edge, with no visits given yet."""
+    W.floats[wave.BASE + j] = base
+    W.floats[wave.GAIN + j] = gain
+    W.floats[wave.MASS + j] = mass
+    W.counts[wave.SPLIT + j] = 0
+
+
+@inner
+def visits_above(base: float64, gain: float64, mass: float64, t: float64) -> float64:
+    """Returns the visits, a real, that an edge takes while its score base + gain / mass is above `t`.
+
+    Each visit adds one to mass; the whole part is the number of visits.
+    """
+    return gain / (t - base) - mass + 1.0
+
+
+@inner
+def _visits_at(W: WavePointers, count: int64, t: float64) -> tuple[float64, float64]:
+    """Returns (visits that all edges together take above score `t`, their rate of decrease with t)."""
+    total = 0.0
+    slope = 0.0
+    for j in range(count):
+        gap = t - W.floats[wave.BASE + j]
+        if gap > 0.0:
+            x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
+            if x > 0.0:
+                total += x
+                slope += W.floats[wave.GAIN + j] / (gap * gap)
+    return total, slope
+
+
+@inner
+def _bounds(W: WavePointers, count: int64, k: int64) -> tuple[float64, float64]:
+    """Returns two scores around the level: at the lower, one edge takes k; at the upper, all take less."""
+    low = NEVER
+    best = NEVER
+    gains = 0.0
+    for j in range(count):
+        mass = W.floats[wave.MASS + j] + float64(k) - 1.0
+        low = max(low, score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass))
+        best = max(best, W.floats[wave.BASE + j])
+        gains += W.floats[wave.GAIN + j]
+    return low, best + gains / float64(k)
+
+
+@inner
+def _level(W: WavePointers, count: int64, k: int64) -> float64:
+    """Returns the score t above which the edges take `k` visits together, or a little less.
+
+    Newton from below: the sum is convex and falls with t, so every step stays below the root.
+    """
+    t, high = _bounds(W, count, k)
+    for _ in range(NEWTON_STEPS):
+        total, slope = _visits_at(W, count, t)
+        missing = float64(k) - total
+        if missing > -0.01:
+            break
+        t = t - missing / slope if slope > 0.0 else high
+    return t
+
+
+@inner
+def _fill_to_level(W: WavePointers, count: int64, k: int64) -> int64:
+    """Gives every edge the whole visits above the common level; returns the rest of `k`."""
+    t = _level(W, count, k)
+    left = int64(k)
+    for j in range(count):
+        if t > W.floats[wave.BASE + j]:
+            x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
+            if x >= 1.0:
+                given = min(int64(min(x, MOST_GIVEN)), left)
+                W.counts[wave.SPLIT + j] += given
+                left -= given
+    return left
+
+
+@inner
+def score_of(W: WavePointers, j: int64) -> float64:
+    """Returns the score of an edge with the visits given so far."""
+    mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
+    return score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass)
+
+
+@inner
+def visits_to_overtake(base: float64, gain: float64, mass: float64, rival: float64) -> int64:
+    """Returns the number of visits, at least one, until an edge's score is no longer above `rival`."""
+    if rival <= base:
+        return int64(FOREVER)
+    visits = np.floor(gain / (rival - base) - mass) + 1.0
+    return int64(min(max(visits, 1.0), float64(FOREVER)))
+
+
+@inner
+def leaders(W: WavePointers, count: int64) -> tuple[int64, float64]:
+    """Returns the edge with the highest score, the first of equals, and the runner-up's score."""
+    best = NEVER
+    second = NEVER
+    leader = int64(0)
+    for j in range(count):
+        found = score_of(W, j)
+        if found > best:
+            second = best
+            best = found
+            leader = int64(j)
+        elif found > second:
+            second = found
+    return leader, second
+
+
+@inner
+def visits_in_a_row(W: WavePointers, j: int64, rival: float64) -> int64:
+    """Returns the number of visits that edge `j` takes before a rival's score overtakes it."""
+    mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
+    return visits_to_overtake(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass, rival)
+
+
+@inner
+def fill(W: WavePointers, count: int64, k: int64) -> None:
+    """Gives k visits to the loaded edges: up to the common level, the remainder to the leaders, in runs."""
+    left = _fill_to_level(W, count, k) if k > 1 else int64(k)
+    if left > 4 * count + 16:  # the level was not found in double precision
+        W.counts[wave.SPLIT + leaders(W, count)[0]] += left
+        left = int64(0)
+    while left > 0:
+        j, rival = leaders(W, count)
+        given = min(left, visits_in_a_row(W, j, rival))
+        W.counts[wave.SPLIT + j] += given
+        left -= given
+
+
+# ------------------------------------------------------------------ the visits of a node
+LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
+
+
+@inner
+def load(
+    A: ArenaPointers, W: WavePointers, e: int64, fpu: float64, scale: float64, first: int64, heeds: bool
+) -> int64:
+    """Loads the edges of a block from `first` on into the scratch columns; returns the block's edge count.
+
+    `heeds`: edges with a result that is proven here never lead.
+    """
+    rec, node, s = slot_at(W, e), node_at(W, e), words_of(W, e)
+    m = materialised(A, rec)
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, first)
+    for j in range(first, m):
+        n = edge_visits(A, edge)
+        if n and heeds and is_out(A, edge, s):
+            set_column(W, j, NEVER, 0.0, 1.0)
+        else:
+            base = edge_value(A, edge, stride, n) if n else fpu
+            set_column(W, j, base, scale * power_of(A, edge), float64(1 + n + in_flight(W, node, j)))
+        edge += stride
+    return m
+
+
+@inner
+def _tally_unmade(A: ArenaPointers, rec: int64, m: int64) -> Pointer[int64]:
+    """Counts the edges beyond the block by P code."""
+    tally = adv(A.ints, arena.KEYS)
+    for code in range(CODE + 1):
+        tally[code] = 0
+    for j in range(move_count(A, rec)):
+        tally[code_at(A, rec, j)] += 1
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    for _ in range(m):
+        tally[edge_code(A, edge)] -= 1
+        edge += stride
+    return tally
+
+
+@inner
+def load_unmade(
+    A: ArenaPointers, W: WavePointers, rec: int64, fpu: float64, scale: float64, m: int64
+) -> int64:
+    """Appends the edges beyond the block, in descending P; returns the number of all moves."""
+    tally = _tally_unmade(A, rec, m)
+    j = int64(m)
+    for down in range(CODE + 1):
+        code = CODE - down
+        for _ in range(tally[code]):
+            set_column(W, j, fpu, scale * A.floats[arena.POWERS + code], 1.0)
+            j += 1
+    return j
+
+
+@inner
+def make_edges(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, m: int64, count: int64) -> int64:
+    """Adds edges to the block as far as `counts[SPLIT:]` has visits; returns the number of edges covered."""
+    last = int64(m)
+    for j in range(m, count):
+        if W.counts[wave.SPLIT + j]:
+            last = int64(j + 1)
+    if last > m:
+        grow_block(T, A, words_of(W, e), slot_at(W, e), last, False)
+    return last
+
+
+@inner
+def _split_few(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, fpu: float64, scale: float64
+) -> int64:
+    """Gives k visits one by one; makes the best unmade edge when it leads. Returns the block's edge count."""
+    rec = slot_at(W, e)
+    m = materialised(A, rec)
+    for _ in range(k):
+        j = leaders(W, m)[0]
+        if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
+            grow_block(T, A, words_of(W, e), rec, m + 1, False)
+            j = int64(m)
+            m = load(A, W, e, fpu, scale, m, True)
+        W.counts[wave.SPLIT + j] += 1
+    return m
+
+
+@inner
+def tried_powers(A: ArenaPointers, W: WavePointers, e: int64, grows: bool) -> float64:
+    """Returns the sum of code ** 4 over visited edges; if `grows`, also over those in flight."""
+    rec, node = slot_at(W, e), node_at(W, e)
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    powers = 0.0
+    for j in range(materialised(A, rec)):
+        if edge_visits(A, edge) or (grows and in_flight(W, node, j)):
+            powers += power_of(A, edge)
+        edge += stride
+    return powers
+
+
+@inner
+def spent_below(A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+    """Returns the visits for `scale_of`; if `grows`, with those in flight, and all but one of `k` more."""
+    visits = int64(A.blocks[block_of(A, slot_at(W, e)) + BLOCK_VISITS])
+    return visits + all_in_flight(W, node_at(W, e)) + k - 1 if grows else visits
+
+
+@inner
+def cover_flight(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Adds all edges with visits in flight to the block: an evicted record is read back without them."""
+    wanted = max(edges_in_flight(W, node_at(W, e)), int64(1))
+    if materialised(A, slot_at(W, e)) < wanted:
+        grow_block(T, A, words_of(W, e), slot_at(W, e), wanted, False)
+
+
+@inner
+def columns(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool, heeds: bool
+) -> tuple[int64, float64, float64]:
+    """Loads the scratch columns of the edges in a node's block; `heeds`: proven edges never lead.
+
+    Returns (edges in the block, FPU value, `scale_of`).
+    """
+    cover_flight(T, A, W, e)
+    rec = slot_at(W, e)
+    scale = scale_of(A, block_of(A, rec), spent_below(A, W, e, k, grows))
+    fpu = fpu_value(A, rec, tried_powers(A, W, e, grows))
+    return load(A, W, e, fpu, scale, int64(0), heeds), fpu, scale
+
+
+@inner
+def listed_columns(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool
+) -> int64:
+    """Loads the columns of all edges of a restricted root; unlisted ones never lead. Returns their number."""
+    make_all_edges(T, A, words_of(W, e), slot_at(W, e))
+    m = columns(T, A, W, e, k, grows, False)[0]
+    for j in range(m):
+        if A.ints[LISTED + j] == 0:
+            set_column(W, int64(j), NEVER, 0.0, 1.0)
+    return m
+
+
+@inlined
+def send_split(A: ArenaPointers, W: WavePointers, e: int64, m: int64) -> None:
+    """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
+    node = node_at(W, e)
+    widen_flight(W, node, materialised(A, slot_at(W, e)))
+    fields = fields_of(W, node)
+    for j in range(m):
+        W.flight[fields[wave.AT] + j] += W.counts[wave.SPLIT + j]
+        fields[wave.SUM] += W.counts[wave.SPLIT + j]
+
+
+@inner
+def _split_listed(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+    """Splits `k` visits of a restricted root over its listed edges."""
+    m = listed_columns(T, A, W, e, k, grows)
+    if k > LEVEL_FROM:
+        fill(W, m, k)
+    else:
+        for _ in range(k):
+            W.counts[wave.SPLIT + leaders(W, m)[0]] += 1
+    return m
+
+
+@inner
+def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+    """Splits `k` visits of an entry over the edges of its node into `counts[SPLIT:]`.
+
+    Returns the number of edges covered. The visits given are in flight afterwards. `grows`: the exploration
+    term grows with the visits in flight.
+    """
+    if is_restricted(A, W, e):
+        m = _split_listed(T, A, W, e, k, grows)
+    else:
+        m, fpu, scale = columns(T, A, W, e, k, grows, True)
+        if k > LEVEL_FROM:
+            count = load_unmade(A, W, slot_at(W, e), fpu, scale, m)
+            fill(W, count, k)
+            m = make_edges(T, A, W, e, m, count)
+        else:
+            m = _split_few(T, A, W, e, k, fpu, scale)
+    send_split(A, W, e, m)
+    return m
+
+
+@inlined
+def allocate_first(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Gives one visit to a node that has none in flight; returns its edge. A faster `allocate`."""
+    rec = slot_at(W, e)
+    j = select(T, A, words_of(W, e), rec)
+    send(W, node_at(W, e), j, int64(1), materialised(A, rec))
+    return j
+
+
+@inner
+def divide(W: WavePointers, m: int64, total: int64) -> None:
+    """Divides `total` like `counts[SPLIT:]` into whole parts, by largest remainders, in `floats[PART:]`."""
+    visits = int64(0)
+    for j in range(m):
+        visits += W.counts[wave.SPLIT + j]
+    left = int64(total)
+    for j in range(m):
+        part = total * W.counts[wave.SPLIT + j] // visits
+        W.floats[wave.PART + j] = float64(part)
+        W.floats[wave.GAIN + j] = float64(total * W.counts[wave.SPLIT + j] - part * visits)
+        left -= part
+    for _ in range(left):
+        best = int64(0)
+        for j in range(m):
+            if W.floats[wave.GAIN + j] > W.floats[wave.GAIN + best]:
+                best = int64(j)
+        W.floats[wave.PART + best] += 1.0
+        W.floats[wave.GAIN + best] = -1.0
+
+
+# ------------------------------------------------------------------ level by level
+PART_OF_LEVEL = 256  # entries
+BLOCKS_AHEAD, ADMITTED_AHEAD = 8, 8  # entries between a prefetch and its use
+LARGEST_SPLIT = MAX_LEGAL_MOVES  # edges of one node
+CONTINUES, ENDED_HERE, UNKNOWN = 0, 1, 2
+GROWN_BLOCK = 2304  # words that one node's growth may take, the old block and the new one
+assert GROWN_BLOCK > 2 * LARGEST_BLOCK
+
+
+# ------------------------------------------------------------------ entries
+@inner
+def add_children(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, edges: int64) -> None:
+    """Adds an entry for each of the first `edges` edges of entry `e` with visits in `counts[SPLIT:]`."""
+    for j in range(edges):
+        if W.counts[wave.SPLIT + j]:
+            add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
+
+
+@inner
+def tag_of(T: BoardTable, W: WavePointers, e: int64) -> uint64:
+    """Returns the tag of an entry's position within a wave; its check hash must be known."""
+    return position_tag(position_key(T, words_of(W, e)), check_of(W, e))
+
+
+@inner
+def has_room(A: ArenaPointers, W: WavePointers, entries: int64) -> bool:
+    """Returns whether there is room for so many more entries, and for the nodes that pass visits on."""
+    if (
+        W.counts[wave.ENTRIES] + entries >= W.capacity
+        or W.counts[wave.FLIGHT_USED] + entries >= W.flight_capacity
+    ):
+        return False
+    if W.counts[wave.HASHED] >= W.counts[wave.HASH_ROOM]:
+        return False
+    drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK  # path draws widen their node's block
+    return A.counters[arena.BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
+
+
+# ------------------------------------------------------------------ a level
+@inlined
+def _probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Finds the record of an entry by its check hash alone, and prefetches its memory."""
+    s = words_of(W, e)
+    key, check = hashes_of(T, s)
+    s[wave.CHECK] = check
+    rec = likely_slot(A, key, check)
+    set_field(W, e, wave.SLOT, rec)
+    prefetch(A.records, rec)
+    prefetch(W.hash, 2 * first_place(W, position_tag(key, check)))
+
+
+@inner
+def _prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Prefetches an entry's places in the wave's hash table and in the arena's table."""
+    key = position_key(T, words_of(W, e))
+    tag = position_tag(key, check_of(W, e))
+    prefetch(A.table, table_index(A, key))
+    prefetch(W.hash, 2 * first_place(W, tag))
+
+
+@inlined
+def _list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64) -> None:
+    """Lists a probed entry if its record is not in memory and may be in the file."""
+    key = position_key(T, words_of(W, e))
+    rec = field(W, e, wave.SLOT)
+    if rec == 0 or key_at(A, rec) != key:
+        rec = find(A, key, check_of(W, e))
+        set_field(W, e, wave.SLOT, rec)
+        if rec == 0 and may_be_stored(F, words_of(W, e), key):
+            miss(W, e)
+
+
+@inner
+def _find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
+    """Looks up the missing records of a level again."""
+    for i in range(W.counts[wave.MISSES]):
+        e = W.misses[i]
+        set_field(W, e, wave.SLOT, find(A, position_key(T, words_of(W, e)), check_of(W, e)))
+    W.counts[wave.MISSES] = 0
+
+
+@inlined
+def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Returns the visits over the edge to an entry: completed ones and those in flight, its own included."""
+    parent = field(W, e, wave.PARENT)
+    if parent < 0:
+        return field(W, e, wave.ASKED)
+    flying = in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE))
+    return completed_over(A, W, e) + flying
+
+
+@inlined
+def admit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: int64) -> None:
+    """Makes an entry with an unknown position a leaf of the batch, if the batch is not full."""
+    key = position_key(T, words_of(W, e))
+    check = check_of(W, e)
+    tag = position_tag(key, check)
+    if is_leaf_in_flight(W, tag):
+        end_entry(A, W, e, wave.COLLISION, int64(0))
+        return
+    rec = find(A, key, check)
+    if rec:  # a terminal that an earlier entry recorded
+        set_field(W, e, wave.SLOT, rec)
+        end_entry(A, W, e, wave.TERMINAL, int64(1))
+    elif W.counts[wave.LEAVES] < target:
+        if open_leaf(T, A, W, e, check) == wave.LEAF:
+            hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, wave.NODE_OR_LEAF))
+    else:
+        set_field(W, e, wave.KIND, wave.DROPPED)
+
+
+@inner
+def admit_in_order(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    entries: Pointer[int64],
+    begin: int64,
+    end: int64,
+    target: int64,
+) -> None:
+    """Admits the listed entries from place `begin` to `end`, with overlapping memory accesses."""
+    for i in range(begin, end):
+        if i + 2 * ADMITTED_AHEAD < end:
+            e = entries[i + 2 * ADMITTED_AHEAD]
+            prefetch(W.words, e * wave.ENTRY_WORDS)
+            prefetch(W.words, e * wave.ENTRY_WORDS + wave.CHECK)
+        if i + ADMITTED_AHEAD < end:
+            _prefetch_place(T, A, W, entries[i + ADMITTED_AHEAD])
+        admit(T, A, W, entries[i], target)
+
+
+@inlined
+def _end_by_path_or_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Ends an entry where its path ends or at a known result; returns CONTINUES, ENDED_HERE or UNKNOWN."""
+    if ends_by_path(T, A, W, e):
+        return ENDED_HERE
+    spent = spent_over(A, W, e)
+    rec = field(W, e, wave.SLOT)
+    if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
+        rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
+        set_field(W, e, wave.SLOT, rec)
+    if rec == 0:
+        return UNKNOWN
+    return ENDED_HERE if ends_at_known(A, W, e, spent) else CONTINUES
+
+
+@inlined
+def enter_node(T: BoardTable, W: WavePointers, e: int64) -> int64:
+    """Sets the in-flight node of an entry before its visits are passed on; returns the node."""
+    node = flight_at(W, tag_of(T, W, e))
+    set_field(W, e, wave.NODE_OR_LEAF, node)
+    return node
+
+
+# ------------------------------------------------------------------ a round
+@inner
+def start_round(W: WavePointers, root: Position, budget: int64, collisions: int64) -> None:
+    """Starts a round at the root with `budget` visits and `collisions` allowed among them."""
+    e = start_at_root(W, root, budget)
+    W.shares[e] = collisions
+    W.counts[wave.ROUND_BEGIN] = e
+    W.counts[wave.LEVEL_BEGIN] = e
+    W.counts[wave.LEVEL_END] = e + 1
+
+
+@inner
+def _probe_part(T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, end: int64) -> None:
+    """Finds the record of every entry by its check hash alone, memory accesses overlapped."""
+    for e in range(begin, end):
+        prefetch(A.table, table_index(A, position_key(T, words_of(W, int64(e)))))
+    for e in range(begin, end):
+        _probe_entry(T, A, W, int64(e))
+
+
+@inner
+def _look_up_level(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, begin: int64, end: int64
+) -> int64:
+    """Lists the entries with records that may be in the file; returns their number."""
+    W.counts[wave.MISSES] = 0
+    if F.segment_count:
+        _probe_part(T, A, W, begin, end)
+        for e in range(begin, end):
+            _list_miss(T, A, W, F, int64(e))
+    return W.counts[wave.MISSES]
+
+
+def sender(
+    open_unknown: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64, int64], None],
+    pass_on: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None],
+) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, FilterPointers, int64], bool]:
+    """Returns a gatherer's `send_down`, which sends the visits of a round down, level by level.
+
+    Args:
+      open_unknown: handles an entry with an unknown position: `(T, A, W, e, target)`.
+      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
+    """
+
+    @inner
+    def pass_part(
+        T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64, begin: int64, end: int64
+    ) -> None:
+        """Ends the entries of a part of a level or splits their visits over the next one."""
+        for e in range(begin, min(end, begin + BLOCKS_AHEAD)):
+            prefetch_block(A, field(W, int64(e), wave.SLOT))
+        for each in range(begin, end):
+            e = int64(each)
+            if e + BLOCKS_AHEAD < end:
+                prefetch_block(A, field(W, e + BLOCKS_AHEAD, wave.SLOT))
+            state = _end_by_path_or_record(T, A, W, e)
+            if state == UNKNOWN:
+                open_unknown(T, A, W, e, target)
+            elif state == CONTINUES:
+                if has_room(A, W, LARGEST_SPLIT):
+                    pass_on(T, A, W, e)
+                else:
+                    set_field(W, e, wave.KIND, wave.DROPPED)
+
+    @inner
+    def pass_level(
+        T: BoardTable,
+        A: ArenaPointers,
+        W: WavePointers,
+        target: int64,
+        begin: int64,
+        end: int64,
+        is_probed: bool,
+    ) -> None:
+        """Ends the entries of a level or splits their visits, after its missing records were read."""
+        _find_misses(T, A, W)
+        for first in range(begin, end, PART_OF_LEVEL):
+            last = min(end, int64(first + PART_OF_LEVEL))
+            if not is_probed:  # part by part: prefetched memory is still in the cache
+                _probe_part(T, A, W, int64(first), last)
+            pass_part(T, A, W, target, int64(first), last)
+
+    @inner
+    def send_down(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, target: int64) -> bool:
+        """Sends the visits of a round down; returns False if it waits for records: call it again then."""
+        counts = W.counts
+        while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
+            begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
+            if counts[wave.STAGE] == wave.IN_LEVEL:
+                counts[wave.STAGE] = wave.NOT_WAITING
+            elif _look_up_level(T, A, W, F, begin, end):
+                counts[wave.STAGE] = wave.IN_LEVEL
+                return False
+            pass_level(T, A, W, target, begin, end, F.segment_count > 0)
+            counts[wave.LEVEL_BEGIN] = end
+            counts[wave.LEVEL_END] = counts[wave.ENTRIES]
+        return True
+
+    return send_down

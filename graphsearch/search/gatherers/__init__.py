@@ -1,1 +1,0 @@
-"""Three ways to fill a wave with leaves: `classic`, `budget` and `flow`."""

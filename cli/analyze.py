@@ -77,6 +77,8 @@ def analyze(request: Request) -> None:
     if request.every or is_set(request):
         analyze_many(request)
         return
+    if request.workers is not None:
+        raise typer.BadParameter("--workers searches several positions, with --all or an EPD file")
     if request.output:
         raise typer.BadParameter("-o writes games, with --all, or the lines of an EPD file")
     request = replace(request, evaluator=request.evaluator.of_file(request.store))

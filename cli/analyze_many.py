@@ -24,6 +24,7 @@ from .options import (
     Ram,
     StoreToSave,
     Time,
+    Workers,
     graph_ram,
     option,
 )
@@ -70,6 +71,7 @@ class Request:
     evaluations: Annotated[int | None, option("--evaluations N", "Stop after N evaluations.")] = None
     time: Time = None
     ram: Ram = None
+    workers: Workers = None
     lines: Lines = 5
     evaluator: EvaluatorOptions
     param: Param = None
@@ -156,6 +158,7 @@ def _analyze_games(request: Request) -> None:
         output=request.output,
         game=None if position.game is None else [position.game],
         ram=request.ram,
+        workers=request.workers,
         evaluator=request.evaluator,
         param=request.param,
         json=request.json,
@@ -205,7 +208,9 @@ def _analyze_set(request: Request) -> None:
             say(f"graphsearch: line {given.number}: {fault}")
     rows: list[SetRow] = []
     with ExitStack() as stack, StopSignals() as signals:
-        evaluator, params = compiled(request.evaluator, request.param, request.store, stack)
+        evaluator, params = compiled(
+            request.evaluator, request.param, request.store, stack, workers=request.workers
+        )
         signals.arm()
         report = _searched(request, lines, (evaluator, params), signals, rows)
     if not request.json:
@@ -238,6 +243,8 @@ def _searched(
     settings = SetSettings(
         limits=Limits(**limits_of(request.visits, request.evaluations, request.time)),
         params=engine[1],
+        workers=request.workers,
+        pool=request.evaluator.pool,
         output=Path(request.output) if request.output else None,
     )
     with titled_bar("Reading", _title) as show:

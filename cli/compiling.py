@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,16 +13,28 @@ from .progress import compile_bar
 if TYPE_CHECKING:
     import chess
 
+    from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.search.params import SearchParams
 
 
 def compiled(
-    chosen: EvaluatorOptions, param: list[str] | None, store: Path | None, stack: ExitStack
-) -> tuple[Evaluator, SearchParams]:
-    """Compiles the kernels; returns the evaluator and the parameters."""
+    chosen: EvaluatorOptions,
+    param: list[str] | None,
+    store: Path | None,
+    stack: ExitStack,
+    *,
+    workers: int | None = None,
+) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
+    """Compiles the kernels; returns the evaluator and the parameters.
+
+    With workers, the evaluator's specification: each worker makes its own, and the first compiles.
+    """
     from graphsearch.search.params import SearchParams
 
+    if workers is not None:
+        spec, others = chosen.of_file(store).spec(param or ())
+        return replace(spec, pool=None), SearchParams.from_options(others)
     evaluator, others = chosen.create(param or (), store)
     stack.enter_context(closing(evaluator))
     params = SearchParams.from_options(others)

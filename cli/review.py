@@ -22,6 +22,7 @@ from .options import (
     Since,
     StoreToMake,
     TimeEach,
+    Workers,
     argument,
     graph_ram,
     option,
@@ -81,6 +82,7 @@ class Request:
         bool, option("--strip", "Leave out the comments, variations and glyphs of the source.")
     ] = False
     ram: Ram = None
+    workers: Workers = None
     evaluator: EvaluatorOptions
     param: Param = None
     json: Json = False
@@ -130,13 +132,17 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
         games=frozenset(request.game or ()),
     )
     with ExitStack() as files:
-        evaluator, params = compiled(request.evaluator, request.param, request.store, files)
+        evaluator, params = compiled(
+            request.evaluator, request.param, request.store, files, workers=request.workers
+        )
         settings = ReviewSettings(
             **limits_of(request.visits, request.evaluations, request.time),
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
             bare=request.strip,
             params=params,
+            workers=request.workers,
+            pool=request.evaluator.pool,
         )
         games: list[GameReview] = []
         code, report = _reviewed(request, settings, evaluator, games, every=every is not None)

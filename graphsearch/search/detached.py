@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ..base.errors import InvalidParameterError
 from ..base.machine import cores
 from ..evaluators.factory import EvaluatorSpec, create, crew_of
-from ..evaluators.pool import Crew, Make, evaluator_of
+from ..evaluators.pool import Crew, Make, compiled_once, evaluator_of
 from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..graph.arena import default_budget
 from ..graph.graph import Graph
@@ -44,7 +44,7 @@ from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
 from ..store.writing import in_order
 from ..workers.calls import STOPPING
-from .job import Control, SearchJob
+from .job import Control, OnProgress, SearchJob
 from .loop import search
 from .mates import MateFinder
 from .results import SearchResult
@@ -105,13 +105,21 @@ def search_detached(make: Make, wanted: DetachedJob) -> DetachedResult:
     ram_bytes = wanted.ram_bytes or default_budget() // cores()
     with Graph.detached(evaluator_of(make), wanted.known.records(), wanted.evaluator, ram_bytes) as graph:
         mates = wanted.finder and wanted.finder()
-        result = search(graph, wanted.job, Control(stop=STOPPING, mates=mates))
+        with compiled_once("search"):
+            result = search(graph, wanted.job, Control(stop=STOPPING, mates=mates))
         return DetachedResult(result, Chunk.of(graph.changed_records()))
 
 
 # ---------------------------------------------------------- in the owner of the file
 class OwnSearches(Generic[Tag]):
-    """The searches of a job with many positions, one after the other in this process."""
+    """The searches of a job with many positions, one after the other in this process.
+
+    Attributes:
+      on_progress, interval: as the arguments of `loop.analyze`.
+    """
+
+    on_progress: OnProgress | None = None
+    interval = 0.5
 
     def __init__(self, graph: Graph, stop: threading.Event) -> None:
         self._graph, self._stop = graph, stop
@@ -135,7 +143,10 @@ class OwnSearches(Generic[Tag]):
         """Makes the search, and yields it; `search` describes the errors."""
         if self._next is not None:
             (tag, job, finder), self._next = self._next, None
-            control = Control(stop=self._stop, mates=finder and finder())
+            mates = finder and finder()
+            control = Control(
+                stop=self._stop, mates=mates, on_progress=self.on_progress, interval=self.interval
+            )
             yield tag, search(self._graph, replace(job, hurry=True), control)
 
     def stop(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
@@ -145,7 +156,14 @@ class OwnSearches(Generic[Tag]):
 
 
 class DetachedSearches(Generic[Tag]):
-    """The searches of a job with many positions, on workers. The graph must leave all records in its file."""
+    """The searches of a job with many positions, on workers. The graph must leave all records in its file.
+
+    Attributes:
+      on_progress, interval: as in `OwnSearches`; not used: workers report their results only.
+    """
+
+    on_progress: OnProgress | None = None
+    interval = 0.5
 
     def __init__(self, graph: Graph, crew: Crew, *, ram_bytes: int | None = None) -> None:
         """`ram_bytes`: of all workers together; None: what their machines have."""

@@ -40,7 +40,7 @@ from .formulas import GLYPHS
 from .games import GameChoice, SourceGame, UnreadableGameError, source_game, wanted_games
 from .judging import Novelties, judge
 from .results import GameReview, MoveReview, ReviewReport
-from .sessions import GameSearcher, SearchSettings, Session, open_session
+from .sessions import PositionSearcher, SearchSettings, Session, before, open_session
 
 LEAST_VISITS = 10  # of a position; fewer are too few to judge its moves
 SAY_SECONDS = 0.2
@@ -60,6 +60,7 @@ class ReviewSettings:
       pgn: target of the annotated games; None: not written.
       bare: whether to drop variations, comments and glyphs of the source.
       params: of the searches.
+      workers, pool: processes that search, as for `search.detached.open_searches`; None: this one.
     """
 
     visits: int | None = 1000
@@ -69,6 +70,8 @@ class ReviewSettings:
     pgn: Target | None = None
     bare: bool = False
     params: SearchParams = field(default_factory=SearchParams)
+    workers: int | None = None
+    pool: str | None = None
 
     def __post_init__(self) -> None:
         if self.visits is not None and not LEAST_VISITS <= self.visits <= WHOLE.most:
@@ -152,7 +155,12 @@ class _Review:
         self.path = path
         self.report = ReviewReport("", str(path), settings.visits, settings.choice)
         self.common = SearchSettings(
-            limits=settings.limits, params=settings.params, stop=stop, note=self.report.notes.append
+            limits=settings.limits,
+            params=settings.params,
+            stop=stop,
+            note=self.report.notes.append,
+            workers=settings.workers,
+            pool=settings.pool,
         )
         self._settings = settings
         self._stop = stop
@@ -215,22 +223,26 @@ class _Review:
             self._write(session, file)
 
     def _search(self, session: Session, file: Input) -> None:
-        report, began, at = self.report, time.monotonic(), 0
+        report, began, at = self.report, time.monotonic(), ""
 
         def on_progress(now: Progress | None) -> None:
-            self._say_visits(searcher, f"game {game.number}, {game.name}, ply {at}", now, began)
+            self._say_visits(searcher, at, now, began)
 
-        def on_ply(ply: int) -> None:
+        def positions() -> Iterator[tuple[None, chess.Board]]:
             nonlocal at
-            at = ply
-            on_progress(None)
-
-        searcher = GameSearcher(session, self.common, on_progress=on_progress if self._on_progress else None)
-        try:
             for game in self._games(file, self._leave_out):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
-                if not searcher.search(game.last_board(), on_ply):
-                    break
+                for board in before(game.last_board()):
+                    at = f"game {game.number}, {game.name}, ply {len(board.move_stack)}"
+                    on_progress(None)
+                    yield None, board
+
+        searcher = PositionSearcher(
+            session, self.common, on_progress=on_progress if self._on_progress else None
+        )
+        try:
+            for _ in searcher.run(positions()):
+                on_progress(None)
             session.finish()
         finally:
             report.searched, report.known = searcher.searched, searcher.known
@@ -270,7 +282,7 @@ class _Review:
             self._said_at = now
             self._on_progress(FileProgress(stage, name, done, total, count, rate))
 
-    def _say_visits(self, searcher: GameSearcher, name: str, now: Progress | None, began: float) -> None:
+    def _say_visits(self, searcher: PositionSearcher, name: str, now: Progress | None, began: float) -> None:
         """Reports the progress of the searches; `now`: of the current position, None between two."""
         unit, visits = self._settings.visits or 1, searcher.visits
         done = (searcher.searched + searcher.known) * unit

@@ -1,4 +1,4 @@
-"""A search session over many positions of one graph file, or of a graph in memory."""
+"""A search session over many positions of one graph file, or of a graph in memory; here or on workers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import chess
 
 from ...base.errors import CapacityError, GraphSearchError, InputFileError
-from ...evaluators.factory import EvaluatorSpec, create
+from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
-from ...search.job import nothing
-from ...search.loop import analyze
+from ...search.detached import STOP_SECONDS, Searches, open_searches
+from ...search.job import SearchJob
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress, SearchResult
 from ...solvers.mate.beside import MateFinder
@@ -28,11 +29,13 @@ from ...store.store import Store
 
 KIND = "review"  # of a run
 UNKEPT, SPENT = "review_unkept", "set_spent"  # rows of `store_info`
+WAIT_SECONDS = 0.5  # for workers, between two looks at `stop`
 SAVE_SECONDS = 5.0  # between two saves of a file: a kill loses at most this
 
 OnProgress = Callable[[Progress], None]
 Spent = tuple[int, int, int | None, int | None]  # as `outside.Spent`
 _Fact = TypeVar("_Fact")
+Tag = TypeVar("Tag")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,8 @@ class SearchSettings:
     Attributes:
       limits: of each position; its earlier visits count, earlier evaluations and time do not.
       stop: ends the running search. note: called with notes for the user. kind: of the run.
-      interval: seconds between two progress calls.
+      interval: seconds between two progress calls, in this process.
+      workers, pool: processes that search, as for `search.detached.open_searches`.
     """
 
     limits: Limits
@@ -51,6 +55,8 @@ class SearchSettings:
     note: Callable[[str], None]
     kind: str = KIND
     interval: float = 0.5
+    workers: int | None = None
+    pool: str | None = None
 
 
 @contextmanager
@@ -61,23 +67,25 @@ def open_session(
 
     `book.review.review` describes the arguments.
     """
-    with ExitStack() as stack:
-        if isinstance(evaluator, EvaluatorSpec):
-            evaluator = stack.enter_context(closing(create(evaluator)))
-        yield Session(stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)), work)
+    with open_searches(
+        path, evaluator, work.stop, ram_bytes=ram_bytes, workers=work.workers, pool=work.pool
+    ) as (graph, searches):
+        searches.interval = work.interval
+        yield Session(graph, searches, work)
 
 
 class Session:
-    """Searches positions in this process, all in one run.
+    """Searches positions, all in one run.
 
     Attributes:
+      searches: what searches the graph. read: returns the record of a position.
       unkept: visits that positions lack and cannot get, by `name_of` them; and marks of positions that had
         their evaluations or time.
       spent: work on positions of sets, by `name_of` them.
     """
 
-    def __init__(self, graph: Graph, work: SearchSettings) -> None:
-        self._graph, self._work = graph, work
+    def __init__(self, graph: Graph, searches: Searches[Any], work: SearchSettings) -> None:
+        self._graph, self.searches, self._work = graph, searches, work
         self.read = graph.read
         self.unkept: dict[str, int] = {}
         self.spent: dict[str, Spent] = {}
@@ -90,30 +98,24 @@ class Session:
     def _read_facts(self, store: Store) -> None:
         self.unkept, self.spent = read_facts(store)
 
-    def search(self, board: chess.Board, limits: Limits, on_progress: OnProgress | None) -> SearchResult:
-        """Searches a position; the first position of a game becomes a root in the graph's list."""
+    def start(self, tag: object, board: chess.Board, limits: Limits) -> None:
+        """Starts the search of a position; the first one of a game becomes a root in the graph's list."""
         if not board.move_stack:
             self._graph.begin_search(board, lists=True)
-        result = analyze(
-            self._graph,
-            board,
-            limits,
-            self._work.params,
-            on_progress=on_progress,
-            interval=self._work.interval,
-            stop=self._work.stop,
-            hurry=True,
-            lines=0,
-            run=self._begun(),
-            mates=MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations),
+        job = SearchJob(
+            board=board, limits=limits, params=self._work.params, run=self._begun(), lists=False, lines=0
         )
+        finder = partial(MateFinder, seconds=limits.seconds, visits=limits.visits or limits.evaluations)
+        self.searches.start(tag, job, finder)
+
+    def count(self, result: SearchResult) -> None:
+        """Adds a search to the run, and saves from time to time."""
         self._visits += result.new_visits
         self._evaluations += result.evaluations
         if self._run is not None and time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self._graph.note_later(self._note(finished=False))
             self._graph.save_soon()
             self._saved_at = time.monotonic()
-        return result
 
     def finish(self) -> None:
         """Saves all records and ends the run, if anything was searched."""
@@ -170,8 +172,18 @@ def _read_fact(store: Store, name: str, kind: type[_Fact]) -> _Fact:
         return declared(kind, "{}")
 
 
-class GameSearcher:
-    """Searches positions, alone or as games, each until it has reached one of the limits.
+def before(board: chess.Board) -> Iterator[chess.Board]:
+    """Yields a position and all before it, the last one first; the game is on its move stack."""
+    walk = board.copy()
+    while True:
+        yield walk.copy()
+        if not walk.move_stack:
+            return
+        walk.pop()
+
+
+class PositionSearcher:
+    """Searches positions, each until it has reached one of the limits.
 
     If a position still has too few visits in the file after its search, the session stores the number of
     missing visits: the result is proven, or visits ended in draws by repetition in this game, which no file
@@ -186,46 +198,59 @@ class GameSearcher:
     def __init__(
         self, session: Session, work: SearchSettings, *, on_progress: OnProgress | None = None
     ) -> None:
-        """`on_progress`: called regularly with the progress of a position."""
+        """`on_progress`: called regularly with the progress of a position, in this process."""
+        session.searches.on_progress = on_progress
         self._session = session
         self._limits = work.limits
         self._stop = work.stop
-        self._on_progress = on_progress
         self.searched = self.known = self.visits = self.evaluations = 0
 
-    def search(self, board: chess.Board, on_ply: Callable[[int], object] = nothing) -> bool:
-        """Searches a position and all before it, the last one first; returns False if it was stopped.
+    def run(self, positions: Iterable[tuple[Tag, chess.Board]]) -> Iterator[tuple[Tag, SearchResult | None]]:
+        """Searches positions, with workers several at once, and yields each when it is done.
 
         Args:
-          board: the last position, with the game on its move stack.
-          on_ply: called with the ply of each position before its search.
+          positions: each with a tag for the caller, and with the game before it on its move stack.
+
+        Yields:
+          The tag and the result; None if nothing was left to do.
 
         Raises:
           EvaluatorError, StoreError: as `analyze`; results are saved then, or when the session closes.
           CapacityError: if the memory of the graph is too small.
         """
-        walk = board.copy()
+        waiting, searches = iter(positions), self._session.searches
+        following: tuple[Tag, chess.Board] | None = None
         while not self._stop.is_set():
-            on_ply(len(walk.move_stack))
-            self.search_one(walk)
-            if not walk.move_stack:
-                return not self._stop.is_set()
-            walk.pop()
-        return False
+            while searches.room and (following := following or next(waiting, None)) is not None:
+                tag, board = following
+                if self._is_running(board):
+                    break
+                if (limits := self._left(board)) is None:
+                    self.known += 1
+                    yield tag, None
+                else:
+                    self.searched += 1
+                    self._session.start((tag, board), board, limits)
+                following = None
+            if not searches.running:
+                return
+            yield from self._counted(searches.finished(WAIT_SECONDS))
+        yield from self._counted(searches.stop(STOP_SECONDS))
 
-    # ---------------------------------------------------------- one position
-    def search_one(self, board: chess.Board) -> SearchResult | None:
-        """Searches one position; returns None if nothing was left to do."""
-        limits = self._left(board)
-        if limits is None:
-            self.known += 1
-            return None
-        self.searched += 1
-        result = self._session.search(board, limits, self._on_progress)
-        self.visits += result.new_visits
-        self.evaluations += result.evaluations
-        self._check(board, result)
-        return result
+    def _is_running(self, board: chess.Board) -> bool:
+        """Returns whether a worker searches the position, perhaps in another game."""
+        key = key_text(board)
+        return any(key_text(other) == key for _, other in self._session.searches.running)
+
+    def _counted(
+        self, found: Iterator[tuple[tuple[Tag, chess.Board], SearchResult]]
+    ) -> Iterator[tuple[Tag, SearchResult]]:
+        for (tag, board), result in found:
+            self._session.count(result)
+            self.visits += result.new_visits
+            self.evaluations += result.evaluations
+            self._check(board, result)
+            yield tag, result
 
     def _check(self, board: chess.Board, result: SearchResult) -> None:
         """Marks a position if its search has finished with fewer visits than wanted."""

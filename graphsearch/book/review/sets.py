@@ -32,7 +32,7 @@ from ...position.lines import sans_of
 from ...position.values import MATE_CE, cp_of
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress
-from .sessions import GameSearcher, SearchSettings, Session, Spent, name_of, open_session
+from .sessions import PositionSearcher, SearchSettings, Session, Spent, name_of, open_session
 
 KIND = "set"  # of a run
 INTERVAL = 0.02  # seconds between two looks at the best move; a slice of a search takes 0.03
@@ -47,11 +47,14 @@ class SetSettings:
     Attributes:
       limits: of each position; its earlier visits count. params: of the searches.
       output: the EPD file to write, or None.
+      workers, pool: processes that search, as for `search.detached.open_searches`; None: this one.
     """
 
     limits: Limits
     params: SearchParams = field(default_factory=SearchParams)
     output: Path | None = None
+    workers: int | None = None
+    pool: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +190,8 @@ def search_set(
         note=report.notes.append,
         kind=KIND,
         interval=INTERVAL,
+        workers=settings.workers,
+        pool=settings.pool,
     )
     texts: list[str] = []
     with open_session(store, evaluator, work, ram_bytes=ram_bytes) as session:
@@ -214,38 +219,42 @@ class _Set:
     ) -> None:
         self._session, self._stop, self._report = session, work.stop, report
         self._on_progress = on_progress
-        self._searcher = GameSearcher(session, work, on_progress=self._look)
+        self._searcher = PositionSearcher(session, work, on_progress=self._look)
         self._began = time.monotonic()
-        self._watch: _Watch | None = None
+        self._watch: _Watch | None = None  # of the search in this process
 
     def rows(self, lines: list[SetLine]) -> Iterator[tuple[SetLine, SetRow]]:
-        """Yields each line with its row when its search is finished."""
-        for line in lines:
-            if self._stop.is_set():
-                return
-            searched, spent = self._search(line)
-            if self._stop.is_set() and searched:
-                return  # it may be unfinished
-            node = view(self._session.read, line.board, lines=1)
-            yield line, _row(line, node, spent, known=not searched)
+        """Yields each line with its row, in their order, when its search is finished."""
+        done, place = dict[int, tuple[_Watch, bool]](), 0
+        for watch, result in self._searcher.run(self._watched(lines)):
+            if result is not None:
+                watch.count(result.evaluations, result.seconds, result.node)
+                self._session.spent[watch.name] = watch.spent
+                if result.stop_reason == "stop":
+                    continue  # it may be unfinished
+            done[watch.line.number] = watch, result is None
+            while place < len(lines) and (found := done.pop(lines[place].number, None)):
+                yield lines[place], self._row(*found)
+                place += 1
 
-    def _search(self, line: SetLine) -> tuple[bool, Spent]:
-        """Returns whether a position was searched, and the work on it."""
-        name = name_of(line.board, " ".join(str(line.operations.get(one)) for one in JUDGING))
-        self._watch = _Watch(line, self._session.spent.get(name, NOTHING))
-        result = self._searcher.search_one(line.board)
-        if result is not None:
-            self._watch.count(result.evaluations, result.seconds, result.node)
-            self._session.spent[name] = self._watch.spent
-        return result is not None, self._watch.spent
+    def _watched(self, lines: list[SetLine]) -> Iterator[tuple[_Watch, chess.Board]]:
+        for line in lines:
+            name = name_of(line.board, " ".join(str(line.operations.get(one)) for one in JUDGING))
+            self._watch = _Watch(line, name, self._session.spent.get(name, NOTHING))
+            yield self._watch, line.board
+
+    def _row(self, watch: _Watch, known: bool) -> SetRow:
+        node = view(self._session.read, watch.line.board, lines=1)
+        return _row(watch.line, node, watch.spent, known=known)
 
     def _look(self, now: Progress) -> None:
-        assert self._watch is not None
-        self._watch.count(now.evaluations, now.seconds, now.node(0))
+        watch = self._watch
+        assert watch is not None
+        watch.count(now.evaluations, now.seconds, now.node(0))
         if self._on_progress:
             report = self._report
             rate = (self._searcher.evaluations + now.evaluations) / max(time.monotonic() - self._began, 1e-9)
-            name = self._watch.line.id or f"line {self._watch.line.number}"
+            name = watch.line.id or f"line {watch.line.number}"
             self._on_progress(SetProgress(report.done, report.total, report.solved, name, rate))
 
     def finish(self) -> None:
@@ -263,8 +272,8 @@ class _Set:
 class _Watch:
     """The work on one position, in total and until its result became right."""
 
-    def __init__(self, line: SetLine, before: Spent) -> None:
-        self.line, self.spent = line, before
+    def __init__(self, line: SetLine, name: str, before: Spent) -> None:
+        self.line, self.name, self.spent = line, name, before
         self._evaluations, self._milliseconds = before[:2]
 
     def count(self, evaluations: int, seconds: float, node: NodeView) -> None:

@@ -18,6 +18,7 @@ from graphsearch.book.review import sessions
 from graphsearch.book.review.formulas import move_accuracy, weights, win_percent
 from graphsearch.book.review.results import GameReview, ReviewReport
 from graphsearch.book.review.review import ReviewSettings, review
+from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.view import show
@@ -334,18 +335,17 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
     store, games = tmp_path / "a.graph", tmp_path / "games.pgn"
     games.write_text(NOTED)
     words = ["review", str(games), "--store", str(store), "--visits", "100", "-o", str(tmp_path / "out.pgn")]
-    search, left = sessions.Session.search, iter((0, 0, 1))
+    count, left = sessions.Session.count, iter((0, 0, 1))
 
-    def search_and_end(session: Any, *words: Any) -> Any:
-        found = search(session, *words)  # and saves soon
+    def count_and_end(session: Any, *words: Any) -> None:
+        count(session, *words)  # and saves soon
         if next(left):
             session._graph.settle(wait=True)
             os.kill(os.getpid(), signal.SIGKILL)
-        return found
 
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "SAVE_SECONDS", 0.0)
-        patch.setattr(sessions.Session, "search", search_and_end)
+        patch.setattr(sessions.Session, "count", count_and_end)
         with Command(*words) as command:
             assert command.end().code == -signal.SIGKILL
     assert verify(store).ok
@@ -355,6 +355,28 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
     assert again.code == 0, again.err
     assert 0 < again.json["evaluations"] <= _nodes(store) - saved
     assert cli(*words, "--json").json["evaluations"] == 0
+
+
+def test_workers_review_every_position_and_the_same_command_again_evaluates_nothing(tmp_path: Path) -> None:
+    def reviewed() -> tuple[ReviewReport, list[GameReview]]:
+        games: list[GameReview] = []
+        report = review(
+            tmp_path / "a.graph",
+            GivenFile("games.pgn", io.BytesIO(GAMES.encode())),
+            ReviewSettings(visits=VISITS, workers=2),
+            evaluator=EvaluatorSpec(evaluator="uniform"),
+            on_game=games.append,
+        )
+        return report, games
+
+    first, games = reviewed()
+    assert (first.reviewed, len(games), first.stopped) == (2, 2, False)
+    assert first.searched + first.known == 8 + 5
+    assert all(move.n >= VISITS for game in games for move in game.moves[:-1])
+    again, same = reviewed()
+    assert (again.searched, again.evaluations) == (0, 0)
+    assert same == games
+    assert verify(tmp_path / "a.graph").ok
 
 
 def _nodes(store: Path) -> int:

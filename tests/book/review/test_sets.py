@@ -11,6 +11,7 @@ import pytest
 
 from graphsearch.base.errors import ExportError, UnusableFileError
 from graphsearch.book.review.sets import SetRow, SetSettings, read_lines, search_set
+from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.search.params import Limits
 
@@ -122,3 +123,15 @@ def test_a_set_without_a_file_is_searched_in_memory(searcher: Searcher) -> None:
     lines, _ = read_lines(io.BytesIO(SET.encode()), "a.epd")
     report = search_set(None, lines, SetSettings(limits=Limits(visits=50)), evaluator=searcher.evaluator)
     assert (report.done, report.solved) == (3, 1)
+
+
+def test_workers_search_a_set_and_rows_come_in_its_order() -> None:
+    lines, _ = read_lines(io.BytesIO(SET.encode()), "a.epd")
+    rows: list[SetRow] = []
+    settings = SetSettings(limits=Limits(visits=50), workers=2)
+    report = search_set(
+        None, lines, settings, evaluator=EvaluatorSpec(evaluator="uniform"), on_row=rows.append
+    )
+    assert (report.done, report.solved, report.stopped) == (3, 1, False)
+    assert [row.line for row in rows] == [line.number for line in lines]
+    assert rows[2].visits >= 50

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from graphsearch.store.transpositions.runs import EntryRun
     from graphsearch.store.union.all import InputReport, MergeReport
     from graphsearch.store.upkeep.backup import BackupReport
-    from graphsearch.store.upkeep.compact import CompactReport
-    from graphsearch.store.upkeep.prune import PruneReport
+    from graphsearch.store.upkeep.rewrite import CompactReport, PruneReport
     from graphsearch.store.upkeep.salvage import SalvageReport
 
 
@@ -72,7 +71,7 @@ def _working(title: str) -> Iterator[Callable[..., None] | None]:
 
 
 def _compacted(found: CompactReport | PruneReport, store: Path) -> Iterator[Part]:
-    from graphsearch.store.upkeep.prune import PruneReport
+    from graphsearch.store.upkeep.rewrite import PruneReport
 
     sizes = f"{size(found.bytes_before)} before, {size(found.bytes_after)} after"
     if isinstance(found, PruneReport):
@@ -95,13 +94,13 @@ def compact(store: StoreOption, min_visits: MinVisits = None, json: Json = False
     Ctrl-C or a kill does no harm; repeat the command to continue. A process that writes the file must end
     first.
     """
-    from graphsearch.store.upkeep import compact, prune
+    from graphsearch.store.upkeep import rewrite
 
     with _working("Compacting" if min_visits is None else "Pruning") as advance:
         if min_visits is None:
-            found: CompactReport | PruneReport = compact.compact(store, advance)
+            found: CompactReport | PruneReport = rewrite.compact(store, advance)
         else:
-            found = prune.prune(store, min_visits, advance)
+            found = rewrite.prune(store, min_visits, advance)
     print_answer(found, _compacted(found, store), json=json)
 
 

@@ -26,7 +26,7 @@ from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.tables.provenance import FIRST_EVALUATOR
 from ..store.union.records import add_records
-from ..store.upkeep.compact import tidy
+from ..store.upkeep.rewrite import tidy
 from .arena import Arena, budget_of, return_freed_memory
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work

@@ -19,8 +19,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables.schema import TABLES
 from graphsearch.store.transpositions import saved
-from graphsearch.store.upkeep.damaged import OWN, PLAIN
-from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.salvage import OWN, PLAIN, salvage
 from graphsearch.store.upkeep.verify import verify
 from tests.support.loose import loosen
 from tests.support.rows import example

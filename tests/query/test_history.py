@@ -22,7 +22,7 @@ from graphsearch.store.record.ranking import best_move, node_mean
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import Moment, RootValues, rows_to_delete
-from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import prune
 
 from ..conftest import Cli, sql
 from .handmade import board_after, graph_file

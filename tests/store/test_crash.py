@@ -17,9 +17,7 @@ from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.compact import compact
-from graphsearch.store.upkeep.prune import prune
-from graphsearch.store.upkeep.rewrite import rewrite
+from graphsearch.store.upkeep.rewrite import compact, prune, rewrite
 from graphsearch.store.upkeep.verify import verify
 
 from ..support.forks import Fork, Say, needs_fork

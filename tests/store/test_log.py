@@ -16,8 +16,7 @@ from graphsearch.store.file import open_reader
 from graphsearch.store.side_files import log_bytes
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.compact import compact
-from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import compact, prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

@@ -20,8 +20,7 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.compact import compact
-from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import compact, prune
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql

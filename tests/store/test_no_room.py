@@ -13,8 +13,7 @@ from graphsearch.base.errors import StoreError
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.compact import compact
-from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import compact, prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

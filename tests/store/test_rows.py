@@ -31,7 +31,7 @@ from graphsearch.store.tables.schema import (
 )
 from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

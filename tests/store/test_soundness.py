@@ -19,7 +19,7 @@ from graphsearch.store import scanning
 from graphsearch.store.codec.soundness import fault_of, unsound
 from graphsearch.store.record.node import UNPROVEN, Edge, NodeRecord
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

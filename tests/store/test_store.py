@@ -21,7 +21,7 @@ from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed
-from graphsearch.store.upkeep.compact import tidy
+from graphsearch.store.upkeep.rewrite import tidy
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql

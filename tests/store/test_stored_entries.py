@@ -18,7 +18,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, decode, encode
 from graphsearch.store.transpositions.runs import ALPHABETA, MATE, RunOutcome
-from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

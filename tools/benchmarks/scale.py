@@ -23,7 +23,7 @@ from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.segments import keys_of
 from graphsearch.store.side_files import log_bytes
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.workers.process import python_command
 
 from .harness import Row, benchmark

@@ -47,8 +47,7 @@ from ...store.union.preparing import (
 )
 from ...store.union.tables import Input, open_input
 from ...store.upkeep.backup import new_file
-from ...store.upkeep.compact import shrink
-from ...store.upkeep.rewrite import Advance, merge_all
+from ...store.upkeep.rewrite import Advance, merge_all, shrink
 from .evaluating import done_of
 from .refresh import RefreshProgress, check_fits, settle, write_top_tables
 

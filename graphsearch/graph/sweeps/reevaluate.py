@@ -28,7 +28,7 @@ from ...store.codec.bulk import take
 from ...store.record.node import UNPROVEN, RecordBatch
 from ...store.store import Store
 from ...store.tables.unfinished import ROOTS, Unfinished
-from ...store.upkeep.compact import tidy
+from ...store.upkeep.rewrite import tidy
 from .evaluating import (
     SAVE_SECONDS,
     EvaluatingProgress,

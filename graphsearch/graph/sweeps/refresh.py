@@ -26,8 +26,7 @@ from ...store.record.node import RecordBatch
 from ...store.store import Store
 from ...store.tables import games, history
 from ...store.tables.top import Row
-from ...store.upkeep.compact import tidy
-from ...store.upkeep.rewrite import rewrite
+from ...store.upkeep.rewrite import rewrite, tidy
 from ..arena import default_budget
 from ..summary import root_values, top_rows
 from . import sweep_kernel as sweep

@@ -1,24 +1,35 @@
-"""Passes every record of a file through a function, while all segments are merged into one.
+"""Passes every record of a file through a function, while all segments are merged into one: `rewrite`.
 
 There are two passes, unless the file has only one segment. The first is an ordinary merge. The second reads
 the merged segment in steps of whole blocks. So no block with records from below the frontier is left over:
 those that the function has dropped would reappear.
+
+`compact` is the first pass alone, and `prune` a rewrite that drops records; both then give the space back.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from ...base.errors import StoreError
+from ...base.answer import Answer
+from ...base.errors import CorruptRecordError, InvalidParameterError, StoreError
+from ...position.board import key_of_text
 from .. import merging, order
+from ..codec.bulk import take
 from ..codec.soundness import sound_part
+from ..file import sql_errors
 from ..record.node import RecordBatch
+from ..record.ranking import visits_of
 from ..scanning import passed_over
-from ..segments import SegmentCursor, first_chunks
+from ..segments import SegmentCursor, first_chunks, keys_of
+from ..side_files import file_bytes
 from ..store import Store
 from ..tables import provenance
+from ..transpositions import saved
 from ..writing import write_chunks
 
 Transform = Callable[[RecordBatch], RecordBatch]
@@ -121,3 +132,138 @@ def _checked(store: Store, before: RecordBatch, after: RecordBatch) -> RecordBat
     if len(after) > len(before) or (new[1:] < new[:-1]).any() or not np.isin(new, old).all():
         raise StoreError(f"{store.path}: a rewrite may drop and change records, but not move or add any")
     return after
+
+
+# ------------------------------------------------------------------ compacting
+TIDY_SECONDS = 2.0  # the CPU time that tidying a file may take
+MERGED_PER_SECOND = 800_000  # records of CPU time, read and written
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport(Answer):
+    """The result of compacting.
+
+    Attributes:
+      nodes: distinct records.
+      superseded: older versions of records that are gone now.
+      runs: segments before.
+      bytes_before, bytes_after: size of the file with its write-ahead log.
+    """
+
+    nodes: int
+    superseded: int
+    runs: int
+    bytes_before: int
+    bytes_after: int
+
+
+def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> CompactReport:
+    """Makes a graph file as small as its nodes allow, in bounded steps; it can be interrupted at any of them.
+
+    Damaged pieces of transposition entries stay as they are; they are reported after everything else is
+    compacted.
+
+    Args:
+      progress: called with records done and records in all, then with pages freed and pages in all.
+
+    Raises:
+      StoreLockedError: if another process is writing the file.
+      CorruptRecordError: naming records, or pieces of entries, that are damaged.
+      StoreError: if it is damaged or cannot be written; it stays consistent.
+    """
+    with Store.open(path) as store:
+        before, segments = file_bytes(store.path), len(store.catalog.segments)
+        superseded = store.catalog.records - store.node_count
+        merge_all(store, Advance(progress, store.catalog.records))
+        damaged = saved.tidy(store)
+        shrink(store, progress)
+        if damaged:
+            more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
+            raise CorruptRecordError(
+                f"{damaged[0]}{more}; left as it is, all else is compacted;"
+                " `graphsearch store salvage` writes a file without it"
+            )
+        return CompactReport(store.node_count, superseded, segments, before, file_bytes(store.path))
+
+
+def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:
+    """Drops superseded versions from a file of moderate size, and returns their space to the file system.
+
+    Args:
+      progress: called as by `compact`.
+      seconds: limit of the CPU time in all; a file that would take too long is skipped.
+
+    Raises:
+      StoreError: if the file cannot be written; it stays consistent.
+    """
+    if store.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND:
+        while store.merge_step(merging.TIDY):
+            store.shorten_log()
+            if progress:
+                progress(0, store.catalog.records)
+        shrink(store, progress)
+
+
+def shrink(store: Store, progress: Progress | None = None) -> None:
+    """Frees unused pages to the file system and empties the write-ahead log.
+
+    It moves pages in steps of 1024, each a transaction. The log stays as long as a reader needs it.
+    """
+    connection = store.connection
+    with sql_errors(store.path, "write to it"):
+        total = left = int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+        while left:
+            # a script, because it has to be stepped once a page, and `execute` steps once
+            connection.executescript(f"PRAGMA incremental_vacuum({store.catalog.sizes.vacuum_pages})")
+            before, left = left, int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+            if left == before:  # a file that was made without `auto_vacuum`
+                break
+            store.shorten_log()
+            if progress:
+                progress(total - left, total)
+    store.checkpoint()
+
+
+# ------------------------------------------------------------------ pruning
+@dataclass(frozen=True, slots=True)
+class PruneReport(Answer):
+    """The result of pruning; bytes are those of the file with its write-ahead log."""
+
+    nodes_before: int
+    nodes_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+def prune(
+    path: str | os.PathLike[str],
+    min_visits: int,
+    progress: Progress | None = None,
+) -> PruneReport:
+    """Drops the records with fewer visits, except roots of searches, and compacts the file.
+
+    The edges that lead to them keep their n and q. A search that reaches such a position evaluates it again,
+    and does not repeat the visits of its edges. An interruption leaves a sound file that is pruned in part.
+
+    Args:
+      min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
+      progress: called with records done and records in all, then with pages freed and pages in all.
+
+    Raises:
+      InvalidParameterError: if `min_visits` is below 1.
+      StoreLockedError: if another process is writing the file.
+      StoreError: if it is damaged or cannot be written; it stays consistent.
+    """
+    if min_visits < 1:
+        raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
+    with Store.open(path) as store:
+        nodes, size = store.node_count, file_bytes(store.path)
+        stays = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
+
+        def kept(batch: RecordBatch) -> RecordBatch:
+            stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)
+            return take(batch, np.nonzero(stay)[0])
+
+        rewrite(store, kept, progress)
+        shrink(store, progress)
+        return PruneReport(nodes, store.node_count, size, file_bytes(store.path))

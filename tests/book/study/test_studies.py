@@ -29,7 +29,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import studies as rows
 from graphsearch.store.tables.studies import StudyMove
 from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

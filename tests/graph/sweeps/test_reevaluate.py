@@ -38,8 +38,7 @@ from graphsearch.store.record.node import NodeRecord, RecordBatch, prior_code, p
 from graphsearch.store.record.provenance import BY_RULE
 from graphsearch.store.record.ranking import edge_of
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.compact import compact
-from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import compact, prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

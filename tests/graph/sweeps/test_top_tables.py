@@ -20,7 +20,7 @@ from graphsearch.graph.sweeps.refresh import WRITING, refresh
 from graphsearch.graph.view import view
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 

@@ -1,23 +1,41 @@
-"""`graphsearch analyze`: search a position, show the best lines, save the graph."""
+"""`graphsearch analyze` and `watch`: searches of one position, of many, and of several in turn."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import time as clocks
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from dataclasses import dataclass, replace
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from graphsearch.base.errors import UnsavedError
 
-from .analyze_many import STDIN, Request, analyze_many, from_stdin, is_set
 from .commands import command, command_line
-from .compiling import compile_search
-from .options import graph_ram
+from .options import (
+    EvaluatorOptions,
+    Json,
+    LineOptions,
+    Lines,
+    Param,
+    PositionOptions,
+    Ram,
+    StoreToMake,
+    StoreToSave,
+    Time,
+    Workers,
+    argument,
+    graph_ram,
+    option,
+)
 from .output import (
     ENDED_BY_READER,
+    FAILED,
     MOST_DAMAGED,
     NOT_SAVED,
     print_json,
@@ -26,15 +44,47 @@ from .output import (
     say,
     say_clock,
 )
-from .progress import Screen, clock, progress_display
-from .render import count, detail, node_view, opening_line, rate, size
+from .progress import Screen, clock, compile_search, compiled, progress_display, titled_bar
+from .render import (
+    FILL,
+    LEFT,
+    WHOLE,
+    Cells,
+    Part,
+    count,
+    detail,
+    detailed,
+    game_text,
+    heading,
+    is_white,
+    move_number,
+    node_view,
+    numbered,
+    opening_line,
+    rate,
+    score,
+    signed,
+    size,
+    table,
+    way_text,
+)
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from graphsearch.book.review.results import GameReview, MoveReview
+    from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
+    from graphsearch.evaluators.factory import EvaluatorSpec
+    from graphsearch.evaluators.protocol import Evaluator
+    from graphsearch.exchange.epd_import import SetLine
+    from graphsearch.graph.graph import Graph
+    from graphsearch.graph.view import NodeView
     from graphsearch.search.job import SearchJob
+    from graphsearch.search.params import SearchParams
     from graphsearch.search.results import Progress, SearchResult
+    from graphsearch.search.turns import Root, Turns
+
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
@@ -236,3 +286,502 @@ def status_line(progress: Progress) -> str:
     memory += [f"read back {progress.read_back:,}"] if progress.read_back else []
     memory += [f"written {progress.written:,}"] if progress.written else []
     return f"{counters}\n{'   '.join(memory)}"
+
+
+STDIN = "-"
+SET_KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
+SET_SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of one call."""
+
+    position: PositionOptions
+    store: StoreToSave = None
+    visits: Annotated[int | None, option("--visits N", "Stop after N more visits of the position.")] = None
+    evaluations: Annotated[int | None, option("--evaluations N", "Stop after N evaluations.")] = None
+    time: Time = None
+    ram: Ram = None
+    workers: Workers = None
+    lines: Lines = 5
+    evaluator: EvaluatorOptions
+    param: Param = None
+    every: Annotated[bool, option("--all", "Of a PGN file: every position of its games in turn.")] = False
+    output: Annotated[
+        str | None,
+        option(
+            "-o --output OUT",
+            "Of games: write them with evaluations, marks and better lines to this PGN file. Of an EPD file: "
+            "write its lines with results.",
+        ),
+    ] = None
+    searchmoves: Annotated[
+        str | None,
+        option("--searchmoves MOVES", 'Search only these moves of the position: "e4 d4" or "e2e4 d2d4".'),
+    ] = None
+    json: Json = False
+
+
+def is_set(request: Request) -> bool:
+    """Returns whether a request is for all positions of an EPD file."""
+    from graphsearch.position.notation import holds_positions
+
+    position = request.position
+    return not position.given and (position.position == STDIN or holds_positions(position.position))
+
+
+def from_stdin(request: Request) -> Request:
+    """Returns a request with the moves or the game on standard input; unchanged if it has lines of positions.
+
+    Raises:
+      typer.BadParameter: if standard input is empty.
+    """
+    from graphsearch.base.limits import LINE, check_size
+    from graphsearch.position.notation import begins_with_fen
+
+    stream = BufferedReader(BytesIO()) if sys.stdin is None else cast("BufferedReader", sys.stdin.buffer)
+    if not request.position.given and begins_with_fen(stream.peek()[:1000].decode("utf-8", "replace")):
+        return request
+    data = stream.read(LINE.most + 1)
+    check_size(len(data), LINE, "standard input")
+    text = data.decode("utf-8-sig", "replace").strip()
+    if not text:
+        raise typer.BadParameter("standard input is empty; give moves, a game or positions")
+    position = request.position
+    if "\n" in text or text.startswith("["):
+        with NamedTemporaryFile(suffix=".pgn") as file:
+            file.write(data)
+            file.flush()
+            text = game_text(position.board_after(file.name))
+            position = PositionOptions()
+    return replace(request, position=replace(position, position=text))
+
+
+def analyze_many(request: Request) -> None:
+    """Searches every position of games, or of a set.
+
+    Raises:
+      typer.BadParameter: for an option that applies to one position only.
+    """
+    if request.searchmoves is not None:
+        raise typer.BadParameter("--searchmoves works for one position only, not for a file of them")
+    if is_set(request):
+        _analyze_set(request)
+    else:
+        _analyze_games(request)
+
+
+def _analyze_games(request: Request) -> None:
+    """Reviews the games of a file, or one of them, and prints every move."""
+    from . import review
+
+    position = request.position
+    if request.store is None:
+        raise typer.BadParameter("--all needs a graph file to save to: --store FILE")
+    if (position.moves, position.ply) != (None, None) or not Path(position.position).is_file():
+        raise typer.BadParameter("--all needs a PGN file; --game K selects one of its games")
+    asked = review.Request(
+        file=position.position,
+        store=request.store,
+        visits=request.visits,
+        evaluations=request.evaluations,
+        time=request.time,
+        output=request.output,
+        game=None if position.game is None else [position.game],
+        ram=request.ram,
+        workers=request.workers,
+        evaluator=request.evaluator,
+        param=request.param,
+        json=request.json,
+    )
+    review.run_review(asked, resume=command_line("analyze", request), every=_game_parts)
+
+
+def _game_parts(game: GameReview) -> Iterator[Part]:
+    """Yields all moves of a game, values seen by White."""
+    from .review import game_lines
+
+    yield f"Game {game.number}, {game.player(True)} - {game.player(False)}"
+    yield from game_lines(game)
+    yield table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, spare=("Visits", "Its score"))
+    yield ""
+
+
+def _move_cells(move: MoveReview) -> dict[str, str]:
+    from .review import value_text
+
+    return {
+        "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
+        "Best": move.best_san,
+        "Its score": value_text(move.best_cp, move.best_mate, white=move.white),
+        "Score": value_text(move.cp, move.mate, white=move.white),
+        "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
+        "Visits": f"{move.n:,}",
+        **detailed({"Q before": f"{move.best_q:+.3f}", "Q after": f"{move.q:+.3f}"}),
+    }
+
+
+# ---------------------------------------------------------------- sets
+def _analyze_set(request: Request) -> None:
+    from graphsearch.base.limits import open_file
+    from graphsearch.book.review.sets import read_lines
+    from graphsearch.exchange.output import check_target
+
+    name = request.position.position
+    output = Path(request.output) if request.output else None
+    check_target(output, store=request.store, source=Path(name))
+    with nullcontext(sys.stdin.buffer) if name == STDIN else open_file(name, piped=True) as file:
+        lines, problems = read_lines(file, name)
+    for problem in problems:
+        say(f"graphsearch: line {problem.place}: {problem.reason}")
+    for given in lines:
+        for fault in given.faults:
+            say(f"graphsearch: line {given.number}: {fault}")
+    rows: list[SetRow] = []
+    with ExitStack() as stack, StopSignals() as signals:
+        evaluator, params = compiled(
+            request.evaluator, request.param, request.store, stack, workers=request.workers
+        )
+        signals.arm()
+        report = _searched(request, lines, (evaluator, params), signals, rows)
+    if not request.json:
+        print_parts([f"({heading()})", table(map(_set_cells, rows), SET_KINDS, spare=SET_SPARE)])
+    for line in _report_lines(request, report, skipped=len(problems), output=output):
+        say(line)
+    if signals.exit_code or problems:
+        raise typer.Exit(signals.exit_code or FAILED)
+
+
+def _searched(
+    request: Request,
+    lines: list[SetLine],
+    engine: tuple[Evaluator | EvaluatorSpec, SearchParams],
+    signals: StopSignals,
+    rows: list[SetRow],
+) -> SetReport:
+    """Returns the report of a set; prints its rows as JSON, or adds them to `rows`."""
+    from graphsearch.book.review.sets import SetSettings, search_set
+    from graphsearch.search.params import Limits
+
+    from .review import limits_of
+
+    def keep(row: SetRow) -> None:
+        if request.json:
+            print_json(row.as_dict())
+        else:
+            rows.append(row)
+
+    settings = SetSettings(
+        limits=Limits(**limits_of(request.visits, request.evaluations, request.time)),
+        params=engine[1],
+        workers=request.workers,
+        pool=request.evaluator.pool,
+        output=Path(request.output) if request.output else None,
+    )
+    with titled_bar("Reading", _set_title) as show:
+        return search_set(
+            request.store,
+            lines,
+            settings,
+            evaluator=engine[0],
+            ram_bytes=graph_ram(request.ram),
+            stop=signals.stop,
+            on_progress=show,
+            on_row=keep,
+        )
+
+
+def _set_title(now: SetProgress) -> str:
+    return f"{now.name}, {now.solved:,} solved, {rate(now.rate)} evaluations/s"
+
+
+def _set_cells(row: SetRow) -> dict[str, str]:
+    white = is_white(row.position)
+    after = "" if row.solved_seconds is None else f"{row.solved_evaluations:,} ({row.solved_seconds:.2f} s)"
+    return {
+        "Line": str(row.line),
+        "Id": row.id,
+        "Wanted": row.wanted,
+        "Best": row.pv[0] if row.pv else "",
+        "Solved": "" if row.solved is None else "yes" if row.solved else "no",
+        "Points": "" if row.points is None else f"{row.points} of {row.most_points}",
+        "Score": score(row.cp, row.mate, white=white),
+        "Visits": f"{row.visits:,}",
+        "Solved after": after,
+        **detailed({"Q": signed(row.q, white=white), "Spent": f"{row.evaluations:,}"}),
+        "PV": numbered(row.position, row.pv),
+    }
+
+
+def _report_lines(request: Request, report: SetReport, *, skipped: int, output: Path | None) -> Iterator[str]:
+    yield from (f"note: {note}" for note in report.notes)
+    if report.judged:
+        points = f"; {report.points:,} of {report.most_points:,} points" if report.most_points else ""
+        yield f"solved: {report.solved:,} of {report.judged:,}{points}"
+    left_out = f", {count(skipped, 'line')} left out" if skipped else ""
+    yield (
+        f"{count(report.searched, 'position')} searched, {report.known:,} known before{left_out};"
+        f" {report.evaluations:,} evaluations, {report.seconds:.1f} s"
+    )
+    if report.stopped:
+        yield f"No file was written. Resume with: {command_line('analyze', request)}"
+    elif output is not None:
+        yield f"{output}: {count(report.done, 'position')}"
+    if request.store is None:
+        yield NOT_SAVED
+
+
+MOST_ROOTS = 20  # of a file, if no position is named
+JSON_SECONDS = 5.0  # between two lines of JSON during a turn
+WATCH_FRAME_LINES = 3  # lines of the live display that are not roots
+WATCH_KINDS = {"Line": LEFT, "Best": WHOLE, "PV": FILL}
+WATCH_SPARE = ("PV", "Share", "Visits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRequest:
+    """The options of one call."""
+
+    positions: Annotated[
+        list[str] | None,
+        argument(
+            "POSITION...",
+            f"Positions as for `analyze`; the roots of the file by default, the {MOST_ROOTS} last searched.",
+        ),
+    ] = None
+    store: StoreToMake
+    share: Annotated[
+        list[float] | None,
+        option("--share X", "Share of the next position in the time, in their order; 1 by default."),
+    ] = None
+    time: Time = None
+    evaluations: Annotated[
+        int | None, option("--evaluations N", "Stop after N evaluations in all.", min=1)
+    ] = None
+    ram: Ram = None
+    evaluator: EvaluatorOptions
+    param: Param = None
+    json: Json = False
+
+
+@command(
+    "Search several positions in turn.",
+    'graphsearch watch first.graph "1. e4 e5" "1. d4" --share 2 --time 1h',
+    "graphsearch watch first.graph --json",
+    views=True,
+)
+def watch(request: WatchRequest) -> None:
+    """Search several positions in turn, each for its share of the time, until a limit, or Ctrl-C.
+
+    In a round of 30 seconds every position has its turn, and goes on where it was. One whose result is proven
+    leaves its time to the others. Positions share all that they find, and everything is saved to the file.
+
+    JSON: a line for the searched position after every turn, and every five seconds. `seconds` is the time
+    that it had; `ended` says why it needs no more. Values are seen by the side to move.
+    """
+    roots = _roots(request)
+    evaluator, others = request.evaluator.create(request.param or (), request.store)
+    with StopSignals() as signals, closing(evaluator):
+        from graphsearch.graph.graph import Graph
+        from graphsearch.search.params import SearchParams
+        from graphsearch.search.warm import paging_kernels_compiling
+
+        params = SearchParams.from_options(others)
+        compile_search(evaluator, params, filed=True)
+        with (
+            Graph.open(request.store, evaluator=evaluator, ram_bytes=graph_ram(request.ram)) as graph,
+            paging_kernels_compiling(),
+        ):
+            signals.arm()
+            watched = _Watch(request, graph, params, roots, signals)
+            watched.run()
+            parts = list(watched.parts())
+    if not request.json:
+        print_parts(parts)
+    say(f"Resume with: {command_line('watch', request)}")
+    if signals.exit_code:
+        raise typer.Exit(signals.exit_code)
+
+
+def _roots(request: WatchRequest) -> list[Root]:
+    """Returns the roots of a request, each with the line to it as its title.
+
+    Raises:
+      typer.BadParameter: for wrong shares, or if there is no root.
+    """
+    from graphsearch.query.routes import routes
+    from graphsearch.search.turns import Root
+
+    boards = [LineOptions().board_after(text) for text in request.positions or ()] or _stored(request.store)
+    shares = request.share or []
+    if len(shares) > len(boards):
+        raise typer.BadParameter(f"--share is given {len(shares)} times for {count(len(boards), 'position')}")
+    if any(not 0 < share <= 1000 for share in shares):
+        raise typer.BadParameter("--share must be above 0, at most 1,000")
+    shares = shares + [1.0] * (len(boards) - len(shares))
+    bare = [board.fen() for board in boards if not board.move_stack]
+    ways = routes(request.store, bare) if request.store.exists() else {}
+    names = [  # as given, else a line of the file
+        game_text(board) if board.move_stack else way_text(ways.get(board.fen()), game_text(board))
+        for board in boards
+    ]
+    return [Root(*one) for one in zip(boards, names, shares, strict=True)]
+
+
+def _stored(store: Path) -> list[Any]:
+    """Returns the roots of a file."""
+    from graphsearch.position.board import board_of
+    from graphsearch.store.store import Store
+
+    if not store.exists():
+        raise typer.BadParameter(f"name positions: {store} does not exist, so it has no roots to search")
+    with Store.open(store, read_only=True) as file:
+        found = [board_of(root.position) for root in file.roots()[:MOST_ROOTS]]
+    if not found:
+        raise typer.BadParameter(f"name positions; {store} has no roots")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """The progress of all turns: total seconds, the current root, and its search."""
+
+    seconds: float
+    root: Root
+    search: Progress
+
+
+class _Watch:
+    """The turns of one call."""
+
+    def __init__(
+        self,
+        request: WatchRequest,
+        graph: Graph,
+        params: SearchParams,
+        roots: list[Root],
+        signals: StopSignals,
+    ) -> None:
+        from graphsearch.search.turns import ROUND_SECONDS, Turns
+
+        self._request, self._graph, self._params = request, graph, params
+        self._roots, self._signals = roots, signals
+        self._turns: Turns = Turns(roots, round_seconds=min(ROUND_SECONDS, request.time or ROUND_SECONDS))
+        self._began = self._printed = clocks.monotonic()
+        self._evaluations = 0
+
+    @property
+    def _seconds(self) -> float:
+        return clocks.monotonic() - self._began
+
+    def run(self) -> None:
+        """Searches until a limit, a signal, or until no root needs more."""
+        with progress_display(self._signals, self._line, self._view) as show:
+            time, most = self._request.time, self._request.evaluations
+            while not self._signals.stop.is_set():
+                if time is not None and self._seconds >= time:
+                    break
+                if most is not None and self._evaluations >= most:
+                    break
+                root = self._turns.next()
+                if root is None:
+                    break
+                self._search(root, show)
+                if self._request.json:
+                    self._print(root)
+        self._graph.flush()  # with all roots in the file's list, also those of the last seconds
+
+    def _search(self, root: Root, show: Any) -> None:
+        """Searches a root for one turn."""
+        from graphsearch.search.job import Control
+        from graphsearch.search.loop import search
+        from graphsearch.search.params import Limits
+        from graphsearch.solvers.mate.beside import MateFinder
+
+        time, most = self._request.time, self._request.evaluations
+        left = Limits(
+            seconds=None if time is None else max(time - self._seconds, 0.01),
+            evaluations=None if most is None else most - self._evaluations,
+        )
+        job = self._turns.job(root, self._params, left)
+
+        def on_progress(now: Progress) -> None:
+            show(_Now(self._seconds, root, now))
+            if self._request.json and clocks.monotonic() - self._printed >= JSON_SECONDS:
+                self._print(root)
+
+        mates = MateFinder(seconds=job.limits.seconds, visits=job.limits.evaluations)
+        result = search(
+            self._graph, job, Control(on_progress=on_progress, stop=self._signals.stop, mates=mates)
+        )
+        self._evaluations += result.evaluations
+        self._turns.count(root, result.seconds, result.stop_reason)
+        self._graph.save_soon()
+
+    # ------------------------------------------------------------ output
+    def _node(self, root: Root, lines: int) -> NodeView | None:
+        from graphsearch.graph.view import view
+
+        return view(self._graph.read, root.board, lines=lines)
+
+    def _print(self, root: Root) -> None:
+        """Prints the state of a root as a line of JSON."""
+        self._printed = clocks.monotonic()
+        node = self._node(root, 1)
+        best = node.moves[0] if node and node.moves else None
+        print_json(
+            {
+                "line": root.title,
+                "position": root.board.fen(),
+                "share": root.share,
+                "seconds": round(self._turns.had(root), 1),
+                "ended": self._turns.ended(root),
+                "visits": node.visits if node else 0,
+                "q": node.q if node else None,
+                "mate": node.mate if node else None,
+                "best": best.move.uci() if best else None,
+                "pv": [move.uci() for move in best.pv] if best else [],
+            }
+        )
+
+    def parts(self) -> Iterator[str | Cells]:
+        """Yields the name of the shown view and the table of all roots."""
+        yield f"({heading()})"
+        yield table(map(self._cells, self._roots), WATCH_KINDS, spare=WATCH_SPARE)
+
+    def _cells(self, root: Root) -> dict[str, str]:
+        from graphsearch.position.lines import sans_of
+        from graphsearch.position.values import cp_of
+
+        node, white = self._node(root, 1), root.board.turn
+        cells = {
+            "Line": root.title,
+            "Share": f"{100 * root.share / sum(one.share for one in self._roots):.0f}%",
+            "Searched": self._turns.ended(root) or clock(self._turns.had(root)),
+        }
+        if node is None:
+            return cells
+        best = node.moves[0] if node.moves else None
+        return cells | {
+            "Score": score(cp_of(node.q), node.mate, white=white),
+            "Visits": f"{node.visits:,}",
+            **detailed({"Q": signed(node.q, white=is_white(node.position))}),
+            "Best": best.san if best else "",
+            "PV": numbered(node.position, sans_of(root.board, best.pv)) if best else "",
+        }
+
+    def _line(self, now: _Now) -> str:
+        search = now.search
+        return (
+            f"{clock(now.seconds)}   {now.root.title}   nodes {search.nodes:,}"
+            f"   evaluations/s {rate(search.evaluations_per_s)}"
+        )
+
+    def _view(self, now: _Now, screen: Screen) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        shown = self._roots[: max(1, screen.height - WATCH_FRAME_LINES)]
+        cells = table(map(self._cells, shown), WATCH_KINDS, spare=WATCH_SPARE)
+        return Group(cells.drawn(screen.width), Text(self._line(now)))

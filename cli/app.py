@@ -16,7 +16,7 @@ from .program import PROGRAM
 SECTIONS = {  # heading of the help -> command -> module and name there; a group's is `app`
     "Search": {
         "analyze": "analyze.analyze",
-        "watch": "watch.watch",
+        "watch": "analyze.watch",
         "mate": "solvers.mate",
         "alphabeta": "solvers.alphabeta",
         "uci": "serve.uci",

@@ -237,12 +237,10 @@ def _list_queue(request: QueueRequest) -> None:
         names = ", ".join([*queue.STATES, ALL_STATES])
         raise typer.BadParameter(f"--kind must be one of {names}, not {request.kind!r}")
     found = list(queue.items(request.store, state=chosen, book=request.book))
-    if request.json:
-        print_json({"items": [item.as_dict() for item in found]})
-        return
     texts = {"State": WHOLE, "Book": LEFT, "Added (UTC)": WHOLE, "From": LEFT, "Line": LEFT, "Note": LEFT}
-    print_parts([table(map(_item_cells, found), texts)])
-    if not found:
+    facts = {"items": [item.as_dict() for item in found]}
+    print_answer(facts, [table(map(_item_cells, found), texts)], json=request.json)
+    if not found and not request.json:
         say("The queue is empty." if chosen is None else f"No item is {chosen}.")
 
 
@@ -268,12 +266,10 @@ def _drop_items(request: QueueRequest, texts: list[str]) -> None:
     items = [] if every else [whole_number(text) for text in texts]
     left = [] if every else queue.drop(request.store, items)
     dropped = queue.drop_all(request.store, book=request.book) if every else len(set(items)) - len(left)
-    if request.json:
-        print_json({"dropped": dropped, "left": [item.as_dict() for item in left]})
-        return
     for item in left:
         say(f"note: item {item.id} is already {item.state} and stays as it is")
-    print(f"Dropped {count(dropped, 'item')}")
+    facts = {"dropped": dropped, "left": [item.as_dict() for item in left]}
+    print_answer(facts, [f"Dropped {count(dropped, 'item')}"], json=request.json)
 
 
 EMPTY = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from .options import (
     argument,
     option,
 )
-from .output import print_json, print_parts, say, say_if_unfinished
+from .output import print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import (
     FILL,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from graphsearch.query.diff import Alone, Change, Difference, Worth
     from graphsearch.query.history import History, HistoryPoint
     from graphsearch.query.routes import Way
-    from graphsearch.query.since import RootThen
+    from graphsearch.query.since import RootThen, Since
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 SPARE = ("Position", "Opening", "Proven", "Visits before")
@@ -129,38 +130,37 @@ def diff(
         say(f"{output}: {count(export_diff(found, output), 'game')}")
     for path in (store, other):
         say_if_unfinished(path)
-    if json:
-        print_json(found.as_dict() | {"books": [book.as_dict() for book in books]})
-        return
-    print_parts(_difference(found))
-    print_parts(_books(other, books))
+    facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
+    print_answer(facts, chain(_difference(found), _books(other, books)), json=json)
 
 
 def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
     from graphsearch.book.changes import changes_since
-    from graphsearch.query.routes import routes
     from graphsearch.query.since import since as ask
 
     with progress_bar("Reading") as advance:
         found = ask(file, moment, top=top, on_progress=advance)
     books = changes_since(file, found.run, top=top)
-    say_if_unfinished(file)
-    if json:
-        print_json(found.as_dict() | {"books": [book.as_dict() for book in books]})
-        return
+    facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
+    print_answer(facts, _since_parts(file, found, books), json=json, note=file)
+
+
+def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iterator[Part]:
+    from graphsearch.query.routes import routes
+
     evaluated = f"{count(found.evaluated, 'new position')}, {found.proven:,} of them proven"
-    print(f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}")
+    yield f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}"
     alone = [row.position for row in (*found.come, *found.proofs)]
     ways = routes(file, [row.position for row in found.roots] + alone)
     rows = [
         way_cells(ways.get(row.position), row.position) | _before_and_now(row.old, row.new, row.position)
         for row in found.roots
     ]
-    roots = table(rows, TEXTS, spare=SPARE, title="Roots")
-    print_parts([f"({heading()})", roots, _alone("New positions", found.come, ways)])
-    if found.proofs:
-        print_parts([_alone("New proofs", found.proofs, ways, proven=True)])
-    print_parts(_books(file, books))
+    yield f"({heading()})"
+    yield table(rows, TEXTS, spare=SPARE, title="Roots")
+    yield _alone("New positions", found.come, ways)
+    yield _alone("New proofs", found.proofs, ways, proven=True)
+    yield from _books(file, books)
 
 
 def _difference(found: Difference) -> Iterator[Part]:
@@ -300,11 +300,8 @@ def history(
         _check_plot_file(plot)
     found = ask(store, position.board())
     points = found.by_run if by == "run" else found.points
-    say_if_unfinished(store)
-    if json:
-        print_json(found.as_dict() | {"points": [point.as_dict() for point in points]})
-    else:
-        print_parts(_history_parts(found, points, store))
+    facts = found.as_dict() | {"points": [point.as_dict() for point in points]}
+    print_answer(facts, _history_parts(found, points, store), json=json, note=store)
     if not points:
         say("note: no search of this position was saved")
     elif plot:

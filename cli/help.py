@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
@@ -109,27 +109,12 @@ def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or 
     raise typer.Exit(main([*words, "--help"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings in force, by name."""
-
-    found: dict[str, Setting]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch config`."""
-        return {"settings": {name: asdict(one) for name, one in self.found.items()}}
-
-
-def _view(found: Settings) -> Iterator[Part]:
+def _view(found: Mapping[str, Setting]) -> Iterator[Part]:
     rows = []
     for name in KEYS:
-        one = found.found.get(name)
-        value = (
-            "" if one is None else str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
-        )
-        rows.append(
-            {"Setting": name, "Value": value or "-", "From": "default" if one is None else one.origin}
-        )
+        one = found.get(name, Setting(name, "", "default"))
+        value = str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
+        rows.append({"Setting": name, "Value": value or "-", "From": one.origin})
     yield table(rows, dict.fromkeys(("Setting", "Value", "From"), LEFT))
     yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
 
@@ -153,5 +138,6 @@ def config(json: Json = False) -> None:
 
     JSON: `settings`, each with `value` and `origin`.
     """
-    found = Settings(settings())
-    print_answer(found, _view(found), json=json)
+    found = settings()
+    facts = {"settings": {name: asdict(one) for name, one in found.items()}}
+    print_answer(facts, _view(found), json=json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from . import find, games, solvers, store
 from .commands import command, group
 from .options import Json, LineOptions, Position, argument, option
-from .output import print_json, say
+from .output import print_answer, say
 from .render import rate
 from .signals import interruptible
 
@@ -37,13 +37,10 @@ def perft(
     board = line.board_after(position)
     parts = interruptible(lambda: _count(board, depth, divide=divide))
     nodes = sum(parts.values())
-    if json:
-        by_move = {"divide": parts} if divide else {}
-        print_json({"position": board.fen(), "depth": depth, "nodes": nodes, **by_move})
-        return
-    if divide and depth:
-        print(*(f"{move}: {n}" for move, n in parts.items()), "", sep="\n")
-    print(f"nodes: {nodes}")
+    by_move = {"divide": parts} if divide else {}
+    lines = [*(f"{move}: {n}" for move, n in parts.items()), ""] if divide and depth else []
+    facts = {"position": board.fen(), "depth": depth, "nodes": nodes, **by_move}
+    print_answer(facts, [*lines, f"nodes: {nodes}"], json=json)
 
 
 def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
@@ -88,12 +85,8 @@ def bench(
 ) -> None:
     """Measure the speed of a search per CPU-second, and the bytes of a node in memory and in the file."""
     figures = interruptible(lambda: _measured(nodes))
-    if json:
-        print_json(figures)
-        return
-    for name, value in figures.items():
-        shown = f"{value:.1f}" if name.endswith("_per_node") else rate(value)
-        print(f"{FIGURES[name]:<50}{shown:>10}")
+    shown = {name: f"{n:.1f}" if name.endswith("_per_node") else rate(n) for name, n in figures.items()}
+    print_answer(figures, [f"{FIGURES[name]:<50}{text:>10}" for name, text in shown.items()], json=json)
 
 
 def _measured(nodes: int) -> dict[str, float]:

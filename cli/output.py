@@ -160,7 +160,11 @@ def print_parts(parts: Iterable[Part]) -> None:
 
 
 def print_answer(
-    found: Report, parts: Iterable[Part], *, json: bool, note: str | os.PathLike[str] | None = None
+    found: Report | Mapping[str, Any],
+    parts: Iterable[Part],
+    *,
+    json: bool,
+    note: str | os.PathLike[str] | None = None,
 ) -> None:
     """Prints an answer on stdout: as JSON, or the lines and tables that show it.
 
@@ -169,7 +173,7 @@ def print_answer(
     if note is not None:
         say_if_unfinished(note)
     if json:
-        print_json(found.as_dict())
+        print_json(found if isinstance(found, Mapping) else found.as_dict())
     else:
         print_parts(parts)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .commands import command, command_line
-from .compiling import compiled
 from .exports import STDOUT, opened_target
 from .games import given_file, unpacked
 from .options import (
@@ -29,7 +28,7 @@ from .options import (
     side_of,
 )
 from .output import FAILED, print_json, print_parts, problem_lines, say
-from .progress import titled_bar
+from .progress import compiled, titled_bar
 from .render import FILL, NAME, WHOLE, Part, count, heading, move_number, rate, score, table
 from .signals import StopSignals
 

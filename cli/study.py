@@ -161,7 +161,7 @@ def rename_study(
     from graphsearch.book.study.studies import StudyChange, change_study
 
     found = change_study(store, name, StudyChange(name=new))
-    _done(found.id, found.name, "renamed", json=json)
+    print_answer({"id": found.id, "name": found.name}, [f"{found.name}: renamed"], json=json)
 
 
 @command("Delete a study.", 'graphsearch study delete first.graph "My game"', name="delete")
@@ -173,14 +173,7 @@ def delete_study(store: StoreOption, name: Name, json: Json = False) -> None:
     from graphsearch.book.study.studies import delete_study
 
     found = delete_study(store, name)
-    _done(found.id, found.name, "deleted", json=json)
-
-
-def _done(number: int, name: str, what: str, *, json: bool) -> None:
-    if json:
-        print_json({"id": number, "name": name})
-    else:
-        print(f"{name}: {what}")
+    print_answer({"id": found.id, "name": found.name}, [f"{found.name}: deleted"], json=json)
 
 
 study_app = group(

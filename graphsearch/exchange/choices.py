@@ -18,13 +18,13 @@ from ..position.board import is_chess960, unpack
 from ..position.fens import key_texts
 from ..position.values import negate
 from ..position.words import BLACK_TO_MOVE, KEY, KINGS, META, ROOKS, WHITE
+from ..query.columns import edges_by_move, worth_of_edges
 from ..query.steps import Floats, Ints, Mask, Words, code_of, legal_codes
 from ..store.file import sql_errors
 from ..store.record.node import RecordBatch
 from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.books import asked
-from .columns import edges_by_move, worth_of_edges
 from .output import ExportReport
 from .selection import Selection
 
@@ -133,10 +133,15 @@ class TableRows:
         return TableRows(self.held[rows], self.values[rows], moves, entries, self.least, self.by_value)
 
     def chosen(
-        self, batch: RecordBatch, known: Mask, own: Mask, limits: Selection, report: ExportReport
+        self,
+        batch: RecordBatch,
+        legal: NDArray[np.uint16],
+        known: Mask,
+        own: Mask,
+        limits: Selection,
+        report: ExportReport,
     ) -> Moves:
-        """Returns the legal moves with enough visits, best first."""
-        legal = legal_codes(batch.words)[1]
+        """Returns the moves with enough visits, best first; `legal`: `[R, MAX_MOVES]`, of the positions."""
         of, code = self.moves[:, 0].astype(np.int64), self.moves[:, 1].astype(np.uint16)
         hits = (legal[of] == code[:, None]) & (code > 0)[:, None]
         found = np.flatnonzero(hits.any(1))

@@ -16,21 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import CHECKMATE
-from ..position.fens import key_texts
+from ..position.fens import clocks_of, key_texts
 from ..position.values import MATE_CE
 from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..query.steps import SAN_BYTES, Ints, names_of, positions_after
-from ..store.codec.bulk import board_tables, columns_of, take
+from ..query.columns import best_places, cps_of, edges_by_move
+from ..query.steps import SAN_BYTES, Ints, legal_codes, names_of, positions_after
+from ..store.codec.bulk import take
 from ..store.reading import Reader
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.store import Store
-from .columns import cps_of, edges_by_move
 from .met import Met, Rows
 from .output import ExportReport, Target
 from .rows_export import OnLarge, Part, export_stream
 from .selection import Selection
 from .walk import NOTES, OnProgress, records_at
-from .worth_kernel import best_moves
 
 MAX_PV = 12
 UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # states of a link: not computed, no best move, best move stored
@@ -56,8 +55,9 @@ def _texts(_: Store, reader: Reader, folder: Path) -> Iterator[Callable[[Part], 
 
 def _text(part: Part, lines: Lines) -> bytes:
     visits, rows = part.visits, part.rows
-    worth = visits.worth(proven=True)
-    q, draw, mate = worth.q[rows], worth.draw[rows], worth.mates[rows]
+    worth = visits.worth()
+    mate, note = (values[rows] for values in visits.proofs(worth))
+    q, draw = worth.q[rows], worth.draw[rows]
     value = visits.value(worth)[rows]
     valued = ~np.isnan(value)
     share = np.minimum(np.maximum(draw, 0.0), 1.0 - np.abs(q))
@@ -72,7 +72,7 @@ def _text(part: Part, lines: Lines) -> bytes:
     ce = np.where(mated, -MATE_CE, ce)
     columns = (
         *(part.fens, lines.of(part), part.known.tolist(), visits.n[rows].tolist(), q.tolist()),
-        *(zip(*wdl, strict=True), visits.notes(worth)[rows].tolist()),
+        *(zip(*wdl, strict=True), note.tolist()),
         *((valued | mated | (mate != 0)).tolist(), ce.tolist(), mate.tolist(), key_texts(part.words)),
     )
     text = []
@@ -124,7 +124,9 @@ class Lines:
         sans = np.zeros((len(ids), MAX_PV), f"S{SAN_BYTES}")
         self._add_links(ids, _at_evaluation(part))
         going, codes = self._first(part)
-        sans[going, 0] = names_of(words, going, codes)[0]
+        counts, moves, marks = part.visits.legal
+        legal = counts[part.rows], moves[part.rows], marks[part.rows]
+        sans[going, 0] = names_of(words, going, codes, legal)[0]
         words, _ = positions_after(words, going, codes)
         for ply in range(1, MAX_PV + 1):
             ids, _ = self._met.meet(words)
@@ -147,15 +149,13 @@ class Lines:
         chosen = part.moves.chosen
         first, where = np.unique(part.of[chosen], return_index=True)
         codes[first], has[first] = part.moves.code[chosen][where], True
-        batch = part.visits.batch
-        best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
-        best_moves(board_tables(), columns_of(batch), best, moves)
+        visits, batch = part.visits, part.visits.batch
+        best = best_places(batch, clocks_of(batch.words))
+        moves = visits.legal[1][np.arange(len(batch)), best]
         known = np.flatnonzero(best >= 0)
         edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
         unvisited = np.zeros(len(batch), bool)  # a best move without visits mates, or all visited ones lose
-        unvisited[known] = (
-            np.append(part.visits.edges.n, np.uint32(0))[edges] == 0
-        )  # -1 is the zero at the end
+        unvisited[known] = np.append(visits.edges.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
         better, moves = unvisited[part.rows], moves[part.rows]
         if part.moves.in_tables is not None:  # they know better than the record
             better &= ~has & (np.diff(part.visits.edges.edge_offsets)[part.rows] == 0)
@@ -176,11 +176,11 @@ class Lines:
         """Adds the best moves of records, at the clocks of their evaluations."""
         links = self._links
         links.extend_to(len(self._met))
-        best, codes = np.empty(len(ids), np.int64), np.empty(len(ids), np.uint16)
-        best_moves(board_tables(), columns_of(batch), best, codes)
+        best, legal = best_places(batch, clocks_of(batch.words)), legal_codes(batch.words)
+        codes = legal[1][np.arange(len(ids)), best]
         links["state"][ids - 1] = np.where(best >= 0, GOES_ON, ENDS)
         some = np.flatnonzero(best >= 0)
-        links["san"][ids[some] - 1] = names_of(batch.words, some, codes[some])[0]
+        links["san"][ids[some] - 1] = names_of(batch.words, some, codes[some], legal)[0]
         links["code"][ids[some] - 1] = codes[some]
 
 

@@ -23,11 +23,11 @@ from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
 from ..position.fens import fens, key_texts
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
+from ..query.columns import MoveColumns, NodeColumns, columns_of, draws_of
 from ..query.steps import Mask, names_of, uci_names
 from ..store.codec.bulk import take
 from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK, RecordBatch
 from ..store.store import Store
-from .columns import MoveColumns, NodeColumns, columns_of, draws_of
 from .output import ExportReport, new_folder, open_export, synced
 from .selection import Selection, plan
 from .walk import TERMINALS, OnProgress, Visits, Walk

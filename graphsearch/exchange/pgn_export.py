@@ -22,8 +22,8 @@ from ..base.errors import ExportError
 from ..position.board import fen_of, is_chess960, pack
 from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
-from ..query.steps import SAN_BYTES, names_of
-from .columns import cps_of
+from ..query.columns import cps_of
+from ..query.steps import SAN_BYTES
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
@@ -88,9 +88,10 @@ def export_pgn(
 
 
 def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
-    moves, worth = visits.moves, visits.worth(proven=True)
+    moves, worth = visits.moves, visits.worth()
+    mates, notes = visits.proofs(worth)
     edges = visits.move_worth(moves)
-    sans, _ = names_of(visits.batch.words, moves.of, moves.code)
+    sans, _ = visits.names(moves)
     n, cp, value = edges.n, edges.cp, edges.value
     if of_book:
         cp[~np.isnan(value)] = cps_of(value[~np.isnan(value)])
@@ -102,8 +103,8 @@ def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
         nags[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
     positions: dict[str, NDArray[Any]] = {
         "ply": visits.ply,
-        "mate": worth.mates,
-        "note": visits.notes(worth),
+        "mate": mates,
+        "note": notes,
         "n": np.where(visits.known, visits.n, UNKNOWN),
         "q": visits.value(worth),
     }

@@ -33,10 +33,10 @@ from ..base.errors import ExportError, InvalidParameterError
 from ..position.board import fen_of
 from ..position.values import cp_of, negate
 from ..position.words import CHESS960, KEY, KINGS, META
+from ..query.columns import cps_of
 from ..query.steps import CASTLING_STEP, Floats, Ints, Words
 from ..store.tables.players import game_starts
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
-from .columns import cps_of
 from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted, raw_move
 from .selection import ExportPlan, Selection, plan, without_clocks

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from ..base.errors import ExportError
 from ..position.fens import fens, key_texts
 from ..position.rules_kernel import MATE
-from ..query.steps import Ints, Mask, Words, names_of, positions_after, uci_names
+from ..query.columns import draws_of
+from ..query.steps import Ints, Mask, Words, positions_after, uci_names
 from ..store.reading import Reader
 from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from ..store.tables import games
 from .choices import BookEntry, Moves, has_rows
-from .columns import draws_of
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .selection import Selection, plan
 from .walk import TERMINALS, UNKNOWN, OnProgress, Visits, Walk
@@ -291,8 +291,8 @@ def _nodes(part: Part) -> dict[str, list[Any]]:
         "loss": _where(np.where(loss > 0.0, loss, 0.0), known),
         "v": _where(batch.v[rows], known),
         "v_draw": _where(draws_of(batch)[rows], known),
-        "bounds": _where(worth.bounds[0::2][rows], known),
-        "upper": _where(worth.bounds[1::2][rows], known),
+        "bounds": _where(worth.lower[rows], known),
+        "upper": _where(worth.upper[rows], known),
         "terminal": [TERMINAL_TEXTS[kind] or None for kind in terminal.tolist()],
         "evaluator": _where(batch.evaluator[rows], known),
         "run": _where(run, run > 0),
@@ -303,7 +303,7 @@ def _moves(part: Part) -> dict[str, list[Any]]:
     """Returns the columns of moves, in the order of MOVE, None for unknown values."""
     visits, moves = part.visits, part.moves
     words = visits.batch.words
-    sans, marks = names_of(words, moves.of, moves.code)
+    sans, marks = visits.names(moves)
     worth, p, uci = visits.move_worth(moves), visits.priors(moves), uci_names()
     visited, mates = worth.n > 0, marks & MATE > 0
     return {
@@ -315,7 +315,7 @@ def _moves(part: Part) -> dict[str, list[Any]]:
         "q": _where(worth.q, visited),
         "draw": _where(worth.draw, visited),
         "cp": _where(worth.cp, worth.cp != UNKNOWN),
-        "mate": _where(np.where(mates, 1, worth.mates), mates | worth.mated),
+        "mate": _where(np.where(mates, 1, worth.mates), mates | (worth.mates != 0)),
         "child": key_texts(positions_after(words, moves.of, moves.code)[0]),
     }
 

@@ -15,28 +15,36 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import MAX_MOVES, legal_moves, pack, unpack
+from ..position.board import pack
 from ..position.fens import clocks_of
 from ..position.words import BLACK_TO_MOVE, META
-from ..query.steps import Floats, Ints, Mask, Words, positions_after
+from ..query.columns import (
+    EdgeWorth,
+    Worth,
+    cps_of,
+    places_by_prior,
+    proofs_of,
+    ranked_edges,
+    record_of_edges,
+    worth_of,
+    worth_of_edges,
+)
+from ..query.steps import Floats, Ints, Legal, Mask, Words, legal_codes, names_of, positions_after
 from ..store.apart import ApartMoves, known_edges_of
-from ..store.codec.bulk import board_tables, columns_of, take
+from ..store.codec.bulk import take
 from ..store.reading import Reader
 from ..store.record.known import CompletedRecord
 from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
-from ..store.record.ranking import ranking, resets_of, visits_of
+from ..store.record.ranking import visits_of
 from ..store.store import Store
 from .choices import BookEntry, Moves, TableRows, Weights, tables_of, with_moves
-from .columns import EdgeWorth, Worth, cps_of, lost_edges, worth_of, worth_of_edges
 from .met import Column, Met
 from .output import ExportReport
 from .selection import ExportPlan
-from .worth_kernel import Listed, list_choices
 
 BATCH = 4000  # positions visited together
 READ = 4 * BATCH  # positions whose records are read together, and visited between two releases of memory
 UNKNOWN = -(1 << 31)  # a number that is not known
-NO_REST, UNLIMITED_REST = 0, 2  # values of `limits[1]` of `list_choices`: which unvisited moves it lists
 
 TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 RESULTS = ("won", "drawn", "lost")
@@ -59,6 +67,7 @@ class Visits:
       batch: their records, at the clocks with which they were met. clocks: those of the evaluation.
       edges: the same records with the known edges: those of moves that were searched apart (`store.apart`).
       known: whether the file has the record; without one, only its legal moves are valid.
+      legal: the legal moves, as `legal_codes`.
       n: node N. moves: of the positions. met: number of positions met so far.
       children: `[C]` ids of the positions after the chosen moves, 0 for those not met so far, as may be those
         after draws of the path. new: indices of the moves that were first to meet their position.
@@ -75,6 +84,7 @@ class Visits:
     edges: RecordBatch
     clocks: Ints
     known: Mask
+    legal: Legal
     n: Ints
     moves: Moves
     children: Ints
@@ -87,18 +97,31 @@ class Visits:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def worth(self, *, proven: bool = False) -> Worth:
-        """Returns the positions' values from their records; with `proven`, mates and notes too."""
-        return worth_of(self.batch, self.clocks, proven=proven)
+    def worth(self) -> Worth:
+        """Returns the positions' values from their records."""
+        return worth_of(self.batch)
+
+    def proofs(self, worth: Worth) -> tuple[Ints, Ints]:
+        """Returns the plies to the mate of each position, as `Proofs.mates`, and what is proven, in NOTES."""
+        mates, notes = proofs_of(self.batch, self.clocks, worth, self.legal[2])
+        terminal = (self.batch.flags & TERMINAL_MASK).astype(np.int64)
+        black = (self.batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
+        results = np.where(notes > 0, len(TERMINALS) + notes + len(RESULTS) * black, 0)
+        return mates, np.where(self.known, np.where(terminal > 0, terminal, results), 0)
+
+    def names(self, moves: Moves) -> tuple[NDArray[np.bytes_], NDArray[np.uint8]]:
+        """Returns moves in SAN, and their marks, as `names_of`."""
+        return names_of(self.batch.words, moves.of, moves.code, self.legal)
 
     def move_worth(self, moves: Moves) -> MoveWorth:
         """Returns what moves are worth."""
-        columns = (self.edges.n, *self.edge_worth())
-        n, q, draw, mates, mated = (moves.by_edge(values) for values in columns)
+        worth = self.edge_worth()
+        columns = (self.edges.n, worth.q, worth.draw, worth.mates)
+        n, q, draw, mates = (moves.by_edge(values) for values in columns)
         visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
         cp[visited] = cps_of(q[visited])
         value = q if moves.in_tables is None else moves.in_tables.value
-        return MoveWorth(n, q, draw, mates, mated > 0, cp, value)
+        return MoveWorth(n, q, draw, mates, cp, value)
 
     def edge_worth(self) -> EdgeWorth:
         """Returns the values of the records' edges."""
@@ -108,13 +131,6 @@ class Visits:
         """Returns the value of each position for its side to move, NaN if unknown."""
         q = np.where(self.known, worth.q, np.nan)
         return q if self.values is None else np.where(np.isnan(self.values), q, self.values)
-
-    def notes(self, worth: Worth) -> Ints:
-        """Returns the proven result of each position, as an index of NOTES; `worth` needs `proven`."""
-        terminal = (self.batch.flags & TERMINAL_MASK).astype(np.int64)
-        black = (self.batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
-        results = np.where(worth.notes > 0, len(TERMINALS) + worth.notes + len(RESULTS) * black, 0)
-        return np.asarray(np.where(self.known, np.where(terminal > 0, terminal, results), 0))
 
     def priors(self, moves: Moves) -> Floats:
         """Returns P of moves, as `priors_from_codes`; NaN without a record."""
@@ -137,7 +153,7 @@ class MoveWorth(NamedTuple):
     """What moves are worth for the side that plays them, `[M]` each.
 
     Attributes:
-      n: visits. q, draw: of the edge, 0 without visits. mates: plies to the mate, where `mated`.
+      n: visits. q, draw: of the edge, 0 without visits. mates: moves to a proven mate, 0 without one.
       cp: of q and draw, UNKNOWN without visits. value: q; of moves that tables name, their value there.
     """
 
@@ -145,7 +161,6 @@ class MoveWorth(NamedTuple):
     q: Floats
     draw: Floats
     mates: Ints
-    mated: Mask
     cp: Ints
     value: Floats
 
@@ -178,7 +193,7 @@ class Walk:
         limits = plan.selection
         whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
         self._expected = store.node_count if whole and self._tables is None else 0
-        self._rest = UNLIMITED_REST if rest and limits.all_moves and limits.min_visits == 0 else NO_REST
+        self._rest = rest and limits.all_moves and limits.min_visits == 0
         self._met = Met(folder)
         self._depth, self._ply = Column(folder, np.int32), Column(folder, np.int32)
         self.reader = store.reader()
@@ -293,10 +308,11 @@ class Walk:
         own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
         completed = self._apart.completed_in(batch, self._read)
         batch, edges = known_edges_of(batch, completed)
+        legal = legal_codes(batch.words)
         if table_rows is None:
-            moves = self._listed(edges, clocks, own, completed)
+            moves = self._listed(edges, clocks, own, completed, legal[1])
         else:
-            moves = table_rows.chosen(edges, known, own, self._limits, self._report)
+            moves = table_rows.chosen(edges, legal[1], known, own, self._limits, self._report)
         chosen = moves.some(moves.chosen)
         follow = np.ones(len(chosen.of), np.uint8)
         if table_rows is None:
@@ -312,6 +328,7 @@ class Walk:
             edges=edges,
             clocks=clocks,
             known=known,
+            legal=legal,
             n=n,
             moves=moves,
             children=children,
@@ -323,64 +340,45 @@ class Walk:
         )
 
     def _listed(
-        self, batch: RecordBatch, clocks: Ints, own: Mask, completed: Mapping[int, CompletedRecord]
+        self,
+        batch: RecordBatch,
+        clocks: Ints,
+        own: Mask,
+        completed: Mapping[int, CompletedRecord],
+        legal: NDArray[np.uint16],
     ) -> Moves:
-        """Returns the moves visited by a search.
+        """Returns the moves visited by a search, and those without visits if the selection asks for them.
 
         Args:
           batch: the records with their known edges. completed: those that know moves searched apart.
+          legal: `[R, MAX_MOVES]` the legal moves.
         """
-        limits = self._limits
-        most = -1 if limits.max_moves is None else min(limits.max_moves, MAX_MOVES)
-        room = len(batch.codes)
-        of, edges = np.empty((2, room), np.int64)
-        listed = Listed(of, edges, np.empty(room, np.int16), np.empty(room, np.uint16))
-        counts = np.zeros(2, np.int64)
-        wanted = np.where(own, most, -1)
-        asked = wanted.copy()
-        wanted[list(completed)] = -1
-        rules = np.array([max(limits.min_visits, 1), self._rest], np.int64)
-        chosen = np.zeros(len(batch), np.int64)
-        count = list_choices(board_tables(), columns_of(batch), clocks, wanted, rules, listed, chosen, counts)
-        self._report.left_out["moves_few_visits"] += int(counts[0])
-        self._report.left_out["moves_beyond"] += int(counts[1])
-        order = self._ranked(listed, count, asked, batch, completed)
-        if self._rest:  # losing moves come last, as in `ranking`; the kernel lists all visited ones first
-            edge = listed.edge[:count]
-            group = np.where(edge < 0, 1, 2 * np.append(lost_edges(batch), False)[edge])
-            order = order[np.lexsort((group[order], listed.of[order]))]
-        edge = listed.edge[order]
-        return Moves(listed.of[order], edge, listed.place[order], listed.code[order], edge >= 0)
-
-    def _ranked(
-        self,
-        listed: Listed,
-        count: int,
-        most: Ints,
-        batch: RecordBatch,
-        completed: Mapping[int, CompletedRecord],
-    ) -> Ints:
-        """Returns the order of listed moves: as listed, but that of `ranking` where some were searched apart.
-
-        Args:
-          count: number of listed moves. most: `[R]` of each position, negative: all.
-        """
-        order = np.arange(count)
-        for i, record in completed.items():
-            here = np.flatnonzero(listed.of[order] == i)
-            board = unpack(batch.words[i].tolist())
-            places = ranking(record, board.halfmove_clock, resets_of(record, board, legal_moves(board)))
-            first = int(batch.edge_offsets[i])
-            rank = {first + k: place for place, k in enumerate(places)}
-            rows = order[here].tolist()
-            edge = {row: int(listed.edge[row]) for row in rows}
-            visited = sorted((row for row in rows if edge[row] >= 0), key=lambda row: rank[edge[row]])
-            kept = [*visited, *(row for row in rows if edge[row] < 0)]
-            if most[i] >= 0:
-                kept = visited[: most[i]]
-                self._report.left_out["moves_beyond"] += len(visited) - len(kept)
-            order = np.concatenate([order[: here[0]], kept, order[here[-1] + 1 :]]) if len(here) else order
-        return order.astype(np.int64)
+        limits, by_prior = self._limits, places_by_prior(batch)
+        edges, all_of = ranked_edges(batch, clocks, completed), record_of_edges(batch)
+        n = batch.n[edges]
+        few = (n > 0) & (n < limits.min_visits)
+        edges = edges[(n > 0) & ~few]
+        of = all_of[edges]
+        if limits.max_moves is not None:
+            sizes = np.bincount(of, minlength=len(batch))
+            rank = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            kept = ~own[of] | (rank < limits.max_moves)
+            self._report.left_out["moves_beyond"] += int((~kept).sum())
+            of, edges = of[kept], edges[kept]
+        self._report.left_out["moves_few_visits"] += int(few.sum())
+        place = by_prior[of, edges - batch.edge_offsets[of]]
+        if self._rest:
+            visited = all_of, np.arange(len(all_of)) - batch.edge_offsets[all_of]
+            free = np.arange(by_prior.shape[1])[None] < np.diff(batch.code_offsets)[:, None]
+            free[visited] = batch.n == 0
+            if limits.max_moves is not None:
+                free[own] = False
+            rest, k = np.nonzero(free)
+            group = np.concatenate([2 * worth_of_edges(batch).lost[edges], np.ones(len(rest), np.int64)])
+            order = np.lexsort((group, np.concatenate([of, rest])))  # certain losses come last
+            of, edges = np.concatenate([of, rest])[order], np.append(edges, np.full(len(rest), -1))[order]
+            place = np.concatenate([place, by_prior[rest, k]])[order]
+        return Moves(of, edges, place.astype(np.int16), legal[of, place], edges >= 0)
 
     def _follow(
         self,

@@ -47,7 +47,6 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "store/index/bloom.py",
     "store/order.py",
     "store/record/bounds.py",
-    "store/record/leading.py",
     "store/record/node.py",
     "store/record/node_layout.py",
     "store/record/transposition_layout.py",

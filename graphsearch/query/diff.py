@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
-from ..position.values import D_SCALE, cp_of
+from ..position.fens import clocks_of
+from ..position.values import cp_of
 from ..store.apart import completed_in_batches
-from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
+from ..store.codec.bulk import owned, sort_keys, take
 from ..store.record.known import CompletedRecord
 from ..store.record.node import RecordBatch
-from ..store.record.ranking import ranking, resets_of, visits_of
+from ..store.record.ranking import visits_of
 from ..store.store import Store
+from .columns import Worth as Columns
+from .columns import best_places, cps_of, record_of_edges, worth_of
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
 
@@ -35,7 +38,6 @@ Floats = NDArray[np.float64]
 Known = Callable[[RecordBatch], Mapping[int, CompletedRecord]]  # the completed records, by index
 
 _Row = TypeVar("_Row")
-_Coded = TypeVar("_Coded", int, Ints)
 _Figure = TypeVar("_Figure", float, Floats)
 
 OTHER_MOVE = 0.05  # change of Q that another best move counts as
@@ -193,47 +195,29 @@ def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
 # ------------------------------------------------------------------ values
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Values of some records, filled by `diff_kernel.worth`."""
+    """Values of some records, `[R]` each; `best`: the best move in canonical order, -1 if none is known."""
 
     visits: Ints
-    q: NDArray[np.float32]
-    draws: Ints
-    bounds: Ints
+    worth: Columns
     best: Ints
 
 
 def values_of(batch: RecordBatch, known: Known | None = None) -> _Values:
     """Returns the values of records; `known` completes those with moves that were searched apart."""
-    from .diff_kernel import worth
-
-    visits, draws, bounds, best = (np.empty(len(batch), np.int64) for _ in range(4))
-    found = _Values(visits, np.empty(len(batch), np.float32), draws, bounds, best)
-    worth(board_tables(), columns_of(batch), found.visits, found.q, found.draws, found.bounds, found.best)
-    for i, record in known(batch).items() if known else ():
-        board = unpack(batch.words[i].tolist())
-        moves = legal_moves(board)
-        found.best[i] = record.order[
-            ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
-        ]
-    return found
-
-
-def bounds_in(coded: _Coded) -> tuple[_Coded, _Coded]:
-    """Returns the lower and the upper bounds that `diff_kernel.worth` wrote as one number."""
-    upper = (coded + 1) % 4 - 1
-    return (coded - upper) // 4, upper
+    best = best_places(batch, clocks_of(batch.words), known(batch) if known else None)
+    return _Values(visits_of(batch), worth_of(batch), best)
 
 
 def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
-    q, draw = float(values.q[i]), int(values.draws[i]) / D_SCALE
-    place, coded = int(values.best[i]), int(values.bounds[i])
+    found, place = values.worth, int(values.best[i])
+    q = float(found.q[i])
     move = legal_moves(board)[place] if place >= 0 else None
     return Worth(
         n=int(values.visits[i]),
         q=q,
-        draw=draw,
+        draw=min(max(float(found.draw[i]), 0.0), 1.0 - abs(q)),
         cp=cp_of(q),
-        bounds=bounds_in(coded),
+        bounds=(int(found.lower[i]), int(found.upper[i])),
         best_move=move.uci() if move else None,
         best_san=board.san(move) if move else None,
     )
@@ -316,12 +300,11 @@ class _Comparison:
 
     def _step(self, old: _Records, new: _Records) -> None:
         from ..store.codec.columns_kernel import pair
-        from .diff_kernel import find_same
 
-        places, same = np.empty(len(new.batch), np.int64), np.zeros(len(new.batch), bool)
+        places = np.empty(len(new.batch), np.int64)
         flat = [owned(each.batch.words, np.uint64).reshape(-1) for each in (old, new)]
         met = int(pair(flat[0], old.keys, flat[1], new.keys, places))
-        find_same(columns_of(old.batch), columns_of(new.batch), places, same)
+        same = _equal(old.batch, new.batch, places)
         same[self._other_best(old.batch, new.batch, places, same)] = False
         alone = np.ones(len(old.batch), bool)
         alone[places[places >= 0]] = False
@@ -361,12 +344,12 @@ class _Comparison:
             BEST: (a.best != b.best) & (a.best >= 0) & (b.best >= 0),
             Q: _differ(a, b, self._found.cp),
             N: a.visits != b.visits,
-            BOUNDS: a.bounds != b.bounds,
+            BOUNDS: (a.worth.lower != b.worth.lower) | (a.worth.upper != b.worth.upper),
         }
         for name, which in changed.items():
             self._found.counts[name] += int(which.sum())
         listed = np.nonzero(np.logical_or.reduce([changed[name] for name in self._what]))[0]
-        visits, change = np.minimum(a.visits, b.visits).astype(np.float64), (b.q - a.q).astype(np.float64)
+        visits, change = np.minimum(a.visits, b.visits).astype(np.float64), b.worth.q - a.worth.q
         weights = matter(visits, change, changed[BEST].astype(np.float64))
         for i in self._changes.places(weights, listed):
             what = tuple(name for name, which in changed.items() if which[i])
@@ -389,7 +372,25 @@ def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
 
 def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
     """Returns a mask of the values that differ by at least `cp` centipawns."""
-    found = np.zeros(len(a.q), bool)
-    for i in np.flatnonzero(a.q != b.q).tolist():
-        found[i] = abs(cp_of(float(a.q[i])) - cp_of(float(b.q[i]))) >= cp
+    return np.asarray(np.abs(cps_of(a.worth.q) - cps_of(b.worth.q)) >= cp)
+
+
+def _equal(old: RecordBatch, new: RecordBatch, places: Ints) -> NDArray[np.bool_]:
+    """Returns which records of `new` equal their partner in every number but run, evaluator and clock.
+
+    Args:
+      places: `[R]` the index in `old` of each record of `new`, negative without one.
+    """
+    found = np.zeros(len(new), bool)
+    rows = np.flatnonzero(places >= 0)
+    a, b = take(old, places[rows]), take(new, rows)
+    alike = (a.flags == b.flags) & (a.v == b.v) & (a.d == b.d)
+    for name in ("code_offsets", "edge_offsets"):
+        alike &= np.diff(getattr(a, name)) == np.diff(getattr(b, name))
+    some = np.flatnonzero(alike)
+    a, b, rows = take(a, some), take(b, some), rows[some]
+    other = (a.n != b.n) | (a.r != b.r) | (a.q != b.q) | (a.edge_d != b.edge_d)
+    found[rows] = True
+    found[rows[record_of_edges(a)[other]]] = False
+    found[rows[np.repeat(np.arange(len(a)), np.diff(a.code_offsets))[a.codes != b.codes]]] = False
     return found

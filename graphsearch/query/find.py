@@ -23,11 +23,12 @@ from ..position.values import cp_of
 from ..store.apart import ApartMoves
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
-from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, NodeRecord, RecordBatch
+from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.ranking import best_move, node_mean, visits_of
 from ..store.scanning import Portion
 from ..store.store import Store
 from ..store.tables.rows import query
+from .columns import worth_of
 from .diff import OnProgress
 
 # ------------------------------------------------------------------ conditions on records
@@ -146,15 +147,16 @@ class Filters:
             found &= (batch.words[:, 8] & np.uint64(1)) == (self.side == "b")
         for piece in self.pieces:
             found &= piece.mask(batch.words)
-        if self.bounds:
-            lower, upper = bounds_of(batch).T
-            found &= lower == upper
+        asks_values = self.bounds or self.min_q is not None or self.max_q is not None
+        worth = worth_of(batch) if asks_values else None
+        if worth and self.bounds:
+            found &= worth.lower == worth.upper
             if self.bounds != PROVEN:
-                found &= lower == _RESULTS[self.bounds]
+                found &= worth.lower == _RESULTS[self.bounds]
         if self.min_n is not None or self.max_n is not None:
             found &= _between(visits_of(batch), self.min_n, self.max_n)
-        if self.min_q is not None or self.max_q is not None:
-            found &= _between(values_of(batch), self.min_q, self.max_q)
+        if worth:
+            found &= _between(worth.q, self.min_q, self.max_q)
         return found
 
 
@@ -164,22 +166,6 @@ def _between(numbers: NDArray[Any], low: float | None, high: float | None) -> Ma
         found &= numbers >= low
     if high is not None:
         found &= numbers <= high
-    return found
-
-
-def bounds_of(batch: RecordBatch) -> NDArray[np.int8]:
-    """Returns the proven lower and upper result of each record, `[R, 2]`, in -1, 0, 1."""
-    flags = batch.flags.astype(np.int8)
-    return np.stack([(flags >> LOWER_SHIFT & 3) - 1, (flags >> UPPER_SHIFT & 3) - 1], axis=1)
-
-
-def values_of(batch: RecordBatch) -> NDArray[np.float64]:
-    """Returns node Q of each record, `[R]`, as `store.record.node.node_value`."""
-    weighed = (batch.n - batch.r).astype(np.float64) * batch.q
-    sums = np.concatenate([np.zeros(1), np.cumsum(weighed)])
-    total = batch.v + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]]
-    bounds = bounds_of(batch)
-    found: NDArray[np.float64] = np.clip(total / visits_of(batch), bounds[:, 0], bounds[:, 1])
     return found
 
 

@@ -28,7 +28,8 @@ from ..store.record.node import TERMINAL_MASK
 from ..store.record.provenance import RunInfo
 from ..store.store import Store
 from ..store.tables.rows import rows
-from .diff import Alone, MostVisited, OnProgress, bounds_in, values_of
+from .columns import worth_of
+from .diff import Alone, MostVisited, OnProgress
 
 LAST = "last"  # names the last run
 
@@ -98,8 +99,8 @@ def since(
         for batch in store.all_records():
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)
-            lower, upper = bounds_in(values_of(come).bounds)
-            is_open = (lower != upper) | (come.flags & TERMINAL_MASK != 0)
+            worth = worth_of(come)
+            is_open = (worth.lower != worth.upper) | (come.flags & TERMINAL_MASK != 0)
             proven = take(come, np.flatnonzero(~is_open))
             found.proven += len(proven)
             most.keep(come)

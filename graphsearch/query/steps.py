@@ -24,7 +24,10 @@ Mask = NDArray[np.bool_]
 CASTLING_STEP = 2  # files that a king moves in castling only
 
 
-def legal_codes(words: Words) -> tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]:
+Legal = tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]  # of `legal_codes`
+
+
+def legal_codes(words: Words) -> Legal:
     """Returns the legal moves of packed positions, `[R, 10]`, as arrays.
 
     Returns:
@@ -82,19 +85,22 @@ _SLOTS = 10  # of a name: piece, file and rank of its square, x, target, =, prom
 
 
 def names_of(
-    words: Words, of: Ints, codes: NDArray[np.uint16]
+    words: Words, of: Ints, codes: NDArray[np.uint16], legal: Legal | None = None
 ) -> tuple[NDArray[np.bytes_], NDArray[np.uint8]]:
     """Returns legal moves in SAN, `[K]` of SAN_BYTES bytes, and their marks: CHECK, CHECK | MATE or 0.
 
     Args:
       words: `[R, 10]`. of: `[K]`, row of the position of each move. codes: `[K]`, the moves.
+      legal: the legal moves of the positions, if they are known.
     """
     if not len(of):
         return np.zeros(0, f"S{SAN_BYTES}"), np.zeros(0, np.uint8)
-    rows, of = np.unique(of, return_inverse=True)
-    words = words[rows]
-    counts, legal, marks = legal_codes(words)
-    mark = marks[of, (legal[of] == codes[:, None]).argmax(1)]
+    if legal is None:
+        rows, of = np.unique(of, return_inverse=True)
+        words = words[rows]
+        legal = legal_codes(words)
+    counts, moves, marks = legal
+    mark = marks[of, (moves[of] == codes[:, None]).argmax(1)]
     kinds = _kinds(words)
     origin, target, promotion = codes & 63, codes >> 6 & 63, codes >> 12
     kind = kinds[of, origin]
@@ -103,7 +109,7 @@ def names_of(
     files = np.abs((origin & 7).astype(np.int64) - (target & 7))
     castles = (kind == KINGS) & ((files == CASTLING_STEP) | on_own)
     takes = np.where(kind == PAWNS, files > 0, kinds[of, target] != NO_MAN)
-    file, rank = _distinctions(kinds, counts, legal, of, kind, codes)
+    file, rank = _distinctions(kinds, counts, moves, of, kind, codes)
     file |= (kind == PAWNS) & takes
     text = np.zeros((len(of), _SLOTS), np.uint8)
     text[:, 0] = _LETTERS[kind]

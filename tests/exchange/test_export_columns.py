@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from graphsearch.exchange import polyglot_export, walk
-from graphsearch.exchange.columns import cps_of
 from graphsearch.exchange.met import Met, Rows
 from graphsearch.exchange.output import ExportReport
 from graphsearch.exchange.selection import Selection, plan
@@ -20,6 +19,7 @@ from graphsearch.exchange.walk import Walk
 from graphsearch.position.board import encode_move, key_of, legal_moves, pack
 from graphsearch.position.rules_kernel import MATE
 from graphsearch.position.values import cp_of
+from graphsearch.query.columns import cps_of
 from graphsearch.query.steps import names_of, uci_names
 from graphsearch.store.record.ranking import node_mean, ranking
 from graphsearch.store.store import Store
@@ -44,7 +44,7 @@ def test_a_walk_ranks_and_values_moves_as_single_records_do(graph: tuple[Path, s
         chosen = plan(store, Selection())
         with Walk(store, chosen, tmp_path, ExportReport("", ""), leaves=True) as walk:
             for visits in walk.visits():
-                worth, moves = visits.worth(proven=True), visits.moves
+                worth, moves = visits.worth(), visits.moves
                 for i in range(len(visits)):
                     record = visits.batch.record(i)
                     begin = int(visits.batch.edge_offsets[i])
@@ -55,7 +55,7 @@ def test_a_walk_ranks_and_values_moves_as_single_records_do(graph: tuple[Path, s
                     assert (moves.edge[moves.of == i] - begin).tolist() == visited
                     assert moves.index[moves.of == i].tolist() == [record.order[k] for k in visited]
                     assert (worth.q[i], worth.draw[i]) == node_mean(record)
-                    assert tuple(worth.bounds[2 * i : 2 * i + 2].tolist()) == record.bounds
+                    assert (worth.lower[i], worth.upper[i]) == record.bounds
                     assert visits.n[i] == record.visits
 
 

@@ -62,8 +62,8 @@ def test_best_moves_values_and_bounds_are_those_of_the_ranking() -> None:
         assert (legal_moves(board)[place].uci() if place >= 0 else None) == best_of(record), board.fen()
         assert found.visits[i] == record.visits
         if record.edges:  # that of others is V, which is made up here
-            assert found.q[i] == pytest.approx(node_mean(record)[0], abs=1e-6)
-        assert int(found.bounds[i]) == 4 * record.bounds[0] + record.bounds[1]
+            assert found.worth.q[i] == pytest.approx(node_mean(record)[0], abs=1e-6)
+        assert (found.worth.lower[i], found.worth.upper[i]) == record.bounds
 
 
 def test_changes_are_counted_and_what_matters_most_is_listed_first(files: tuple[Path, Path]) -> None:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ...base.errors import ExportError
 from ...base.version import __version__
 from ...position.fens import fens, key_texts
-from ...query.steps import SAN_BYTES, code_of, names_of, uci_of
+from ...query.steps import SAN_BYTES, code_of, uci_of
 from ...store.store import Store
 from ..choices import BookEntry, book_entries
 from ..output import ExportReport, new_folder, open_export
@@ -75,17 +75,18 @@ class Pages(Tree):
 
     def visit(self, visits: Visits) -> None:
         """Adds the positions and moves of a batch of the walk."""
-        moves, worth = visits.moves, visits.worth(proven=True)
+        moves, worth = visits.moves, visits.worth()
+        mates, notes = visits.proofs(worth)
         edges = visits.move_worth(moves)
         positions: dict[str, NDArray[Any]] = {
             "n": np.where(visits.known, visits.n, UNKNOWN),
             "q": in_units(visits.value(worth)),
-            "mate": worth.mates,
-            "note": visits.notes(worth),
+            "mate": mates,
+            "note": notes,
         }
         columns: dict[str, NDArray[Any]] = {
             "code": moves.code,
-            "san": names_of(visits.batch.words, moves.of, moves.code)[0],
+            "san": visits.names(moves)[0],
             "n": edges.n,
             "p": in_units(visits.any_priors(moves)),
             "q": in_units(np.where(edges.n > 0, edges.q, np.nan)),

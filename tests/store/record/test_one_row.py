@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from graphsearch.evaluators.lc0.form import INPUTS
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
-from graphsearch.exchange import columns
 from graphsearch.position.board import MAX_CLOCK, Words
 from graphsearch.position.fens import clocks_of, fens
 from graphsearch.position.words import CLOCK_SHIFT
-from graphsearch.query import diff, find, steps
+from graphsearch.query import columns, diff, steps
 from graphsearch.store import order, segments
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.soundness import unsound
@@ -53,7 +52,7 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
 
 OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
     "node N": lambda batch: _of_arrays(visits_of(batch)),
-    "bounds of filters": lambda batch: _of_arrays(find.bounds_of(batch)),
+    "values of positions": lambda batch: _of_arrays(columns.worth_of(batch)),
 }
 CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "encode": plain_blocks,
@@ -64,7 +63,6 @@ CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "columns of a batch": bulk.columns_of,
     "columns of an export": columns.columns_of,
     "values of a diff": diff.values_of,
-    "values of filters": find.values_of,
 }
 
 

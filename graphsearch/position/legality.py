@@ -58,7 +58,7 @@ def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
     """Returns whether each of a side's pieces can be an original one or a promoted pawn.
 
     No move turns a True into a False. The check bounds the number of moves: with fifteen queens, records and
-    kernel buffers would be too small (tests/position/test_material.py).
+    kernel buffers would be too small (tests/position/test_board.py).
     """
     own = board.occupied_co[colour]
     pieces = ((board.queens, 1), (board.rooks, 2), (board.bishops, 2), (board.knights, 2))

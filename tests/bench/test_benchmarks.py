@@ -16,17 +16,13 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import chess
 import pytest
 
-from graphsearch.evaluators.protocol import PositionBatch
-from graphsearch.evaluators.uniform import UniformEvaluator
 from tools import judge_positions
 from tools.benchmarks import harness, memory
 from tools.benchmarks.__main__ import main, tables
 from tools.benchmarks.harness import REGISTRY, Row, benchmark, find, run, summarised
-from tools.benchmarks.memory import SlowEvaluator
-from tools.benchmarks.positions import DECIDED, Case, half_of, played, read_reference
+from tools.benchmarks.positions import played, read_reference
 from tools.benchmarks.scale import measured
 
 from ..conftest import ROOT
@@ -209,14 +205,6 @@ def test_positions_give_means_with_errors_and_paired_differences() -> None:
     assert (other["regret_less"], other["regret_less_error"]) == pytest.approx((0.3, 0.1))
 
 
-def test_repeats_are_samples_of_one_row(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str], small: None
-) -> None:
-    assert main(["mates", "--file", str(files["mates"]), "--repeats", "2"]) == 0
-    _, _, head, _, row = capsys.readouterr().out.splitlines()
-    assert [head.split()[1], row.split()[1], row.split()[-2]] == ["verdict", "right", "4"]
-
-
 def test_work_in_a_new_process_and_the_cost_of_a_command(tmp_path: Path) -> None:
     assert harness.fresh(os.getpid) != os.getpid()
     nothing = tmp_path / "a.graph", tmp_path / "b.graph"
@@ -225,12 +213,6 @@ def test_work_in_a_new_process_and_the_cost_of_a_command(tmp_path: Path) -> None
     assert min(figures["s"], figures["cpu_s"], figures["peak"] / 1e6) > 0.01
     with pytest.raises(SystemExit, match="graphsearch --nonsense ended with exit code 2"):
         _ = [*measured(["--nonsense"], *nothing)]
-
-
-def test_without_a_name_every_benchmark_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(REGISTRY)
-    assert main(["nonsense"]) == 2
 
 
 def test_examples_of_the_tools_are_true() -> None:
@@ -277,28 +259,6 @@ def test_chosen_moves_are_judged_again(tmp_path: Path) -> None:
     assert (rows[0]["best_move"], rows[0]["regret"]) == (1.0, 0.0), "nothing to compare it with"
 
 
-def test_a_move_gives_away_what_the_best_one_is_worth_more() -> None:
-    case = Case(chess.Board(), ("e2e4",), {"e2e4": 0.25, "a2a3": -0.25})
-    assert (case.regret("e2e4"), case.regret("a2a3")) == (0.0, 0.5)
-    assert Case(chess.Board()).regret("e2e4") is None
-    case = Case(chess.Board(), centipawns={"e2e4": 30, "a2a3": -2000})
-    assert (case.lost("e2e4"), case.lost("a2a3"), Case(chess.Board()).lost("e2e4")) == (0, 2030, None)
-
-
-def test_a_reference_splits_into_halves_and_kinds(tmp_path: Path) -> None:
-    wdls = [[950, 50, 0], [0, 50, 950], [500, 500, 0]]
-    rows = [{"fen": chess.STARTING_FEN, "bestmove": "e2e4", "wdl": wdls[n % 3], "game": n} for n in range(60)]
-    path = tmp_path / "reference.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    halves = [len(read_reference(path, half)) for half in ("tune", "report")]
-    assert sum(halves) == 60
-    assert min(halves) > 0
-    assert halves[0] == sum(half_of(row) == "tune" for row in rows)
-    decided = read_reference(path, kind="decided")
-    assert len(decided) == 40 == 60 - len(read_reference(path, kind="open"))
-    assert all(case.q is not None and abs(case.q) >= DECIDED for case in decided)
-
-
 def test_judged_positions_are_appended_until_there_are_enough(files: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / "judged.jsonl"
     common = ["--openings", str(files["games"]), "--engine", stockfish(), "--nodes", "500", "--depth", "2"]
@@ -310,17 +270,6 @@ def test_judged_positions_are_appended_until_there_are_enough(files: dict[str, P
     assert len(cases) == 3
     for case in cases:
         assert set(case.worth) == {move.uci() for move in case.board.legal_moves} >= set(case.best)
-
-
-def test_the_slow_evaluator_answers_like_uniform() -> None:
-    slow = SlowEvaluator(200.0)
-    batch = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")] * 20)
-    ours, theirs = slow.evaluate(batch), UniformEvaluator().evaluate(batch)
-    assert (ours.wdl == theirs.wdl).all()
-    assert (ours.priors == theirs.priors).all()
-    first = slow.seconds
-    slow.evaluate(batch)
-    assert slow.seconds > first > 0, "it counts its time"
 
 
 def test_a_run_of_scale_continues_where_it_stopped(files: dict[str, Path], small: None) -> None:

@@ -53,10 +53,6 @@ def test_a_wrong_option_is_refused_with_those_that_there_are(name: str, option: 
         create(name, dict(parse_options([option])))
 
 
-def test_an_option_may_hold_an_equals_sign() -> None:
-    assert parse_options(["Name=a=b"]) == (("Name", "a=b"),)
-
-
 # ----------------------------------------------------------------------- policy and value
 def test_priors_come_from_one_and_values_from_the_other() -> None:
     made = create(EvaluatorSpec(policy="uniform", value="builtin"))

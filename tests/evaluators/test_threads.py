@@ -53,15 +53,6 @@ def test_every_portion_is_done_once_and_no_two_at_a_time_by_threads_of_one_numbe
     threads.close()
 
 
-def test_other_threads_work_before_the_caller_helps() -> None:
-    threads, by = EvaluationThreads(2), []
-    job = threads.begin(lambda portion, thread: by.append(thread), 3)
-    until(job.done)
-    assert by == [1, 1, 1]
-    job.result()
-    threads.close()
-
-
 def test_what_a_portion_raises_reaches_the_caller_and_later_jobs_are_done() -> None:
     threads, done = EvaluationThreads(3), []
 
@@ -90,17 +81,6 @@ def test_a_cancelled_job_waits_for_what_was_begun_and_begins_nothing_more() -> N
     job.cancel()
     assert ended == [0]
     threads.close()
-
-
-def test_threads_end_with_close_and_the_caller_can_still_do_all() -> None:
-    threads, by = EvaluationThreads(3), []
-    before = running()
-    threads.begin(lambda portion, thread: None, 2).result()
-    assert len(running() - before) == 2
-    threads.close()
-    assert not running() - before
-    threads.begin(lambda portion, thread: by.append(thread), 3).result()
-    assert by == [0, 0, 0]
 
 
 def test_threads_of_an_evaluator_that_nobody_closed_end_with_it() -> None:

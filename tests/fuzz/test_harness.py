@@ -18,9 +18,7 @@ from graphsearch.base.errors import StoreError
 from . import damage
 from .graphfile import GOLDEN
 from .guard import guarded
-from .harness import Fuzzer, Target, made
-from .mutators import Words, mutated
-from .targets import TARGETS
+from .harness import Fuzzer, Target
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -76,31 +74,6 @@ def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: P
     assert {b"defect", b"crash", b"hang", b"memory"} <= kept
     (note,) = (tmp_path / "keep").glob("cases-0-3.txt")
     assert "python -m tests.fuzz --target cases --input" in note.read_text()
-
-
-def test_an_array_between_guards_holds_what_it_should() -> None:
-    for low in (False, True):
-        array = guarded(1000, np.uint64, low=low)
-        array[:] = np.arange(1000)
-        assert array.flags.carray
-        assert int(array.sum()) == 499500
-
-
-def test_inputs_depend_on_target_seed_and_number_only() -> None:
-    target = TARGETS["fen"]
-    seeds = target.seeds(Path())
-    assert made(target, seeds, 0, 0) == seeds[0]
-    again = [made(target, seeds, 3, 50 + i) for i in range(20)]
-    assert again == [made(target, seeds, 3, 50 + i) for i in range(20)]
-    assert len(set(again)) > 15
-    assert again != [made(target, seeds, 4, 50 + i) for i in range(20)]
-
-
-def test_mutators_take_empty_input() -> None:
-    rng = random.Random(1)
-    for _ in range(60):
-        mutated(b"", rng, [b""])
-        Words("a")([b""], rng)
 
 
 def test_rows_take_values_of_any_type() -> None:

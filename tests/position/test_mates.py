@@ -16,8 +16,6 @@ from graphsearch.position.board_kernel import PW, generate_moves
 from graphsearch.position.mates_kernel import mate_in_one
 from graphsearch.position.tables import load_tables
 
-from ..conftest import shared_data
-
 ROOM = 256
 KINDS = [  # a mate of every kind, and what only looks like one
     ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", "d1d8"),
@@ -149,8 +147,3 @@ def test_mates_in_one_are_those_of_python_chess_in_games() -> None:
     rng = random.Random(5)
     boards = [board for _ in range(4) for board in played(rng)]
     assert assert_same(boards) > 3
-
-
-def test_mates_in_one_of_collected_problems_are_seen() -> None:
-    lines = shared_data("data/mates_500.epd").read_text(encoding="utf-8").splitlines()
-    assert assert_same([chess.Board(" ".join(line.split()[:4]) + " 0 1") for line in lines]) == 1

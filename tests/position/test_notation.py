@@ -1,3 +1,5 @@
+"""Positions as people and programs write them: moves, FENs, EPD lines and games."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 
 from graphsearch import Graph, Limits, analyze, show
 from graphsearch.base.errors import InvalidPositionError
+from graphsearch.base.toml_text import toml_tables
+from graphsearch.exchange.epd_import import read_epd
 from graphsearch.position.board import fen_of, key_of, unpack
 from graphsearch.position.fens import fens
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
@@ -212,11 +216,6 @@ def test_what_precedes_the_fault_of_a_game_can_still_be_asked_for(pgn: Pgn) -> N
         read_position(path, ply=3)
 
 
-def test_a_fault_in_a_variation_is_no_fault_of_the_game(pgn: Pgn) -> None:
-    path = pgn('[White "A"]\n\n1. e4 (1. Kxh8 e5) e5 *\n')
-    assert len(read_position(path).board.move_stack) == 2
-
-
 def test_words_in_a_game_are_passed_over_with_a_note(pgn: Pgn) -> None:
     given = read_position(pgn('[White "A"]\n\n1. e4 e5 2. Nf3 White resigns 0-1\n'))
     assert len(given.board.move_stack) == 3
@@ -228,11 +227,6 @@ def test_a_ply_beyond_the_game_and_a_ply_without_a_game_are_refused(pgn: Pgn) ->
         read_position(pgn('[White "A"]\n\n1. e4 *\n'), ply=5)
     with pytest.raises(InvalidPositionError, match="is for a PGN file"):
         read_position("startpos", ply=1)
-
-
-def test_a_directory_is_no_game(tmp_path: Path) -> None:
-    with pytest.raises(InvalidPositionError, match="is a directory"):
-        read_position(str(tmp_path))
 
 
 def test_an_exported_game_reads_back_as_it_was_played(pgn: Pgn) -> None:
@@ -256,3 +250,31 @@ def test_a_printed_fen_leads_back_to_its_record_also_if_the_capturing_pawn_is_pi
         words = [row for batch in store.scan() for row in batch.words]
         for row, fen in zip(words, fens(np.array(words)), strict=True):
             assert f"{key_of(chess.Board(fen)):016x}" == f"{key_of(unpack(row.tolist())):016x}"
+
+
+# ------------------------------------------------------------------ FENs of other programs
+FIELDS = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq"
+
+
+@pytest.mark.parametrize("rest", ["-; ce 20;", "-;ce 20;", "-;", "- ce 20;"])
+def test_a_semicolon_may_end_the_fields_of_an_epd_line(rest: str) -> None:
+    board, operations, faults = read_epd(f"{FIELDS} {rest}")
+    assert (board, faults) == (chess.Board(), [])
+    assert operations == ({"ce": 20} if "ce" in rest else {})
+
+
+@pytest.mark.parametrize("text", [f"{FIELDS} - 0 1 moves e2e4 e7e5", f"{FIELDS} - moves e2e4 e7e5; ce 20;"])
+def test_moves_behind_a_fen_are_played_wherever_it_stands(text: str) -> None:
+    after = chess.Board()
+    after.push_uci("e2e4")
+    after.push_uci("e7e5")
+    assert board_from_fen(text) == after
+    ((_, found),) = read_fen_lines([text])
+    assert found == after
+    assert read_position(text).board == after
+    with pytest.raises(InvalidPositionError, match="move 3"):
+        board_from_fen(f"{FIELDS} - moves e2e4 e7e6 e7e5")
+
+
+def test_a_byte_order_mark_before_toml_is_passed_over() -> None:
+    assert toml_tables("\ufeff[analyze]\nvisits = 7\n") == {"analyze": {"visits": 7}}

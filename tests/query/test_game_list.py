@@ -184,12 +184,6 @@ def test_a_position_lists_the_games_that_reach_it_by_any_order_of_moves(store: P
         assert {game.ply for game in found.games} <= {len(moves.split())}
 
 
-def test_the_last_position_of_every_game_is_found(store: Path) -> None:
-    for k in range(0, len(games()), 7):
-        end = games()[k].end().board()
-        assert k in numbers(everything(store, position=end))
-
-
 def test_games_without_an_index_are_played_through(store: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.graph"
     old.write_bytes(store.read_bytes())

@@ -10,7 +10,7 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError, UnknownPositionError
 from graphsearch.position.board import key_of
-from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood, places
+from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood
 
 from ..exchange.exported import add_book
 from .handmade import LINES, board_after, graph_file
@@ -126,8 +126,3 @@ def test_nodes_of_a_layer_keep_apart_and_edges_of_the_tree_do_not_cross(small_gr
         pairs = sorted((p.place, c.place) for p, c in ends if p.level == level)
         assert [child for _, child in pairs] == sorted(child for _, child in pairs), level
     assert min(node.place for node in found.nodes) == 0.0
-
-
-def test_a_parent_stands_amid_its_children() -> None:
-    assert places([0, 1, 1, 1], [(0, 1), (0, 2), (0, 3)], []) == [1.0, 0.0, 1.0, 2.0]
-    assert places([], [], []) == []

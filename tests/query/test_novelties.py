@@ -174,14 +174,6 @@ def test_a_few_visits_judge_no_move_and_only_the_best_one_is_liked(tmp_path: Pat
     assert {move.san for move in few.popular} == {"g4", "f3", "a4"}
 
 
-def test_the_first_ones_are_those_of_the_largest_weight(made: Made) -> None:
-    rules = Rules(min_games=1, min_visits=2)
-    every = novelties(made.path, chess.Board(), rules=rules, top=10_000)
-    few = novelties(made.path, chess.Board(), rules=rules, top=4)
-    for some, whole in ((few.novelties, every.novelties), (few.popular, every.popular)):
-        assert [move.weight for move in some] == sorted((move.weight for move in whole), reverse=True)[:4]
-
-
 def test_only_positions_behind_the_one_that_is_asked_for_count(made: Made) -> None:
     first = Counter(sans[0] for *_, sans in made.games).most_common(1)[0][0]
     found = novelties(made.path, board_after(first), rules=Rules(min_games=1, min_visits=2), top=10_000)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import chess
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from graphsearch.position.words import KEY
-from graphsearch.query.routes import Way, routes
+from graphsearch.base.errors import CorruptRecordError
+from graphsearch.position.board import pack
+from graphsearch.query.routes import Finder, Way, routes
+from graphsearch.query.source import RecordSource, opened
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 
-from .handmade import LINES, board_after, graph_file
+from ..store.records import batch_of
+from .handmade import LINES, board_after, graph_file, node
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +45,6 @@ def test_outside_the_part_read_lines_are_moves_taken_back(
     found = _way(file, "Nf3 e5 e4 Nc6")
     assert found is not None
     assert (found.start, found.line) == (None, ("e4", "e5", "Nf3", "Nc6"))
-
-
-def test_the_start_position_has_an_empty_line(file: Path) -> None:
-    assert _way(file, "") == Way(None, (), None)
 
 
 def test_a_position_that_no_visit_leads_to_is_known_by_its_name_only(file: Path) -> None:
@@ -77,17 +78,71 @@ def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
         assert (found.start, found.line) == ((None, ("e4", "c5")) if root == named else (root, ()))
 
 
-def test_a_line_is_found_without_asking_for_high_clocks(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    may_hold = Store.may_hold
+# ------------------------------------------------------------------ records read ahead
+BOARDS = [board_after(line) for line in (*LINES, "h4 a5")]
 
-    def counting(store: Store, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        asked.append(len(keys) - len(np.unique(words[:, KEY])))
-        return may_hold(store, words, keys)
 
-    monkeypatch.setattr("graphsearch.query.routes.WALKED", 0)
-    monkeypatch.setattr(Store, "may_hold", counting)
-    found = _way(file, "Nf3 e5 e4 Nc6")
-    assert found is not None
-    assert asked
-    assert not any(asked)
+@pytest.fixture
+def file_of_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("graphsearch.query.source.LEAST_AHEAD", 1)
+    return graph_file(tmp_path / "hand.graph", LINES)
+
+
+@pytest.fixture
+def single(monkeypatch: pytest.MonkeyPatch) -> list[chess.Board]:
+    """The positions that are looked up one by one."""
+    asked: list[chess.Board] = []
+    read = Store.read
+
+    def counting(store: Store, board: chess.Board) -> NodeRecord | None:
+        asked.append(board)
+        return read(store, board)
+
+    monkeypatch.setattr(Store, "read", counting)
+    return asked
+
+
+def _read_ahead(source: RecordSource) -> list[NodeRecord | None]:
+    source.read_ahead(np.array([pack(board) for board in BOARDS]))
+    return [source.read(board) for board in BOARDS]
+
+
+def _read_singly(path: Path) -> list[NodeRecord | None]:
+    with opened(path) as source:
+        return [source.read(board) for board in BOARDS]
+
+
+def test_nothing_is_read_ahead_from_a_state_after_that_of_the_query(
+    file_of_source: Path, single: list[chess.Board]
+) -> None:
+    before = _read_singly(file_of_source)
+    with opened(file_of_source) as source:
+        with Store.open(file_of_source) as store:
+            store.append(batch_of([node(board, v=0.5) for board in BOARDS]), fresh=1)
+        single.clear()
+        assert _read_ahead(source) == before
+    assert single == BOARDS
+
+
+def test_nothing_is_read_ahead_from_a_damaged_file(file_of_source: Path, single: list[chess.Board]) -> None:
+    with closing(sqlite3.connect(file_of_source)) as connection, connection:
+        connection.execute("UPDATE block SET data = x'00'")
+    with opened(file_of_source) as source:
+        source.read_ahead(np.array([pack(board) for board in BOARDS]))
+        with pytest.raises(CorruptRecordError):
+            source.read(BOARDS[0])
+    assert single == BOARDS[:1]
+
+
+def test_lines_found_with_records_read_ahead_are_those_without(
+    file_of_source: Path, single: list[chess.Board]
+) -> None:
+    with opened(file_of_source) as source:
+        finder = Finder(source)
+        expected = [finder.way(board) for board in BOARDS]
+    alone = len(single)
+    single.clear()
+    with opened(file_of_source) as source:
+        finder = Finder(source, at_once=4)
+        assert [finder.way(board) for board in BOARDS] == expected
+    assert len(single) < alone

@@ -188,11 +188,6 @@ def test_sqlite_utils_reads_tables_views_and_functions_and_writes_nothing(file: 
     assert file.read_bytes() == before
 
 
-def test_a_limit_must_be_at_least_one(file: Path) -> None:
-    with pytest.raises(InvalidParameterError):
-        asked(file, "SELECT 1", 0)
-
-
 def test_a_missing_or_foreign_file_is_a_failure_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         asked(tmp_path / "none.graph", "SELECT 1")
@@ -291,14 +286,6 @@ def test_games_are_counted_beside_the_search(file: Path) -> None:
     assert black.score == pytest.approx(5 / 7), "as Black, who moves, sees it"
     data = found.as_dict()["moves"][0]
     assert (data["games"], data["white"], data["san"]) == (11, 5, "e4")
-
-
-def test_moves_show_the_games_too(file: Path) -> None:
-    assert {m.view.san: m.games for m in moves(file, chess.Board()).moves if m.games} == {
-        "e4": 11,
-        "h4": 2,
-        "d4": 1,
-    }
 
 
 # ----------------------------------------------------------------- limits

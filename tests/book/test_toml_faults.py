@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import tomllib
 from collections.abc import Iterator
@@ -12,10 +11,9 @@ from typing import Any
 import pytest
 
 from graphsearch.base.errors import BookConfigError, InvalidParameterError
-from graphsearch.book import toml
 from graphsearch.book.toml import KeyPath, lines_of, parse_config, read_config
 
-from .test_toml import HEAD, HERE, KEYS, examples, parsed
+from .test_toml import HEAD, HERE, parsed
 
 
 def faults(text: str, folder: Path = HERE) -> list[str]:
@@ -218,43 +216,6 @@ def test_a_text_nested_without_end_is_refused() -> None:
     assert "nested too deeply" in faults("x = " + "[" * 100_000)[0]
 
 
-ODD = ["-1", "0", "1e400", "nan", "true", '""', '" "', "[]", "[1]", "{}", "{ a = 1 }", '"1. e4"', '[["e4"]]',
-    "1979-05-27", '"~nobody-here/x"', '"a\\u0000b"', "9" * 5000, '"uci:~nobody-here/x"', '"lc0:\\u0000"',
-    '"uci:./\\u0000 x"', "[99999999999999999999]", '"."', '"startpos"', '"""\n"""']  # fmt: skip
-
-
-def mutated(text: str, rng: random.Random) -> str:
-    """Returns a text with some lines changed, lost, doubled or broken."""
-    lines = text.splitlines()
-    for _ in range(rng.randrange(1, 4)):
-        place = rng.randrange(len(lines))
-        key = lines[place].partition(" = ")[0]
-        lines[place : place + 1] = rng.choice(
-            [
-                [f"{key} = {rng.choice(ODD)}"],
-                [f"{rng.choice(sum(KEYS.values(), ()))} = {rng.choice(ODD)}"],
-                [lines[place], rng.choice(lines)],
-                [lines[place].replace(rng.choice('[]"=e1 '), rng.choice('[]"=e1 '), 1)],
-                [""],
-            ]
-        )
-    return "\n".join(lines)
-
-
-def test_whatever_is_written_is_a_book_or_is_refused_line_by_line(games: Path) -> None:
-    rng, refused = random.Random(1), 0
-    problems: list[str] = []
-    texts = [text for text in examples("docs/books.md") if "[book]" in text]
-    for _ in range(200):
-        try:
-            parse_config(mutated(rng.choice(texts), rng), games, "b.toml")
-        except BookConfigError as error:
-            refused += 1
-            problems += error.problems
-    assert all(re.match(r"b\.toml(:\d+)?: [^\n]+$", problem) for problem in problems)
-    assert 100 < refused < 200
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -312,8 +273,3 @@ def test_every_table_and_key_has_a_line(text: str, line_of: dict[KeyPath, int]) 
     found = lines_of(text)
     assert {path: found[path] for path in line_of} == line_of
     assert set(paths_of(tomllib.loads(text))) == set(found)
-
-
-def test_lines_end_behind_a_value_of_very_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toml, "MOST_LINES", 100)
-    assert lines_of("a = 1\nb = [\n" + "1,\n" * 200 + "]\nc = 1") == {("a",): 1}

@@ -1,4 +1,4 @@
-"""`alphabeta`: what it prints, what it reuses, what it refuses, and that Ctrl-C loses nothing."""
+"""`alphabeta`, `mate` and `lab nodetypes`: what they print, keep and refuse."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -15,7 +16,9 @@ import pytest
 
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.saving import EntryReport, GraphEntries
+from graphsearch.jit.places import COMPILING
 from graphsearch.solvers.alphabeta.search import DepthLimits, limits_alone, nodes_within
+from graphsearch.store.record.transposition import Entry
 
 from ..conftest import Cli, Outcome, sql
 from ..support.forks import Command
@@ -193,3 +196,173 @@ def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
     outcome = cli("alphabeta", "startpos", "--depth", 1, "--store", path, "--json")
     assert ("A larger --ram" in outcome.err) == is_said
     assert outcome.json["entries"]["left_out"] == left_out
+
+
+# ------------------------------------------------------------------ mate
+TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
+
+
+def test_a_mate_is_printed_with_its_line(cli: Cli) -> None:
+    done = cli("mate", TWO, "--check").ends(0)
+    lines = done.out.splitlines()
+    assert lines[0] == "White mates in 2; there is no shorter mate"
+    assert lines[1].startswith("1. Ra6 ")
+    assert lines[1].endswith("#")
+    assert "proven positions" in lines[2]
+    assert lines[3].startswith("checked: every defence was played out")
+
+
+def test_json_has_moves_line_and_what_is_excluded(cli: Cli) -> None:
+    data = cli("mate", TWO, "--moves", "Ra6", "--json", "--check").json
+    assert (data["mate"], data["shortest"], data["excluded"], data["stop_reason"]) == (-1, True, 0, "proven")
+    assert (len(data["pv"]), data["checked"]["plies"], data["stored"]) == (2, 2, False)
+    none = cli("mate", "startpos", "--within", "1", "--json").json
+    assert (none["mate"], none["pv"], none["excluded"], none["shortest"]) == (None, [], 1, False)
+
+
+def test_results_of_a_file_are_counted_and_written_with_its_lines(cli: Cli, tmp_path: Path) -> None:
+    problems, out = tmp_path / "problems.epd", tmp_path / "solved.epd"
+    bare = TWO.rsplit(" ", 2)[0]
+    lines = [f'{bare} dm 2; id "two";', f"{bare} bm #3;", f"{bare} bm Ra2;", "", f"{bare} am Ra6;", TWO]
+    problems.write_text("\n".join([*lines, f"{bare} bm nonsense;"]) + "\n")
+    done = cli("mate", problems, "-o", out).ends(0)
+    assert "solved: 2 of 4" in done.err
+    assert "line 7: bm: move 1 of the list, 'nonsense', is neither a SAN nor a UCI move" in done.err
+    first, *_, plain, unread = written = out.read_text().splitlines()
+    assert first.startswith(f'{bare} hmvc 0; fmvn 1; id "two"; dm 2; pv Ra6 ')
+    assert "; dm 2; pv Ra6 " in plain
+    assert ("; bm nonsense; dm 2; pv" in unread, len(written)) == (True, 6)
+    rows = [json.loads(line) for line in cli("mate", problems, "--json").ends(0).out.splitlines()]
+    assert [(row["line"], row["solved"]) for row in rows] == [
+        *((1, True), (2, True), (3, False), (5, False)),
+        *((6, None), (7, None)),
+    ]
+    for words, code in (((TWO, "-o", out), 2), ((problems, "-o", problems), 2)):
+        wrong = cli("mate", *words)
+        assert (wrong.code, len(wrong.faults)) == (code, 1)
+    assert problems.read_text().startswith(bare)
+
+
+def test_nothing_found_is_said_with_its_reason(cli: Cli) -> None:
+    assert "no mate in up to 1 move: that was the limit" in cli("mate", "startpos", "--within", 1).out
+    assert "the visit limit was reached" in cli("mate", "startpos", "--visits", 50).out
+    assert (
+        cli("mate", "7k/8/6K1/8/8/8/8/8 w - - 0 1").out
+        == "no mate: the game is over (stalemate, dead position or 75-move rule)\n"
+    )
+    assert cli("mate", "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1").out == "checkmate\n"
+
+
+def test_a_file_keeps_proofs_without_its_evaluator(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    for path in (small_graph, tmp_path / "new.graph"):
+        first = cli("mate", TWO, "--store", path, "--json").json
+        assert first["stored"]
+        again = cli("mate", TWO, "--store", path, "--json").json
+        assert (again["mate"], again["pv"], again["shortest"]) == (2, first["pv"], True)
+        assert not again["stored"]
+        assert again["visits"] <= first["visits"]
+        assert cli("store", "verify", path).code == 0
+
+
+def test_ctrl_c_ends_with_what_is_excluded(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    process = Command("mate", chess.STARTING_FEN, "--store", path, "--json")
+    until(path.exists)  # just before it begins
+    time.sleep(0.4)
+    process.send_signal(signal.SIGINT)
+    done = process.end().ends(130)
+    if done.out:  # else it was still compiling
+        assert (done.json["mate"], done.json["stop_reason"]) == (None, "stop")
+
+
+def test_every_position_of_a_file_is_searched_in_turn(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "problems.epd"
+    file.write_text(
+        "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1\nnonsense\nkbK5/pp6/1P6/8/8/8/8/R7 w - - bm Ra6;\n"
+    )
+    both = cli("mate", file)
+    assert both.code == 1, "a line is no position"
+    assert [line for line in both.out.splitlines() if "mates in" in line] == [
+        "White mates in 1; there is no shorter mate",
+        "White mates in 2; there is no shorter mate",
+    ]
+    assert "line 3: kbK5" in both.out
+    assert "line 2: a FEN needs" in both.err
+    found = [json.loads(line)["mate"] for line in cli("mate", file, "--json").out.splitlines()]
+    assert found == [1, 2]
+    assert cli("mate", file, "--game", 1, "--json").json["mate"] == 1
+
+
+# ------------------------------------------------------------------ nodetypes
+@pytest.fixture
+def entries_file(tmp_path: Path) -> Path:
+    path = tmp_path / "entries.graph"
+    board = chess.Board()
+    with Graph.open(path) as graph:
+        table = graph.use_entries(1 << 20)
+        table.put(board, Entry(20, 2, "exact", board.parse_san("e4"), "pv", 0))
+        for san, entry in (
+            ("e4", Entry(-20, 1, "exact", chess.Move.from_uci("e7e5"), "pv", 0)),
+            ("d4", Entry(-10, 1, "lower", chess.Move.from_uci("d7d5"), "cut", 1)),
+            ("c4", Entry(-15, 1, "lower", chess.Move.from_uci("e7e5"), "cut", 2)),
+        ):
+            after = board.copy()
+            after.push_san(san)
+            table.put(after, entry)
+    return path
+
+
+def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Path) -> None:
+    done = cli("lab", "nodetypes", "startpos", "--store", entries_file).ends(0)
+    assert "4 stored positions, 4 of 4 entries, 1 ply deep, 20.0 moves a position; 0 proven" in done.out
+    assert "Cut by the first move: 50.0 % of 2 Cut nodes (Hyatt: more than 90 %)" in done.out
+    assert "Distance from the PV: odd for 2 of 2 Cut nodes" in done.out
+    data = cli("lab", "nodetypes", "startpos", "--store", entries_file, "--json").json
+    assert data["actual"] == {"pv": 2, "cut": 2, "all": 0, "unknown": 0}
+    assert data["agreement"]["garms"]["share"] == 1
+    assert data["plies"][1]["formula"] == {"pv": 1, "cut": 19, "all": 0, "total": 20, "worst": 20}
+    below = cli("lab", "nodetypes", "startpos", "--moves", "e4", "--store", entries_file, "--json").json
+    assert (below["nodes"], below["reached"], below["entries"]) == (1, 1, 4)
+
+
+def test_a_cut_start_is_expected_to_be_and_nothing_is_told_of_no_nodes(cli: Cli, entries_file: Path) -> None:
+    done = cli("lab", "nodetypes", "startpos", "--moves", "d4", "--store", entries_file)
+    assert "The start is Cut by its bound: that is expected of it, and the minimal tree is" in done.out
+    assert "Expected by Garms: 100.0 % of 1 node agree" in done.out
+    assert "Distance from the PV" not in done.out
+    done = cli("lab", "nodetypes", "startpos", "--moves", "e4", "--store", entries_file)
+    assert "The start is" not in done.out
+    assert "Cut by the first move: unknown" in done.out
+    assert " 0 " not in done.out.partition("Cut by the first move")[2]
+
+
+def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -> None:
+    board = chess.Board()
+    board.push_san("a3")
+    with Graph.open(entries_file) as graph:
+        graph.use_entries(1 << 20).put(board, Entry(0, 1, "upper", None, "all", 0))
+    sql(entries_file, "UPDATE entry_piece SET checksum = 1 WHERE id = (SELECT max(id) FROM entry_piece)")
+    for options in ((), ("--json",)):
+        done = cli("lab", "nodetypes", "startpos", "--store", entries_file, *options).ends(1)
+        lines = [line for line in done.err.splitlines() if COMPILING not in line]
+        assert lines[0].startswith("damaged: ")
+        assert "of the entries is damaged: checksum" in lines[0]
+        assert lines[-1] == f"graphsearch: {entries_file} is damaged; only its readable part was counted"
+    assert (done.json["nodes"], len(done.json["problems"])) == (4, 1)
+
+
+def test_the_limit_is_told_when_it_is_met(cli: Cli, entries_file: Path) -> None:
+    done = cli("lab", "nodetypes", "startpos", "--store", entries_file, "--nodes", 2, "--json")
+    assert (done.code, done.json["complete"], done.json["nodes"]) == (0, False, 2)
+    assert "the limit of 2 positions was reached; raise it with --nodes" in done.err
+
+
+def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, small_graph: Path) -> None:
+    done = cli("lab", "nodetypes", "startpos", "--store", small_graph)
+    assert (done.code, done.out) == (1, "")
+    assert "has no entries; graphsearch alphabeta" in done.err
+    done = cli("lab", "nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
+    assert (done.code, done.out) == (1, "")
+    assert "no fixed-depth search and no mate proof has left an entry" in done.err
+    assert cli("lab", "nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 2
+    assert cli("lab", "nodetypes", "8/8 w", "--store", entries_file).code == 2

@@ -1,7 +1,8 @@
-"""`analyze`: what it prints, what it saves, and that signals lose nothing."""
+"""`analyze` and `watch`: what they print, what they save, and that signals lose nothing."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -9,9 +10,14 @@ import sqlite3
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import chess
+import chess.pgn
 import pytest
+
+from graphsearch.search import turns as turns_module
+from graphsearch.search.turns import Root, Turns
 
 from ..conftest import Cli, finish, sql, start
 from ..support.pools import until
@@ -180,3 +186,85 @@ def test_find_lists_a_root_with_its_move_number(cli: Cli, tmp_path: Path) -> Non
     fen, path = "6k1/8/8/8/8/8/8/R5K1 w - - 3 42", tmp_path / "a.graph"
     cli("analyze", fen, "--evaluator", "uniform", "--visits", 5, "--store", path).ends(0)
     assert f"  {fen}\n" in cli("find", path, "--lines", 1).ends(0).out
+
+
+# ------------------------------------------------------------------ games and sets
+GAME = '[White "A"]\n[Black "B"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n'
+SET = '6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - bm Rd8#; id "mate";\nnonsense\n4k3/8/8/8/8/8/4P3/4K3 w - -\n'
+
+
+def test_every_move_of_a_game_has_a_row_and_the_same_again_costs_nothing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.pgn").write_text(GAME)
+    words = ["analyze", tmp_path / "a.pgn", "--all", "--store", tmp_path / "a.graph", "--evaluations", 50]
+    done = cli(*words).ends(0)
+    rows = [line.split() for line in done.out.splitlines() if line[:1].isdigit()]
+    assert [row[0] for row in rows[:4]] == ["1.", "1...", "2.", "2..."]
+    assert [row[1].rstrip("?!") for row in rows[:4]] == ["f3", "e5", "g4", "Qh4#"]
+    assert rows[3][2:5] == ["Qh4#", "mate", "mate"]
+    assert not (tmp_path / "a-reviewed.pgn").exists()
+    again = cli(*words, "-o", tmp_path / "out.pgn").ends(0)
+    assert "0 positions searched" in again.out
+    with (tmp_path / "out.pgn").open() as file:
+        game = chess.pgn.read_game(file)
+    assert game is not None
+    assert all(node.eval() for node in list(game.mainline())[:-1])
+
+
+def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.epd").write_text(SET)
+    words = ["analyze", tmp_path / "a.epd", "--visits", 50, "--store", tmp_path / "a.graph"]
+    done = cli(*words, "-o", tmp_path / "out.epd").ends(
+        1, "line 2: a FEN needs at least four fields", "solved: 1 of 1"
+    )
+    assert "1 line left out" in done.err
+    assert "Rd8#" in done.out
+    assert len((tmp_path / "out.epd").read_text().splitlines()) == 2
+    rows = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
+    assert [(row["line"], row["solved"], row["known"]) for row in rows] == [(1, True, True), (3, None, True)]
+    one = cli("analyze", tmp_path / "a.epd", "--game", 1, "--visits", 50).ends(0)
+    assert "bestmove d1d8" in one.out
+
+
+# ------------------------------------------------------------------ watch
+MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def _until_each_had_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns of 0.2 s, and Ctrl-C after one of each and the proof: no machine is too slow for that."""
+    real, had = Turns.count, set[str]()
+
+    def count(turns: Turns, root: Root, seconds: float, reason: str) -> None:
+        real(turns, root, seconds, reason)
+        had.add(root.title)
+        if len(had) == 3 and any(turns.ended(each) for each in turns._roots):
+            had.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(turns_module, "ROUND_SECONDS", 0.6)
+    monkeypatch.setattr(Turns, "count", count)
+
+
+@pytest.mark.usefixtures("_until_each_had_its_turn")
+def test_every_position_has_its_turn_and_is_listed_in_the_file(cli: Cli, tmp_path: Path) -> None:
+    store = tmp_path / "a.graph"
+    done = cli("watch", store, "1. e4 e5", MATE, "1. d4").ends(130, "Resume with: graphsearch watch")
+    assert "'1. e4 e5'" in done.err
+    lines = {line.split("  ")[0]: line for line in done.out.splitlines()}
+    assert {"1. e4 e5", MATE, "1. d4"} <= set(lines)
+    assert "proven" in lines[MATE]
+    assert len(sql(store, "SELECT * FROM root")) == 3
+    again = rows(cli("watch", store, "--json").ends(130).out)
+    assert {row["line"] for row in again} == {"1. e4 e5", MATE, "1. d4"}
+    assert [row["ended"] for row in again if row["line"] == MATE][-1] == "proven"
+
+
+def test_a_limit_of_evaluations_is_that_of_all_turns(cli: Cli, tmp_path: Path) -> None:
+    found = rows(cli("watch", tmp_path / "a.graph", "1. e4", "--evaluations", 50, "--json").ends(0).out)
+    assert (len(found), found[0]["best"] is not None) == (1, True)
+    ((evaluations,),) = sql(tmp_path / "a.graph", "SELECT SUM(evaluations) FROM run")
+    assert 50 <= evaluations < 100

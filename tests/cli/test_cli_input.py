@@ -161,13 +161,6 @@ def test_a_file_without_a_usable_game_or_position_ends_every_command_with_1(
         assert "Try " not in outcome.err, "help says nothing about the contents of a file"
 
 
-def test_a_position_number_beyond_the_file_is_wrong_use(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
-    (tmp_path / "two.epd").write_text(EPD)
-    queue = ("book", "queue", tmp_path / "two.epd", "--store", small_graph)
-    assert_refused(cli(*queue, "--game", 4), 2, "has no position 4")
-    assert cli(*queue, "--game", 2).out == "Added 1 item to the queue: 1\n"
-
-
 @pytest.mark.parametrize(
     "command",
     [

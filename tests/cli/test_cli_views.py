@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from cli.output import problem_lines
 from cli.render import FILL, table
 from tests.conftest import Cli
 from tests.query.handmade import LINES, graph_file
+
+from ..support.terminals import on_a_terminal
 
 
 @pytest.fixture
@@ -99,3 +102,20 @@ def test_a_narrow_terminal_leaves_out_columns_and_a_pipe_none() -> None:
         17: ["Line", "Score"],
         5: ["Line"],
     }
+
+
+# ------------------------------------------------------------------ on a terminal
+def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("analyze", "startpos", "--visits", "500", "--json")
+    shown = on_a_terminal(monkeypatch, [words], columns=100, streams=["stderr"])
+    for word in ("Move", "W D L", "Line", "nodes ", "visits/s ", "evaluations/s ", "depth "):
+        assert word in shown
+    assert json.loads(capsys.readouterr().out)["bestmove"]
+
+
+def test_few_columns_are_enough(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("analyze", "startpos", "--visits", "500")
+    assert "Move" in on_a_terminal(monkeypatch, [words], columns=20, streams=["stderr"])
+    assert "\x1b" not in capsys.readouterr().out

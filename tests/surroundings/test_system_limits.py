@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli, Outcome, finish, start
@@ -103,3 +104,22 @@ def test_a_read_only_file_system_is_read_not_written(cli: Cli, small_disk: Calla
     subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
     assert cli("analyze", "startpos", "--visits", 5, "--store", path).code == 0
     assert [one.name for one in folder.iterdir()] == ["a.graph"]
+
+
+# ------------------------------------------------------------------ company
+def test_a_second_writer_is_refused_in_one_line(cli: Cli, small_graph: Path) -> None:
+    pgn = small_graph.with_name("a.pgn")
+    pgn.write_text("1. e4 e5 *\n")
+    for command in (
+        ("analyze", "startpos", "--visits", 5, "--store"),
+        ("mate", "startpos", "--visits", 5, "--store"),
+        ("import", pgn, "--store"),
+        ("lab", "refresh"),
+        ("store", "compact"),
+        ("store", "compact", "--min-visits", 2),
+        ("reevaluate", "--evaluator", "uniform"),
+    ):
+        with Store.open(small_graph):
+            outcome = cli(*command, small_graph).ends(1)
+        (line,) = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
+        assert f"{small_graph} is being written by process" in line

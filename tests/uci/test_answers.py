@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
+from graphsearch.position.values import cp_of
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
@@ -82,16 +84,6 @@ def test_the_file_answers_while_the_evaluator_is_late(tmp_path: Path, blocking: 
         lines = game.ask("stop", until="bestmove")
         assert known.bestmove is not None
         assert best_of(lines) == known.bestmove.uci()
-        blocking.open.set()
-
-
-def test_stop_answers_although_the_evaluator_is_late(blocking: BlockingEvaluator) -> None:
-    with Played(make=lambda settings: blocking) as game:
-        game.ready()
-        blocking.open.clear()
-        assert game.engine.handle("go infinite")
-        assert blocking.waiting.wait(60)
-        assert is_legal(START, game.ask("stop", until="bestmove"))
         blocking.open.set()
 
 
@@ -188,14 +180,6 @@ def test_an_infinite_search_waits_for_stop_whatever_it_has_found() -> None:
             game.ask("stop", until="bestmove")
 
 
-def test_a_game_without_a_move_for_a_repeated_position_goes_on() -> None:
-    """The rules let a game end there; an engine that is asked all the same has to move."""
-    line = "g1f3 g8f6 f3g1 f6g8 g1f3 g8f6 f3g1 f6g8"
-    with Played() as game:
-        lines = game.ask(f"position startpos moves {line}", "go nodes 200", until="bestmove")
-        assert is_legal(START, lines)
-
-
 def test_multipv_shows_every_legal_move_if_so_many_are_asked_for() -> None:
     with Played({"MultiPV": "40"}) as game:
         lines = game.ask("go nodes 900", until="bestmove")
@@ -218,18 +202,6 @@ def test_searchmoves_are_the_only_ones_to_be_played() -> None:
         lines = game.ask(mate, "go nodes 100 searchmoves a1a2", until="bestmove")
         assert [line for line in lines if " pv " in line and " score cp -" not in line] == []
         assert " nodes 100 " in lines[-2]
-
-
-def test_a_search_that_fills_its_memory_says_so() -> None:
-    with Played({"RAM": "8MB", "Evaluator": "uniform"}) as game:
-        lines = game.ask("go nodes 1000000", until="bestmove")
-        assert "memory is full" in "".join(lines)
-
-
-def test_a_depth_ends_a_search() -> None:
-    with Played() as game:
-        lines = game.ask("go depth 4", until="bestmove")
-        assert field_of(lines[-2], "depth") >= 4
 
 
 def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
@@ -505,13 +477,108 @@ def test_a_position_that_cannot_be_read_has_no_move_until_the_next(refused: str)
         assert best_of(lines) != "0000"
 
 
-def test_castling_rights_that_cannot_be_are_dropped_and_the_position_is_searched() -> None:
-    session = shared_data("faults/uci_refused_position/session.txt").read_text().splitlines()
-    fen = next(line.split(" ", 2)[2] for line in session if " fen " in line)
-    board = chess.Board(fen)
-    board.castling_rights = chess.BB_EMPTY
+# ------------------------------------------------------------------ go mate
+TWO = "position fen kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
+
+
+def test_a_mate_within_the_moves_is_proven_and_played() -> None:
     with Played() as game:
-        game.ready().ask("position startpos moves e2e4", "go nodes 10", until="bestmove")
-        lines = game.ask(f"position fen {fen}", "go nodes 10", until="bestmove")
-        assert any("castling rights KQkq" in line for line in lines)
-        assert is_legal(board, lines)
+        lines = game.ready().ask(TWO, "go mate 3", until="bestmove")
+        assert " score mate 2 " in lines[-2]
+        assert lines[-2].partition(" pv ")[2].split()[0] == "a1a6" == best_of(lines)
+        lines = game.ask(TWO + " moves a1a6", "go mate 3", until="bestmove")
+        assert " score mate -1 " in lines[-2]
+        late = "position fen 7k/8/6K1/8/8/8/8/R7 w - - 100 90"
+        for go in ("go mate 1", "go nodes 20"):
+            lines = game.ask(late, go, until="bestmove")
+            assert " score mate 1 " in lines[-2]
+
+
+def test_where_no_mate_is_that_short_or_moves_are_listed_the_graph_is_searched() -> None:
+    with Played() as game:
+        lines = game.ready().ask(TWO, "go mate 1", until="bestmove")
+        assert any("no mate in up to 1" in line for line in lines)
+        board = chess.Board(TWO.removeprefix("position fen "))
+        assert board.is_legal(chess.Move.from_uci(best_of(lines)))
+        assert best_of(game.ask(TWO, "go mate 2 searchmoves a1a2", until="bestmove")) == "a1a2"
+
+
+def test_a_search_for_mate_obeys_stop_and_the_clock() -> None:
+    with Played() as game:
+        assert best_of(game.ready().ask("position startpos", "go mate 12 movetime 300", until="bestmove"))
+        game.ask("go mate 12", "stop", until="bestmove")
+
+
+def test_every_search_plays_the_shortest_mate_and_the_longest_defence() -> None:
+    with Played() as game:
+        game.ready()
+        for go in ("go nodes 400", "go wtime 3600000 btime 3600000", "go infinite"):
+            if go == "go infinite":
+                game.ask(TWO, go, until="info depth")
+            lines = game.ask(*(["stop"] if go == "go infinite" else [TWO, go]), until="bestmove")
+            assert " score mate 2 " in lines[-2]
+            assert lines[-2].partition(" pv ")[2].split()[0] == "a1a6" == best_of(lines)
+            assert len(lines[-2].partition(" pv ")[2].split()) == 3
+        lines = game.ask(TWO + " moves a1a6", "go nodes 400", until="bestmove")
+        assert " score mate -1 " in lines[-2]
+
+
+# ------------------------------------------------------------------ scores
+TABLES = Path(__file__).parents[3] / "shared" / "syzygy"
+KNOWN = ((1, 1), (0, 0), (-1, -1))
+
+
+def last_lines(lines: list[str]) -> dict[str, str]:
+    """Returns the last `info` line of every first move."""
+    return {found[1]: line for line in lines if (found := re.search(r" pv (\S+)", line))}
+
+
+@pytest.mark.parametrize("fen", ["6k1/5ppp/8/8/8/8/q4PPP/3R2K1 w - - 0 1", "7k/5Q2/5K2/8/8/8/8/8 w - - 0 1"])
+def test_every_line_of_a_won_position_has_a_value_of_its_own(fen: str, tmp_path: Path) -> None:
+    path = tmp_path / "won.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        known = {
+            move.move.uci(): move for move in analyze(graph, chess.Board(fen), Limits(visits=9)).node.moves
+        }
+    options = {"GraphFile": str(path), "Evaluator": "uniform", "UCI_ShowWDL": "true", "MultiPV": "9"}
+    with Played(options) as game:
+        lines = game.ready().ask(f"position fen {fen}", "go nodes 9", until="bestmove")
+    shown = last_lines(lines)
+    assert best_of(lines) in shown
+    for name, line in shown.items():
+        move = known[name]
+        assert move.n or move.bounds in KNOWN, "a line without a value"
+        assert (" score mate " in line) == (move.mate is not None)
+        assert (" wdl 1000 0 0 " in line) == (move.mate is not None)
+    assert (
+        len(shown)
+        == sum(1 for move in list(known.values())[:9] if move.n or move.bounds in KNOWN)
+        < len(known)
+    )
+
+
+def test_a_listed_move_without_visits_is_searched_and_has_its_own_score() -> None:
+    with Played({"Evaluator": "uniform"}) as game:
+        game.ready().ask("position startpos", "go nodes 5", until="bestmove")
+        lines = game.ask("go nodes 5 searchmoves h2h4", until="bestmove")
+    (line,) = last_lines(lines).values()
+    assert " pv h2h4" in line
+    assert "new visits" in "".join(lines)
+
+
+@pytest.mark.skipif(not TABLES.exists(), reason="the tables are outside the repository")
+@pytest.mark.parametrize("clock", [0, 7])
+def test_a_result_of_tables_is_the_score(clock: int) -> None:
+    """Bishop and knight win at every clock that leaves time; a lone bishop draws."""
+    cases = {"8/8/8/3k4/8/8/8/K2NB3 w": 1, "8/8/8/3k4/8/8/8/K2NB3 b": -1, "8/8/8/3k4/8/8/4P3/K7 w": 0}
+    with Played({"SyzygyPath": str(TABLES), "UCI_ShowWDL": "true", "MultiPV": "2"}) as game:
+        for fen, result in cases.items():
+            board = chess.Board(f"{fen} - - {clock} 80")
+            lines = game.ready().ask(f"position fen {board.fen()}", "go nodes 50", until="bestmove")
+            scored = [line for line in lines if " score " in line]
+            assert scored
+            for line in scored:
+                if " score mate " not in line:
+                    assert field_of(line, "cp") == cp_of(result)
+                expected = {1: "1000 0 0", 0: "0 1000 0", -1: "0 0 1000"}[result]
+                assert f" wdl {expected} " in line, line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from graphsearch.book.study.notes import note_on
 from graphsearch.book.study.studies import StudyChange, change_study, import_studies, list_studies
 from graphsearch.store.tables.studies import StudyMove
 
-from .client import Client, Serve, until
-from .page import DOWN, ESCAPE, LINE, RIGHT, UP, Page
+from .client import Client, Serve, done, until
+from .page import DOWN, ESCAPE, HOME, LINE, RIGHT, UP, Page
 
 EVIL = "<img src=x onerror=alert(1)><script>document.title='owned'</script>"
 GAME = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 e5 (1... c5 2. Nf3 {open}) (1... e6) 2. Nf3 Nc6 *\n'
@@ -338,3 +339,51 @@ def test_a_strangers_game_is_kept_as_text_and_what_is_left_out_is_listed(page: P
     )
     assert deepest < 20
     harmless(page)
+
+
+# ------------------------------------------------------------------ games that were reviewed
+ROWS = "#panel .line-table tbody tr"
+
+
+def reviewed(page: Page) -> None:
+    page.open("/p/?line=f3,e5,g4,Qh4", moves=4)
+    page.view("review")
+    page.fill("#review-visits", 30)
+    page.click("#review-line")
+    page.has(ROWS, 4)
+
+
+def test_marks_of_a_review_are_in_the_notation_and_a_key_goes_to_the_next_mistake(page: Page) -> None:
+    reviewed(page)
+    page.has("#line .nag")
+    page.has("#line .stretch.d1")  # the better line
+    assert "[%eval" not in page.text("#line")
+    page.keys(HOME)
+    page.reaches("")
+    page.keys("m")
+    page.wait("return document.querySelector('#line [aria-current] + .nag')", "a mistake")
+    first = page.at()
+    page.keys("m")
+    page.says("#toast", "No mistake") if first == "g4" else page.reaches("g4")
+    page.keys("M")
+    page.wait("return document.querySelector('#line [aria-current] + .nag')", "a mistake")
+    assert page.count("#panel .curve .mark") > 0
+    assert page.count("#panel .curve .now:not([hidden])") == 1
+    assert page.errors() == []
+
+
+def test_a_review_in_a_copied_file_says_that_its_files_are_missing(
+    driver: Any, page: Page, serve: Serve
+) -> None:
+    reviewed(page)
+    client = page.client
+    assert done(client, 1)["state"] == "done"
+    client.end()
+    path = client.server.served.path
+    copied = serve(Path(shutil.copy(path, path.with_name("copy.graph"))))
+    other = Page(driver, copied)
+    other.open()
+    other.view("review")
+    other.says("#panel .jobs", "not beside this graph file")
+    assert other.count("#panel .jobs button") == 0
+    assert other.errors() == []

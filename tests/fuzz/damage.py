@@ -54,8 +54,8 @@ def _lax(database: bytes) -> tuple[bytes, tuple[tuple[bytes, bytes], ...]]:
         for name, sql in connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
         ).fetchall():
-            loose = loosened(sql).replace(" NOT NULL", "")
-            connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (loose, name))
+            loose = loosened(sql.decode()).replace(" NOT NULL", "")
+            connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = CAST(? AS TEXT)", (loose, name))
 
     return edited(database, relax), tuple(schema)
 

@@ -21,6 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
@@ -51,6 +52,8 @@ from .results import SearchResult
 
 MOST_KNOWN = 4096  # records that a worker gets: a fifth of a second to collect, some 500 kB
 AT_ONCE = 256  # of these, read from the file together
+SLACK = 20.0  # a worker counts as hung after so many times the longest search so far,
+LEAST_SECONDS = 600.0  # but not earlier than this
 STOP_SECONDS = 10.0  # for workers to return what they have
 Finder = Callable[[], MateFinder]
 Tag = TypeVar("Tag")
@@ -170,6 +173,7 @@ class DetachedSearches(Generic[Tag]):
         self._graph, self._crew = graph, crew
         self._ram_bytes = ram_bytes and ram_bytes // crew.workers.count
         self._running: dict[Future[DetachedResult], Tag] = {}
+        self._longest = inf  # seconds of a search so far; inf before the first has ended
 
     @property
     def room(self) -> int:
@@ -194,7 +198,12 @@ class DetachedSearches(Generic[Tag]):
         job = replace(job, lists=False, hurry=False)
         wanted = DetachedJob(job=job, known=known, evaluator=number, finder=finder, ram_bytes=self._ram_bytes)
         call = partial(search_detached, self._crew.make, wanted)
-        self._running[self._crew.workers.give(call, name=f"the search of {fen_of(job.board)}")] = tag
+        name = f"the search of {fen_of(job.board)}"
+        self._running[self._crew.workers.give(call, seconds=self._allowance, name=name)] = tag
+
+    def _allowance(self, first: bool) -> float:
+        """Returns the seconds after which a worker counts as hung; the limits of a job are alike."""
+        return max(LEAST_SECONDS, SLACK * self._longest)
 
     def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Yields the searches that end within some seconds, after merging their records into the file.
@@ -205,6 +214,8 @@ class DetachedSearches(Generic[Tag]):
         """
         for future in wait(self._running, seconds, FIRST_COMPLETED).done:
             tag, found = self._running.pop(future), future.result()
+            before = 0.0 if self._longest == inf else self._longest
+            self._longest = max(before, found.result.seconds)
             self._graph.add_records(found.changed.records())
             yield tag, found.result
 

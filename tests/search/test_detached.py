@@ -174,6 +174,19 @@ def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path
     sound_records(tmp_path / "a.graph")
 
 
+def test_a_worker_that_hangs_is_replaced_and_its_position_searched(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detached, "LEAST_SECONDS", 1.0)
+    oracle = Oracle(log, bad=after("c2c4").epd(), how="hang", once=tmp_path / "once")
+    graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, 1)
+    search_all(graph, searches, 20)
+    assert (tmp_path / "once").exists()
+    assert all(visits_after(graph, move) >= 20 for move in FIRST)
+    graph.close()
+    crew.leave()
+
+
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -45,6 +45,7 @@ from .render import (
     signed,
     table,
     way_cells,
+    way_text,
     wdl,
 )
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from graphsearch.query.diff import Alone, Change, Difference, Worth
     from graphsearch.query.history import History, HistoryPoint
     from graphsearch.query.routes import Way
-    from graphsearch.query.since import RootThen, Since
+    from graphsearch.query.since import RootChange, RootThen, Since
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 SPARE = ("Position", "Opening", "Proven", "Visits before")
@@ -75,7 +76,8 @@ def diff(
         str | None,
         option(
             "--since MOMENT",
-            "Instead of a second file: a run's number, last, or a time such as 2026-01-31T12:00 (UTC).",
+            "Instead of a second file: a run's number, last, yesterday, 7d, 12h, or a time such as "
+            "2026-01-31T12:00 (UTC).",
         ),
     ] = None,
     cp: Cp = 20,
@@ -95,10 +97,10 @@ def diff(
     What changed most in most visits comes first. Then follow the most visited positions that only one of the
     files holds, and moves that came into books or went, with reasons.
 
-    With --since, one file is compared with itself as it was before a run; `last` is the last one. A file
-    remembers what its roots were worth at every save, which run evaluated a position, and which build took
-    a move into a book; of other positions it does not know the former values. New proofs are those of
-    positions that were evaluated since.
+    With --since, one file is compared with itself as it was before a run; `last` is the last one. A
+    sentence for each root comes first. A file remembers what its roots were worth at every save, which run
+    evaluated a position, and which build took a move into a book; of other positions it does not know the
+    former values. New proofs are those of positions that were evaluated since.
 
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
@@ -131,7 +133,7 @@ def diff(
     for path in (store, other):
         say_if_unfinished(path)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
-    print_answer(facts, chain(_difference(found), _books(other, books)), json=json)
+    print_answer(facts, chain(_difference(found), _books(other, books)), json=json, fits=True)
 
 
 def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
@@ -142,7 +144,7 @@ def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
         found = ask(file, moment, top=top, on_progress=advance)
     books = changes_since(file, found.run, top=top)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
-    print_answer(facts, _since_parts(file, found, books), json=json, note=file)
+    print_answer(facts, _since_parts(file, found, books), json=json, note=file, fits=True)
 
 
 def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iterator[Part]:
@@ -157,10 +159,24 @@ def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iter
         for row in found.roots
     ]
     yield f"({heading()})"
+    for row in found.roots:
+        yield _sentence(row, ways.get(row.position))
     yield table(rows, TEXTS, spare=SPARE, title="Roots")
     yield _alone("New positions", found.come, ways)
     yield _alone("New proofs", found.proofs, ways, proven=True)
     yield from _books(file, books)
+
+
+def _sentence(root: RootChange, way: Way | None) -> str:
+    """Returns what changed at a root: its best move, its score and its visits."""
+    place, white, old, new = way_text(way, root.position), is_white(root.position), root.old, root.new
+    now = f"{new.best_san or 'no move'} {score(new.cp, new.mate, white=white)}"
+    if old is None:
+        return f"{place}: new, {now}; {new.n:,} visits"
+    visits, before = f"{old.n:,} -> {new.n:,} visits", score(old.cp, old.mate, white=white)
+    if old.best_san == new.best_san:
+        return f"{place}: {now} stays first, {before} before; {visits}"
+    return f"{place}: {now} takes over from {old.best_san or 'no move'} {before}; {visits}"
 
 
 def _difference(found: Difference) -> Iterator[Part]:
@@ -205,7 +221,7 @@ def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dic
         return {}
     white = is_white(position)
     cells = {
-        "Score": score(worth.cp, None, white=white),
+        "Score": score(worth.cp, worth.mate, white=white),
         "Best": worth.best_san or "",
         "Visits": f"{worth.n:,}",
         **detailed({"Q": signed(worth.q, white=white)}),
@@ -301,7 +317,7 @@ def history(
     found = ask(store, position.board())
     points = found.by_run if by == "run" else found.points
     facts = found.as_dict() | {"points": [point.as_dict() for point in points]}
-    print_answer(facts, _history_parts(found, points, store), json=json, note=store)
+    print_answer(facts, _history_parts(found, points, store), json=json, note=store, fits=True)
     if not points:
         say("note: no search of this position was saved")
     elif plot:

@@ -41,6 +41,7 @@ ENDED_BY_READER = (
 )
 
 LONGEST_MESSAGE = 1 << 16  # characters
+PAGE_WIDTH = 100  # columns of a table that fits a page
 PIPE_WIDTH = (
     10_000  # columns of a table in a file or a pipe; it cuts nothing, and lines end with their content
 )
@@ -135,28 +136,38 @@ def console(stream: TextIO) -> Console:
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-def print_view(view: Callable[[int | None], RenderableType]) -> None:
-    """Prints the result of `view` for the terminal's width, or for None if there is none, on stdout."""
+def print_view(view: Callable[[int | None], RenderableType], *, width: int | None = None) -> None:
+    """Prints the result of `view` for the terminal's width on stdout; without a terminal for `width`."""
     if sys.stdout is None:  # the caller closed it
         return
     out = console(sys.stdout)
     if out.is_terminal:
         out.print(view(out.width))
         return
+    out.width = width or out.width
     with out.capture() as text:
-        out.print(view(None))
+        out.print(view(width))
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
-def print_parts(parts: Iterable[Part]) -> None:
-    """Prints lines, tables unless they are empty, and other things that Rich draws, on stdout."""
+def print_parts(parts: Iterable[Part], *, width: int | None = None) -> None:
+    """Prints lines, tables unless they are empty, and other things that Rich draws, on stdout.
+
+    `width`: of tables where stdout is no terminal; None: as wide as needed.
+    """
     for part in parts:
         if isinstance(part, str):
             print(part)
         elif not isinstance(part, Cells):
             print_view(lambda _, part=part: part)  # type: ignore[misc]
         elif part.rows:
-            print_view(part.drawn)
+            print_view(part.drawn, width=width)
+
+
+def _page_width() -> int:
+    """Returns COLUMNS, else PAGE_WIDTH."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else PAGE_WIDTH
 
 
 def print_answer(
@@ -165,17 +176,19 @@ def print_answer(
     *,
     json: bool,
     note: str | os.PathLike[str] | None = None,
+    fits: bool = False,
 ) -> None:
     """Prints an answer on stdout: as JSON, or the lines and tables that show it.
 
     `note`: a graph file; prints a note if it is being moved to another evaluator.
+    `fits`: whether tables fit a page in a file or a pipe, too: COLUMNS, else 100 wide.
     """
     if note is not None:
         say_if_unfinished(note)
     if json:
         print_json(found if isinstance(found, Mapping) else found.as_dict())
     else:
-        print_parts(parts)
+        print_parts(parts, width=_page_width() if fits else None)
 
 
 def speaks_unicode() -> bool:

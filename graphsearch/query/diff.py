@@ -49,6 +49,7 @@ class Worth:
 
     Attributes:
       n, q, draw, cp: node N, node Q, its draw probability, centipawns. bounds: proven lower and upper result.
+      mate: moves to a proven mate, negative if the side to move is mated; None without one.
       best_move, best_san: UCI and SAN; None without visits.
     """
 
@@ -57,6 +58,7 @@ class Worth:
     draw: float
     cp: int
     bounds: tuple[int, int]
+    mate: int | None
     best_move: str | None
     best_san: str | None
 
@@ -208,16 +210,19 @@ def values_of(batch: RecordBatch, known: Known | None = None) -> _Values:
     return _Values(visits_of(batch), worth_of(batch), best)
 
 
-def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
-    found, place = values.worth, int(values.best[i])
-    q = float(found.q[i])
+def _worth(record: RecordBatch, known: Known | None, board: chess.Board) -> Worth:
+    """Returns the values of a batch's only record."""
+    values = values_of(record, known)
+    found, place = values.worth, int(values.best[0])
+    q, proof = float(found.q[0]), record.record(0).proof_at(board.halfmove_clock)
     move = legal_moves(board)[place] if place >= 0 else None
     return Worth(
-        n=int(values.visits[i]),
+        n=int(values.visits[0]),
         q=q,
-        draw=min(max(float(found.draw[i]), 0.0), 1.0 - abs(q)),
+        draw=min(max(float(found.draw[0]), 0.0), 1.0 - abs(q)),
         cp=cp_of(q),
-        bounds=(int(found.lower[i]), int(found.upper[i])),
+        bounds=(int(found.lower[0]), int(found.upper[0])),
+        mate=proof.moves if proof else None,
         best_move=move.uci() if move else None,
         best_san=board.san(move) if move else None,
     )
@@ -269,7 +274,7 @@ class MostVisited(Most[RecordBatch]):
     def alone(self, known: Known | None = None) -> list[Alone]:
         """Returns the records as rows, the most visited first; `known`: as for `values_of`."""
         found = [(record, unpack(record.words[0].tolist())) for record in self.rows()]
-        return [Alone(fen_of(b), key_text(b), _worth(values_of(record, known), 0, b)) for record, b in found]
+        return [Alone(fen_of(b), key_text(b), _worth(record, known, b)) for record, b in found]
 
 
 class _Comparison:
@@ -291,7 +296,7 @@ class _Comparison:
         for before, after, what in self._changes.rows():
             board = unpack(after.words[0].tolist())
             worths = (
-                _worth(values_of(record, known), 0, board)
+                _worth(record, known, board)
                 for record, known in zip((before, after), self._known, strict=True)
             )
             found.changes.append(Change(fen_of(board), key_text_of_words(after.words[0]), what, *worths))

@@ -8,9 +8,10 @@ book.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -31,18 +32,23 @@ from ..store.tables.rows import rows
 from .columns import worth_of
 from .diff import Alone, MostVisited, OnProgress
 
-LAST = "last"  # names the last run
+LAST, YESTERDAY = "last", "yesterday"  # names of the last run, and of the begin of the day before (UTC)
+PERIOD = re.compile(r"(\d{1,5})([dh])")  # so many days or hours before now
 
 
 @dataclass(frozen=True, slots=True)
 class RootThen:
-    """A root's values at a save: the run, N, Q, centipawns, and the best move in SAN."""
+    """A root's values at a save: the run, N, Q, centipawns, and the best move in SAN.
+
+    `mate`: moves to a mate that is proven now, None in a save before.
+    """
 
     run: int
     n: int
     q: float
     cp: int
     best_san: str | None
+    mate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,8 @@ def since(
 
     Args:
       path: the file; it is only read.
-      moment: the number of the first run that counts, a time in ISO 8601 (UTC), or `last` for the last run.
+      moment: the number of the first run that counts, `last` for the last run, a time in ISO 8601 (UTC),
+        `yesterday` for its begin (UTC), or a period such as `7d` or `12h` before now.
       top: most positions to list, the most visited first.
       on_progress: called with the records read and all records.
 
@@ -121,7 +128,8 @@ def _first_run(runs: list[RunInfo], moment: str) -> int:
         time = _time_of(moment)
         if time is None:
             raise InvalidParameterError(
-                f"{moment!r} is neither a run's number, nor `last`, nor a time such as 2026-01-31T12:00"
+                f"{moment!r} is neither a run's number, nor `last`, `yesterday`, a period such as 7d, "
+                "nor a time such as 2026-01-31T12:00"
             )
         began = ((run.id, _time_of(run.started)) for run in runs)
         first = next((run for run, start in began if start is not None and start >= time), None)
@@ -133,7 +141,12 @@ def _first_run(runs: list[RunInfo], moment: str) -> int:
 
 
 def _time_of(text: str) -> datetime | None:
-    """Returns a time in ISO 8601, of UTC unless it names another zone; None if the text is not a time."""
+    """Returns the time of a moment; UTC unless it names another zone; None if the text is not a time."""
+    now = datetime.now(UTC)
+    if text == YESTERDAY:
+        return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    if period := PERIOD.fullmatch(text):
+        return now - timedelta(**{{"d": "days", "h": "hours"}[period[2]]: int(period[1])})
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -152,7 +165,10 @@ def _roots(store: Store, first: int) -> Iterator[RootChange]:
                 old, new = (save, new) if save[1] < first else (old, save)
             if new is not None and key in fens:
                 board = board_of(fens[key])
-                yield RootChange(fens[key], _then(board, old) if old else None, _then(board, new))
+                record = store.read(board)
+                proof = record and record.proof_at(board.halfmove_clock)
+                now = replace(_then(board, new), mate=proof.moves if proof else None)
+                yield RootChange(fens[key], _then(board, old) if old else None, now)
 
 
 def _then(board: chess.Board, row: tuple[Any, ...]) -> RootThen:

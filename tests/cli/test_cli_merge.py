@@ -139,7 +139,12 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
     for moment in (began, west, began.replace(tzinfo=None)):
         assert cli("diff", a, "--since", moment.isoformat(), "--json").json["runs"] >= 1
     late = (west + timedelta(hours=1)).isoformat()
-    for wrong in ("9", "yesterday", "2099-01-01", "2026-13-45", late):
+    for period in ("yesterday", "7d", "1h"):
+        assert cli("diff", a, "--since", period, "--json").json["run"] == 1
+    text = cli("diff", a, "--since", "3").ends(0).out
+    assert "start: d4 +0.29 takes over from e4 +0.14; 100 -> 150 visits" in text
+    assert max(map(len, text.splitlines()[1:])) <= 100
+    for wrong in ("9", "7w", "tomorrow", "2099-01-01", "2026-13-45", late):
         outcome = cli("diff", a, "--since", wrong)
         assert (outcome.code, len(outcome.faults)) == (2, 1)
     assert cli("diff", a).code == 2

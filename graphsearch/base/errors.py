@@ -127,6 +127,10 @@ class CapacityError(GraphSearchError):
     """A count, a graph or a wave that does not fit the space or the integer meant for it."""
 
 
+class CompilerError(GraphSearchError):
+    """A release of the compiler, Numba, that cannot compile the kernels."""
+
+
 class ExportError(GraphSearchError):
     """An export that has nothing to write, or cannot write it."""
 

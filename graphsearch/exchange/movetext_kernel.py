@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import ONE, ZERO, U, adv, ptr
+from ..jit.pointers import ONE, ZERO, U, adv, ptr, zeros
 from ..jit.types import Pointer, int64, uint8, uint16, uint64
 from ..position.board import MAX_CLOCK
 from ..position.board_kernel import (
@@ -326,7 +326,7 @@ def replay_games(
     keys: NDArray[np.uint64],
     codes: NDArray[np.uint16],
     numbers: NDArray[np.uint8],
-) -> uint64:
+) -> None:
     """Replays games; an odd one takes no room in the arrays.
 
     Args:
@@ -338,8 +338,7 @@ def replay_games(
       codes: uint16[P], numbers: uint8[P], filled: each move, and its number in canonical order; the last of
         a game is unused.
     """
-    moves = np.zeros(ROOM, np.uint16)
-    t, x, listed, at = ptr(T, 0), ptr(text, 0), ptr(moves, 0), int64(0)
+    t, x, listed, at = ptr(T, 0), ptr(text, 0), zeros(uint16, ROOM), int64(0)
     for g in range(len(games) // INPUTS):
         game, out = ptr(games, INPUTS * g), ptr(found, OUTPUTS * g)
         first, start = ptr(positions, PW * at), ptr(starts, PW * game[START])
@@ -349,4 +348,3 @@ def replay_games(
         out[FIRST] = at
         out[COUNT] = _replay_game(t, x, game, out, first, k, c, n, listed)
         at += out[COUNT] + 1
-    return U(moves[0]) & ZERO  # keeps the array alive until here

@@ -17,18 +17,41 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import CompilerError
 from . import machine_code
 from .apart import apart
 from .machine_code import MOST_RESULTS, Form, MachineCode
 from .places import LevelFolders, announce
+
+NUMBA = "numba>=0.61,<0.69"  # the tested releases
+
+
+def _compiler(name: str) -> Any:
+    """Returns a module of this room that imports Numba.
+
+    Raises:
+      CompilerError: if Numba lacks what the module uses.
+    """
+    try:
+        return import_module(f".{name}", __package__)
+    except (ImportError, AttributeError) as error:
+        numba = sys.modules.get("numba")
+        if not hasattr(numba, "njit"):  # Numba itself cannot be loaded
+            raise
+        raise CompilerError(
+            f"kernels cannot be compiled with Numba {numba.__version__} ({error}); install one of the tested"
+            f" releases: pip install '{NUMBA}'"
+        ) from None
 
 
 class Inner:
@@ -48,9 +71,7 @@ class Inner:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's object for the function."""
-        from .pipeline import dispatcher_inside
-
-        return dispatcher_inside(self._function, **self._options)
+        return _compiler("pipeline").dispatcher_inside(self._function, **self._options)
 
     @property
     def _numba_type_(self) -> Any:
@@ -72,9 +93,7 @@ class _Intrinsic:
 
     @cached_property
     def _numba_type_(self) -> Any:
-        from . import intrinsics, pipeline
-
-        return pipeline.type_of_intrinsic(getattr(intrinsics, self._name))
+        return _compiler("pipeline").type_of_intrinsic(getattr(_compiler("intrinsics"), self._name))
 
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
@@ -201,9 +220,7 @@ class Kernel(Inner):
         return codes[0]
 
     def _built(self, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
-        from .objects import build
-
-        built: list[MachineCode] = build(self.dispatcher, arguments, levels)
+        built: list[MachineCode] = _compiler("objects").build(self.dispatcher, arguments, levels)
         return built
 
 

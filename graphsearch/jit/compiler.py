@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -31,40 +32,45 @@ _T = TypeVar("_T")
 
 
 PACKAGE = Path(__file__).parents[1]
-CONSTANTS = (  # plain modules whose constants kernels compile in
-    "evaluators/builtin/layout.py",
-    "evaluators/lc0/layout.py",
-    "evaluators/lines.py",
-    "evaluators/nnue/layout.py",
-    "position/board.py",
-    "position/scores.py",
-    "position/tables.py",
-    "position/values.py",
-    "position/words.py",
-    "search/params.py",
-    "search/puct.py",
-    "store/codec/layout.py",
-    "store/index/bloom.py",
-    "store/order.py",
-    "store/record/bounds.py",
-    "store/record/node.py",
-    "store/record/node_layout.py",
-    "store/record/transposition_layout.py",
-)
+# an import of the project at the head of a module: its dots, its module, its names
+IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([^(\n]+|\([^)]*\))", re.MULTILINE)
 
 
-def kernel_sources() -> list[Path]:
-    """Returns all modules that kernels are compiled from, sorted."""
-    kernels = [*PACKAGE.glob("jit/*.py"), *PACKAGE.rglob("*_kernel.py")]
-    return sorted([*kernels, *(PACKAGE / name for name in CONSTANTS)])
+def kernel_sources() -> dict[str, bytes]:
+    """Returns the paths, sorted, and the contents of all modules that kernels are compiled from.
+
+    They are this room, every `*_kernel.py`, and the modules whose constants those import.
+    """
+    walk = os.walk(PACKAGE)
+    modules = {f"{folder}{os.sep}{name}" for folder, _, names in walk for name in names if name[-3:] == ".py"}
+    room = f"{PACKAGE / 'jit'}{os.sep}"
+    kernels = {path for path in modules if path.endswith("_kernel.py")}
+    found = {
+        path: Path(path).read_bytes()
+        for path in kernels | {path for path in modules if path.startswith(room)}
+    }
+    others = {other for path in kernels for other in _imported(path, found[path], modules)}
+    found |= {path: Path(path).read_bytes() for path in others - found.keys()}
+    return dict(sorted(found.items()))
+
+
+def _imported(path: str, text: bytes, modules: set[str]) -> Iterator[str]:
+    """Yields the paths of the modules that a module imports at its head."""
+    for dots, module, names in IMPORT.findall(text.partition(b"\n@")[0].decode()):
+        base = path.rsplit(os.sep, len(dots))[0] + f".{module}".rstrip(".").replace(".", os.sep)
+        if f"{base}.py" in modules:
+            yield f"{base}.py"
+        else:  # from a room
+            inside = (f"{base}{os.sep}{name}.py" for name in re.findall(r"(\w+)(?: as \w+)?", names))
+            yield from (name for name in inside if name in modules)
 
 
 def _sources_digest() -> str:
     """Returns a hash of the compiler's version and of all kernel sources."""
     spec = find_spec("numba")  # found, not imported
     digest = hashlib.sha256(Path(spec.origin or "").with_name("_version.py").read_bytes() if spec else b"")
-    for source in kernel_sources():
-        digest.update(source.read_bytes())
+    for content in kernel_sources().values():
+        digest.update(content)
     return digest.hexdigest()[:16]
 
 
@@ -119,15 +125,14 @@ def inner(function: _F) -> _F:
     """Compiles a function that only kernels call.
 
     It is typed and lowered alone but optimised, once, inside the kernels that reach it; Numba on its own
-    would optimise it and generate code again at every level of the call graph (34 s cold instead of 15). It
-    must not allocate arrays.
+    would optimise it and generate code again at every level of the call graph (34 s cold instead of 15).
     """
-    return function if JIT_OFF else cast(_F, Inner(function, _nrt=False))
+    return function if JIT_OFF else cast(_F, Inner(function))
 
 
 def inlined(function: _F) -> _F:
     """Compiles a small function like `inner`, and inlines it into every caller, for speed."""
-    return function if JIT_OFF else cast(_F, Inner(function, _nrt=False, forceinline=True))
+    return function if JIT_OFF else cast(_F, Inner(function, forceinline=True))
 
 
 _MARKED: set[str] = set()  # by this process

@@ -81,6 +81,21 @@ def ptr(typing_context: Context, array: types.Array, i: Type) -> Typed:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def zeros(typing_context: Context, kind: types.NumberClass, count: Type) -> Typed:
+    """Returns a pointer to `count` zeros on the stack, until the kernel returns: not for a loop."""
+    item = kind.instance_type
+
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
+        place = builder.alloca(context.get_data_type(item), size=args[1])
+        place.align = 16
+        size = builder.mul(args[1], _I64(context.get_abi_sizeof(context.get_data_type(item))))
+        cgutils.memset(builder, place, size, 0)
+        return place
+
+    return types.CPointer(item)(kind, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def adv(typing_context: Context, p: Type, i: Type) -> Typed:
     """Returns `p + i`."""
 

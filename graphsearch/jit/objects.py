@@ -22,7 +22,7 @@ from numba.core.types import Type
 from numba.np.numpy_support import from_dtype
 
 from .machine_code import ENTRY, MOST_RESULTS, Form, MachineCode
-from .pipeline import codegen_for, parts_of, typing_remembered
+from .pipeline import InnerLibrary, codegen_for
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 # offsets in NumPy's PyArrayObject, after Python's object header: data, int32 dimensions, shape, strides
@@ -34,40 +34,6 @@ RESULTS = {
     types.uint64: "Q",
     types.int64: "q",
 }
-# Numba's runtime for arrays that a kernel allocates, on top of the C library's malloc. Its header is a
-# reference count, two unused words, the address of the data, and the size. Python's arrays have no header.
-MEMORY = """
-declare i8* @malloc(i64)
-declare void @free(i8*)
-
-define linkonce_odr i8* @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
-  %unit = zext i32 %align to i64
-  %spare = add i64 %unit, 40
-  %room = add i64 %size, %spare
-  %start = call i8* @malloc(i64 %room)
-  %failed = icmp eq i8* %start, null
-  br i1 %failed, label %end, label %fill
-fill:
-  %fields = bitcast i8* %start to i64*
-  store i64 1, i64* %fields
-  %address = ptrtoint i8* %start to i64
-  %last = add i64 %address, %spare
-  %mask = sub i64 0, %unit
-  %data = and i64 %last, %mask
-  %third = getelementptr i64, i64* %fields, i64 3
-  store i64 %data, i64* %third
-  %fourth = getelementptr i64, i64* %fields, i64 4
-  store i64 %size, i64* %fourth
-  br label %end
-end:
-  ret i8* %start
-}
-
-define linkonce_odr void @NRT_MemInfo_call_dtor(i8* %info) {
-  call void @free(i8* %info)
-  ret void
-}
-"""
 
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
@@ -79,8 +45,7 @@ def build(dispatcher: Dispatcher, arguments: tuple[object, ...], levels: list[st
         The functions inside the kernel are typed and lowered once, for all levels.
     """
     kinds = tuple(_type_of(value) for value in arguments)
-    with typing_remembered():
-        dispatcher.compile(kinds)
+    dispatcher.compile(kinds)
     return [_built(dispatcher.overloads[kinds], kinds, codegen_for(level)) for level in levels]
 
 
@@ -139,12 +104,11 @@ def _type_of(value: Any) -> Any:
     return numba.typeof(value)
 
 
-def _linked(library: CodeLibrary, callee: CodeLibrary) -> binding.ModuleRef:
+def _linked(library: CodeLibrary, callee: InnerLibrary) -> binding.ModuleRef:
     """Returns the module of an entry linked with everything it calls."""
     module = library._final_module
-    for part in parts_of(callee):
+    for part in callee.parts():
         module.link_in(part, preserve=True)
-    module.link_in(binding.parse_assembly(MEMORY))
     for function in module.functions:
         if not function.is_declaration and function.name != ENTRY:
             function.linkage = "internal"  # nothing outside calls it, so LLVM optimises it better

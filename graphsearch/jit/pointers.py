@@ -55,6 +55,10 @@ if JIT_OFF:
         """Returns a pointer to `array[i]`; the caller keeps the array alive."""
         return array[int(i) :]
 
+    def zeros(kind: type[T], count: int64) -> Pointer[T]:
+        """Returns a pointer to `count` zeros on the stack, until the kernel returns: not for a loop."""
+        return cast(Pointer[T], np.zeros(int(count), _plain(kind)))
+
     def adv(p: Pointer[T], i: int64) -> Pointer[T]:
         """Returns `p + i`."""
         return cast(Pointer[T], _plain(p)[int(i) :])
@@ -186,6 +190,7 @@ else:
     ctz = intrinsic("ctz")
     popc = intrinsic("popc")
     ptr = intrinsic("ptr")
+    zeros = intrinsic("zeros")
     adv = intrinsic("adv")
     as_u8 = intrinsic("as_u8")
     as_i8 = intrinsic("as_i8")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import U, adv, ptr
+from ..jit.pointers import adv, ptr, zeros
 from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from .board import MAX_MOVES
 from .board_kernel import PW, generate_moves, in_check, make_move, position_key
@@ -56,16 +56,11 @@ def perft(T: NDArray[np.uint64], words: NDArray[np.uint64], depth: int64) -> int
     """Returns the number of positions `depth` plies below `words` (`uint64[10]`); 1 for depth 0."""
     if depth <= 0:
         return int64(1)
-    stack = np.zeros((depth + 1) * PW, np.uint64)
+    stack = zeros(uint64, (depth + 1) * PW)
     for i in range(PW):
         stack[i] = words[i]
-    moves = np.zeros((depth + 1) * MAX_LEGAL_MOVES, np.uint16)
-    cursor = np.zeros(2 * (depth + 1), np.int64)
-    total = _perft(ptr(T, 0), ptr(stack, 0), ptr(moves, 0), ptr(cursor, 0), depth)
-    # reading them here keeps the arrays alive while the pointers are in use
-    return (
-        int64(total) + int64(stack[0] ^ stack[0]) + int64(moves[0] ^ moves[0]) + int64(cursor[0] - cursor[0])
-    )
+    moves, cursor = zeros(uint16, (depth + 1) * MAX_LEGAL_MOVES), zeros(int64, 2 * (depth + 1))
+    return _perft(ptr(T, 0), stack, moves, cursor, depth)
 
 
 @kernel
@@ -99,7 +94,7 @@ def list_moves(
     counts: NDArray[np.int16],
     moves: NDArray[np.uint16],
     marks: NDArray[np.uint8],
-) -> uint64:
+) -> None:
     """Lists the legal moves of positions in canonical order, and marks those that give check or mate.
 
     Args:
@@ -108,14 +103,11 @@ def list_moves(
       moves: `[R * MAX_MOVES]` uint16 out, filled up to each count.
       marks: `[R * MAX_MOVES]` uint8 likewise, CHECK | MATE.
     """
-    out = np.zeros(ROOM, np.uint16)
-    replies = np.zeros(ROOM, np.uint16)
-    child = np.zeros(PW, np.uint64)
+    out, replies, c = zeros(uint16, ROOM), zeros(uint16, ROOM), zeros(uint64, PW)
     table = ptr(T, 0)
-    c = ptr(child, 0)
     for i in range(len(counts)):
         s = adv(ptr(words, 0), PW * i)
-        n = min(int64(generate_moves(table, s, ptr(out, 0))), int64(MAX_MOVES))
+        n = min(int64(generate_moves(table, s, out)), int64(MAX_MOVES))
         counts[i] = int16(n)
         for k in range(n):
             moves[MAX_MOVES * i + k] = out[k]
@@ -123,10 +115,9 @@ def list_moves(
             mark = int64(0)
             if in_check(table, c):
                 mark = CHECK
-                if generate_moves(table, c, ptr(replies, 0)) == 0:
+                if generate_moves(table, c, replies) == 0:
                     mark = CHECK | MATE
             marks[MAX_MOVES * i + k] = uint8(mark)
-    return U(child[0]) + U(out[0] + replies[0])  # keeps the arrays alive until here
 
 
 @kernel

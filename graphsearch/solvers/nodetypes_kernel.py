@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import U, adv, popc, ptr
+from ..jit.pointers import U, adv, popc, ptr, zeros
 from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from ..position.board_kernel import PW, generate_moves, in_check, make_child
 from ..position.legality_kernel import ROOM
@@ -120,9 +120,7 @@ def list_steps(
       marks: `[R]` uint8, filled with the marks of the best move; 0 if that is not a legal move.
       steps: `Steps`, filled.
     """
-    out = np.zeros(ROOM, np.uint16)
-    child = np.zeros(PW, np.uint64)
-    table, c, moves = ptr(T, 0), ptr(child, 0), ptr(out, 0)
+    table, c, moves = ptr(T, 0), zeros(uint64, PW), zeros(uint16, ROOM)
     keys, data, firsts = ptr(E.keys, 0), ptr(E.data, 0), ptr(E.firsts, 0)
     bits = _bits(int64(len(E.firsts) - 1))
     records = filter_pointers(F)

@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import chess
+import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.base.errors import CompilerError
+from graphsearch.jit import calls
+from graphsearch.jit.compiler import JIT_OFF, kernel
+from graphsearch.jit.pointers import zeros
+from graphsearch.jit.types import int64, uint16
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 
+from ..conftest import ROOT
 from ..support.plain import as_json, in_plain_python
 
 
@@ -66,3 +74,36 @@ def test_without_a_writable_cache_it_still_searches(tmp_path: Path) -> None:
         env=os.environ | {"GRAPHSEARCH_CACHE_DIR": str(blocked), "TMPDIR": str(tmp_path)},
     )
     assert str(tmp_path) in done.stdout
+
+
+@kernel
+def count_to(count: int64) -> int64:
+    numbers, total = zeros(uint16, count), int64(0)
+    for i in range(count):
+        total += numbers[i]
+        numbers[i] = uint16(i)
+    for i in range(count):
+        total += numbers[i]
+    return total
+
+
+def test_zeros_are_zeros_in_every_call() -> None:
+    assert [count_to(10), count_to(300), count_to(10)] == [45, 44850, 45]
+
+
+@pytest.mark.skipif(JIT_OFF, reason="nothing is compiled")
+def test_a_release_of_numba_without_the_needed_parts_is_named_with_the_tested_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from numba.core import codegen
+
+    monkeypatch.delattr(codegen, "JITCodeLibrary")
+    monkeypatch.delitem(sys.modules, "graphsearch.jit.pipeline", raising=False)
+    with pytest.raises(CompilerError, match=r"Numba [\d.]+ .*JITCodeLibrary.*; .*numba>=") as found:
+        calls._compiler("pipeline")
+    assert calls.NUMBA in str(found.value)
+
+
+def test_the_named_releases_are_those_that_the_package_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert calls.NUMBA in project["dependencies"]

@@ -68,7 +68,7 @@ def agrees(hint: Any, found: Any) -> bool:
 
 
 def test_signatures_say_which_types_the_compiler_finds() -> None:
-    from graphsearch.jit import objects, pipeline
+    from graphsearch.jit import objects
 
     tables, arena = load_tables(), Arena()
     kernel: Any = complete if FULL else is_root_decided
@@ -77,8 +77,7 @@ def test_signatures_say_which_types_the_compiler_finds() -> None:
         arena.arrays,
         *((new_wave(8), 1) if FULL else (np.zeros(POSITION_WORDS, np.uint64),)),
     )
-    with pipeline.typing_remembered():
-        kernel.dispatcher.compile(tuple(map(objects._type_of, arguments)))
+    kernel.dispatcher.compile(tuple(map(objects._type_of, arguments)))
     checked = set()
     for function, found in signatures(kernel):
         hints = get_type_hints(function)

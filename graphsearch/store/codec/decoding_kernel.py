@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr, zeros
 from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
@@ -354,7 +354,7 @@ def decode(
       the index of the first unsound block, or the number of blocks.
     """
     c = pointers(columns)
-    reader = np.zeros(READER, np.int64)
+    reader = zeros(int64, READER)
     at = int64(0)
     i = first
     for b in range(len(ends)):
@@ -363,7 +363,7 @@ def decode(
         header = header_at(ptr(data, 0), at)
         reader[END] = ends[b]
         reader[FAILED] = 0
-        decode_block(ptr(T, 0), ptr(data, 0), ptr(reader, 0), c, i, at, header, ptr(start, 0))
+        decode_block(ptr(T, 0), ptr(data, 0), reader, c, i, at, header, ptr(start, 0))
         if reader[FAILED]:
             return int64(b)
         i += records_in(header)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, U, adv, ctz, popc, ptr
+from ...jit.pointers import ONE, U, adv, ctz, popc, ptr, zeros
 from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ...position.values import D_SCALE
@@ -317,9 +317,8 @@ def encode(
       ends: `[blocks]` int64, where each block ends, filled.
     """
     c = pointers(columns)
-    planes = np.zeros(4 * (layout.BLOCK + 1), np.uint64)
-    lists = np.zeros(ROOM * LISTS, np.uint8)
-    sizes = np.zeros(LISTS, np.int64)
+    planes, lists = zeros(uint64, 4 * (layout.BLOCK + 1)), zeros(uint8, ROOM * LISTS)
+    sizes = zeros(int64, LISTS)
     total = int64(len(columns.v))
     for i in range(total):
         problem = _fits(c, i)
@@ -329,9 +328,8 @@ def encode(
     for b in range(len(ends)):
         first = b * layout.BLOCK
         last = min(total, first + layout.BLOCK)
-        sizes[:] = 0
-        at = _block(
-            c, first, last, ptr(start, 0), ptr(lists, 0), ptr(sizes, 0), ptr(planes, 0), ptr(out, 0), at
-        )
+        for k in range(LISTS):
+            sizes[k] = 0
+        at = _block(c, first, last, ptr(start, 0), lists, sizes, planes, ptr(out, 0), at)
         ends[b] = at
-    return int64(layout.OK), at + int64(planes[0] - planes[0]) + int64(lists[0] - lists[0])
+    return int64(layout.OK), at

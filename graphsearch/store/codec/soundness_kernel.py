@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import adv, ptr
+from ...jit.pointers import adv, ptr, zeros
 from ...jit.types import Pointer, float32, int64, uint16
 from ...position.board_kernel import PW, generate_moves
 from ...position.legality_kernel import ROOM, is_legal, kind_of
@@ -97,11 +97,11 @@ def find_unsound(
       columns: `Columns` of decoded records: one king a side, every number in the range of its field.
       places: int64, the records to check. bad: bool, filled for each of them.
     """
-    out = np.zeros(ROOM, np.uint16)
+    moves = zeros(uint16, ROOM)
     found = int64(0)
     for k in range(len(places)):
         i = places[k]
         s = adv(ptr(columns.words, 0), PW * i)
-        bad[k] = not is_sound(ptr(T, 0), s, columns, i, ptr(out, 0))
+        bad[k] = not is_sound(ptr(T, 0), s, columns, i, moves)
         found += int64(bad[k])
-    return found + int64(out[0] & 0)
+    return found

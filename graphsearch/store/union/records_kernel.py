@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import adv, as_f32, ptr
+from ...jit.pointers import adv, as_f32, zeros
 from ...jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of
 from ..codec.batch_kernel import Columns, Records, pointers
@@ -320,7 +320,7 @@ def unite(
       counts: `[COUNTS]` int64, added to.
     """
     a, b, c = pointers(old), pointers(new), pointers(out)
-    scratch = np.zeros(3 * MOST_MOVES, np.int64)
+    scratch = zeros(int64, 3 * MOST_MOVES)
     k = int64(0)
     for j in range(len(places)):
         i = places[j]
@@ -335,7 +335,7 @@ def unite(
             clashing[j] = True  # one of them is not a record of this position
             counts[CONTRADICTIONS] += 1
             continue
-        how, clashes = _unite(a, i, b, int64(j), bound, c, k, ptr(scratch, 0))
+        how, clashes = _unite(a, i, b, int64(j), bound, c, k, scratch)
         counts[DIFFERENT] += how != 0
         if clashes:
             clashing[j] = True
@@ -344,4 +344,4 @@ def unite(
             counts[CHANGED] += 1
             whence[k] = j
             k += 1
-    return k + int64(scratch[0] & 0)
+    return k

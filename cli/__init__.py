@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+from graphsearch.base.system import SIGNALS, address_limit
+
 from .program import PROGRAM, program_name
 
 # until a garbage collection: a start makes 100,000 that stay; collecting them took 50 ms
@@ -52,9 +54,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = 130
     if args is None:  # with the handlers of now, Python would print an exception during shutdown as ignored
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-                signal.signal(getattr(signal, name), signal.SIG_DFL)
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
     return code
 
 
@@ -83,12 +85,8 @@ def _has_room() -> bool:
 
     NumPy's library reserves some per core, and kills the process with a signal if it gets none.
     """
-    try:
-        import resource
-    except ImportError:  # the system has no such limits
-        return True
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
+    limit = address_limit()
+    if limit is None:
         return True
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if limit >= LEAST_ADDRESSES:

@@ -359,7 +359,7 @@ def graph_ram(text: str | None) -> int | None:
     """
     if text is None:
         return None
-    from graphsearch.base.machine import memory_bytes
+    from graphsearch.base.system import memory_bytes
     from graphsearch.search.params import LEAST_RAM
 
     found = byte_count(text)

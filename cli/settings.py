@@ -70,8 +70,9 @@ def files(folder: Path) -> Iterator[Path]:
 
 def user_file() -> Path:
     """Returns the path of the user's own settings."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "graphsearch" / NAME
+    from graphsearch.base.system import user_folder
+
+    return user_folder("config") / NAME
 
 
 def _read(path: Path) -> tuple[Setting, ...]:

@@ -11,9 +11,9 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-_T = TypeVar("_T")
+from graphsearch.base.system import HANG_UP, SIGNALS
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_T = TypeVar("_T")
 
 _FIRST = "Stopping: finishing the wave and saving...\n"
 _SECOND = "Still saving; nothing is lost. One more signal aborts and keeps only what was saved before.\n"
@@ -75,7 +75,7 @@ class StopSignals:
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                if number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) == signal.SIG_IGN:
+                if number == HANG_UP and signal.getsignal(number) == signal.SIG_IGN:
                     continue  # nohup: the program has to outlive its terminal
                 self._before[number] = signal.signal(number, self._handle)
         return self

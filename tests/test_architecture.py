@@ -202,6 +202,38 @@ def test_only_the_cli_prints_exits_or_asks() -> None:
     assert [f"{relative(path)}, {found}" for path in quiet for found in endings(path)] == []
 
 
+SYSTEM = PACKAGE / "base" / "system.py"
+SYSTEM_MODULES = {"resource", "select", "fcntl", "msvcrt", "winreg", "psutil", "filelock", "platformdirs"}
+SYSTEM_PARTS = {"os", "signal", "mmap", "socket", "select", "time"}  # of Python, which differ
+LIBRARY_C = ("ctypes.CDLL", "None")
+SYSTEM_NAMES = {
+    *("sys.platform", "os.name", "os.uname", "os.sysconf", "os.nice", "os.fork", "os.killpg", "os.geteuid"),
+    *("os.set_blocking", "os.preadv", "os.pwrite", "os.pread", "os.sched_getaffinity", "os.cpu_count"),
+    *("os.register_at_fork", "platform.system", "signal.pthread_sigmask", "signal.SIGKILL", "signal.SIGHUP"),
+}
+
+
+def questions_to_the_system(path: Path) -> Iterator[str]:
+    """Yields where a module asks which operating system it runs on, or calls what not every one has."""
+    for node in nodes_of(path):
+        line = f"line {getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in SYSTEM_NAMES:
+            yield f"{line}: {ast.unparse(node)}"
+        if isinstance(node, ast.Call):
+            called, given = ast.unparse(node.func), ast.unparse(node.args[0]) if node.args else ""
+            if (called in {"hasattr", "getattr"} and given in SYSTEM_PARTS) or (called, given) == LIBRARY_C:
+                yield f"{line}: {ast.unparse(node)}"
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/proc"):
+            yield f"{line}: /proc"
+    yield from (f"import {name[0]}" for name in imported_names(path) if name[0] in SYSTEM_MODULES)
+
+
+def test_one_module_asks_which_operating_system_it_runs_on() -> None:
+    others = [path for path in MODULES if path != SYSTEM]
+    assert [f"{relative(path)}, {found}" for path in others for found in questions_to_the_system(path)] == []
+    assert any(questions_to_the_system(SYSTEM))
+
+
 def loaded_by(code: str, *args: str) -> set[str]:
     """Returns the top-level modules that a fresh interpreter has loaded after running some code."""
     script = f"import sys\n{code}\nprint('LOADED', *sorted({{name.split('.')[0] for name in sys.modules}}))"
@@ -224,7 +256,7 @@ UNREAD = {
     "web",
     "workers",
 }  # rooms that reading needs not
-LIBRARIES = {"chess", "click", "numpy", "pydantic", "rich", "typer", "zstandard"}
+LIBRARIES = {"platformdirs", "chess", "click", "numpy", "pydantic", "rich", "typer", "zstandard"}
 THEIRS = {"annotated_doc", "annotated_types", "llvmlite", "pydantic_core", "shellingham", "typing_extensions"}
 THEIRS |= {"typing_inspection", "graphsearch", "pygments", "markdown_it", "mdurl"}
 

@@ -38,7 +38,7 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "ser
 
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/base/limits.py": "the door",
-    "graphsearch/base/machine.py": "/proc and /sys",
+    "graphsearch/base/system.py": "/proc and /sys, and folders for fsync",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
@@ -49,7 +49,6 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/store/upkeep/backup.py": "what it has just written, for fsync",
     "graphsearch/exchange/output.py": "what it writes",
     "graphsearch/uci/writer.py": "the log that it writes",
-    "graphsearch/workers/process.py": "/proc",
     "graphsearch/base/faults.py": "the report that it writes",
     "graphsearch/graph/sweeps/parts.py": "its own temporary file",
     "graphsearch/exchange/site/export.py": "the page of the package",

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from .errors import EvaluatorDefectError, GraphSearchError
+from .system import send_to_self, user_folder
 from .version import __version__
 
 DEFECT = 70  # exit code: EX_SOFTWARE of sysexits.h
@@ -138,8 +139,7 @@ def _candidates() -> list[Path]:
 
     name = f"defect-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
     known = os.environ.get(FILE_VARIABLE)
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path("~", ".local", "state").expanduser())
-    folder = Path(os.environ.get(FOLDER_VARIABLE) or state / "graphsearch")
+    folder = Path(os.environ.get(FOLDER_VARIABLE) or user_folder("state"))
     return [*([Path(known)] if known else []), folder / name, Path(gettempdir(), f"graphsearch-{name}")]
 
 
@@ -210,7 +210,7 @@ def _sent_again(error: BaseException | None) -> bool:
 
     def send() -> None:
         time.sleep(AGAIN_SECONDS)
-        os.kill(os.getpid(), number)
+        send_to_self(number)
 
     start_new_thread(send, ())
     return True

@@ -10,7 +10,6 @@ import io
 import math
 import os
 import re
-import select
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from . import system
 from .errors import InputFileError, InvalidParameterError
 
 PREFIX = "GRAPHSEARCH_MAX_"  # of the environment variables
@@ -234,13 +234,13 @@ def open_file(
       OSError: if it cannot be opened.
     """
     check_kind(path, piped=piped)
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    handle = os.open(path, os.O_RDONLY | system.BINARY | system.WITHOUT_WAITING)
     try:
         mode = os.fstat(handle).st_mode
         _check_mode(mode, path, piped=piped)  # the path may name another file by now
         if stat.S_ISFIFO(mode):
             return io.BufferedReader(_Pipe(handle, on_wait), PIECE)
-        os.set_blocking(handle, True)
+        system.set_blocking(handle)
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -281,8 +281,6 @@ class _Pipe(io.RawIOBase):
     def __init__(self, handle: int, on_wait: OnWait | None) -> None:
         self._handle = handle
         self._on_wait = on_wait
-        self._poll = select.poll()
-        self._poll.register(handle, select.POLLIN | select.POLLHUP)
 
     def readable(self) -> bool:
         return True
@@ -291,7 +289,7 @@ class _Pipe(io.RawIOBase):
         return self._handle
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._poll.poll(1000 * WAIT_SECONDS):
+        while not system.is_readable(self._handle, WAIT_SECONDS):
             if self._on_wait:
                 self._on_wait()
         piece = os.read(self._handle, len(buffer))

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from ..base.errors import InvalidParameterError, UnknownEvaluatorError
-from ..base.machine import cores
+from ..base.system import cores
 from . import option_values as values
 from .option_values import WORKERS
 from .protocol import Evaluator

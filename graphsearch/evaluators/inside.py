@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.machine import cores
+from ..base.system import cores
 from ..jit.apart import apart
 from ..jit.compiler import Call
 from ..position.tables import load_tables

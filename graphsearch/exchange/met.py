@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.system import release_pages
 from ..position.board import POSITION_WORDS
 from ..query.steps import Ints, Mask, Words
 from ..store.order import IDENTITY_WORDS, identities
@@ -81,8 +82,8 @@ class Column:
 
     def release(self) -> None:
         """Returns the mapped memory to the system; the values stay in the file."""
-        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        if self._map is not None:
+            release_pages(self._map)
 
     @property
     def nbytes(self) -> int:

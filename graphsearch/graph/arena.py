@@ -6,8 +6,6 @@ once, and the system maps pages as they are written; only the hash table is real
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
-from ..base.machine import memory_bytes
+from ..base.system import memory_bytes, release_pages, reserved
 from ..jit.apart import apart
 from ..jit.compiler import Call
 from ..position.board import pack
@@ -35,7 +33,6 @@ from .arena_kernel import ArenaArrays
 # ------------------------------------------------------------------ memory
 RAM_SHARE = 0.8  # of the memory there is; a graph that needs more is saved, and its search stops
 ADDRESSES_LEFT = 4  # 1 / ADDRESSES_LEFT of scarce address space is taken; kernels and libraries need the rest
-MMAP_THRESHOLD = -3  # mallopt's number for it
 
 
 def default_budget() -> int:
@@ -55,15 +52,6 @@ def budget_of(ram_bytes: int | str | None) -> int | None:
     return given
 
 
-def return_freed_memory() -> None:
-    """Makes the C library, if it can, return freed arrays of a megabyte or more to the system at once.
-
-    Otherwise it keeps up to 32 MB of each kind for each thread, which count against the budget.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
-
-
 def reserve(words: int) -> mmap.mmap:
     """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to.
 
@@ -75,7 +63,7 @@ def reserve(words: int) -> mmap.mmap:
     wanted = words
     while True:
         try:
-            memory = _mapped(words)
+            memory = reserved(8 * words)
         except (OSError, ValueError):
             if words < 1 << 20:
                 raise CapacityError(
@@ -85,22 +73,8 @@ def reserve(words: int) -> mmap.mmap:
             continue
         if words < wanted:
             memory.close()
-            memory = _mapped(words // ADDRESSES_LEFT)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            memory.madvise(mmap.MADV_HUGEPAGE)
+            memory = reserved(8 * (words // ADDRESSES_LEFT))
         return memory
-
-
-def give_back(memory: mmap.mmap, used: int) -> None:
-    """Returns the pages after the first `used` bytes to the system; later writes map them again."""
-    begin = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
-    if begin < len(memory):
-        memory.madvise(mmap.MADV_DONTNEED, begin, len(memory) - begin)
-
-
-def _mapped(words: int) -> mmap.mmap:
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-    return mmap.mmap(-1, 8 * words, flags=flags)
 
 
 # ------------------------------------------------------------------ one record
@@ -316,7 +290,7 @@ class Arena:
         share = max(0.0, 1 + (max_bytes - self.bytes_used) / now)
         evict_kernel.cut(self.arrays, *(c[heaps] * share).astype(int).tolist())
         for memory, words, size in zip(self._memory, c[heaps].tolist(), (8, 4), strict=True):
-            give_back(memory, size * words)
+            release_pages(memory, size * words)
 
     def reset(self) -> bool:
         """Returns all pages of both heaps to the system if no node is left; returns whether it did."""
@@ -327,7 +301,7 @@ class Arena:
         c[[arena_kernel.HAND, arena_kernel.FREED_WORDS, arena_kernel.FREED_RECORD_WORDS]] = 0
         c[arena_kernel.BLOCK_LISTS :] = 0
         for memory in self._memory:
-            give_back(memory, 0)
+            release_pages(memory)
         return True
 
     def reserve_log(self, rows: int, *, spare: int = 0) -> None:

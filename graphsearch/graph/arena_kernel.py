@@ -51,9 +51,6 @@ and visits forced over edges of its root.
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -277,24 +274,19 @@ NO_THREADS = ThreadArrays(
 )
 
 
-def new_guards(threads: int) -> NDArray[np.int64]:
+def new_guards(threads: int, address_of_yield: int) -> NDArray[np.int64]:
     """Returns guards for `threads` threads, all of them unlocked.
 
-    >>> len(new_guards(2)) // ROW_WORDS - 3, len(new_guards(5)) // ROW_WORDS - 3
+    Args:
+      address_of_yield: of `system.address_of_yield`; 0: a waiting thread keeps its core.
+
+    >>> len(new_guards(2, 0)) // ROW_WORDS - 3, len(new_guards(5, 0)) // ROW_WORDS - 3
     (1024, 4096)
     """
     rows = max(LEAST_ROWS, 1 << (ROWS_PER_THREAD * threads - 1).bit_length())
     guards = apart(int(FIRST_ROW) + rows * ROW_WORDS, np.int64)
-    guards[YIELD], guards[THREADS] = _address_of_yield(), threads
+    guards[YIELD], guards[THREADS] = address_of_yield, threads
     return guards
-
-
-@cache
-def _address_of_yield() -> int:
-    """Returns the address of the C library's `sched_yield`; 0 if it has none, as on Windows."""
-    if sys.platform == "win32":
-        return 0
-    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
 
 
 @inner

@@ -14,6 +14,7 @@ from typing import NoReturn
 import chess
 
 from ..base.errors import CapacityError, GraphSearchError, StoreError, StoreMovedError, check_argument
+from ..base.system import return_freed_memory
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
 from ..store.apart import ApartMoves
@@ -27,7 +28,7 @@ from ..store.tables.history import RootValues
 from ..store.tables.provenance import FIRST_EVALUATOR
 from ..store.union.records import add_records
 from ..store.upkeep.rewrite import tidy
-from .arena import Arena, budget_of, return_freed_memory
+from .arena import Arena, budget_of
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work
 from .summary import RootTables, root_values

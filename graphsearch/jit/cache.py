@@ -13,11 +13,12 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+
+from ..base.system import SAFELY, is_private, is_secret, replace, try_lock, user_folder, user_number
 
 KEY, KEY_BYTES = "key", 32
 SIGNATURE_BYTES = 32  # HMAC-SHA256
@@ -25,8 +26,6 @@ MOST_BYTES = 32 << 20  # of a file: the code of the largest kernel takes a third
 LONGEST_WAIT_S = 120.0  # for a lock; a kernel takes half a minute at most
 BETWEEN_TRIES_S = 0.02
 ABSENT = {errno.ENOENT, errno.ENOTDIR}
-# do not follow links or wait for pipes; Windows translates line ends without O_BINARY
-SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 _NOTED: set[Path] = set()  # folders with a logged warning
 
@@ -88,30 +87,17 @@ class CodeFolder:
     def _open_lock(self, name: str) -> int | None:
         """Takes a lock; returns its file descriptor, None if its file cannot be opened."""
         try:
-            import fcntl
-
             number = os.open(self.path / name, os.O_RDWR | os.O_CREAT | SAFELY, 0o600)
-        except (ImportError, OSError):
+        except OSError:
             return None
+        end = time.monotonic() + LONGEST_WAIT_S
         with suppress(OSError):  # a file system without locks
-            if stat.S_ISREG(os.fstat(number).st_mode):
-                _wait_for(partial(fcntl.flock, number, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            while stat.S_ISREG(os.fstat(number).st_mode) and not try_lock(number) and time.monotonic() < end:
+                time.sleep(BETWEEN_TRIES_S)
         return number
 
     def _signature(self, name: str, content: bytes) -> bytes:
         return hmac.digest(self.key, name.encode() + b"\0" + content, "sha256")
-
-
-def _wait_for(lock: Callable[[], None]) -> None:
-    """Retries taking a lock until it succeeds, at most for LONGEST_WAIT_S."""
-    end = time.monotonic() + LONGEST_WAIT_S
-    while time.monotonic() < end:
-        try:
-            lock()
-        except BlockingIOError:
-            time.sleep(BETWEEN_TRIES_S)
-        else:
-            return
 
 
 def cache_folder(name: str) -> Path | None:
@@ -122,7 +108,7 @@ def cache_folder(name: str) -> Path | None:
 def code_cache(name: str) -> CodeFolder | None:
     """Returns the user's folder of compiled code: the first that only the user can write; None if none is."""
     for folder in _candidates(name):
-        if not _is_private(folder.lstat()):
+        if not is_private(folder.lstat(), kind=stat.S_IFDIR):
             complain(folder, f"{folder} is not used: it must belong to you, and nobody else may write there")
         elif key := _key(folder):
             return CodeFolder(folder, key)
@@ -142,30 +128,20 @@ def complain(folder: Path, text: str) -> None:
 
 def _candidates(name: str) -> Iterator[Path]:
     """Yields writable folders: in the user's cache folder, then in the temporary folder."""
-    base = os.environ.get("GRAPHSEARCH_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    own = Path(tempfile.gettempdir()) / f"graphsearch-{_user()}"
-    for parent in (Path(base), own):
+    given = os.environ.get("GRAPHSEARCH_CACHE_DIR")
+    own = Path(tempfile.gettempdir()) / f"graphsearch-{user_number()}"
+    for parent in (Path(given, "graphsearch") if given else user_folder("cache"), own / "graphsearch"):
         try:
-            parent.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
-            if parent == own and not _is_private(own.lstat()):
+            folder = parent.expanduser() / name
+            folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if parent.parent == own and not is_private(own.lstat(), kind=stat.S_IFDIR):
                 continue
-            folder = parent.expanduser() / "graphsearch" / name
             folder.parent.mkdir(mode=0o700, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
         except (OSError, RuntimeError):  # no permission, or no home folder
             continue
         if os.access(folder, os.W_OK):
             yield folder
-
-
-def _user() -> int:
-    return getattr(os, "geteuid", lambda: 0)()
-
-
-def _is_private(status: os.stat_result, *, kind: int = stat.S_IFDIR) -> bool:
-    """Returns whether a file is of a kind, by default a folder, and only this user can write to it."""
-    is_own = os.name != "posix" or (status.st_uid == _user() and not status.st_mode & 0o022)
-    return stat.S_IFMT(status.st_mode) == kind and is_own
 
 
 def read_regular(path: Path, *, owned: bool) -> bytes:
@@ -179,7 +155,7 @@ def read_regular(path: Path, *, owned: bool) -> bytes:
     """
     with os.fdopen(os.open(path, os.O_RDONLY | SAFELY), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
-        is_sound = _is_private(status, kind=stat.S_IFREG) if owned else stat.S_ISREG(status.st_mode)
+        is_sound = is_private(status, kind=stat.S_IFREG) if owned else stat.S_ISREG(status.st_mode)
         if not is_sound or status.st_size > MOST_BYTES:
             raise OSError(errno.EINVAL, "not a file of this user's cache", str(path))
         return file.read(MOST_BYTES)
@@ -195,7 +171,7 @@ def write_whole(path: Path, data: bytes) -> None:
         try:
             with os.fdopen(number, "wb") as file:
                 file.write(data)
-            Path(temporary).replace(path)
+            replace(temporary, path)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
 
@@ -206,7 +182,7 @@ def _key(folder: Path) -> bytes:
     for _ in range(2):
         with suppress(OSError):
             key = read_regular(path, owned=True)
-            if len(key) == KEY_BYTES and not path.lstat().st_mode & 0o077:
+            if len(key) == KEY_BYTES and is_secret(path.lstat()):
                 return key
         _make_key(path)
     return b""
@@ -225,5 +201,5 @@ def _make_key(path: Path) -> None:
         except FileExistsError:
             pass
         except OSError:  # a file system without such links
-            Path(temporary).replace(path)
+            replace(temporary, path)
         Path(temporary).unlink(missing_ok=True)

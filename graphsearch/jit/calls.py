@@ -15,7 +15,6 @@ compiled. The compiler reads the `_numba_type_` of a global that it does not kno
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 import sys
 import threading
@@ -28,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CompilerError
+from ..base.system import has_low_priority
 from . import machine_code
 from .apart import apart
 from .machine_code import MOST_RESULTS, Form, MachineCode
@@ -45,7 +45,7 @@ def _compiler(name: str) -> Any:
     try:
         return import_module(f".{name}", __package__)
     except (ImportError, AttributeError) as error:
-        numba = sys.modules.get("numba")
+        numba: Any = sys.modules.get("numba")
         if not hasattr(numba, "njit"):  # Numba itself cannot be loaded
             raise
         raise CompilerError(
@@ -203,7 +203,8 @@ class Kernel(Inner):
         if not places:
             return self._built(arguments, [""])[0]
         name = places[0].file_name(self._label, key)
-        with places[0].folder.alone(f"{name}.later" if _has_low_priority() else name):
+        # of a process of low priority others might wait for hours for its lock
+        with places[0].folder.alone(f"{name}.later" if has_low_priority() else name):
             found = self._read(key)  # another process may have compiled it meanwhile
             return found or self._kept(arguments, key)
 
@@ -222,11 +223,6 @@ class Kernel(Inner):
     def _built(self, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
         built: list[MachineCode] = _compiler("objects").build(self.dispatcher, arguments, levels)
         return built
-
-
-def _has_low_priority() -> bool:
-    """Returns whether this process has a low priority; others might wait for hours for its lock."""
-    return hasattr(os, "nice") and os.nice(0) > 0
 
 
 def _formed(form: Form, numbers: Iterator[Any]) -> Any:

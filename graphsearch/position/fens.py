@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import select
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import FEN, LINE, PIECE, long_line
+from ..base.system import is_readable
 from .board import FREE_CLOCK, POSITION_WORDS, key_text_of_words, pack_checked, unpack
 from .fen_kernel import READ, UNCERTAIN, read_fens
 from .notation import read_fen_lines
@@ -206,8 +206,8 @@ class TextLines:
     def is_waiting(self) -> bool:
         """Returns whether `read` may block: no line is buffered, and the file has no data ready."""
         try:
-            return not (self._lines or self._ended or select.select([self._file], [], [], 0)[0])
-        except (OSError, ValueError):  # `select` does not support this file
+            return not (self._lines or self._ended or is_readable(self._file.fileno()))
+        except (OSError, ValueError):  # the system does not know the file
             return False
 
     def _read(self) -> None:

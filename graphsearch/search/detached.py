@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InvalidParameterError
-from ..base.machine import cores
+from ..base.system import cores
 from ..evaluators.factory import EvaluatorSpec, create, crew_of
 from ..evaluators.pool import Crew, Make, compiled_once, evaluator_of
 from ..evaluators.protocol import AbsentEvaluator, Evaluator

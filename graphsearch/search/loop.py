@@ -11,7 +11,7 @@ import chess
 import numpy as np
 
 from ..base.errors import CapacityError, StoreError, UnsavedError, check_argument
-from ..base.machine import cores
+from ..base.system import cores
 from ..evaluators.inside import inside
 from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel

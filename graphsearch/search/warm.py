@@ -10,7 +10,6 @@ process waits for another that is compiling it.
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import chess
 
+from ..base.system import end_at_once, own_group, set_lowest_priority
 from ..evaluators.inside import compile_batch_kernel, inside
 from ..evaluators.protocol import Evaluator
 from ..graph.arena import MIN_TABLE, Arena
@@ -32,7 +32,7 @@ from ..position.board import legal_moves, pack
 from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
-from ..workers.process import end_at_once, end_with_parent, python_command
+from ..workers.process import end_with_parent, python_command
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
@@ -106,7 +106,7 @@ def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:
         stdin=quiet,
         stdout=quiet,
         stderr=quiet if is_silent else None,
-        start_new_session=PAGING in parts,
+        **(own_group() if PAGING in parts else {}),
     )
 
 
@@ -172,7 +172,7 @@ if __name__ == "__main__":
         limit = threading.Timer(MOST_SECONDS, end_at_once)
         limit.daemon = True
         limit.start()
-        os.nice(19)  # the search beside it goes first
+        set_lowest_priority()  # the search beside it goes first
         compile_alone(PAGING)
     else:
         end_with_parent()  # a search that was killed needs no kernels

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CapacityError
+from ..base.system import address_of_yield
 from ..evaluators.inside import BatchArrays, BatchTask, Filler, inside
 from ..evaluators.lines import Lines
 from ..evaluators.protocol import UNIFORM, Evaluator, PositionBatch
@@ -212,7 +213,7 @@ class Walkers:
         """
         self._graph, self._root, self._leaves, self._evaluator = graph, root, leaves, evaluator
         self._waves = [first, *(wave.new_wave(1) for _ in range(count - 1))]
-        self._guards = new_guards(count)
+        self._guards = new_guards(count, address_of_yield())
         self._threads = [
             ThreadArrays(
                 self._guards, apart(COUNTERS, np.int64), apart(INTS, np.int64), apart(256, np.uint16)

@@ -7,43 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ..base.errors import InputFileError, StoreError, StoreLockedError
-
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # a byte past the text, so that others can read the text
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        finally:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, 1 << 30, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # explicit, because a forked child may share the descriptor
+from ..base.system import BINARY, try_lock, unlock
 
 
 def lock_of(path: Path) -> int | None:
@@ -52,16 +22,16 @@ def lock_of(path: Path) -> int | None:
     Raises:
       OSError: if the file cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    if _try_lock(descriptor):
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+    if try_lock(descriptor):
         return descriptor
     os.close(descriptor)
     return None
 
 
-def unlock(lock: int) -> None:
+def release(lock: int) -> None:
     """Releases a lock of `lock_of`."""
-    _unlock(lock)
+    unlock(lock)  # explicit, because a forked child may share the descriptor
     os.close(lock)
 
 
@@ -72,7 +42,7 @@ def is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _try_lock(descriptor)  # closing releases it
+        return not try_lock(descriptor)  # closing releases it
     finally:
         os.close(descriptor)
 
@@ -92,7 +62,9 @@ def holder(path: Path) -> Holder | None:
     from ..base.outside import LockNote, declared
 
     try:
-        note = declared(LockNote, _sidecar(path).read_bytes())
+        with _sidecar(path).open("rb", buffering=0) as file:
+            file.seek(1)  # Windows lets nobody read the locked byte
+            note = declared(LockNote, file.read())
         return Holder(note.pid, note.since)
     except (OSError, InputFileError):
         return Holder(None, None)
@@ -117,10 +89,10 @@ class WriteLock:
     def _acquire(self, path: Path) -> int:
         while True:
             try:
-                descriptor = os.open(self._sidecar, os.O_RDWR | os.O_CREAT, 0o644)
+                descriptor = os.open(self._sidecar, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
             except OSError as error:
                 raise StoreError(f"{path}: cannot make {self._sidecar.name}: {error.strerror}") from None
-            if not _try_lock(descriptor):
+            if not try_lock(descriptor):
                 os.close(descriptor)
                 found = holder(path)
                 who = f"process {found.pid} since {found.since}" if found and found.pid else "another process"
@@ -131,7 +103,7 @@ class WriteLock:
         note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
         with suppress(OSError):  # only for messages: a full disk must not prevent writing
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, json.dumps(note).encode())
+            os.write(descriptor, b" " + json.dumps(note).encode())
         return descriptor
 
     def _is_current(self, descriptor: int) -> bool:
@@ -144,10 +116,16 @@ class WriteLock:
         """Releases the lock; a second call does nothing."""
         if self._descriptor < 0:
             return
+        stays = False
         if self._owner == os.getpid():
-            with suppress(OSError):  # a lock file that stays does no harm: the next writer locks it
+            try:
                 if self._is_current(self._descriptor):  # else the folder was moved, and the file is another's
                     self._sidecar.unlink(missing_ok=True)
-            _unlock(self._descriptor)
+            except OSError:  # Windows removes no open file
+                stays = True
+            unlock(self._descriptor)  # explicit, because a forked child may share the descriptor
         os.close(self._descriptor)
         self._descriptor = -1
+        if stays:
+            with suppress(OSError):  # a lock file that stays does no harm: the next writer locks it
+                self._sidecar.unlink()

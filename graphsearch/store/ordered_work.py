@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..base.machine import cores
+from ..base.system import cores
 
 MOST_THREADS = 8  # each holds an item and working memory: some 10 MB
 

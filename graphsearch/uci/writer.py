@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from ..base.limits import shortened
+from ..base.system import WITHOUT_WAITING
 
 LONGEST_INFO = 2000  # characters of a message
 
@@ -17,7 +18,7 @@ def _appending(path: str) -> TextIO:
     """Opens a file to append to; a pipe without a reader raises OSError instead of blocking."""
 
     def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+        return os.open(name, flags | WITHOUT_WAITING, 0o666)
 
     return open(path, "a", encoding="utf-8", buffering=1, opener=opener)
 

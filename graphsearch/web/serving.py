@@ -16,6 +16,7 @@ import uvicorn
 from ..base.errors import GraphSearchError, InputFileError, InvalidParameterError
 from ..base.limits import PASSWORD, read_file
 from ..base.outside import KeptAddress, declared
+from ..base.system import is_secret
 from ..store.store import Store
 from .api.kept import restore
 from .app import application
@@ -168,13 +169,13 @@ def read_password(path: Path) -> str:
 def _read_address(path: Path) -> KeptAddress | None:
     """Returns the kept address; None if there is no file."""
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
         text = read_file(path, PASSWORD)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise InputFileError(f"cannot read {path}: {error.strerror or error}") from None
-    if os.name == "posix" and mode & OTHERS:
+    if not is_secret(status):
         raise InvalidParameterError(f"{path} opens the page: other users must not read it (chmod 600 {path})")
     try:
         return declared(KeptAddress, text)

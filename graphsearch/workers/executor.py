@@ -21,7 +21,7 @@ from math import inf
 from typing import Any, Protocol
 
 from ..base.errors import EvaluatorError, GraphSearchError, InvalidParameterError
-from ..base.machine import cores
+from ..base.system import cores
 from .calls import START_SECONDS, Failure, Greeting, greeting, guarded
 
 LOCAL, RAY = "local", "ray"

@@ -15,8 +15,9 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ..base.errors import EvaluatorError
+from ..base.system import signals_blocked
 from .calls import START_SECONDS, STOPPING, StopFlag
-from .process import ADVICE, STARTING, begin_worker, how_it_ended, signals_blocked
+from .process import ADVICE, STARTING, begin_worker, how_it_ended
 
 
 class LocalSite:

@@ -9,42 +9,22 @@ import queue
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
+from ..base.system import SIGNALS, end_at_once, signals_blocked, unblock_signals, wait_for_process
 
 ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
-
-# a terminal or a service manager sends them to all processes of a group: the search saves and ends, and needs
-# its workers until then
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """Returns the command that runs an installed module, even if the working folder has one of its name."""
     return [sys.executable, "-P", "-m", module, *arguments]
-
-
-@contextlib.contextmanager
-def signals_blocked() -> Iterator[None]:
-    """Blocks `SIGNALS` while processes and threads start: they inherit the mask; a process may unblock it."""
-    if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        resource_tracker.ensure_running()  # which unblocks some when it starts
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def how_it_ended(process: BaseProcess) -> str:
@@ -58,30 +38,13 @@ def how_it_ended(process: BaseProcess) -> str:
     return "a worker process ended"
 
 
-def counters(name: str) -> dict[str, int]:
-    """Returns the first number of every line of a file of /proc/self; empty where there is none."""
-    try:
-        text = Path(f"/proc/self/{name}").read_text()
-    except OSError:
-        return {}
-    parts = [line.replace(":", " ").split() for line in text.splitlines()]
-    return {part[0]: int(part[1]) for part in parts if len(part) > 1 and part[1].isdigit()}
-
-
-def peak_rss() -> int | None:
-    """Returns the peak memory of this process in bytes, None where the system does not report it."""
-    kib = counters("status").get("VmHWM")
-    return None if kib is None else kib << 10
-
-
 # ---------------------------------------------------------- in the worker's process
 def prepare(threads: int) -> None:
     """Prepares a worker process: it ignores `SIGNALS`, ends with its parent, and uses `threads` threads."""
     for number in SIGNALS:
         # SIGTERM by a handler: an engine that the evaluator starts would inherit SIG_IGN
         signal.signal(number, (lambda *_: None) if number == signal.SIGTERM else signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    unblock_signals()
     threading.Thread(target=_follow_parent, name="graphsearch-parent", daemon=True).start()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, str(threads))
@@ -99,21 +62,14 @@ def _follow_parent() -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process within a second after its parent has ended."""
-    threading.Thread(
-        target=_watch_parent, args=(os.getppid(),), name="graphsearch-parent", daemon=True
-    ).start()
+    """Ends this process when its parent has ended."""
+    parent = os.getppid()
 
+    def follow() -> None:
+        wait_for_process(parent)
+        end_at_once()
 
-def _watch_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    end_at_once()
-
-
-def end_at_once() -> None:
-    """Kills this process."""
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    threading.Thread(target=follow, name="graphsearch-parent", daemon=True).start()
 
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageError
+from ..base.system import SIGNALS
 from .calls import SAME_VERSION, STOPPING
-from .process import SIGNALS, end_with_parent
+from .process import end_with_parent
 
 
 class WorkerActor:

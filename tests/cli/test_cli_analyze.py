@@ -176,7 +176,7 @@ def test_stockfish_is_named_for_new_files(cli: Cli, tmp_path: Path, monkeypatch:
 
 
 def test_more_memory_than_the_machine_has_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.base.machine.memory_bytes", lambda: 64 * 10**6)
+    monkeypatch.setattr("graphsearch.base.system.memory_bytes", lambda: 64 * 10**6)
     words = ("analyze", "--evaluator", "uniform", "--visits", 2, "--ram")
     cli(*words, "1GB").ends(0, "--ram 1GB is more than the memory of this machine, 0.1 GB")
     assert "--ram" not in cli(*words, "64MB").ends(0).err

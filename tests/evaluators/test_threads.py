@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from graphsearch.base.machine import cores
+from graphsearch.base.system import cores
 from graphsearch.evaluators.factory import EvaluatorSpec, create, with_threads
 from graphsearch.evaluators.inside import PORTION, EvaluationThreads, inside
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from graphsearch.jit.compiler import kernel
-from graphsearch.jit.pointers import ptr
+from graphsearch.jit.pointers import ptr, zeros
+from graphsearch.jit.types import uint16, uint64
 from graphsearch.position.board import board_of, chess960_start, legal_moves, pack
 from graphsearch.position.board_kernel import PW, generate_moves
 from graphsearch.position.mates_kernel import mate_in_one
@@ -36,15 +37,11 @@ KINDS = [  # a mate of every kind, and what only looks like one
 @kernel
 def find_mates(T: Any, words: Any, found: Any) -> None:
     """Fills the place of the first move that mates, -1 for none, for positions `uint64[R * 10]`."""
-    moves, replies = np.zeros(ROOM, np.uint16), np.zeros(ROOM, np.uint16)
-    child = np.zeros(PW, np.uint64)
+    moves, replies, child = zeros(uint16, ROOM), zeros(uint16, ROOM), zeros(uint64, PW)
     for i in range(found.size):
         s = ptr(words, i * PW)
-        n = generate_moves(ptr(T, 0), s, ptr(moves, 0))
-        found[i] = mate_in_one(ptr(T, 0), s, ptr(moves, 0), n, ptr(child, 0), ptr(replies, 0))
-    found[0] += (
-        np.int64(child[0] & np.uint64(0)) + moves[0] * 0 + replies[0] * 0
-    )  # keeps them alive until here
+        n = generate_moves(ptr(T, 0), s, moves)
+        found[i] = mate_in_one(ptr(T, 0), s, moves, n, child, replies)
 
 
 def by_kernel(boards: list[chess.Board]) -> list[chess.Move | None]:

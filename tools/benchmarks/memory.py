@@ -15,12 +15,12 @@ import chess
 import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.base.system import peak_memory
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.search.results import Progress
-from graphsearch.workers.process import peak_rss
 
 from .clocks import timed
 from .harness import Row, benchmark, fresh
@@ -126,7 +126,7 @@ def _search(file: Path, nodes: int, budget: int, wave: int, us: float, amount: i
         found.search(graph, wave)
         busy = {"busy": slow.seconds / found.seconds} if slow else {}
         figures = found.figures() | busy | {"resident": graph.arena.node_count}
-    return figures | {"peak_mb": (peak_rss() or 0) / 1e6}
+    return figures | {"peak_mb": peak_memory() / 1e6}
 
 
 def _rehearse(file: Path, name: str) -> None:

@@ -13,9 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
-import sys
 from collections import deque
 from typing import Any
 
@@ -23,6 +21,7 @@ import chess
 import chess.engine
 
 from ...base.errors import EvaluatorError
+from ...base.system import end_group, ending_with_parent, own_group
 from .program import Program
 
 HANDSHAKE_SECONDS = 3.0  # the least time to start a program in, where searches may take less
@@ -32,24 +31,6 @@ KILL_SECONDS = 5.0
 KEPT_LINES = 20_000  # lines with a score of one search: 90 depths of the position with the most moves
 MOST_BYTES = 1 << 20  # of a line; engines print less than a hundredth of this
 LAST_WORDS = 3  # lines of stderr that an error shows
-
-# Runs before the engine in its process, on Linux: it makes the kernel kill the engine if the parent is
-# killed, even an engine that ignores the end of its input. `preexec_fn` is not safe while other threads run.
-# The script also restores the signals that Python ignores, which the engine would inherit.
-GUARD = """
-import os, signal, sys
-for name in ("SIGPIPE", "SIGXFSZ"):
-    signal.signal(getattr(signal, name), signal.SIG_DFL)
-try:
-    import ctypes
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-except (ImportError, OSError, AttributeError):
-    pass  # the end of its input must do
-try:
-    os.execv(sys.argv[1], sys.argv[1:])
-except OSError as error:
-    sys.exit(error.strerror)
-"""
 
 # output of an engine outside the protocol does not concern the user
 logging.getLogger("chess.engine").addHandler(logging.NullHandler())
@@ -99,7 +80,7 @@ class Channel(chess.engine.UciProtocol):
         """Records the end of the process, and kills its child processes, which may keep its pipes open."""
         self.exited.set()
         assert self.transport is not None
-        _kill_group(self.transport)
+        end_group(self.transport.get_pid())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fails the pending result."""
@@ -166,7 +147,7 @@ class UciEngine:
           EngineFailureError: if the program cannot be started, or is no UCI engine.
         """
         try:
-            transport, channel = await Channel.popen(_guarded(program.command), start_new_session=True)
+            transport, channel = await Channel.popen(ending_with_parent(program.command), **own_group())
         except OSError as error:
             raise EngineFailureError(f"cannot be started: {error.strerror or error}") from None
         engine = cls(program, transport, channel)
@@ -261,7 +242,7 @@ class UciEngine:
     async def kill(self) -> None:
         """Kills the engine and its child processes."""
         if not self._channel.exited.is_set():  # after the exit its process id may be reused
-            _kill_group(self._transport)
+            end_group(self._transport.get_pid())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
                 await self._channel.exited.wait()  # an earlier `close` would reap it, and asyncio would warn
@@ -269,22 +250,6 @@ class UciEngine:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
                 await asyncio.shield(self._channel.returncode)
-
-
-def _kill_group(transport: asyncio.SubprocessTransport) -> None:
-    """Kills a process and its child processes; on systems without process groups, the process alone."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(transport.get_pid(), signal.SIGKILL)
-        else:
-            transport.kill()
-
-
-def _guarded(command: list[str]) -> list[str]:
-    """Returns the command line, on Linux with GUARD before it, so that the engine dies with this process."""
-    if sys.platform == "linux" and sys.executable and not getattr(sys, "frozen", False):
-        return [sys.executable, "-I", "-S", "-c", GUARD, *command]
-    return command
 
 
 def _silence(limit: chess.engine.Limit, seconds: float) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...base.answer import Answer
 from ...base.errors import MissingStoreError, StoreError
+from ...base.system import replace, sync_folder
 from ..connection import connect
 from ..file import check_is_file, open_reader, real_path, sql_errors
 from ..lock import WriteLock
@@ -95,9 +96,8 @@ def new_file(target: Path, *, force: bool) -> Iterator[Path]:
             _check_target(target, force=force)
             sync_to_disk(part)
             remove_side_files(target)  # the log of the replaced file must not meet the new one
-            part.replace(target)
-            if os.name != "nt":  # pragma: no branch
-                sync_to_disk(target.parent)
+            replace(part, target)
+            sync_folder(target.parent)
         except BaseException:
             _remove(part)
             raise
@@ -119,8 +119,8 @@ def _check_target(target: Path, *, force: bool) -> None:
 
 
 def sync_to_disk(path: Path) -> None:
-    """Waits until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    """Waits until a file is on the disk."""
+    descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

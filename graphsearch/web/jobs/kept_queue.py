@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from ...base.errors import GraphSearchError, StoreError
-from ...store.lock import lock_of, unlock
+from ...store.lock import lock_of, release
 from ...store.plain_tables import changing, opened_to_read
 from ...store.tables.edits import forget_edits
 from ...store.tables.tasks import TaskRow, all_tasks, drop_tasks, put_tasks
@@ -105,7 +105,7 @@ class KeptQueue:
             return
         self.flush(seconds)
         self.tidy(wanted)
-        unlock(self._lock)
+        release(self._lock)
         with suppress(OSError):
             if not wanted:
                 (self.folder / LOCK).unlink()

@@ -6,7 +6,7 @@ import contextlib
 import threading
 
 from ...base.errors import GraphSearchError
-from ...base.machine import cores
+from ...base.system import cores
 from ...workers.process import Child, Handlers
 from .worker import work
 

@@ -1,0 +1,378 @@
+"""The operating system: the only module that asks which one this is.
+
+Every function has a form for Linux, macOS and Windows, or a plain one that works everywhere. Libraries are
+imported where they are used: commands that read need none of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+IS_POSIX = os.name == "posix"
+IS_LINUX = sys.platform.startswith("linux")
+
+
+# ------------------------------------------------------------------ cores and memory
+GROUPS = Path("/proc/self/cgroup")  # lines `number:controllers:path`; of version 2 `0::path`
+LIMITS = Path("/sys/fs/cgroup")
+MMAP_THRESHOLD = -3  # mallopt's number for it
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use, at least 1: in a container perhaps a few."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    mask = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, min(mask, _quota() or mask))
+
+
+@cache
+def memory_bytes() -> int:
+    """Returns the bytes of memory that this process may use: the machine's, or fewer in a container."""
+    import psutil
+
+    folders = _folders("memory")
+    texts = [_text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes") for folder in folders]
+    limits = [int(text) for text in texts if text.isdecimal() and int(text)]
+    return min([psutil.virtual_memory().total, *limits])
+
+
+def peak_memory() -> int:
+    """Returns the most memory that this process has had, in bytes; on macOS what it has now."""
+    import psutil
+
+    found = [line.split() for line in _text(Path("/proc/self/status")).splitlines()]
+    kib = [int(words[1]) for words in found if words[:1] == ["VmHWM:"]]
+    info = psutil.Process().memory_info()
+    return kib[0] << 10 if kib else int(getattr(info, "peak_wset", info.rss))
+
+
+def address_limit() -> int | None:
+    """Returns the bytes of addresses that this process may have (`ulimit -v`), None without a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+@cache
+def _quota() -> int:
+    """Returns the number of cores whose time a container gets, rounded up; 0: no limit."""
+    counts = []
+    for folder in _folders("cpu"):
+        versions = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+        quota, _, period = (_text(folder / "cpu.max") or " ".join(versions)).partition(" ")
+        if quota.isdecimal() and period.isdecimal() and int(quota) and int(period):
+            counts.append(-(-int(quota) // int(period)))
+    return min(counts, default=0)
+
+
+def _text(path: Path) -> str:
+    """Returns the content of a file of the kernel, empty if there is none."""
+    try:
+        return path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _folders(controller: str) -> Iterator[Path]:
+    """Yields the folders of this process's control groups, innermost first; psutil does not read them.
+
+    In a container the innermost ones may be invisible, but then the top folder is that of the container.
+    """
+    for line in _text(GROUPS).splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if path and (not controllers or controller in controllers.split(",")):
+            top = LIMITS / controller if controllers else LIMITS
+            group = Path(path.lstrip("/"))
+            yield from (top / part for part in (group, *group.parents))
+
+
+def reserved(size: int) -> mmap.mmap:
+    """Returns zeroed bytes whose pages are taken only when written to.
+
+    On Windows they count against the system's commit limit from the start.
+
+    Raises:
+      OSError, ValueError: if there are not so many addresses.
+    """
+    if IS_POSIX:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+        memory = mmap.mmap(-1, size, flags=flags)
+    else:
+        memory = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def release_pages(memory: mmap.mmap, begin: int = 0) -> None:
+    """Returns the whole pages from a byte on to the system; later writes map them again.
+
+    Their content is lost unless a file holds it. On Windows they stay with the process.
+    """
+    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+    if begin < len(memory) and hasattr(mmap, "MADV_DONTNEED"):
+        memory.madvise(mmap.MADV_DONTNEED, begin, len(memory) - begin)
+
+
+def return_freed_memory() -> None:
+    """Makes the C library, if it can, return freed arrays of a megabyte or more to the system at once.
+
+    Otherwise glibc keeps up to 32 MB of each kind for each thread.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        _c_library().mallopt(MMAP_THRESHOLD, 1 << 20)
+
+
+@cache
+def address_of_yield() -> int:
+    """Returns the address of the C function that gives the rest of a thread's time to another one."""
+    library = _c_library()
+    function = library.sched_yield if IS_POSIX else library.SwitchToThread
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None if IS_POSIX else "kernel32")
+
+
+# ------------------------------------------------------------------ files
+# do not follow links or wait for pipes; Windows translates line ends without O_BINARY
+BINARY = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOINHERIT"))
+WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)
+SAFELY = BINARY | WITHOUT_WAITING | getattr(os, "O_NOFOLLOW", 0)
+
+REPLACE_SECONDS, REPLACE_TRIES = 1.0, 20
+
+
+def user_folder(kind: str) -> Path:
+    """Returns this program's folder of a kind, `cache`, `state` or `config`; it need not exist.
+
+    It is where programs of the system keep such files: on Linux in ~/.cache, ~/.local/state and ~/.config,
+    or in the folders that XDG_CACHE_HOME, XDG_STATE_HOME and XDG_CONFIG_HOME name.
+
+    >>> user_folder("cache").name in {"graphsearch", "Cache"}
+    True
+    """
+    import platformdirs
+
+    found: Path = getattr(platformdirs, f"user_{kind}_path")("graphsearch", appauthor=False)
+    return found
+
+
+def user_number() -> int:
+    """Returns the number of the user who runs this process; 0 where users have none."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+def is_private(status: os.stat_result, *, kind: int) -> bool:
+    """Returns whether a file is of a kind, such as `stat.S_IFREG`, and only this user can write to it.
+
+    On Windows a user's own folders are private, and the rights of their files say nothing.
+    """
+    is_own = not IS_POSIX or (status.st_uid == user_number() and not status.st_mode & 0o022)
+    return stat.S_IFMT(status.st_mode) == kind and is_own
+
+
+def is_secret(status: os.stat_result) -> bool:
+    """Returns whether only its owner can read a file; on Windows that is so in the folders of a user."""
+    return not IS_POSIX or not status.st_mode & 0o077
+
+
+def set_blocking(handle: int) -> None:
+    """Makes reads of a file wait for data, if it was opened WITHOUT_WAITING."""
+    if WITHOUT_WAITING:
+        os.set_blocking(handle, True)
+
+
+def is_readable(handle: int, seconds: float = 0.0) -> bool:
+    """Waits at most so long for a file or pipe to have data or end; returns whether it does.
+
+    Where nothing can wait for a file, it returns True, and a read waits itself.
+    """
+    try:
+        import select
+
+        poll = select.poll()
+    except (ImportError, AttributeError):  # Windows
+        return True
+    poll.register(handle, select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(1000 * seconds))
+
+
+def sync_folder(folder: Path) -> None:
+    """Waits until the names in a folder are on the disk; Windows writes them with their files."""
+    if IS_POSIX:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def replace(source: str | Path, target: Path) -> None:
+    """Renames a file atomically, over another one if necessary.
+
+    Windows refuses while a program, such as a scanner, has one of them open; so it is tried for a second.
+    """
+    for _ in range(0 if IS_POSIX else REPLACE_TRIES):
+        try:
+            Path(source).replace(target)
+        except PermissionError:
+            time.sleep(REPLACE_SECONDS / REPLACE_TRIES)
+        else:
+            return
+    Path(source).replace(target)
+
+
+def try_lock(handle: int) -> bool:
+    """Locks an open file against other processes; returns whether none had locked it.
+
+    The lock belongs to the open file and ends with it, also when the process is killed. On Windows others
+    cannot read the first byte of a locked file.
+
+    Raises:
+      OSError: if the file system has no locks.
+    """
+    from filelock import lock_descriptor
+
+    return lock_descriptor(handle, blocking=False)
+
+
+def unlock(handle: int) -> None:
+    """Ends a lock of `try_lock`, also in processes that were forked since."""
+    from filelock import unlock_descriptor
+
+    unlock_descriptor(handle)
+
+
+# ------------------------------------------------------------------ signals and processes
+# a terminal or a service manager sends them to all processes of a group
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+HANG_UP: int | None = getattr(signal, "SIGHUP", None)
+LOWEST = 19  # of POSIX's priorities
+IDLE, BELOW_NORMAL = 0x40, 0x4000  # classes of Windows
+
+
+@contextlib.contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Blocks `SIGNALS` while processes and threads start: they inherit the mask; a process may unblock it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        resource_tracker.ensure_running()  # which unblocks some when it starts
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def unblock_signals() -> None:
+    """Lets this thread receive `SIGNALS` again."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def send_to_self(number: int) -> None:
+    """Sends a signal to this process; its handler runs in the main thread."""
+    if IS_POSIX:
+        os.kill(os.getpid(), number)
+    else:  # there `os.kill` ends the process, whatever the number
+        signal.raise_signal(number)
+
+
+def end_at_once() -> None:
+    """Kills this process."""
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def own_group() -> dict[str, Any]:
+    """Returns the arguments of `Popen` for a process that gets no signals of this terminal."""
+    return {"start_new_session": True} if IS_POSIX else {"creationflags": 0x200}  # CREATE_NEW_PROCESS_GROUP
+
+
+def end_group(process: int) -> None:
+    """Kills a process that was started with `own_group`, and the processes that it has started."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process, signal.SIGKILL)
+    else:
+        end_tree(process)
+
+
+def end_tree(process: int) -> None:
+    """Kills a process and, as far as they can be found, the processes that it has started."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        found = psutil.Process(process)
+        for one in [*found.children(recursive=True), found]:
+            with contextlib.suppress(psutil.Error):
+                one.kill()
+
+
+def wait_for_process(process: int) -> None:
+    """Waits until another process has ended."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        psutil.Process(process).wait()
+
+
+def set_lowest_priority() -> None:
+    """Lets all other processes of this machine go before this one."""
+    import psutil
+
+    psutil.Process().nice(LOWEST if IS_POSIX else IDLE)
+
+
+def has_low_priority() -> bool:
+    """Returns whether others go before this process."""
+    if hasattr(os, "nice"):
+        return os.nice(0) > 0
+    import psutil
+
+    return psutil.Process().nice() in {IDLE, BELOW_NORMAL}
+
+
+# Runs before a program in its process, on Linux: it makes the kernel kill the program if the parent is
+# killed, even one that ignores the end of its input. `preexec_fn` is not safe while other threads run.
+# The script also restores the signals that Python ignores, which the program would inherit.
+GUARD = """
+import os, signal, sys
+for name in ("SIGPIPE", "SIGXFSZ"):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+except (ImportError, OSError, AttributeError):
+    pass  # the end of its input must do
+try:
+    os.execv(sys.argv[1], sys.argv[1:])
+except OSError as error:
+    sys.exit(error.strerror)
+"""
+
+
+def ending_with_parent(command: list[str]) -> list[str]:
+    """Returns a command line, on Linux with GUARD before it, so that the program dies with this process."""
+    if IS_LINUX and sys.executable and not getattr(sys, "frozen", False):
+        return [sys.executable, "-I", "-S", "-c", GUARD, *command]
+    return command

@@ -18,7 +18,7 @@ import ctypes
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from ..base.errors import CompilerError
 from ..base.system import has_low_priority
 from . import machine_code
 from .apart import apart
-from .machine_code import MOST_RESULTS, Form, MachineCode
+from .machine_code import MOST_RESULTS, MachineCode
 from .places import LevelFolders, announce
 
 NUMBA = "numba>=0.61,<0.69"  # the tested releases
@@ -131,7 +131,7 @@ class _Code:
         self._words = struct.Struct(words)
         self._results = struct.Struct(what.results)
         self._room = ctypes.c_int64 * MOST_RESULTS
-        self._form = what.form
+        self._is_tuple = what.is_tuple
 
     @property
     def address(self) -> int:
@@ -147,7 +147,8 @@ class _Code:
         out = self._room()
         if self._function(self.packed(words), out):
             raise MemoryError("a kernel has too little memory")
-        return _formed(self._form, iter(self._results.unpack_from(out)))
+        results = self._results.unpack_from(out)
+        return results if self._is_tuple else results[0] if results else None
 
 
 class Kernel(Inner):
@@ -223,12 +224,6 @@ class Kernel(Inner):
     def _built(self, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
         built: list[MachineCode] = _compiler("objects").build(self.dispatcher, arguments, levels)
         return built
-
-
-def _formed(form: Form, numbers: Iterator[Any]) -> Any:
-    if isinstance(form, list):
-        return tuple(_formed(part, numbers) for part in form)
-    return None if form is None else next(numbers)
 
 
 def _format(part: object) -> str:

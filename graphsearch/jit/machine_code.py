@@ -9,18 +9,14 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 ENTRY = "graphsearch_entry"
 MOST_RESULTS = 8  # words that a kernel returns, at most
 SUFFIX = ".code"  # of files
-RESULT = re.compile(r"\?7x|f4x|d|Q|q")  # a word of the results
 CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # releases the GIL
-
-Form: TypeAlias = "int | list[Form] | None"  # of results: 0 a number, a list a tuple, None nothing
 
 _LOADED: list[Any] = []  # engines live as long as the process
 
@@ -32,50 +28,26 @@ class MachineCode:
     Attributes:
       code: an object file with the function `ENTRY`: arguments and results as words (`calls.py`).
       results: the format of the results, for `struct`.
-      form: the structure of the result: 0 a number, None nothing, a list a tuple.
+      is_tuple: whether the result is a tuple of them; else it is the only one, or None without one.
       outside: functions that the code calls and does not contain.
     """
 
     code: bytes
     results: str
-    form: Form
+    is_tuple: bool
     outside: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
         """Returns the code as bytes."""
-        head = {"results": self.results, "form": self.form, "outside": self.outside}
+        head = {"results": self.results, "is_tuple": self.is_tuple, "outside": self.outside}
         return json.dumps(head).encode() + b"\n" + self.code
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MachineCode:
-        """Returns the code from bytes written by `to_bytes`.
-
-        Raises:
-          ValueError: if they are anything else.
-        """
+        """Returns the code from bytes written by `to_bytes`; a signature has proven that they were."""
         head, _, code = data.partition(b"\n")
         fields = json.loads(head)
-        if not isinstance(fields, dict) or fields.keys() != {"results", "form", "outside"}:
-            raise ValueError("not the description of machine code")
-        results, form, outside = fields["results"], fields["form"], fields["outside"]
-        if not isinstance(results, str) or RESULT.sub("", results) or not _fits(form, results):
-            raise ValueError(f"no results of a kernel: {results!r}, {form!r}")
-        if not isinstance(outside, list) or not all(isinstance(name, str) for name in outside):
-            raise ValueError(f"no names of functions: {outside!r}")
-        return cls(code, results, form, tuple(outside))
-
-
-def _fits(form: Form, results: str) -> bool:
-    """Returns whether a form is valid and has as many numbers as there are results."""
-    waiting, numbers = [form], 0
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, list):
-            waiting += part
-        elif part is not None and (isinstance(part, bool) or part != 0):
-            return False
-        numbers += part is not None and not isinstance(part, list)
-    return numbers == len(RESULT.findall(results)) <= MOST_RESULTS
+        return cls(code, fields["results"], fields["is_tuple"], tuple(fields["outside"]))
 
 
 @cache

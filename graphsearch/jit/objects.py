@@ -21,7 +21,7 @@ from numba.core.registry import cpu_target
 from numba.core.types import Type
 from numba.np.numpy_support import from_dtype
 
-from .machine_code import ENTRY, MOST_RESULTS, Form, MachineCode
+from .machine_code import ENTRY, MOST_RESULTS, MachineCode
 from .pipeline import InnerLibrary, codegen_for
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
@@ -61,7 +61,7 @@ def _built(compiled: CompileResult, kinds: tuple[Type, ...], codegen: CPUCodegen
     return MachineCode(
         codegen._tm.emit_object(module),
         "".join(RESULTS[part] for part in results),
-        _form(returned),
+        isinstance(returned, types.BaseTuple),
         tuple(
             sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
         ),
@@ -69,25 +69,10 @@ def _built(compiled: CompileResult, kinds: tuple[Type, ...], codegen: CPUCodegen
 
 
 def _numbers(returned: Type) -> list[Type]:
-    """Returns the types of the numbers in a result."""
+    """Returns the types of the numbers in a result: None, one number, or a tuple of them."""
     if isinstance(returned, types.BaseTuple):
-        return [kind for part in returned for kind in _numbers(part)]
+        return list(returned)
     return [] if returned == types.none else [returned]
-
-
-def _form(returned: Type) -> Form:
-    """Returns the structure of a result: `MachineCode.form`."""
-    if isinstance(returned, types.BaseTuple):
-        return [_form(part) for part in returned]
-    return None if returned == types.none else 0
-
-
-def _parts(builder: ir.IRBuilder, kind: Type, value: ir.Value) -> list[ir.Value]:
-    """Returns the values of the numbers in a result."""
-    if not isinstance(kind, types.BaseTuple):
-        return [value]
-    single = [(part, builder.extract_value(value, i)) for i, part in enumerate(kind)]
-    return [number for part, item in single for number in _parts(builder, part, item)]
 
 
 def _type_of(value: Any) -> Any:
@@ -142,7 +127,8 @@ def _entry(
     callee = context.declare_function(module, compiled.fndesc)
     returned = compiled.signature.return_type
     status, value = context.call_conv.call_function(builder, callee, returned, kinds, values)
-    for i, (part, single) in enumerate(zip(results, _parts(builder, returned, value), strict=False)):
+    for i, part in enumerate(results):
+        single = builder.extract_value(value, i) if isinstance(returned, types.BaseTuple) else value
         data = context.data_model_manager[part].as_data(builder, single)
         place = builder.gep(function.args[1], [WORD(i)])
         builder.store(data, builder.bitcast(place, data.type.as_pointer()))

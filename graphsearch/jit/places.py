@@ -50,15 +50,8 @@ class LevelFolder:
 
     def read(self, label: str, kind: object) -> MachineCode | None:
         """Returns the code of a kernel for a kind of arguments, None if it is not there."""
-        name = self.file_name(label, kind)
-        data = self.folder.read(name)
-        if data is None:
-            return None
-        try:
-            return MachineCode.from_bytes(data)
-        except (ValueError, RecursionError):
-            self.folder.note(name)
-            return None
+        data = self.folder.read(self.file_name(label, kind))
+        return None if data is None else MachineCode.from_bytes(data)
 
     def write(self, label: str, kind: object, code: MachineCode) -> None:
         """Writes the code of a kernel for a kind of arguments."""

@@ -186,29 +186,8 @@ if JIT_OFF:
         return int(kind(int(function))(*words))
 
 else:
-    add_products = intrinsic("add_products")
-    ctz = intrinsic("ctz")
-    popc = intrinsic("popc")
-    ptr = intrinsic("ptr")
-    zeros = intrinsic("zeros")
-    adv = intrinsic("adv")
-    as_u8 = intrinsic("as_u8")
-    as_i8 = intrinsic("as_i8")
-    as_i16 = intrinsic("as_i16")
-    as_i32 = intrinsic("as_i32")
-    as_i64 = intrinsic("as_i64")
-    as_u16 = intrinsic("as_u16")
-    as_u32 = intrinsic("as_u32")
-    as_f32 = intrinsic("as_f32")
-    bytes_at = intrinsic("bytes_at")
-    mulhi = intrinsic("mulhi")
-    mum = intrinsic("mum")
-    prefetch = intrinsic("prefetch")
-    exchange = intrinsic("exchange")
-    fetch_add = intrinsic("fetch_add")
-    compare_exchange = intrinsic("compare_exchange")
-    load_acquire = intrinsic("load_acquire")
-    store_release = intrinsic("store_release")
-    pause = intrinsic("pause")
-    call_bound = intrinsic("call_bound")
-    call_c = intrinsic("call_c")
+    NAMES = """
+    add_products adv as_f32 as_i16 as_i32 as_i64 as_i8 as_u16 as_u32 as_u8 bytes_at call_bound call_c
+    compare_exchange ctz exchange fetch_add load_acquire mulhi mum pause popc prefetch ptr store_release zeros
+    """
+    globals().update({name: intrinsic(name) for name in NAMES.split()})

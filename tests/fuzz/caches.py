@@ -14,15 +14,13 @@ from typing import Any
 from graphsearch.jit.cache import KEY
 from graphsearch.jit.calls import Kernel
 from graphsearch.jit.machine_code import MachineCode
-from graphsearch.jit.places import LevelFolder, LevelFolders
+from graphsearch.jit.places import LevelFolders
 
-from .mutators import Words, mutated
+from .mutators import mutated
 
 VARIABLE = "GRAPHSEARCH_CACHE_DIR"
-KINDS = FILE, SIGNED, LINK, PIPE, FOLDER, OPEN = range(6)  # what takes the place of a file
+KINDS = FILE, LINK, PIPE, FOLDER, OPEN = range(5)  # what takes the place of a file
 CODE, LOCK, MARK, SECRET = range(4)  # the files
-HEAD = b'{"results": "d", "form": 0, "outside": []}'
-WORDS = Words('"results"', '"form"', '"outside"', "[", "]", "{", "}", "0", "1e999", "null", '"d"', '"q"')
 
 
 def add(x: float, y: float) -> float:
@@ -48,14 +46,13 @@ def warm() -> None:
 def seeds(_: Path) -> list[bytes]:
     """Returns each kind of oddity; the first is none."""
     content = sound().to_bytes()
-    return [bytes([CODE, kind]) + (HEAD if kind == SIGNED else content) for kind in KINDS]
+    return [bytes([CODE, kind]) + content for kind in KINDS]
 
 
 def mutate(given: list[bytes], rng: random.Random) -> bytes:
-    """Returns any oddity of any file; under a true signature the description is changed, not the code."""
-    kind = rng.choice((FILE, FILE, SIGNED, SIGNED, *KINDS))
-    place = CODE if kind == SIGNED else rng.choice((CODE, LOCK, MARK, SECRET))
-    return bytes([place, kind]) + (WORDS([HEAD], rng) if kind == SIGNED else mutated(given[0][2:], rng))
+    """Returns any oddity of any file."""
+    kind = rng.choice((FILE, FILE, *KINDS))
+    return bytes([rng.choice((CODE, LOCK, MARK, SECRET)), kind]) + mutated(given[0][2:], rng)
 
 
 def exercise(data: bytes, folder: Path) -> bool:
@@ -71,8 +68,6 @@ def exercise(data: bytes, folder: Path) -> bool:
     (code,) = place.folder.path.glob("*.code")
     files = code, Path(f"{code}.lock"), place.folder.path / place.file_name("search"), code.with_name(KEY)
     which, kind, content = data[0] % len(files), data[1] % len(KINDS), data[2:]
-    if kind == SIGNED:
-        return _reads_signed(place, code.name, content + b"\n" + sound().code)
     before = files[which].read_bytes()
     _put(files[which], kind, content, before)
     compiled = _compiled_for()
@@ -95,14 +90,6 @@ def _compiled_for() -> list[Any]:
     setattr(kernel, "_built", build)  # noqa: B010
     assert kernel(1.0, 2.0) == 3.0
     return compiled
-
-
-def _reads_signed(place: LevelFolder, name: str, content: bytes) -> bool:
-    """Returns whether something under a true signature is the description of machine code."""
-    place.folder.write(name, content)
-    found = place.read(f"{add.__module__}.{add.__qualname__}", (float, float))
-    assert found is None or MachineCode.from_bytes(found.to_bytes()) == found
-    return found is not None
 
 
 def _put(target: Path, kind: int, content: bytes, before: bytes) -> None:

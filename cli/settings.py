@@ -141,5 +141,6 @@ def _remembered() -> dict[str, Any]:
 
 
 def _evaluators_file() -> Path:
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return Path(os.environ.get(FOLDER_VARIABLE) or state / "graphsearch") / "evaluators.json"
+    from graphsearch.base.system import user_folder
+
+    return Path(os.environ.get(FOLDER_VARIABLE) or user_folder("state")) / "evaluators.json"

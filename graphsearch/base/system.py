@@ -145,6 +145,18 @@ def address_of_yield() -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
+def loaded_library(name: str) -> ctypes.CDLL | None:
+    """Returns a shared library that this process has loaded already, None if it has not."""
+    if not IS_POSIX:
+        find = _c_library().GetModuleHandleW
+        find.argtypes, find.restype = [ctypes.c_wchar_p], ctypes.c_void_p
+        handle = find(name)
+        return ctypes.CDLL(name, handle=handle) if handle else None
+    with contextlib.suppress(OSError):
+        return ctypes.CDLL(name, mode=os.RTLD_NOLOAD)
+    return None
+
+
 def _c_library() -> ctypes.CDLL:
     return ctypes.CDLL(None if IS_POSIX else "kernel32")
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import sqlite3
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 
+from ..base.system import loaded_library
 from .compiler import JIT_OFF
 
 ROW = 100  # what `sqlite3_step` returns for a row
 _READ_ONLY, _URI, _NO_MUTEX = 0x1, 0x40, 0x8000  # flags of `sqlite3_open_v2`
 
 
-@dataclass(frozen=True, slots=True)
 class Libsqlite:
     """The functions of libsqlite3 that kernels call.
 
@@ -27,45 +27,44 @@ class Libsqlite:
         `sqlite3_column_bytes`, `sqlite3_reset`.
     """
 
-    bind: int
-    step: int
-    blob: int
-    size: int
-    reset: int
-    library: ctypes.CDLL
+    def __init__(self, library: ctypes.CDLL) -> None:
+        """Finds the functions in a loaded library.
+
+        Raises:
+          AttributeError: if it lacks one.
+        """
+        pointer, number = ctypes.c_void_p, ctypes.c_int64
+        library.sqlite3_libversion.restype = ctypes.c_char_p
+        prepare, column = library.sqlite3_prepare_v2, library.sqlite3_column_int64
+        prepare.argtypes = [pointer, ctypes.c_char_p, ctypes.c_int, pointer, pointer]
+        column.argtypes, column.restype = [pointer, ctypes.c_int], number
+        for name in ("step", "reset", "finalize", "close_v2"):
+            getattr(library, f"sqlite3_{name}").argtypes = [pointer]
+        self.bind, self.step, self.blob, self.size, self.reset = (
+            ctypes.cast(getattr(library, f"sqlite3_{name}"), pointer).value or 0
+            for name in ("bind_int64", "step", "column_blob", "column_bytes", "reset")
+        )
+        self.library = library
 
 
 @cache
 def libsqlite() -> Libsqlite | None:
     """Returns the library that Python has loaded, or None if kernels cannot call it.
 
-    They cannot with NUMBA_DISABLE_JIT, and where Python hides the symbols, as on Windows.
+    They cannot with NUMBA_DISABLE_JIT, and where Python's own module contains SQLite and hides its symbols.
     """
     if JIT_OFF:
         return None
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    try:
+    with suppress(ImportError, OSError, AttributeError):  # no library, or a symbol is missing
         module = import_module("_sqlite3")
         if sqlite3.Connection is not module.Connection:  # another package has replaced `sqlite3`
             return None
-        library = ctypes.CDLL(getattr(module, "__file__", None))
-        library.sqlite3_libversion.restype = ctypes.c_char_p
-        if library.sqlite3_libversion().decode() != sqlite3.sqlite_version:
-            return None
-        library.sqlite3_prepare_v2.argtypes = [pointer, ctypes.c_char_p, ctypes.c_int, pointer, pointer]
-        library.sqlite3_column_int64.argtypes, library.sqlite3_column_int64.restype = (
-            [pointer, ctypes.c_int],
-            number,
-        )
-        for name in ("step", "reset", "finalize", "close_v2"):
-            getattr(library, f"sqlite3_{name}").argtypes = [pointer]
-        bind, step, blob, size, reset = (
-            ctypes.cast(getattr(library, f"sqlite3_{name}"), pointer).value or 0
-            for name in ("bind_int64", "step", "column_blob", "column_bytes", "reset")
-        )
-    except (ImportError, OSError, AttributeError):  # no library, or a symbol is missing
-        return None
-    return Libsqlite(bind, step, blob, size, reset, library)
+        # the module's own library finds those that it links to, but not on Windows
+        library = loaded_library("sqlite3.dll") or ctypes.CDLL(module.__file__)
+        found = Libsqlite(library)
+        if library.sqlite3_libversion().decode() == sqlite3.sqlite_version:
+            return found
+    return None
 
 
 class ReadConnection:

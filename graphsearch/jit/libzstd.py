@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
@@ -37,7 +38,6 @@ class Owned:
         weakref.finalize(self, free, address).atexit = False
 
 
-@dataclass(frozen=True, slots=True)
 class Libzstd:
     """The functions of libzstd that decompress.
 
@@ -46,58 +46,65 @@ class Libzstd:
       frame_size: address of `ZSTD_findFrameCompressedSize`.
     """
 
-    decompress: int
-    frame_size: int
-    _library: ctypes.CDLL
+    def __init__(self, address_of: Callable[[str], int]) -> None:
+        """Keeps the functions of one library; `address_of` returns their addresses by name."""
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        self.decompress = address_of("ZSTD_decompress_usingDDict")
+        self.frame_size = address_of("ZSTD_findFrameCompressedSize")
+        self._create_context = ctypes.CFUNCTYPE(pointer)(address_of("ZSTD_createDCtx"))
+        self._free_context = ctypes.CFUNCTYPE(size, pointer)(address_of("ZSTD_freeDCtx"))
+        create = ctypes.CFUNCTYPE(pointer, ctypes.c_char_p, size)
+        self._create_dictionary = create(address_of("ZSTD_createDDict"))
+        self._free_dictionary = ctypes.CFUNCTYPE(size, pointer)(address_of("ZSTD_freeDDict"))
 
     def new_context(self) -> Owned:
         """Returns a decompression context for one thread.
 
         Threads that share one get false reports of corruption.
         """
-        address = self._library.ZSTD_createDCtx()
+        address = self._create_context()
         if not address:
             raise MemoryError("libzstd has no memory for a decompression context")
-        return Owned(address, self._library.ZSTD_freeDCtx)
+        return Owned(address, self._free_context)
 
     def load_dictionary(self, data: bytes) -> Owned | None:
         """Returns a dictionary ready for decompression, or None if the bytes are not one."""
         if len(data) < 8 or data[:4] != DICTIONARY_MAGIC:
             return None
-        address = self._library.ZSTD_createDDict(data, len(data))
-        return Owned(address, self._library.ZSTD_freeDDict) if address else None
+        address = self._create_dictionary(data, len(data))
+        return Owned(address, self._free_dictionary) if address else None
 
 
 @cache
 def libzstd() -> Libzstd | None:
     """Returns the library that the `zstandard` package brings, or None if kernels cannot call it.
 
-    Kernels cannot call it with NUMBA_DISABLE_JIT, and where the package hides the symbols, as on Windows.
+    Kernels cannot with NUMBA_DISABLE_JIT. Windows and macOS hide the symbols; there `cffi` finds them.
     """
     if JIT_OFF:
         return None
     specs = (PathFinder.find_spec(f"zstandard.{name}", list(zstandard.__path__)) for name in MODULES)
-    return load(spec.origin for spec in specs if spec and spec.origin)
+    return load(spec.origin for spec in specs if spec and spec.origin) or load_by_cffi()
 
 
 def load(paths: Iterable[str]) -> Libzstd | None:
     """Returns the first of some shared libraries that has all required functions of libzstd, or None."""
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for path in paths:
-        try:
+        with suppress(OSError, AttributeError):  # no library, or a symbol is missing
             library = ctypes.CDLL(path)
-            library.ZSTD_createDCtx.restype = pointer
-            library.ZSTD_freeDCtx.argtypes = [pointer]
-            library.ZSTD_createDDict.restype = pointer
-            library.ZSTD_createDDict.argtypes = [ctypes.c_char_p, size]
-            library.ZSTD_freeDDict.argtypes = [pointer]
-            addresses = [
-                ctypes.cast(function, pointer).value
-                for function in (library.ZSTD_decompress_usingDDict, library.ZSTD_findFrameCompressedSize)
-            ]
-        except (OSError, AttributeError):  # no library, or a symbol is missing
-            continue
-        decompress, frame_size = addresses
-        if decompress and frame_size:
-            return Libzstd(decompress, frame_size, library)
+            return Libzstd(lambda name: _address(getattr(library, name)))  # noqa: B023 # called at once
     return None
+
+
+def load_by_cffi() -> Libzstd | None:
+    """Returns the library inside `zstandard`'s extension for `cffi`, None without `cffi`."""
+    try:
+        module = import_module("zstandard._cffi")
+    except ImportError:
+        return None
+    ffi, lib = module.ffi, module.lib
+    return Libzstd(lambda name: int(ffi.cast("intptr_t", ffi.addressof(lib, name))))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 MATE = 100_000  # a lost position with no move, negated; MATE - n mates in n plies
 LEAST_MATE = MATE - 1000  # scores from here on are forced mates
-LEAST_WON = 50_000  # from here on: won against a bare king (`evaluators.bare_king_kernel`)
+LEAST_WON = 50_000  # from here on: won against a bare king (`evaluators.batch_kernel`)
 FAR = 200_000  # beyond every score
 
 

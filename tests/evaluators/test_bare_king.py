@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.evaluators.bare_king_kernel import bare_king_score, drawn_share
+from graphsearch.evaluators.batch_kernel import bare_king_score, drawn_share
 from graphsearch.evaluators.factory import create
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.quiescence.captures_kernel import (
+from graphsearch.evaluators.quiescence_kernel import (
     DOUBTFUL,
     capture_gain,
     capture_loses,

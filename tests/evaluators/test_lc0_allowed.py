@@ -15,11 +15,9 @@ import pytest
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0 import session
-from graphsearch.evaluators.lc0.allowed import widest
 from graphsearch.evaluators.lc0.convert import to_onnx
-from graphsearch.evaluators.lc0.network import Network
-from graphsearch.evaluators.lc0.session import Names
-from graphsearch.evaluators.lc0.weights import read_network
+from graphsearch.evaluators.lc0.session import Names, widest
+from graphsearch.evaluators.lc0.weights import Network, read_network
 
 from ..conftest import shared_data
 from ..support.networks import Tiny

@@ -30,7 +30,7 @@ from graphsearch.evaluators.builtin.weights import ARRAYS, FILE, Networks, load_
 from graphsearch.evaluators.inside import BatchArrays
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.protocol import checked as valid
-from graphsearch.evaluators.quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS
+from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import U, adv, ptr
 from graphsearch.jit.types import int64

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import evaluator
+from graphsearch.evaluators.nnue.evaluation_kernel import area_words
 from graphsearch.evaluators.nnue.file import ARCHITECTURES, decode, read_network
-from graphsearch.evaluators.nnue.quiescence_kernel import area_words
 from graphsearch.evaluators.protocol import PositionBatch, checked
-from graphsearch.evaluators.quiescence.captures_kernel import PLAIN_VALUES, PROMOTION_GAIN
-from graphsearch.evaluators.quiescence.quiescence_kernel import DELTA_MARGIN, STACK_WORDS
+from graphsearch.evaluators.quiescence_kernel import DELTA_MARGIN, PLAIN_VALUES, PROMOTION_GAIN, STACK_WORDS
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.board_kernel import is_dead
 from graphsearch.position.scores import FAR, MATE

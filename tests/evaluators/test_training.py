@@ -78,9 +78,9 @@ def dealt(teacher: str) -> dict[str, Any]:
 
 def static_labels(weights: Any, words: Any) -> list[int]:
     """Returns what a network says of positions without a search, in 1/361 of a pawn."""
+    from graphsearch.evaluators.nnue.evaluation_kernel import area_words
     from graphsearch.evaluators.nnue.layout import WIDTH
-    from graphsearch.evaluators.nnue.quiescence_kernel import area_words
-    from graphsearch.evaluators.quiescence.quiescence_kernel import STACK_WORDS
+    from graphsearch.evaluators.quiescence_kernel import STACK_WORDS
     from tests.support.nnue_kernel import scores
     from tools.training.games_kernel import MOST_SCORE
 
@@ -186,7 +186,7 @@ def padded(features: list[int]) -> list[int]:
 
 def describe(kernel: Any, board: chess.Board, move: chess.Move) -> list[Any]:
     """Returns the place, the goal and the class of a move, `[1, 1]` each."""
-    from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES
+    from graphsearch.evaluators.builtin.evaluation_kernel import MOST_FEATURES
     from graphsearch.jit.pointers import ptr
     from graphsearch.position.board import encode_move, pack
 

@@ -36,8 +36,7 @@ def seeds(_: Path) -> list[bytes]:
 def onnx_seeds(folder: Path) -> list[bytes]:
     """Returns ONNX models of small networks."""
     from graphsearch.evaluators.lc0.convert import to_onnx
-    from graphsearch.evaluators.lc0.network import Network
-    from graphsearch.evaluators.lc0.weights import read_network
+    from graphsearch.evaluators.lc0.weights import Network, read_network
 
     found = [read_network(data, "a.pb") for data in seeds(folder)]
     return [to_onnx(network) for network in found if isinstance(network, Network)]

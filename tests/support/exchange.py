@@ -7,7 +7,7 @@ from typing import Any
 import chess
 import numpy as np
 
-from graphsearch.evaluators.quiescence.captures_kernel import exchange
+from graphsearch.evaluators.quiescence_kernel import exchange
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.board import encode_move, pack

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.nnue.quiescence_kernel import network_score, search
-from graphsearch.evaluators.quiescence.quiescence_kernel import KEPT, STACK_WORDS
+from graphsearch.evaluators.nnue.evaluation_kernel import network_score, search
+from graphsearch.evaluators.quiescence_kernel import KEPT, STACK_WORDS
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ZERO, ptr
 from graphsearch.jit.types import int64

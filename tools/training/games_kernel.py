@@ -20,15 +20,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.features_kernel import (
+from graphsearch.evaluators.builtin.evaluation_kernel import (
     MOST_FEATURES,
     attacks_of,
+    class_of,
+    kind_of_move,
     list_features,
+    mover_of,
+    place_of,
     seen_of,
     turn_of,
 )
 from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, MEN_PER_STACK, STACKS
-from graphsearch.evaluators.builtin.policy_kernel import class_of, kind_of_move, mover_of, place_of
 from graphsearch.evaluators.nnue.evaluation_kernel import (
     AREA,
     LOGIT_BIAS,
@@ -36,14 +39,16 @@ from graphsearch.evaluators.nnue.evaluation_kernel import (
     ORDER,
     POLICY,
     SEEN_AT,
+    SUMS,
     evaluate_position,
     index_in,
     order_by_policy,
+    search,
+    static_at,
+    work_at,
 )
-from graphsearch.evaluators.nnue.layers_kernel import SUMS
 from graphsearch.evaluators.nnue.layout import FIRST
-from graphsearch.evaluators.nnue.quiescence_kernel import search, static_at, work_at
-from graphsearch.evaluators.quiescence.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, take_best
+from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, take_best
 from graphsearch.jit.pointers import ONE, ZERO, U, adv, as_i32, popc, ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board_kernel import (

@@ -1,23 +1,710 @@
-"""Kernel of `builtin`: V by quiescence over the value network, P by the policy network."""
+"""Kernel of `builtin`: V by quiescence over the value network, P by the policy network.
+
+Sums and products of rows of weights. The rows of features are 8-bit, their sums and other rows 16-bit.
+
+Input features of the networks: men on squares, by the own king's square, and attacked or undefended men.
+
+A feature is the index of a row. Each side has a view of the board: in Black's the ranks are mirrored, in both
+the files are, so that the own king is on a to d.
+
+    man    64 * (kind, plus 6 for the other side's) + square
+    every man has the row 768 * (bucket of the own king) + man
+    and the row THREATS_AT + 768 * state + man if it has a state
+
+    state  0 undefended; 1, 2 attacked; 3, 4 attacked by a lesser man: undefended, defended
+
+Sums of the rows of both sides' views, stored for each frame of a quiescence search.
+
+After a capture few rows differ. So a frame's sums are computed from those of the nearest lower frame that has
+any, by adding and subtracting rows; a view whose king has moved to another bucket is summed from scratch. The
+sums are exact integers: both ways give the same, bit for bit.
+
+    area     rows that came, rows that left | a `Seen` for each frame | sums of each frame, White's view first
+
+The policy network: one pass over the position, then one logit for each legal move.
+
+    logit = hidden . (row of piece and from-square + row of piece and to-square + row of class) + class's bias
+
+Moves share the products with rows of from-squares and of classes, so each is computed once.
+"""
 
 from __future__ import annotations
 
-from ...jit.compiler import inner
-from ...jit.pointers import adv, as_i64, popc
-from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
-from ...position.board_kernel import PW, side_to_move
-from ...position.scores import FAR, LEAST_WON
-from ...position.words import BLACK, WHITE, BoardTable, Position
-from ..bare_king_kernel import bare_king_score
-from ..batch_kernel import batch_of, chances, softmax, value_of_score
-from ..quiescence.captures_kernel import get, put
-from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
-from .features_kernel import MOST_FEATURES, Seen, attacks_of, list_features, seen_of
-from .layout import SCORE_UNIT, TEMPERATURES
-from .policy_kernel import WORK_WORDS, write_logits
-from .sums_kernel import SUMS_WORDS, sum_frame, sum_view, sums_at
-from .value_kernel import VALUE_WORDS, Value, network_value
+import math
+from typing import NamedTuple
 
+import numpy as np
+
+from ...jit.compiler import inlined, inner
+from ...jit.pointers import ONE, ZERO, U, adv, as_f32, as_i8, as_i16, as_i64, ctz, popc
+from ...jit.types import Pointer, float32, float64, int8, int16, int32, int64, uint16, uint64
+from ...position.attacks_kernel import FILE_A, FILE_H, bishop_attacks, man_at, rook_attacks
+from ...position.board_kernel import (
+    PW,
+    from_square,
+    in_check,
+    landing_of,
+    make_move,
+    promotion_of,
+    side_to_move,
+    to_square,
+)
+from ...position.mates_kernel import CheckMasks, check_masks, may_check
+from ...position.scores import FAR, LEAST_WON
+from ...position.tables import KI, KN, PA
+from ...position.words import (
+    BISHOPS,
+    BLACK,
+    KINGS,
+    KNIGHTS,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+)
+from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
+from ..quiescence_kernel import (
+    FRAME_WORDS,
+    FRAMES,
+    KEPT,
+    STACK_WORDS,
+    capture_gain,
+    exchange,
+    get,
+    put,
+    quiescence_over,
+)
+from .layout import (
+    BOARD_FEATURES,
+    BUCKET_OF_KING,
+    CLASS,
+    CLASS_BIAS,
+    CLASSES,
+    FIRST,
+    FROM,
+    FULL,
+    KINDS_OF_MOVES,
+    MEN_PER_STACK,
+    MOST_WIDTH,
+    NOISE_RANGE,
+    OUTPUTS,
+    POLICY_BIAS,
+    POLICY_ROWS,
+    POLICY_WIDTH,
+    SCORE_UNIT,
+    SECOND,
+    STACKS,
+    TEMPERATURES,
+    THREATS_AT,
+    TO,
+    VALUE_BIAS,
+    VALUE_FIRST,
+    VALUE_FIRST_PLAIN,
+    VALUE_LAST,
+    VALUE_ROWS,
+    VALUE_SECOND,
+    VALUE_WIDTH,
+    WIDTH_RANGE,
+)
+
+
+# --------------------------------------------------------------------------- rows of weights
+@inner
+def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
+    """Returns a section of the weights as int16; `name`: its word in the header."""
+    return as_i16(adv(weights, int64(weights[name])))
+
+
+@inner
+def rows_of(weights: Pointer[int64], name: int64) -> Pointer[int8]:
+    """Returns the rows of features of a network; `name`: their word in the header."""
+    return as_i8(adv(weights, int64(weights[name])))
+
+
+@inner
+def sum_rows(
+    width: int64,
+    rows: Pointer[int8],
+    bias: Pointer[int16],
+    features: Pointer[int64],
+    n: int64,
+    out: Pointer[int16],
+) -> None:
+    """Writes the sum of the bias and the rows of n features, int16[width]; adds eight rows per pass."""
+    for i in range(width):
+        out[i] = bias[i]
+    whole = n & ~7
+    for j in range(0, whole, 8):
+        a, b = adv(rows, features[j] * width), adv(rows, features[j + 1] * width)
+        c, d = adv(rows, features[j + 2] * width), adv(rows, features[j + 3] * width)
+        e, f = adv(rows, features[j + 4] * width), adv(rows, features[j + 5] * width)
+        g, h = adv(rows, features[j + 6] * width), adv(rows, features[j + 7] * width)
+        for i in range(width):
+            four = int16(a[i]) + int16(b[i]) + int16(c[i]) + int16(d[i])
+            out[i] += four + int16(e[i]) + int16(f[i]) + int16(g[i]) + int16(h[i])
+    for j in range(whole, n):
+        a = adv(rows, features[j] * width)
+        for i in range(width):
+            out[i] += int16(a[i])
+
+
+@inner
+def activate(width: int64, sums: Pointer[int16], out: Pointer[int16]) -> None:
+    """Writes the squares of the sums, clipped to 0..FULL first."""
+    for i in range(width):
+        x = min(max(sums[i], int16(0)), int16(FULL))
+        out[i] = int16(x * x)
+
+
+@inner
+def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
+    """Returns the dot product of two int16[n] as int32; `weights.py` checks that it cannot overflow."""
+    total = int32(0)
+    for i in range(n):
+        total += int32(a[i]) * int32(b[i])
+    return int32(total)
+
+
+# ---------------------------------------------------------------------------------- features
+MOST_FEATURES = 128  # of a view: two for each of 64 men; legal positions have at most 32 men
+BUCKETS = np.array(BUCKET_OF_KING, np.int64)
+
+
+@inner
+def pawn_attacks(pawns: uint64, side: int64) -> uint64:
+    """Returns the squares that pawns of a side attack."""
+    if side == 0:
+        return ((pawns & ~FILE_A) << U(7)) | ((pawns & ~FILE_H) << U(9))
+    return ((pawns & ~FILE_A) >> U(9)) | ((pawns & ~FILE_H) >> U(7))
+
+
+class Attacks(NamedTuple):
+    """Squares that a side attacks: with pawns; with pawns and minor pieces; with rooks, too; with all men."""
+
+    pawns: uint64
+    minors: uint64
+    rooks: uint64
+    every: uint64
+
+
+@inner
+def attacks_of(T: BoardTable, s: Position, side: int64) -> Attacks:
+    """Returns the `Attacks` of a side."""
+    us, occupied = s[WHITE + side], s[WHITE] | s[BLACK]
+    pawns = pawn_attacks(s[PAWNS] & us, side)
+    minors = pawns
+    men = s[KNIGHTS] & us
+    while men:
+        minors |= T[KN + ctz(men)]
+        men &= men - ONE
+    men = s[BISHOPS] & us
+    while men:
+        minors |= bishop_attacks(T, ctz(men), occupied)
+        men &= men - ONE
+    rooks = minors
+    men = s[ROOKS] & us
+    while men:
+        rooks |= rook_attacks(T, ctz(men), occupied)
+        men &= men - ONE
+    every = rooks | T[KI + ctz(s[KINGS] & us)]
+    men = s[QUEENS] & us
+    while men:
+        every |= bishop_attacks(T, ctz(men), occupied) | rook_attacks(T, ctz(men), occupied)
+        men &= men - ONE
+    return Attacks(pawns, minors, rooks, every)
+
+
+@inner
+def threats_to(attacks: Attacks, kind: int64) -> uint64:
+    """Returns the squares where a lesser man attacks a man of a kind; for a king, all attacked squares."""
+    if kind == PAWNS:
+        return ZERO
+    if kind <= BISHOPS:
+        return attacks.pawns
+    if kind == ROOKS:
+        return attacks.minors
+    return attacks.rooks if kind == QUEENS else attacks.every
+
+
+@inlined
+def turn_of(s: Position, side: int64) -> int64:
+    """Returns the XOR mask from squares to a side's view."""
+    return 56 * side ^ (7 if ctz(s[KINGS] & s[WHITE + side]) & 4 else 0)
+
+
+@inlined
+def king_rows(s: Position, side: int64, turn: int64) -> int64:
+    """Returns the first row of the bucket of a side's king; `turn`: `turn_of` the side."""
+    square = ctz(s[KINGS] & s[WHITE + side]) ^ turn
+    return int64(BOARD_FEATURES * BUCKETS[(square >> 3) * 4 + (square & 3)])
+
+
+class Seen(NamedTuple):
+    """Squares of both sides' men that are attacked, attacked by a lesser man, defended."""
+
+    attacked: uint64
+    cheaply: uint64
+    defended: uint64
+
+
+@inner
+def seen_of(s: Position, white: Attacks, black: Attacks) -> Seen:
+    """Returns the `Seen` of a position from the attacks of both sides."""
+    cheaply = ZERO
+    for kind in range(6):
+        cheaply |= s[kind] & (s[WHITE] & threats_to(black, kind) | s[BLACK] & threats_to(white, kind))
+    return Seen(
+        s[WHITE] & black.every | s[BLACK] & white.every,
+        cheaply,
+        s[WHITE] & white.every | s[BLACK] & black.every,
+    )
+
+
+@inlined
+def state_of(seen: Seen, square: uint64) -> int64:
+    """Returns 2 * (attacked + attacked by a lesser man) + defended, for the man on a square.
+
+    1, defended only, has no row; `list_men` translates the others into the states of rows.
+    """
+    attacked = (seen.attacked >> square & ONE) + (seen.cheaply >> square & ONE)
+    return int64(attacked << ONE | (seen.defended >> square & ONE))
+
+
+@inner
+def list_men(
+    s: Position, seen: Seen, other: Position, other_seen: Seen, every: bool, out: Pointer[int64]
+) -> int64:
+    """Writes the features of a position that `other` lacks, independent of the view; returns their number.
+
+    Args:
+      every: write all features, also those that `other` has.
+      out: int64[MOST_FEATURES] out: square | colour << 6 | kind << 7 | (1 + state, or 0 for the man) << 10.
+    """
+    changed = seen.attacked ^ other_seen.attacked
+    changed |= (seen.cheaply ^ other_seen.cheaply) | (seen.defended ^ other_seen.defended)
+    n = int64(0)
+    for kind in range(6):
+        for colour in range(2):
+            known = ZERO if every else other[kind] & other[WHITE + colour]
+            men = s[kind] & s[WHITE + colour] & (~known | changed)
+            while men:
+                square = ctz(men)
+                men &= men - ONE
+                man = square | colour << 6 | kind << 7
+                if not known >> U(square) & ONE:
+                    out[n] = man
+                    n += 1
+                state = state_of(seen, U(square))
+                if state != 1:
+                    out[n] = man | (state if state else int64(1)) << 10
+                    n += 1
+    return n
+
+
+@inner
+def see(s: Position, side: int64, features: Pointer[int64], n: int64, out: Pointer[int64]) -> None:
+    """Writes the rows of n features from `list_men` in a side's view; `out` may be `features`."""
+    turn = turn_of(s, side)
+    first = king_rows(s, side, turn)
+    for i in range(n):
+        word = features[i]
+        theirs = ((word >> 6) & 1) ^ side
+        man = 64 * ((word >> 7) & 7) + 384 * theirs + ((word & 63) ^ turn)
+        state = word >> 10
+        out[i] = man + (THREATS_AT + BOARD_FEATURES * (state - 1) if state else first)
+
+
+@inner
+def list_features(s: Position, seen: Seen, side: int64, out: Pointer[int64]) -> int64:
+    """Writes the rows of a side's view, int64[MOST_FEATURES]; returns their number."""
+    n = list_men(s, seen, s, seen, True, out)
+    see(s, side, out, n, out)
+    return n
+
+
+# --------------------------------------------------------------------------- sums of a frame
+CAME, LEFT, VIEW = 0, MOST_FEATURES, 2 * MOST_FEATURES
+SEEN = 3 * MOST_FEATURES
+SUMS = (SEEN + 3 * FRAMES + 7) // 8 * 8
+SUMS_WORDS = SUMS + FRAMES * 2 * MOST_WIDTH // 4
+MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
+
+
+@inner
+def seen_at(area: Pointer[uint64], ply: int64) -> Seen:
+    """Returns the `Seen` of the frame at a ply."""
+    at = adv(area, SEEN + 3 * ply)
+    return Seen(at[0], at[1], at[2])
+
+
+@inner
+def keep_seen(area: Pointer[uint64], ply: int64, seen: Seen) -> None:
+    """Stores the `Seen` of the frame at a ply."""
+    at = adv(area, SEEN + 3 * ply)
+    at[0], at[1], at[2] = seen.attacked, seen.cheaply, seen.defended
+
+
+@inner
+def sums_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int16]:
+    """Returns the sums of a side's view in the frame at a ply: int16[width]."""
+    return as_i16(adv(area, SUMS + (2 * ply + side) * (int64(weights[VALUE_WIDTH]) >> 2)))
+
+
+@inner
+def change_rows(
+    width: int64,
+    rows: Pointer[int8],
+    base: Pointer[int16],
+    came: Pointer[int64],
+    n: int64,
+    left: Pointer[int64],
+    m: int64,
+    out: Pointer[int16],
+) -> None:
+    """Writes `base` plus n rows and minus m rows, int16[width]; takes four rows per pass."""
+    both = min(n, m) & ~1
+    for j in range(0, both, 2):
+        a, b = adv(rows, came[j] * width), adv(rows, came[j + 1] * width)
+        c, d = adv(rows, left[j] * width), adv(rows, left[j + 1] * width)
+        if j == 0:
+            for i in range(width):
+                out[i] = base[i] + int16(a[i]) + int16(b[i]) - int16(c[i]) - int16(d[i])
+        else:
+            for i in range(width):
+                out[i] += int16(a[i]) + int16(b[i]) - int16(c[i]) - int16(d[i])
+    if both == 0:
+        for i in range(width):
+            out[i] = base[i]
+    for j in range(both, n):
+        a = adv(rows, came[j] * width)
+        for i in range(width):
+            out[i] += int16(a[i])
+    for j in range(both, m):
+        a = adv(rows, left[j] * width)
+        for i in range(width):
+            out[i] -= int16(a[i])
+
+
+@inner
+def sum_view(
+    weights: Pointer[int64], s: Position, seen: Seen, side: int64, area: Pointer[uint64], out: Pointer[int16]
+) -> None:
+    """Writes the sums of a side's view from scratch."""
+    features = as_i64(adv(area, int64(VIEW)))
+    n = list_features(s, seen, side, features)
+    bias = section(weights, int64(VALUE_BIAS))
+    sum_rows(int64(weights[VALUE_WIDTH]), rows_of(weights, int64(VALUE_ROWS)), bias, features, n, out)
+
+
+@inner
+def sum_frame(
+    weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
+) -> None:
+    """Writes the sums of both views of the frame at a ply; the caller then sets the frame's word `KEPT`."""
+    s = adv(stack, ply * FRAME_WORDS)
+    keep_seen(area, ply, seen)
+    below = ply - 1
+    while below >= 0 and not stack[below * FRAME_WORDS + KEPT]:
+        below -= 1
+    base = adv(stack, max(below, int64(0)) * FRAME_WORDS)
+    came, left, view = as_i64(area), as_i64(adv(area, int64(LEFT))), as_i64(adv(area, int64(VIEW)))
+    n, m = int64(0), int64(MOST_CHANGES)
+    if below >= 0:
+        n = list_men(s, seen, base, seen_at(area, below), False, came)
+        m = list_men(base, seen_at(area, below), s, seen, False, left)
+    for side in range(2):
+        turn = turn_of(s, side)
+        if (
+            n + m < MOST_CHANGES
+            and turn == turn_of(base, side)
+            and king_rows(s, side, turn) == king_rows(base, side, turn)
+        ):
+            see(s, side, came, n, view)
+            see(s, side, left, m, adv(view, n))
+            change_rows(
+                int64(weights[VALUE_WIDTH]),
+                rows_of(weights, int64(VALUE_ROWS)),
+                sums_at(weights, area, below, side),
+                view,
+                n,
+                adv(view, n),
+                m,
+                sums_at(weights, area, ply, side),
+            )
+        else:
+            sum_view(weights, s, seen, side, area, sums_at(weights, area, ply, side))
+
+
+# ------------------------------------------------------------------------- the value network
+FIRST_OUTPUTS = FIRST + OUTPUTS
+# offsets in the work area, in words: the hidden layer of both views, then the layers of FIRST and SECOND
+FIRST_AT = 2 * MOST_WIDTH // 4
+SECOND_AT = FIRST_AT + (FIRST_OUTPUTS + 1) // 2
+VALUE_WORDS = SECOND_AT + SECOND // 2
+
+
+class Value(NamedTuple):
+    """The network's outputs in the unit of `layout.SCORE_UNIT`, seen by the side to move."""
+
+    score: float64
+    draw_width: float64
+    noise: float64
+
+
+@inlined
+def clipped(x: float32) -> float32:
+    """Returns x limited to 0..1."""
+    return min(max(x, float32(0)), float32(1))
+
+
+@inner
+def first_layer(weights: Pointer[int64], stack: int64, hidden: Pointer[int16], out: Pointer[float32]) -> None:
+    """Writes the outputs of a stack's first layer and of its linear part: float32[FIRST + OUTPUTS]."""
+    width = int64(weights[VALUE_WIDTH])
+    rows = adv(section(weights, int64(VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
+    plain = as_f32(adv(weights, int64(weights[VALUE_FIRST_PLAIN])))
+    for k in range(FIRST_OUTPUTS):
+        at = stack * FIRST_OUTPUTS + k
+        total = float32(dot(2 * width, hidden, adv(rows, k * 2 * width)))
+        out[k] = plain[at] + plain[STACKS * FIRST_OUTPUTS + at] * total
+
+
+@inner
+def last_layers(
+    weights: Pointer[int64], stack: int64, first: Pointer[float32], second: Pointer[float32]
+) -> None:
+    """Adds the outputs of the layers of FIRST and SECOND to the linear part, `first[FIRST:]`."""
+    rows = as_f32(adv(weights, int64(weights[VALUE_SECOND])))
+    rows = adv(rows, stack * (2 * FIRST + 1) * SECOND)
+    last = adv(as_f32(adv(weights, int64(weights[VALUE_LAST]))), stack * SECOND * OUTPUTS)
+    for j in range(SECOND):
+        second[j] = rows[2 * FIRST * SECOND + j]
+    for i in range(FIRST):
+        x = clipped(first[i])
+        a, b = adv(rows, i * SECOND), adv(rows, (FIRST + i) * SECOND)
+        for j in range(SECOND):
+            second[j] += x * a[j] + x * x * b[j]
+    for j in range(SECOND):
+        x = clipped(second[j])
+        for k in range(OUTPUTS):
+            first[FIRST + k] += x * last[j * OUTPUTS + k]
+
+
+@inner
+def network_value(
+    weights: Pointer[int64], own: Pointer[int16], other: Pointer[int16], men: int64, work: Pointer[uint64]
+) -> Value:
+    """Returns the `Value` of a position.
+
+    Args:
+      own, other: sums of the rows of both views, int16[width]. men: their number on the board.
+      work: uint64[VALUE_WORDS], scratch.
+    """
+    width, hidden = int64(weights[VALUE_WIDTH]), as_i16(work)
+    activate(width, own, hidden)
+    activate(width, other, adv(hidden, width))
+    stack = min((men - 1) // MEN_PER_STACK, int64(STACKS - 1))
+    first, second = as_f32(adv(work, int64(FIRST_AT))), as_f32(adv(work, int64(SECOND_AT)))
+    first_layer(weights, stack, hidden, first)
+    last_layers(weights, stack, first, second)
+    return Value(
+        float64(first[FIRST]),
+        math.exp(min(max(float64(first[FIRST + 1]), WIDTH_RANGE[0]), WIDTH_RANGE[1])),
+        math.exp(min(max(float64(first[FIRST + 2]), NOISE_RANGE[0]), NOISE_RANGE[1])),
+    )
+
+
+# ------------------------------------------------------------------------ the policy network
+CHECK, CAPTURE, EXCHANGE, PROMOTION, THREAT = 1, 2, 4, 12, 28  # addends of `kind_of_move`
+
+
+@inner
+def place_of(kind: int64, square: int64, turn: int64) -> int64:
+    """Returns the index of a kind of piece on a square in PLACES, in the mover's view."""
+    return kind * 64 + (square ^ turn)
+
+
+@inner
+def exchange_class(T: BoardTable, s: Position, m: uint16, theirs: uint64, gains: Pointer[uint64]) -> int64:
+    """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins.
+
+    Args:
+      theirs: the squares that the other side attacks. gains: scratch for an exchange.
+    """
+    if capture_gain(s, m) == 0 and not (theirs >> U(to_square(m))) & ONE:
+        return int64(1)
+    won = exchange(T, s, m, gains)
+    return int64(0) if won < 0 else (int64(2) if won > 0 else int64(1))
+
+
+@inner
+def gives_check(T: BoardTable, s: Position, m: uint16, masks: CheckMasks, child: Position) -> bool:
+    """Returns whether a move gives check; `masks`: `check_masks` of the position, `child`: scratch."""
+    if not may_check(s, masks, m):
+        return False
+    make_move(T, s, child, m)
+    return in_check(T, child)
+
+
+@inner
+def attacks_from(T: BoardTable, s: Position, kind: int64, square: int64, occupied: uint64) -> uint64:
+    """Returns the squares that a man of the side to move attacks from a square; none for a king."""
+    if kind == PAWNS:
+        return T[PA + 64 * side_to_move(s) + square]
+    if kind == KNIGHTS:
+        return T[KN + square]
+    if kind == KINGS:
+        return ZERO
+    lines = ZERO
+    if kind != ROOKS:
+        lines = bishop_attacks(T, square, occupied)
+    return lines if kind == BISHOPS else lines | rook_attacks(T, square, occupied)
+
+
+@inner
+def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64) -> bool:
+    """Returns whether the moving man newly attacks a greater man, or an undefended piece.
+
+    Args:
+      kind: of the moving man. theirs: the squares that the other side attacks.
+    """
+    worth = s[QUEENS] if kind != QUEENS else ZERO
+    if kind < ROOKS:
+        worth |= s[ROOKS]
+    pieces = s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS]
+    worth |= pieces if kind == PAWNS else pieces & ~theirs
+    worth &= s[BLACK - side_to_move(s)]
+    if not worth:
+        return False
+    occupied = s[WHITE] | s[BLACK]
+    before = attacks_from(T, s, kind, from_square(m), occupied)
+    after = attacks_from(T, s, kind, to_square(m), occupied & ~(ONE << U(from_square(m))))
+    return (after & ~before & worth) != ZERO
+
+
+@inner
+def kind_of_move(
+    T: BoardTable,
+    s: Position,
+    m: uint16,
+    theirs: uint64,
+    masks: CheckMasks,
+    child: Position,
+    gains: Pointer[uint64],
+) -> int64:
+    """Returns the kind of a move: check + 2 capture + (4 exchange class + 28 threat, or 4 promotion + 8).
+
+    Args:
+      theirs: the squares that the other side attacks. masks: `check_masks` of the position.
+      child: scratch for a position. gains: scratch for an exchange.
+    """
+    captures = (s[BLACK - side_to_move(s)] >> U(to_square(m))) & ONE
+    out = int64(captures) * CAPTURE + int64(gives_check(T, s, m, masks, child)) * CHECK
+    if promotion_of(m):
+        return out + PROMOTION + 4 * (promotion_of(m) - 1)
+    out += THREAT * int64(threatens(T, s, m, mover_of(s, m), theirs))
+    return out + EXCHANGE * exchange_class(T, s, m, theirs, gains)
+
+
+@inner
+def class_of(kind: int64, piece: int64) -> int64:
+    """Returns the class of a kind of move by a kind of piece."""
+    return piece * KINDS_OF_MOVES + kind
+
+
+@inner
+def mover_of(s: Position, m: uint16) -> int64:
+    """Returns the kind of the moving man."""
+    return man_at(s, from_square(m))
+
+
+UNKNOWN = 1 << 62  # a product that is not computed yet
+
+# offsets in the work area, in words: a child, an exchange, products of classes, the hidden layer, its sums
+CHILD, GAINS, PRODUCTS = 0, 16, 48
+HIDDEN = PRODUCTS + CLASSES
+POLICY_SUMS = HIDDEN + MOST_WIDTH // 4
+WORK_WORDS = POLICY_SUMS + MOST_WIDTH // 4
+
+
+@inner
+def hidden_layer(
+    weights: Pointer[int64],
+    features: Pointer[int64],
+    n: int64,
+    sums: Pointer[int16],
+    hidden: Pointer[int16],
+) -> None:
+    """Writes the hidden layer of a position, and its sums: int16[width] each."""
+    width = int64(weights[POLICY_WIDTH])
+    rows, bias = rows_of(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
+    sum_rows(width, rows, bias, features, n, sums)
+    activate(width, sums, hidden)
+
+
+@inner
+def product(weights: Pointer[int64], name: int64, i: int64, hidden: Pointer[int16]) -> int64:
+    """Returns the product of the hidden layer with row i of a section, int64."""
+    width = int64(weights[POLICY_WIDTH])
+    return int64(dot(width, hidden, adv(section(weights, name), i * width)))
+
+
+@inner
+def class_product(
+    weights: Pointer[int64], i: int64, hidden: Pointer[int16], products: Pointer[int64]
+) -> int64:
+    """Returns the product with the row of class i; computes it on first use."""
+    if products[i] == UNKNOWN:
+        products[i] = product(weights, int64(CLASS), i, hidden)
+    return products[i]
+
+
+@inner
+def write_logits(
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    theirs: uint64,
+    features: Pointer[int64],
+    seen: int64,
+    work: Pointer[uint64],
+    logits: Pointer[float32],
+) -> None:
+    """Writes the logits of n legal moves.
+
+    Args:
+      theirs: the squares that the other side attacks.
+      features: of the mover's view, int64[seen].
+      work: uint64[WORK_WORDS]. logits: float32[n] out.
+    """
+    hidden = as_i16(adv(work, int64(HIDDEN)))
+    hidden_layer(weights, features, seen, as_i16(adv(work, int64(POLICY_SUMS))), hidden)
+    plain = as_f32(adv(weights, int64(weights[CLASS_BIAS])))
+    unit = float64(plain[CLASSES])
+    products = as_i64(adv(work, int64(PRODUCTS)))
+    for i in range(CLASSES):
+        products[i] = UNKNOWN
+    masks = check_masks(T, s)
+    turn = turn_of(s, side_to_move(s))
+    start, left = int64(-1), int64(0)
+    for i in range(n):
+        m = moves[i]
+        piece = mover_of(s, m)
+        if from_square(m) != start:  # the moves of one piece are mostly adjacent
+            start = from_square(m)
+            left = product(weights, int64(FROM), place_of(piece, start, turn), hidden)
+        kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))
+        at = class_of(kind, piece)
+        total = left + class_product(weights, at, hidden, products)
+        total += product(weights, int64(TO), place_of(piece, landing_of(s, m), turn), hidden)
+        logits[i] = float32(float64(plain[at]) + unit * float64(total))
+
+
+# ---------------------------------------------------------------------------- the evaluation
 MOST_STATIC = LEAST_WON - 1
 
 # offsets in the area, in words: sums of the frames, work area of the value network, that of the policy

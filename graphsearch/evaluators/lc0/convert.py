@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.errors import EvaluatorError
-from .form import Activation
-from .layers import MEN_PLANES
 from .layout import PLANES, POLICY_SIZE, SQUARES
-from .network import (
+from .policy import CONVOLUTION_PLANES, attention_outputs, convolution_outputs, reach_map
+from .session import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, needed
+from .weights import (
+    MEN_PLANES,
+    Activation,
     AttentionBody,
     AttentionPolicy,
     Block,
@@ -30,8 +32,6 @@ from .network import (
     Smolgen,
     Value,
 )
-from .policy import CONVOLUTION_PLANES, attention_outputs, convolution_outputs, reach_map
-from .session import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, needed
 
 if TYPE_CHECKING:
     import onnx

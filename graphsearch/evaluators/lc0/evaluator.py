@@ -13,13 +13,19 @@ from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import ACTIVATIONS, NETWORK, read_file
 from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
-from .allowed import MOST_AT_ONCE, MOST_NUMBERS, widest
-from .form import CLASSICAL_INPUT
-from .network import Network
 from .planes import HISTORY_FILL, planes_and_transforms, turned_back
 from .policy import priors
-from .session import AUTO, CPU, Names, Session
-from .weights import GZIP_MAGIC, POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, read_network
+from .session import AUTO, CPU, MOST_AT_ONCE, MOST_NUMBERS, Names, Session, widest
+from .weights import (
+    CLASSICAL_INPUT,
+    GZIP_MAGIC,
+    POLICY_HEAD,
+    USUAL_HEADS,
+    VALUE_HEAD,
+    Heads,
+    Network,
+    read_network,
+)
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # earlier plies in the input: those of the line, or none

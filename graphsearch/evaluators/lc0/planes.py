@@ -44,9 +44,9 @@ from ...position.words import (
     META,
 )
 from ..lines import Lines
-from .form import CLASSICAL_INPUT
 from .layout import AUXILIARY, PLANES, PLIES, PLY_PLANES, POLICY_SIZE, THEIRS
 from .policy import policy_moves
+from .weights import CLASSICAL_INPUT
 
 HISTORY_FILL = "fen_only"  # lc0's name for this way to fill unknown plies
 

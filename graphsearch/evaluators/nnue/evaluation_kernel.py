@@ -9,46 +9,92 @@ image of the position, as the network does: so move ordering breaks ties alike i
    stays the best. Its score is the value.
 4. The priors are the softmax of a fitted sum: the logit, the move's loss against the best move, and the drop
    of its score in step 3.
+
+Accumulators: the sums of the rows of a position's features, one sum for each side's view.
+
+A position has two accumulators, White's view first, each `row_words` long. They are exact integers: an
+accumulator updated move by move equals a fresh sum, bit for bit.
+
+A king's move changes all features of its side's view. `refresh_view` then starts from the last board with
+that king on that square, and its accumulator: the boards of one search differ by few men.
+
+    area     2 lists of men | each ply's accumulators | a board and an accumulator for each side's king square
+
+A feature is the index of a row (HalfKAv2_hm): a man on its square, combined with the own king's square. In
+Black's view the ranks are mirrored; in both views the files are, so that the own king stands on e to h.
+
+    704 * bucket of the own king (32) + 64 * kind, own and theirs in turn (11; kings are one kind) + square
+
+Maps scores to win and loss probabilities by two logistic curves with widths by phase and material.
+
+numbers    int64, millionths: factor of scores | MAP_TERMS of the draw width | MAP_TERMS of the noise
 """
 
 from __future__ import annotations
 
 import math
 
-from ...jit.compiler import inner
-from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ctz
-from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
+from ...jit.compiler import inlined, inner
+from ...jit.pointers import ONE, ZERO, U, add_products, adv, as_f32, as_i16, as_i32, as_i64, as_u16, ctz, popc
+from ...jit.types import Pointer, float32, float64, int16, int32, int64, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
-from ...position.scores import FAR
+from ...position.scores import FAR, LEAST_WON
 from ...position.words import (
+    BISHOPS,
+    BLACK,
     CASTLING_BITS,
     CASTLING_SHIFT,
     EN_PASSANT_BITS,
     EN_PASSANT_SHIFT,
     KINGS,
+    KNIGHTS,
     META,
+    PAWNS,
+    QUEENS,
+    ROOKS,
     WHITE,
     BoardTable,
     Position,
 )
-from ..batch_kernel import batch_of, softmax, value_of_score
-from ..builtin.features_kernel import MOST_FEATURES, attacks_of, list_features, seen_of
-from ..builtin.policy_kernel import WORK_WORDS, write_logits
-from ..quiescence.captures_kernel import BIAS, flip_move
-from ..quiescence.quiescence_kernel import (
+from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
+from ..builtin.evaluation_kernel import (
+    MOST_FEATURES,
+    WORK_WORDS,
+    attacks_of,
+    list_features,
+    seen_of,
+    write_logits,
+)
+from ..quiescence_kernel import (
+    BIAS,
     COUNT,
     FRAME_WORDS,
+    FRAMES,
     KEPT,
     LIST,
     NEXT,
     STACK_WORDS,
     copy_words,
+    flip_move,
+    quiescence_over,
     take_best,
 )
 from .layout import (
+    EMPTY_BOARD,
+    FIRST,
+    FIRST_BIAS,
+    FIRST_WEIGHTS,
     FITTED_AT,
+    LAST_BIAS,
+    LAST_WEIGHTS,
+    LAYER_WORDS,
     LIMIT,
     MAP_AT,
+    MAP_TERMS,
+    MEN_PER_STACK,
+    NOTHING,
+    PAWN,
+    PIECE_SQUARES,
     POLICY_CHANCES,
     POLICY_DROP,
     POLICY_LOGITS,
@@ -56,14 +102,455 @@ from .layout import (
     POLICY_PAWNS,
     POLICY_UNSEEN,
     RISE,
+    ROW_WORDS,
+    ROWS_AT,
     SCALAR_UNIT,
+    SECOND,
+    SECOND_BIAS,
+    SECOND_INPUTS,
+    SECOND_WEIGHTS,
     SEEN_MOVES,
     SEEN_REPLIES,
+    STACKS,
+    STACKS_AT,
     VERIFIED_MOVES,
+    WIDTH,
+    row_words,
 )
-from .quiescence_kernel import area_words, search
-from .value_map_kernel import chances_of
 
+
+# ------------------------------------------------------------------------------ accumulators
+@inlined
+def king_of(s: Position, side: int64) -> int64:
+    """Returns the square of a side's king."""
+    return ctz(s[KINGS] & s[WHITE + side])
+
+
+@inlined
+def view_of(king: int64, side: int64) -> tuple[int64, int64]:
+    """Returns the view of a side by its king's square: the XOR mask for squares, and the first feature."""
+    file = king & 7
+    mirror = 7 if file < 4 else 0
+    rank = (king >> 3) if side else 7 - (king >> 3)
+    return mirror | (56 * side), (rank * 4 + (file ^ mirror ^ 7)) * PIECE_SQUARES
+
+
+@inlined
+def feature_of(man: int64, side: int64, turn: int64, first: int64) -> int64:
+    """Returns the feature of a man in a side's view.
+
+    Args:
+      man: square | colour << 6 | kind << 7.
+      turn, first: the side's `view_of`.
+    """
+    kind = man >> 7
+    theirs = ((man >> 6) & 1) ^ side
+    return first + kind * 128 + (0 if kind == KINGS else theirs * 64) + ((man & 63) ^ turn)
+
+
+@inner
+def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> int64:
+    """Writes the men of `board` that `other` does not have on the same squares; returns their number.
+
+    Args:
+      board, other: positions; only the first 8 words are read.
+      out: int64[32] out: square | colour << 6 | kind << 7 of each.
+    """
+    n = int64(0)
+    for kind in range(6):
+        for colour in range(2):
+            men = board[kind] & board[WHITE + colour] & ~(other[kind] & other[WHITE + colour])
+            while men:
+                out[n] = ctz(men) | (colour << 6) | (kind << 7)
+                n += 1
+                men &= men - ONE
+    return n
+
+
+BOARD_WORDS = META  # the words of a position that features depend on
+GONE = 32  # offset in a list of the men that left
+LIST_WORDS = 64
+LISTS_WORDS = 2 * LIST_WORDS  # one for `refresh_view`, one for `accumulate`
+SEEN = U(1)  # KEPT of a frame with valid accumulators
+
+
+@inner
+def row_at(weights: Pointer[int64], feature: int64) -> Pointer[int64]:
+    """Returns a feature's row."""
+    return adv(weights, weights[ROWS_AT] + feature * weights[ROW_WORDS])
+
+
+@inner
+def move_row(
+    width: int64, out: Pointer[int64], base: Pointer[int64], more: Pointer[int64], less: Pointer[int64]
+) -> None:
+    """Writes `base` plus one row and minus one row; most moves need just this."""
+    o, b, m, n = as_i16(out), as_i16(base), as_i16(more), as_i16(less)
+    for i in range(width):
+        o[i] = b[i] + m[i] - n[i]
+    at = width >> 2
+    p, c, q, r = as_i32(adv(out, at)), as_i32(adv(base, at)), as_i32(adv(more, at)), as_i32(adv(less, at))
+    for i in range(STACKS):
+        p[i] = c[i] + q[i] - r[i]
+
+
+@inner
+def start_rows(
+    width: int64,
+    out: Pointer[int64],
+    base: Pointer[int64],
+    more: Pointer[int64],
+    more2: Pointer[int64],
+    less: Pointer[int64],
+    less2: Pointer[int64],
+) -> None:
+    """Writes `base` plus two rows and minus two rows."""
+    o, b = as_i16(out), as_i16(base)
+    m, m2, n, n2 = as_i16(more), as_i16(more2), as_i16(less), as_i16(less2)
+    for i in range(width):
+        o[i] = b[i] + m[i] + m2[i] - n[i] - n2[i]
+    at = width >> 2
+    p, c = as_i32(adv(out, at)), as_i32(adv(base, at))
+    q, q2, r, r2 = (
+        as_i32(adv(more, at)),
+        as_i32(adv(more2, at)),
+        as_i32(adv(less, at)),
+        as_i32(adv(less2, at)),
+    )
+    for i in range(STACKS):
+        p[i] = c[i] + q[i] + q2[i] - r[i] - r2[i]
+
+
+@inner
+def add_rows(
+    width: int64,
+    out: Pointer[int64],
+    more: Pointer[int64],
+    more2: Pointer[int64],
+    less: Pointer[int64],
+    less2: Pointer[int64],
+) -> None:
+    """Adds two rows to an accumulator and subtracts two.
+
+    It is separate from `start_rows` because with `out` as `base` the compiler does not vectorize the loop.
+    """
+    o = as_i16(out)
+    m, m2, n, n2 = as_i16(more), as_i16(more2), as_i16(less), as_i16(less2)
+    for i in range(width):
+        o[i] += m[i] + m2[i] - n[i] - n2[i]
+    at = width >> 2
+    p = as_i32(adv(out, at))
+    q, q2, r, r2 = (
+        as_i32(adv(more, at)),
+        as_i32(adv(more2, at)),
+        as_i32(adv(less, at)),
+        as_i32(adv(less2, at)),
+    )
+    for i in range(STACKS):
+        p[i] += q[i] + q2[i] - r[i] - r2[i]
+
+
+@inner
+def row_of_man(
+    weights: Pointer[int64], men: Pointer[int64], i: int64, n: int64, side: int64, turn: int64, first: int64
+) -> Pointer[int64]:
+    """Returns the row of man i of n in a side's view; for i >= n, the row of zeros."""
+    return row_at(weights, feature_of(men[i], side, turn, first) if i < n else int64(NOTHING))
+
+
+@inner
+def change_view(
+    weights: Pointer[int64],
+    out: Pointer[int64],
+    base: Pointer[int64],
+    s: Position,
+    side: int64,
+    men: Pointer[int64],
+    come: int64,
+    gone: int64,
+) -> None:
+    """Writes a side's accumulator of a position: `base`, plus the men that came, minus those that left.
+
+    Args:
+      out, base: two different accumulators.
+      men: int64[LIST_WORDS]: `come` men at its beginning, `gone` men at GONE.
+    """
+    turn, first = view_of(king_of(s, side), side)
+    left = adv(men, GONE)
+    i = int64(0)
+    if come == 1 and gone == 1:
+        more = row_of_man(weights, men, i, come, side, turn, first)
+        move_row(weights[WIDTH], out, base, more, row_of_man(weights, left, i, gone, side, turn, first))
+        return
+    while i == 0 or i < come or i < gone:
+        more = row_of_man(weights, men, i, come, side, turn, first)
+        more2 = row_of_man(weights, men, i + 1, come, side, turn, first)
+        less = row_of_man(weights, left, i, gone, side, turn, first)
+        less2 = row_of_man(weights, left, i + 1, gone, side, turn, first)
+        if i == 0:
+            start_rows(weights[WIDTH], out, base, more, more2, less, less2)
+        else:
+            add_rows(weights[WIDTH], out, more, more2, less, less2)
+        i += 2
+
+
+@inner
+def copy_row(weights: Pointer[int64], source: Pointer[int64], target: Pointer[int64]) -> None:
+    """Copies an accumulator or a row."""
+    for i in range(weights[ROW_WORDS]):
+        target[i] = source[i]
+
+
+@inner
+def refresh_view(
+    weights: Pointer[int64], out: Pointer[int64], s: Position, side: int64, area: Pointer[uint64]
+) -> None:
+    """Writes a side's accumulator of a position, from the last one with its king on that square."""
+    words = int64(weights[ROW_WORDS])
+    at = LISTS_WORDS + FRAMES * 2 * words + (side * 64 + king_of(s, side)) * (BOARD_WORDS + words)
+    board = adv(area, at)
+    kept = as_i64(adv(board, int64(BOARD_WORDS)))
+    if board[KINGS] == ZERO:  # first use: start from the empty board
+        copy_row(weights, row_at(weights, int64(EMPTY_BOARD)), kept)
+    men = as_i64(area)
+    come, gone = list_men(s, board, men), list_men(board, s, adv(men, GONE))
+    change_view(weights, out, kept, s, side, men, come, gone)
+    copy_row(weights, out, kept)
+    for i in range(BOARD_WORDS):
+        board[i] = s[i]
+
+
+@inner
+def accumulator_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int64]:
+    """Returns a side's accumulator of the frame at a ply."""
+    return as_i64(adv(area, LISTS_WORDS + (2 * ply + side) * int64(weights[ROW_WORDS])))
+
+
+@inner
+def accumulate(weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]) -> None:
+    """Computes missing accumulators of the frame at a ply, from the nearest lower frame that has them."""
+    below = ply
+    while below >= 0 and stack[below * FRAME_WORDS + KEPT] != SEEN:
+        below -= 1
+    if below == ply:
+        return
+    s, base = adv(stack, ply * FRAME_WORDS), adv(stack, max(below, int64(0)) * FRAME_WORDS)
+    men = as_i64(adv(area, int64(LIST_WORDS)))
+    come, gone = list_men(s, base, men), list_men(base, s, adv(men, GONE))
+    for side in range(2):
+        out = accumulator_at(weights, area, ply, side)
+        if below >= 0 and king_of(s, side) == king_of(base, side):
+            change_view(weights, out, accumulator_at(weights, area, below, side), s, side, men, come, gone)
+        else:
+            refresh_view(weights, out, s, side, area)
+    s[KEPT] = SEEN
+
+
+# ------------------------------------------------------------------------------------ layers
+MOST = 127  # the largest clipped value
+MOST_BITS = 7
+WEIGHT_BITS = 6
+SQUARE_MOST = 1 << 13  # its square fits in 32 bits and is clipped anyway
+OUTPUT_SCALE = 16
+SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # scale of the first layer's last sum
+# offsets in the work area, in words; last the inputs, int16[width + 2], and the places for `add_products`
+SUMS = 0  # int32[FIRST]
+SECOND_INPUT = SUMS + FIRST // 2  # int16[SECOND_INPUTS + 2]
+SECOND_SUMS = SECOND_INPUT + SECOND_INPUTS // 4 + 8  # int32[SECOND]
+INPUTS = SECOND_SUMS + SECOND // 2
+
+
+def work_words(width: int) -> int:
+    """Returns the number of words in the work area."""
+    return INPUTS + width // 4 + 1 + width // 8 + 2
+
+
+@inner
+def activate(half: int64, accumulator: Pointer[int16], out: Pointer[int16]) -> None:
+    """Writes the clipped products of an accumulator's halves, int16[half] in 0..126."""
+    for j in range(half):
+        a = min(max(accumulator[j], int16(0)), int16(MOST))
+        b = min(max(accumulator[j + half], int16(0)), int16(MOST))
+        out[j] = int16(int16(a * b) >> int16(MOST_BITS))
+
+
+@inlined
+def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
+    """Returns the places for `add_products` in the work area."""
+    return as_u16(adv(work, INPUTS + (width >> 2) + 1))
+
+
+@inner
+def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> None:
+    """Writes the first layer's sums, and the second one's inputs: sums squared, then plain, all clipped."""
+    bias, weights = as_i32(adv(stack, int64(FIRST_BIAS))), as_i16(adv(stack, int64(FIRST_WEIGHTS)))
+    inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
+    out = as_i16(adv(work, int64(SECOND_INPUT)))
+    for r in range(FIRST):
+        sums[r] = bias[r]
+    add_products(sums, inputs, weights, width >> 1, places_at(work, width))
+    for r in range(FIRST - 1):
+        size = min(abs(sums[r]), int32(SQUARE_MOST))
+        out[r] = int16(min(int32(int32(size * size) >> int32(2 * WEIGHT_BITS + MOST_BITS)), int32(MOST)))
+        out[r + FIRST - 1] = clipped(sums[r])
+    for r in range(2 * (FIRST - 1), SECOND_INPUTS):
+        out[r] = int16(0)
+
+
+@inner
+def clipped(total: int32) -> int16:
+    """Returns the next layer's input for a layer's sum: scaled and clipped to 0..127."""
+    return int16(min(max(int32(total >> int32(WEIGHT_BITS)), int32(0)), int32(MOST)))
+
+
+@inner
+def other_layers(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> int64:
+    """Runs the second and last layer; returns the last layer's sum."""
+    bias, weights = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
+    last, inputs = as_i16(adv(stack, int64(LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
+    sums, places = as_i32(adv(work, int64(SECOND_SUMS))), places_at(work, width)
+    for r in range(SECOND):
+        sums[r] = bias[r]
+    for r in range(0, SECOND, FIRST):
+        add_products(adv(sums, r), inputs, adv(weights, r * SECOND_INPUTS), int64(SECOND_INPUTS // 2), places)
+    total = int32(0)
+    for r in range(SECOND):
+        total += int32(clipped(sums[r])) * int32(last[r])
+    return total + int64(stack[LAST_BIAS])
+
+
+@inner
+def whole(a: int64, b: int64) -> int64:
+    """Returns a / b rounded towards 0, as in C; b > 0."""
+    return a // b if a >= 0 else -(-a // b)
+
+
+@inner
+def output(
+    weights: Pointer[int64], ours: Pointer[int64], theirs: Pointer[int64], i: int64, work: Pointer[int64]
+) -> int64:
+    """Returns the network's output for two accumulators, in the network's unit, seen by the side to move.
+
+    Args:
+      ours, theirs: accumulators of the side to move and of the other side.
+      i: index of the stack.
+      work: int64[work_words(width)], zeros before the first call.
+    """
+    width = int64(weights[WIDTH])
+    stack = adv(weights, int64(weights[STACKS_AT]) + i * int64(weights[LAYER_WORDS]))
+    inputs = as_i16(adv(work, int64(INPUTS)))
+    activate(width >> 1, as_i16(ours), inputs)
+    activate(width >> 1, as_i16(theirs), adv(inputs, width >> 1))
+    first_layer(width, stack, work)
+    skipped = whole(int64(as_i32(adv(work, int64(SUMS)))[FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT))
+    at = (width >> 1) + i
+    material = whole(int64(as_i32(ours)[at]) - int64(as_i32(theirs)[at]), int64(2))
+    return whole(material + other_layers(width, stack, work) + skipped, int64(OUTPUT_SCALE))
+
+
+# ----------------------------------------------------------------------------------- chances
+DRAW_WIDTH, NOISE = int64(1), int64(1 + MAP_TERMS)
+QUEEN_SIDE = U(0x0F0F0F0F0F0F0F0F)  # files a to d
+DARK = U(0xAA55AA55AA55AA55)  # squares
+PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
+
+
+@inner
+def phase_of(s: Position) -> int64:
+    """Returns the phase, from 0 (kings and pawns) to 24 (all pieces)."""
+    return min(PHASE_MAX, popc(s[KNIGHTS] | s[BISHOPS]) + 2 * popc(s[ROOKS]) + 4 * popc(s[QUEENS]))
+
+
+@inner
+def opposite_bishops(s: Position) -> bool:
+    """Returns whether the only bishops are one of each side, on different colours."""
+    bishops = s[BISHOPS]
+    return popc(bishops) == 2 and popc(bishops & s[WHITE]) == 1 and popc(bishops & DARK) == 1
+
+
+@inner
+def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
+    """Returns the logarithm of one width of the value map: a fitted sum over phase and material.
+
+    Args:
+      numbers: the MAP_TERMS terms of this width.
+      score: its sign selects the strong side, whose pawns are a term.
+    """
+    stm = side_to_move(s)
+    strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
+    pieces = s[KNIGHTS] | s[BISHOPS] | s[QUEENS]
+    u = phase_of(s) / PHASE_MAX - 0.5
+    out = numbers[0] + numbers[1] * u + numbers[2] * u * u
+    out += numbers[3] * (popc(s[PAWNS]) / 8.0 - 1.0) + numbers[4] * (popc(strong) / 4.0 - 1.0)
+    if s[QUEENS]:
+        out += numbers[5]
+    if opposite_bishops(s):
+        out += numbers[6]
+    if not pieces:
+        out += numbers[7] if s[ROOKS] else numbers[8]
+    if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
+        out += numbers[9]
+    return SCALAR_UNIT * out
+
+
+@inner
+def chances_of(numbers: Pointer[int64], s: Position, score: int64) -> tuple[float64, float64]:
+    """Returns the win and loss probability of a score in thousandths of a pawn, as `chances` does."""
+    a = math.exp(map_exponent(adv(numbers, DRAW_WIDTH), s, score))
+    b = math.exp(map_exponent(adv(numbers, NOISE), s, score))
+    x = score * 0.001 * SCALAR_UNIT * numbers[0]
+    return chances(x, a, b)
+
+
+# -------------------------------------------------------------------------------- quiescence
+MOST_STATIC = LEAST_WON - 1
+
+
+def area_words(width: int) -> int:
+    """Returns the number of words of a network's search area, which follows its stack."""
+    accumulators = FRAMES * 2 * row_words(width)
+    return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + row_words(width)) + work_words(width)
+
+
+@inner
+def work_at(weights: Pointer[int64], area: Pointer[uint64]) -> Pointer[int64]:
+    """Returns the work area of the layers; after `static_at` it has the first layer's sums."""
+    words = int64(weights[ROW_WORDS])
+    return as_i64(adv(area, LISTS_WORDS + (FRAMES * 2 + 2 * 64) * words + 2 * 64 * BOARD_WORDS))
+
+
+@inner
+def network_score(
+    weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
+) -> int64:
+    """Returns the network's score of a frame's position in thousandths of a pawn, for the side to move."""
+    accumulate(weights, stack, ply, area)
+    frame = adv(stack, ply * FRAME_WORDS)
+    stm = side_to_move(frame)
+    value = output(
+        weights,
+        accumulator_at(weights, area, ply, stm),
+        accumulator_at(weights, area, ply, 1 - stm),
+        (popc(frame[WHITE] | frame[BLACK]) - 1) // MEN_PER_STACK,
+        work_at(weights, area),
+    )
+    return value * 1000 // int64(weights[PAWN])
+
+
+@inner
+def static_at(
+    T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
+) -> int64:
+    """Returns `network_score` of a frame's position, or its `bare_king_score`; adds to the accumulators."""
+    score = network_score(weights, stack, ply, area)
+    bare = bare_king_score(adv(stack, ply * FRAME_WORDS))
+    return bare if bare else min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
+
+
+search = quiescence_over(static_at)
+
+
+# ---------------------------------------------------------------------------- the evaluation
 LOSS_LIMIT = 1200  # priors cut larger losses to this, in thousandths of a pawn
 UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
 LOGIT_UNIT = 1000.0  # scale of logits stored as integers
@@ -290,7 +777,7 @@ def search_moves(
 
 
 @inner
-def chances(score: int64) -> float64:
+def lichess_chances(score: int64) -> float64:
     """Returns the expected result in [-1, 1] of a score, by lichess's curve, fitted to human games.
 
     The value map's Q would hardly distinguish the moves of a won position.
@@ -306,7 +793,7 @@ def logit_of(fitted: Pointer[int64], scratch: Pointer[uint64], i: int64, best: i
         return SCALAR_UNIT * (total - fitted[POLICY_UNSEEN])
     loss = min(best - score_of(scratch, i), int64(LOSS_LIMIT))
     drop = min(drop_of(scratch, i), int64(LOSS_LIMIT))
-    lost = fitted[POLICY_CHANCES] * (chances(best) - chances(best - loss))
+    lost = fitted[POLICY_CHANCES] * (lichess_chances(best) - lichess_chances(best - loss))
     return SCALAR_UNIT * (total - lost - 0.001 * (fitted[POLICY_PAWNS] * loss + fitted[POLICY_DROP] * drop))
 
 

@@ -162,7 +162,7 @@ def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
     out = aligned_zeros(policy_at + len(policy), np.int64)
     out[layout.WIDTH], out[layout.PAWN] = width, architecture.pawn
     out[layout.ROWS_AT], out[layout.ROW_WORDS] = HEADER_WORDS, layout.row_words(width)
-    out[layout.STACKS_AT], out[layout.STACK_WORDS] = stacks_at, layout.stack_words(width)
+    out[layout.STACKS_AT], out[layout.LAYER_WORDS] = stacks_at, layout.stack_words(width)
     out[layout.FITTED_AT], out[layout.POLICY_NETWORK_AT] = fitted_at, policy_at
     out[policy_at:] = policy
     return out
@@ -181,7 +181,7 @@ def stack_of(weights: NDArray[np.int64], i: int) -> dict[str, NDArray[Any]]:
 
     Inputs are in pairs, `[outputs, pairs, 2]`; outputs of the second layer are in groups of sixteen.
     """
-    width, words = int(weights[layout.WIDTH]), int(weights[layout.STACK_WORDS])
+    width, words = int(weights[layout.WIDTH]), int(weights[layout.LAYER_WORDS])
     stack = weights[int(weights[layout.STACKS_AT]) + i * words :][:words]
 
     def part(at: int, count: int, dtype: type, *shape: int) -> NDArray[Any]:

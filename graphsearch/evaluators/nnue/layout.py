@@ -24,7 +24,7 @@ MATERIAL_WORDS = 8  # int32[STACKS] and padding
 
 # Words of the header. PAWN: network output of 100 centipawns; FITTED_AT: offset of the fitted numbers;
 # POLICY_NETWORK_AT: offset of the policy network that orders the moves.
-WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, STACK_WORDS, PAWN, FITTED_AT, POLICY_NETWORK_AT = range(8)
+WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, LAYER_WORDS, PAWN, FITTED_AT, POLICY_NETWORK_AT = range(8)
 # Search effort (`evaluation_kernel`): number of moves, of replies, of moves with replies; and the range of
 # exact scores, below the best score (LIMIT) and above a move's first one (RISE), in thousandths of a pawn.
 EFFORT_AT = 8

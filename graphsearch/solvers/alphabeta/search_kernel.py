@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.builtin.evaluation_kernel import AREA_WORDS, static_score
-from ...evaluators.quiescence.captures_kernel import (
+from ...evaluators.quiescence_kernel import (
     DOUBTFUL,
     PLAIN_VALUES,
     capture_gain,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.lc0.form import INPUTS
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
+from graphsearch.evaluators.lc0.weights import INPUTS
 from graphsearch.position.board import MAX_CLOCK, Words
 from graphsearch.position.fens import clocks_of, fens
 from graphsearch.position.words import CLOCK_SHIFT

@@ -1,1 +1,0 @@
-"""Quiescence search for kernel evaluators, over any static evaluation."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +24,57 @@ MAX_CLOCK = 100  # plies without capture or pawn move until a draw
 UNKNOWN = 9  # no result
 Probe = Callable[[chess.Board], int]
 WDL_FILES, DTZ_FILES = "*.rtbw", "*.rtbz"
+PROBE_SECONDS = 1.0  # of CPU time; a probe takes some tenths of a millisecond, the first of a table some more
+LOOK_SECONDS = 0.2  # between two looks at the probes
+
+
+class EndlessProbeError(Exception):
+    """Raised within a probe that takes more than PROBE_SECONDS."""
+
+
+class ProbeLimit:
+    """Ends probes that take too long: in a table with another's content chess.syzygy may look for ever.
+
+    A thread looks at the CPU time of the probing threads, and raises EndlessProbeError in them. The code of
+    chess.syzygy is Python, so it ends at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: dict[int, float] = {}  # by thread that probes: its CPU time then
+        self._closed = threading.Event()
+        self._watch: threading.Thread | None = None
+
+    def run(self, probe: Probe, board: chess.Board) -> int:
+        """Returns the result of a probe.
+
+        Raises:
+          EndlessProbeError: if it takes too long.
+        """
+        thread = threading.get_ident()
+        with self._lock:
+            self._ends[thread] = time.thread_time() + PROBE_SECONDS
+            if self._watch is None:
+                self._watch = threading.Thread(target=self._look, name="graphsearch-probes", daemon=True)
+                self._watch.start()
+        try:
+            return probe(board)
+        finally:
+            with self._lock:
+                self._ends.pop(thread, None)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed.set()
+
+    def _look(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            with self._lock:
+                for thread, end in list(self._ends.items()):
+                    if time.clock_gettime(time.pthread_getcpuclockid(thread)) > end:
+                        del self._ends[thread]
+                        raised = ctypes.py_object(EndlessProbeError)
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 class Syzygy:
@@ -40,6 +94,7 @@ class Syzygy:
         """
         self.folders = [Path(part).expanduser() for part in os.fspath(path).split(os.pathsep) if part]
         self._tables = chess.syzygy.Tablebase()
+        self._limit = ProbeLimit()
         names: list[str] = []
         for folder in self.folders:
             if not folder.is_dir():
@@ -153,9 +208,14 @@ class Syzygy:
 
     def _probe(self, probe: Probe, board: chess.Board) -> int | None:
         try:
-            return probe(board)
+            return self._limit.run(probe, board)
         except KeyError:  # chess.syzygy.MissingTableError, for castling rights too
             return None
+        except EndlessProbeError:
+            raise EvaluatorError(
+                f"a Syzygy table in {', '.join(map(str, self.folders))} gives no answer for {fen_of(board)}:"
+                " its content may be that of another table; download it again"
+            ) from None
         except Exception as error:  # the library has no error of its own for a damaged table
             raise EvaluatorError(
                 f"a Syzygy table in {', '.join(map(str, self.folders))} cannot be read for {fen_of(board)}:"
@@ -164,6 +224,7 @@ class Syzygy:
 
     def close(self) -> None:
         """Closes the files."""
+        self._limit.close()
         self._tables.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,18 @@ def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(
             result = {2: 1, -2: -1}.get(oracle.probe_wdl(board), 0)
             assert bounds == [result, result]
             assert wdl == [float(result == 1), float(result == 0), float(result == -1)]
+
+
+def test_a_table_with_the_content_of_another_is_named_and_ends_the_search(
+    cli: Cli, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copy(folder / "KQvK.rtbw", tmp_path / "KBBvK.rtbw")
+    board = chess.Board("7k/8/8/8/8/8/8/KBB5 w - - 0 100")
+    opened = Syzygy(tmp_path)
+    with pytest.raises(EvaluatorError, match=r"gives no answer for 7k/8/8/8/8/8/8/KBB5 w .* another table"):
+        opened.result(board)
+    opened.close()
+    cli("analyze", board.fen(), "--visits", "20", "--syzygy", tmp_path).ends(1, "gives no answer for")
 
 
 def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:

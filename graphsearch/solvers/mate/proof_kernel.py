@@ -578,10 +578,18 @@ def _answer(P: ProverPointers, A: ProverArrays, attacks: bool, node: Summary) ->
 
 
 @kernel
-def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> None:
+def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64, to_the_end: bool) -> int64:
     """Searches for a mate of the position `words` (uint64[10]) within `plies`, up to the limit of visits.
 
-    The position has a legal move. `attacks`: the attacker is to move in it. The answer is in `A.result`.
+    The position has a legal move. The answer is in `A.result`; the position's moves and their numbers are in
+    `A.moves` and `A.children`.
+
+    Args:
+      attacks: the attacker is to move in the position.
+      to_the_end: lists all moves of the position, not only up to the first that decides it.
+
+    Returns:
+      The number of listed moves.
     """
     board = ptr(T, 0)
     P = pointers(A)
@@ -592,7 +600,7 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) 
     while True:
         frame = adv(P.frames, ply * FRAME_WORDS)
         if fresh:
-            _expand(board, P, ply, moves_now, False)
+            _expand(board, P, ply, moves_now, bool(to_the_end) and ply == 0)
         node = _summary(P, ply, moves_now)
         over = (
             node.least >= frame[LEAST_LIMIT]
@@ -613,20 +621,6 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) 
         moves_now = not moves_now
         fresh = False
     _answer(P, A, moves_now, node)
-
-
-@kernel
-def look(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> int64:
-    """Lists all children of a position, with their numbers; returns their count.
-
-    Writes them to `A.moves` and `A.children`, and their summary to the table and to `A.result`.
-    """
-    board = ptr(T, 0)
-    P = pointers(A)
-    _begin(P, ptr(words, 0), plies)
-    _expand(board, P, int64(0), bool(attacks), True)
-    node = _summary(P, int64(0), bool(attacks))
-    _answer(P, A, bool(attacks), node)
     return int64(A.frames[COUNT])
 
 
@@ -637,17 +631,6 @@ LEAST_WORK = 3  # bit length of the visits that a proof cost; cheaper ones are n
 @inner
 def _is_proof(table: TablePointers, i: int64) -> bool:
     return table.keys[i] != ZERO and proof_number(table, i) == 0
-
-
-@kernel
-def count_proofs(A: ProverArrays) -> int64:
-    """Returns the number of slots of a prover's table that hold a proof."""
-    table = pointers(A).table
-    count = int64(0)
-    for i in range(A.keys.size):
-        if _is_proof(table, i):
-            count += 1
-    return count
 
 
 @kernel

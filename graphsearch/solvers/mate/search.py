@@ -240,7 +240,7 @@ class Prover:
         """
         self._grow()
         self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
-        kernel.prove(self._tables, self.arrays, pack_root(board), attacks, plies)
+        kernel.prove(self._tables, self.arrays, pack_root(board), attacks, plies, False)
         return self._numbers()
 
     def _grow(self) -> None:
@@ -259,7 +259,8 @@ class Prover:
 
     def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
         """Returns the moves of a position with the proof numbers of their children, after one more visit."""
-        count = int(kernel.look(self._tables, self.arrays, pack_root(board), attacks, plies))
+        self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + 1
+        count = int(kernel.prove(self._tables, self.arrays, pack_root(board), attacks, plies, True))
         moves = self.arrays.moves[:count].tolist()
         rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
         children = [
@@ -280,7 +281,9 @@ class Prover:
     @property
     def proofs(self) -> int:
         """Number of positions in the table with a proven mate, by either side."""
-        return int(kernel.count_proofs(self.arrays))
+        places = self.arrays
+        is_proof = places.numbers < 1 << int(kernel.PROOF_AT)
+        return int(np.count_nonzero(is_proof & (places.keys != 0)))
 
     def take(self, table: EntryTable) -> int:
         """Imports the proven mates of a table of entries; returns their number."""
@@ -523,11 +526,11 @@ class MateSearch:
         board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 0 1")
         prover = Prover(size=0)
         prover.ask(board, attacks=True, plies=1, visits=1)
-        prover.look(board, attacks=True, plies=1)
-        table = EntryTable(0)
-        prover.give(table, exact=True)
-        prover.take(table)
         prover.spread()
+        if self.entries is not None:
+            table = EntryTable(0)
+            prover.give(table, exact=True)
+            prover.take(table)
         self._began = time.monotonic()
 
     # -------------------------------------------------------------- the search

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -287,18 +286,17 @@ class EvaluatorOptions:
         if not found:
             return self
         given = [*found.pop("evaluator_option", []), *(self.evaluator_option or [])]
-        named = replace(self, **{"syzygy": self.syzygy, **found, "evaluator_option": given})
+        named = replace(self, **found, evaluator_option=given)
         say(f"note: {file} is searched with its own evaluator, {named.spec()[0].describe()}")
         return named
 
     def _remember(self, identity: str, options: dict[str, str]) -> None:
+        """Keeps the names under the identity; tablebases are no part of it, so each search names them."""
         texts = [f"{name}={text}" for name, text in options.items() if name not in ("threads", "workers")]
         names = {name: _absolute(getattr(self, name)) for name in ("evaluator", "policy", "value")}
-        syzygy = self.syzygy and os.pathsep.join(
-            str(Path(part).absolute()) for part in self.syzygy.split(os.pathsep)
-        )
-        found = {**names, "syzygy": syzygy, "evaluator_option": texts}
-        remember_evaluator(identity, {name: value for name, value in found.items() if value})
+        found = {name: value for name, value in {**names, "evaluator_option": texts}.items() if value}
+        if found != {"evaluator": "builtin"}:  # which is the default
+            remember_evaluator(identity, found)
 
 
 def _absolute(name: str | None) -> str | None:

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,8 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("any-machine")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
-    reports = Path(tempfile.gettempdir()) / "graphsearch-test-reports"  # of defects that tests make
-    os.environ.setdefault("GRAPHSEARCH_STATE_DIR", str(reports))
+    if "GRAPHSEARCH_STATE_DIR" not in os.environ:  # for reports of defects, and evaluators that were named
+        state = os.environ["GRAPHSEARCH_STATE_DIR"] = tempfile.mkdtemp(prefix="graphsearch-state-")
+        config.add_cleanup(partial(shutil.rmtree, state, ignore_errors=True))
     gc.set_threshold(20_000, 20, 50)  # modules of thousands of tests are looked through less often
     os.environ["RAY_ADDRESS"] = "local"  # no test joins a Ray cluster that happens to run here
     for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):

@@ -278,7 +278,7 @@ def new_guards(threads: int, address_of_yield: int) -> NDArray[np.int64]:
     """Returns guards for `threads` threads, all of them unlocked.
 
     Args:
-      address_of_yield: of `system.address_of_yield`; 0: a waiting thread keeps its core.
+      address_of_yield: of `base.system.address_of_yield`; 0: a waiting thread keeps its core.
 
     >>> len(new_guards(2, 0)) // ROW_WORDS - 3, len(new_guards(5, 0)) // ROW_WORDS - 3
     (1024, 4096)

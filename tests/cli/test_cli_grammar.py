@@ -19,7 +19,7 @@ import typer.main
 
 from graphsearch.evaluators.factory import NAMES
 
-from ..conftest import ROOT, Cli
+from ..conftest import ROOT, SHARED, Cli
 
 MOST_COMMANDS, MOST_OPTIONS = 51, 81
 OF_PROGRAM = {"--help", "--version", "--install-completion", "--show-completion"}
@@ -226,6 +226,17 @@ def test_a_file_is_searched_with_its_own_evaluator(
         assert again.json["visits"] == 40
     (tmp_path / "state" / "evaluators.json").unlink()
     cli("analyze", "warm.graph", "--visits", 20).ends(1, "values of another evaluator")
+
+
+def test_tablebases_are_used_only_by_the_search_that_names_them(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not (SHARED / "syzygy").is_dir():
+        pytest.skip("no tablebases")
+    monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path / "state"))
+    named = ("--evaluator", "builtin", "--syzygy", SHARED / "syzygy")
+    cli("analyze", "8/8/8/8/4k3/8/3QK3/8 w - - 0 1", "--visits", 20, "--store", "a.graph", *named).ends(0)
+    assert "own evaluator" not in cli("analyze", "a.graph", "--visits", 20).ends(0).err
 
 
 @pytest.mark.parametrize(

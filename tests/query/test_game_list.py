@@ -188,8 +188,9 @@ def test_games_without_an_index_are_played_through(store: Path, tmp_path: Path) 
     old = tmp_path / "old.graph"
     old.write_bytes(store.read_bytes())
     with closing(sqlite3.connect(old)) as connection:
-        connection.execute("DROP TABLE game_index")
-        connection.execute("DROP TABLE game_text")
+        connection.execute("DELETE FROM game_index")
+        connection.execute("DELETE FROM game_text")
+        connection.commit()
     board = board_after(NIMZO)
     assert numbers(everything(old, position=board)) == reaching(board)
     assert len(everything(old, opening="nimzo").games) == 0

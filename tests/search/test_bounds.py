@@ -36,7 +36,8 @@ FIELDS += [(0.0, 0), (-0.3, 700), (0.0, 1000)]
 
 @kernel
 def read_field(q: Any, d: Any, clock: Any) -> Any:
-    return kernels.share_of(q, d), kernels.bounds_of(q, d), kernels.is_closed(q, d, clock)
+    low, high = kernels.bounds_of(q, d)
+    return kernels.share_of(q, d), low, high, kernels.is_closed(q, d, clock)
 
 
 @kernel
@@ -56,7 +57,7 @@ def test_kernels_read_a_draw_field_as_the_reference_does() -> None:
         proof = proof_of(q, d)
         for clock in (0, 1, 50, 99, 100):
             closed = proof is not None and proof.holds_at(clock)
-            assert read_field(np.float32(q), d, clock) == (share_of(q, d), bounds_of(q, d), closed), (q, d)
+            assert read_field(np.float32(q), d, clock) == (share_of(q, d), *bounds_of(q, d), closed), (q, d)
 
 
 def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:

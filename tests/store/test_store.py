@@ -292,9 +292,12 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
     assert [(root.key, root.visits) for root in facts.roots] == [("463b96181691fc9c", 150)]
 
 
+KEY = f"{0xFF:016x}"
+
+
 def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
     position = {
-        "key": "00ff",
+        "key": KEY,
         "fen": chess.STARTING_FEN,
         "n": 5,
         "q": 0.1,
@@ -302,11 +305,11 @@ def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
         "draw": 0.5,
         "loss": 0.2,
     }
-    edge = {"key": "00ff", "move": "e2e4", "san": "e4", "n": 3, "p": 0.4, "q": 0.2, "draw": None}
+    edge = {"key": KEY, "move": "e2e4", "san": "e4", "n": 3, "p": 0.4, "q": 0.2, "draw": None}
     with new_store(path) as store:
         store.write_top([position | {"best_move": "d2d4"}], [edge, edge | {"move": "d2d4", "san": "d4"}])
         store.write_top([position | {"best_move": "e2e4"}], [edge])
-    assert sql(path, "SELECT key, best_move FROM top_position") == [("00ff", "e2e4")]
+    assert sql(path, "SELECT key, best_move FROM top_position") == [(KEY, "e2e4")]
     assert sql(path, "SELECT move, q, draw FROM top_edge") == [("e2e4", 0.2, None)]
 
 

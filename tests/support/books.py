@@ -106,7 +106,7 @@ class Handmade:
             f"INSERT INTO book_root (book, key, fen, origin) VALUES ({book}, ?, ?, 'root')",
             [(key, self.rows[key]["fen"]) for key in self.roots],
         )
-        many("INSERT OR REPLACE INTO game_move (key, move, san, white) VALUES (?, ?, '', ?)", self.games)
+        many("INSERT OR REPLACE INTO game_move (key, move, san, white) VALUES (?, ?, '?', ?)", self.games)
 
 
 def board_after(line: str) -> chess.Board:

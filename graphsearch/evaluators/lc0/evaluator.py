@@ -48,7 +48,7 @@ class Lc0Evaluator(Evaluator):
       identity: the file's hash and the options that change results; it omits the device, although devices
         differ in the last digits.
       policy_temperature: of the priors.
-      input: the input format, a number of `form.INPUTS`.
+      input: the input format, a number of `weights.INPUTS`.
       session: the loaded model; `session.device` is its device.
       notes: remarks about the device for the user, one line each.
       wants_lines: whether it has `history=line`.

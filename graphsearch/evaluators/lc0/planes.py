@@ -99,7 +99,7 @@ def planes_and_transforms(
 
     Args:
       words: `[B, 10]` uint64 packed positions.
-      kind: the input format, a number of `form.INPUTS`.
+      kind: the input format, a number of `weights.INPUTS`.
       dtype: the network's own, float32 or float16.
       lines: the previous positions; None to fill the plies from each position alone.
 

@@ -435,7 +435,7 @@ class Network:
       stem: the convolution of the 112 planes; None without a residual tower.
       blocks: the residual tower. attention: the body after it, or without it.
       activation: the default of all layers.
-      input: the input format, a number of `form.INPUTS`.
+      input: the input format, a number of `INPUTS`.
     """
 
     stem: Convolution | None

@@ -1,4 +1,4 @@
-"""Merges the plain tables of two files, by a rule for every table of `tables/columns.py`.
+"""Merges the plain tables of two files, by a rule for every table of `tables/schema.py`.
 
 A row is identified by the key of its table or, if that is a number that each file assigns itself, by other
 columns (`identity`). Numbers of other rows are translated (`refs`). A new column needs no change here, a new

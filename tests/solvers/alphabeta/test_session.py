@@ -159,14 +159,14 @@ def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path, monkeypatch: p
 
 KILLED = """
 import sys, chess
-from graphsearch.solvers.alphabeta import session
+from graphsearch.solvers.alphabeta import search
 from graphsearch.solvers.alphabeta.search import DepthLimits
 from graphsearch.graph.graph import Graph
-session.SAVE_SECONDS = 0.05
+search.SAVE_SECONDS = 0.05
 told = lambda found: print(found.depth, flush=True)
 board, limits = chess.Board(sys.argv[2]), DepthLimits(depth=60)
 with Graph.open_unevaluated(sys.argv[1]) as graph:
-    session.search_to_depth(graph, board, limits, table_bytes=1 << 24, on_depth=told)
+    search.search_to_depth(graph, board, limits, table_bytes=1 << 24, on_depth=told)
 """
 
 

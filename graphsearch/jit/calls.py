@@ -32,6 +32,7 @@ from . import machine_code
 from .apart import apart
 from .machine_code import MOST_RESULTS, MachineCode
 from .places import LevelFolders, announce
+from .sources import sources_digest
 
 NUMBA = "numba>=0.61,<0.69"  # the tested releases
 
@@ -196,6 +197,7 @@ class Kernel(Inner):
             return self._codes[key]
 
     def _found(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
+        key = (*key, sources_digest(self.__module__))
         found = self._read(key)
         if found is not None:
             return found

@@ -12,18 +12,15 @@ With NUMBA_DISABLE_JIT=1 the same code runs as plain Python (`pointers.py`).
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from .calls import Bound, Inner, Kernel
 from .machine_code import CALL, MOST_RESULTS, SUFFIX
 from .places import LevelFolders
+from .sources import all_digest, compiler_digest
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
@@ -31,50 +28,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
 
-PACKAGE = Path(__file__).parents[1]
-# an import of the project at the head of a module: its dots, its module, its names
-IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([^(\n]+|\([^)]*\))", re.MULTILINE)
-
-
-def kernel_sources() -> dict[str, bytes]:
-    """Returns the paths, sorted, and the contents of all modules that kernels are compiled from.
-
-    They are this room, every `*_kernel.py`, and the modules whose constants those import.
-    """
-    walk = os.walk(PACKAGE)
-    modules = {f"{folder}{os.sep}{name}" for folder, _, names in walk for name in names if name[-3:] == ".py"}
-    room = f"{PACKAGE / 'jit'}{os.sep}"
-    kernels = {path for path in modules if path.endswith("_kernel.py")}
-    found = {
-        path: Path(path).read_bytes()
-        for path in kernels | {path for path in modules if path.startswith(room)}
-    }
-    others = {other for path in kernels for other in _imported(path, found[path], modules)}
-    found |= {path: Path(path).read_bytes() for path in others - found.keys()}
-    return dict(sorted(found.items()))
-
-
-def _imported(path: str, text: bytes, modules: set[str]) -> Iterator[str]:
-    """Yields the paths of the modules that a module imports at its head."""
-    for dots, module, names in IMPORT.findall(text.partition(b"\n@")[0].decode()):
-        base = path.rsplit(os.sep, len(dots))[0] + f".{module}".rstrip(".").replace(".", os.sep)
-        if f"{base}.py" in modules:
-            yield f"{base}.py"
-        else:  # from a room
-            inside = (f"{base}{os.sep}{name}.py" for name in re.findall(r"(\w+)(?: as \w+)?", names))
-            yield from (name for name in inside if name in modules)
-
-
-def _sources_digest() -> str:
-    """Returns a hash of the compiler's version and of all kernel sources."""
-    spec = find_spec("numba")  # found, not imported
-    digest = hashlib.sha256(Path(spec.origin or "").with_name("_version.py").read_bytes() if spec else b"")
-    for content in kernel_sources().values():
-        digest.update(content)
-    return digest.hexdigest()[:16]
-
-
-PLACES = LevelFolders("" if JIT_OFF else _sources_digest())
+PLACES = LevelFolders("" if JIT_OFF else compiler_digest())
 
 
 def kernel(function: _F) -> _F:
@@ -145,15 +99,19 @@ def count_compiled() -> int:
 
 def is_compiled(purpose: str = "search") -> bool:
     """Returns whether the kernels of a purpose are compiled, so that this process starts warm."""
-    return JIT_OFF or any(place.has_mark(purpose) for place in PLACES.reading)
+    return JIT_OFF or any(place.has_mark(_mark(purpose)) for place in PLACES.reading)
 
 
 def mark_compiled(purpose: str = "search") -> None:
     """Records that every kernel of a purpose is compiled; once is enough."""
     if not (JIT_OFF or purpose in _MARKED or is_compiled(purpose)):
         for place in PLACES.writing:
-            place.mark(purpose)
+            place.mark(_mark(purpose))
     _MARKED.add(purpose)
+
+
+def _mark(purpose: str) -> str:
+    return f"{purpose}-{all_digest()}"
 
 
 @contextmanager

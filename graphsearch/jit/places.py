@@ -3,7 +3,8 @@
     jit/ready/DIGEST/LEVEL/               came with a wheel for the platform, for levels of processors
     ~/.cache/graphsearch/kernels-DIGEST/  was compiled here, for this processor
 
-A digest covers the kernels' sources and the compiler, so code that does not fit is not found.
+The digest covers the compiler, and a file's name another of its kernel's sources (`sources.py`), so code that
+does not fit is not found.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class LevelFolders:
     """The folders for one digest of sources; they are created and checked when needed.
 
     Attributes:
-      digest: of the sources and the compiler; empty if nothing is compiled.
+      digest: of the compiler; empty if nothing is compiled.
     """
 
     def __init__(self, digest: str) -> None:

@@ -286,7 +286,7 @@ def test_help_loads_neither_the_compiler_nor_the_chess_and_table_libraries() -> 
     assert not loaded & {"numba", "numpy", "chess", "rich", "pydantic", "sqlite3", "zstandard"}
 
 
-def test_a_search_with_compiled_kernels_and_commands_that_read_do_not_load_the_compiler(
+def test_a_search_with_compiled_kernels_and_commands_that_read_load_neither_compiler_nor_sqlite_utils(
     tmp_path: Path, cli: Cli
 ) -> None:
     path = str(tmp_path / "first.graph")
@@ -295,4 +295,16 @@ def test_a_search_with_compiled_kernels_and_commands_that_read_do_not_load_the_c
     run = "from graphsearch.cli import main\nsearch, path = sys.argv[1:-1], sys.argv[-1]\n"
     run += "assert main(search) == main(['show', 'startpos', '--store', path]) == 0\n"
     run += "assert main(['store', 'info', path]) == 0"
-    assert "numba" not in loaded_by(run, *search, path)
+    loaded = loaded_by(run, *search, path)
+    assert not loaded & {"numba", "sqlite_utils", "pandas"}
+
+
+def test_an_engine_with_a_file_does_not_load_sqlite_utils(tmp_path: Path) -> None:
+    run = "import threading\nmoved = threading.Event()\n"
+    run += "from graphsearch.uci.engine import Engine\nfrom graphsearch.uci.writer import Writer\n"
+    run += "writer = Writer(lambda text: 'bestmove' in text and moved.set())\n"
+    run += "engine = Engine(writer, {'GraphFile': sys.argv[1]})\n"
+    run += "engine.handle('go nodes 50')\nassert moved.wait(300)\nengine.close()"
+    loaded = loaded_by(run, str(tmp_path / "played.graph"))
+    assert (tmp_path / "played.graph").exists()
+    assert not loaded & {"sqlite_utils", "pandas"}

@@ -37,7 +37,7 @@ from .segments import OnCorrupt, SegmentCursor, choose_pivot, fetch_spans, first
 from .side_files import log_bytes
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
-from .tables.rows import json_object, listed, rows, table_of
+from .tables.rows import json_object, listed, rows, update_row, write_row
 from .tables.top import TopTables
 from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
@@ -501,19 +501,19 @@ class Store:
                 "kind": kind,
                 "program": __version__,
             }
-            table_of(connection, "run").insert(row)
+            write_row(connection, "run", row, otherwise="ABORT")
             return run
 
     def update_run(self, run: int, visits: int, evaluations: int) -> None:
         """Records the visits and evaluations that a run has added so far."""
         with self.writing() as connection:
-            table_of(connection, "run").update(run, {"visits": visits, "evaluations": evaluations})
+            update_row(connection, "run", run, {"visits": visits, "evaluations": evaluations})
 
     def finish_run(self, run: int, visits: int, evaluations: int) -> None:
         """Records the end of a run, and the visits and evaluations that it has added."""
         with self.writing() as connection:
             counts = {"visits": visits, "evaluations": evaluations}
-            table_of(connection, "run").update(run, counts | {"finished": provenance.now()})
+            update_row(connection, "run", run, counts | {"finished": provenance.now()})
 
     def runs(self) -> list[RunInfo]:
         """Returns all runs of a file, oldest first."""
@@ -533,7 +533,7 @@ class Store:
         """Records that a position was searched as a root, with its root N."""
         with self.writing() as connection:
             row = {"key": key, "position": fen, "visits": visits, "last_searched": provenance.now()}
-            table_of(connection, "root").insert(row, replace=True)
+            write_row(connection, "root", row)
 
     def raise_root(self, key: str, visits: int) -> None:
         """Raises the recorded root N of a position that was searched as a root before; never lowers it."""

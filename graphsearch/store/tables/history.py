@@ -14,7 +14,7 @@ import numpy as np
 
 from ..store import Store
 from .provenance import now
-from .rows import listed, rows, table_of
+from .rows import listed, rows, write_row
 from .schema import TABLES
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; after thinning, which is therefore rare
@@ -83,14 +83,14 @@ class SavedBookValues:
 def write(store: Store, run: int, root: RootValues) -> None:
     """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
     row = asdict(root) | {"run": run, "saved": now(), "pv": _text(root.pv)}
-    table_of(store.connection, "root_history").insert(row, replace=True)
+    write_row(store.connection, "root_history", row)
     _thin(store, "root_history", "n", {"key": root.key})
 
 
 def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
     """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
     row = asdict(root) | {"book": book, "run": run, "saved": now(), "pv": _text(root.pv)}
-    table_of(store.connection, "book_history").insert(row, replace=True)
+    write_row(store.connection, "book_history", row)
     _thin(store, "book_history", "positions", {"key": root.key, "book": book})
 
 

@@ -16,7 +16,7 @@ from ...base.errors import CorruptRecordError, EvaluatorMismatchError, StoreErro
 from ...base.version import __version__
 from ..record.node import MAX_EVALUATOR
 from ..record.provenance import UNBOUND, EvaluatorIdentity, differences
-from .rows import json_object, rows, shown, table_of
+from .rows import json_object, rows, shown, write_row
 
 MOST_COUNT = (1 << 53) - 1  # exact in every program that reads JSON
 FIRST_EVALUATOR = 1  # id of the evaluator of a new file
@@ -54,7 +54,7 @@ def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> No
     if value is None:
         connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
     else:
-        table_of(connection, "store_info").insert({"name": name, "value": value}, replace=True)
+        write_row(connection, "store_info", {"name": name, "value": value})
 
 
 def _write_creation(connection: sqlite3.Connection) -> None:
@@ -70,7 +70,7 @@ def write_evaluator(connection: sqlite3.Connection, number: int, identity: Evalu
         "identity": identity.as_json(),
         "options": json.dumps(dict(identity.options), sort_keys=True),
     }
-    table_of(connection, "evaluator").insert(row)
+    write_row(connection, "evaluator", row, otherwise="ABORT")
 
 
 def evaluator_number(connection: sqlite3.Connection) -> int:

@@ -49,7 +49,6 @@ from .render import (
     FILL,
     LEFT,
     WHOLE,
-    Cells,
     Part,
     count,
     detail,
@@ -78,12 +77,10 @@ if TYPE_CHECKING:
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.exchange.epd_import import SetLine
-    from graphsearch.graph.graph import Graph
-    from graphsearch.graph.view import NodeView
+    from graphsearch.graph.view import NodeView, Reader
     from graphsearch.search.job import SearchJob
     from graphsearch.search.params import SearchParams
     from graphsearch.search.results import Progress, SearchResult
-    from graphsearch.search.turns import Root, Turns
 
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
@@ -151,6 +148,7 @@ def _job(request: Request, options: list[str]) -> SearchJob:
     from graphsearch.position.notation import read_moves
     from graphsearch.search.job import SearchJob
     from graphsearch.search.params import Limits, SearchParams
+    from graphsearch.solvers.mate.beside import MateFinder
 
     params = SearchParams.from_options(options)
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
@@ -158,7 +156,14 @@ def _job(request: Request, options: list[str]) -> SearchJob:
     say_clock(board)
     listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
     lines = None if request.json else request.lines or None  # a line takes a millisecond
-    return SearchJob(board=board, limits=limits, params=params, searchmoves=listed, lines=lines)
+    return SearchJob(
+        board=board,
+        limits=limits,
+        params=params,
+        searchmoves=listed,
+        lines=lines,
+        mates=MateFinder.within,
+    )
 
 
 def _say_endless(job: SearchJob) -> None:
@@ -185,13 +190,12 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
     from graphsearch.search.job import Control
     from graphsearch.search.loop import search
     from graphsearch.search.warm import paging_kernels_compiling
-    from graphsearch.solvers.mate.beside import MateFinder
 
     evaluator, options = request.evaluator.create(request.param or (), request.store)
     starts_file = request.store is not None and not request.store.exists()
     with closing(evaluator):
         job = _job(request, options)
-        ram_bytes, limits = graph_ram(request.ram), job.limits
+        ram_bytes = graph_ram(request.ram)
         with Graph.open(request.store, evaluator=evaluator, ram_bytes=ram_bytes) as graph:
             compile_search(evaluator, job.params, filed=request.store is not None, board=job.board)
             if not job.searchmoves and graph.evaluator.best_moves(job.board):
@@ -204,8 +208,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
                 paging_kernels_compiling() if request.store else nullcontext(),
                 search_display(request.lines or MAX_MOVES, signals) as show,
             ):
-                mates = MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations)
-                return search(graph, job, Control(on_progress=show, stop=signals.stop, mates=mates))
+                return search(graph, job, Control(on_progress=show, stop=signals.stop))
 
 
 def _print_result(request: Request, result: SearchResult) -> None:
@@ -560,6 +563,7 @@ class WatchRequest:
         int | None, option("--evaluations N", "Stop after N evaluations in all.", min=1)
     ] = None
     ram: Ram = None
+    workers: Workers = None
     evaluator: EvaluatorOptions
     param: Param = None
     json: Json = False
@@ -576,27 +580,19 @@ def watch(request: WatchRequest) -> None:
 
     In a round of 30 seconds every position has its turn, and goes on where it was. One whose result is proven
     leaves its time to the others. Positions share all that they find, and everything is saved to the file.
+    With --workers, K positions have their turns at once; what a turn finds is saved when it ends.
 
     JSON: a line for the searched position after every turn, and every five seconds. `seconds` is the time
     that it had; `ended` says why it needs no more. Values are seen by the side to move.
     """
-    roots = _roots(request)
-    evaluator, others = request.evaluator.create(request.param or (), request.store)
-    with StopSignals() as signals, closing(evaluator):
-        from graphsearch.graph.graph import Graph
-        from graphsearch.search.params import SearchParams
-        from graphsearch.search.warm import paging_kernels_compiling
-
-        params = SearchParams.from_options(others)
-        compile_search(evaluator, params, filed=True)
-        with (
-            Graph.open(request.store, evaluator=evaluator, ram_bytes=graph_ram(request.ram)) as graph,
-            paging_kernels_compiling(),
-        ):
-            signals.arm()
-            watched = _Watch(request, graph, params, roots, signals)
-            watched.run()
-            parts = list(watched.parts())
+    jobs = _jobs(request)
+    with ExitStack() as stack, StopSignals() as signals:
+        evaluator, params = compiled(
+            request.evaluator, request.param, request.store, stack, workers=request.workers
+        )
+        signals.arm()
+        watched = _Watch(request, [replace(job, params=params) for job in jobs], signals)
+        parts = watched.run(evaluator)
     if not request.json:
         print_parts(parts)
     say(f"Resume with: {command_line('watch', request)}")
@@ -604,14 +600,15 @@ def watch(request: WatchRequest) -> None:
         raise typer.Exit(signals.exit_code)
 
 
-def _roots(request: WatchRequest) -> list[Root]:
-    """Returns the roots of a request, each with the line to it as its title.
+def _jobs(request: WatchRequest) -> list[SearchJob]:
+    """Returns the searches of a request, each with the line to its position as title.
 
     Raises:
-      typer.BadParameter: for wrong shares, or if there is no root.
+      typer.BadParameter: for wrong shares, or if there is no position.
     """
     from graphsearch.query.routes import routes
-    from graphsearch.search.turns import Root
+    from graphsearch.search.job import SearchJob
+    from graphsearch.solvers.mate.beside import MateFinder
 
     boards = [LineOptions().board_after(text) for text in request.positions or ()] or _stored(request.store)
     shares = request.share or []
@@ -626,7 +623,10 @@ def _roots(request: WatchRequest) -> list[Root]:
         game_text(board) if board.move_stack else way_text(ways.get(board.fen()), game_text(board))
         for board in boards
     ]
-    return [Root(*one) for one in zip(boards, names, shares, strict=True)]
+    return [
+        SearchJob(board=board, title=name, share=share, mates=MateFinder.within)
+        for board, name, share in zip(boards, names, shares, strict=True)
+    ]
 
 
 def _stored(store: Path) -> list[Any]:
@@ -645,98 +645,97 @@ def _stored(store: Path) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """The progress of all turns: total seconds, the current root, and its search."""
+    """The progress of all turns: total seconds, and a line."""
 
     seconds: float
-    root: Root
-    search: Progress
+    line: str
 
 
 class _Watch:
     """The turns of one call."""
 
-    def __init__(
-        self,
-        request: WatchRequest,
-        graph: Graph,
-        params: SearchParams,
-        roots: list[Root],
-        signals: StopSignals,
-    ) -> None:
+    def __init__(self, request: WatchRequest, jobs: list[SearchJob], signals: StopSignals) -> None:
         from graphsearch.search.turns import ROUND_SECONDS, Turns
 
-        self._request, self._graph, self._params = request, graph, params
-        self._roots, self._signals = roots, signals
-        self._turns: Turns = Turns(roots, round_seconds=min(ROUND_SECONDS, request.time or ROUND_SECONDS))
+        self._request, self._signals = request, signals
+        self._turns = Turns(jobs, round_seconds=min(ROUND_SECONDS, request.time or ROUND_SECONDS))
         self._began = self._printed = clocks.monotonic()
-        self._evaluations = 0
+        self._read: Reader = lambda board: None
 
-    @property
-    def _seconds(self) -> float:
-        return clocks.monotonic() - self._began
-
-    def run(self) -> None:
-        """Searches until a limit, a signal, or until no root needs more."""
-        with progress_display(self._signals, self._line, self._view) as show:
-            time, most = self._request.time, self._request.evaluations
-            while not self._signals.stop.is_set():
-                if time is not None and self._seconds >= time:
-                    break
-                if most is not None and self._evaluations >= most:
-                    break
-                root = self._turns.next()
-                if root is None:
-                    break
-                self._search(root, show)
-                if self._request.json:
-                    self._print(root)
-        self._graph.flush()  # with all roots in the file's list, also those of the last seconds
-
-    def _search(self, root: Root, show: Any) -> None:
-        """Searches a root for one turn."""
+    def run(self, evaluator: Evaluator | EvaluatorSpec) -> list[Part]:
+        """Searches until a limit, a signal, or until no position needs more; returns the final view."""
+        from graphsearch.search.detached import open_searches
         from graphsearch.search.job import Control
-        from graphsearch.search.loop import search
         from graphsearch.search.params import Limits
-        from graphsearch.solvers.mate.beside import MateFinder
+        from graphsearch.search.turns import search_in_turns
+        from graphsearch.search.warm import paging_kernels_compiling
 
-        time, most = self._request.time, self._request.evaluations
-        left = Limits(
-            seconds=None if time is None else max(time - self._seconds, 0.01),
-            evaluations=None if most is None else most - self._evaluations,
-        )
-        job = self._turns.job(root, self._params, left)
+        request, stop = self._request, self._signals.stop
+        with (
+            progress_display(self._signals, lambda now: now.line, self._view) as show,
+            open_searches(
+                request.store,
+                evaluator,
+                Control(on_progress=lambda now: self._show(show, now), stop=stop),
+                ram_bytes=graph_ram(request.ram),
+                workers=request.workers,
+                pool=request.evaluator.pool,
+            ) as (graph, searches),
+            paging_kernels_compiling() if request.workers is None else nullcontext(),
+        ):
+            self._read = graph.read
+            limits = Limits(seconds=request.time, evaluations=request.evaluations)
+            for job, result in search_in_turns(searches, self._turns, stop, limits):
+                graph.save_soon()
+                if request.json:
+                    self._print(job)
+                if searches.is_detached:
+                    show(self._now(job.title, graph.node_count, result.evaluations / result.seconds))
+            graph.flush()  # with all positions in the file's list, also those of the last seconds
+            return list(self._parts())
 
-        def on_progress(now: Progress) -> None:
-            show(_Now(self._seconds, root, now))
+    def _show(self, show: Callable[[_Now], None], now: Progress) -> None:
+        """Shows the progress of a search of this process."""
+        if (job := self._turns.next()) is not None:
+            show(self._now(job.title, now.nodes, now.evaluations_per_s))
             if self._request.json and clocks.monotonic() - self._printed >= JSON_SECONDS:
-                self._print(root)
-
-        mates = MateFinder(seconds=job.limits.seconds, visits=job.limits.evaluations)
-        result = search(
-            self._graph, job, Control(on_progress=on_progress, stop=self._signals.stop, mates=mates)
-        )
-        self._evaluations += result.evaluations
-        self._turns.count(root, result.seconds, result.stop_reason)
-        self._graph.save_soon()
+                self._print(job)
 
     # ------------------------------------------------------------ output
-    def _node(self, root: Root, lines: int) -> NodeView | None:
+    def _now(self, title: str, nodes: int, speed: float) -> _Now:
+        seconds = clocks.monotonic() - self._began
+        return _Now(seconds, f"{clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {rate(speed)}")
+
+    def _view(self, now: _Now, screen: Screen) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        shown = self._turns.jobs[: max(1, screen.height - WATCH_FRAME_LINES)]
+        cells = table(map(self._cells, shown), WATCH_KINDS, spare=WATCH_SPARE)
+        return Group(cells.drawn(screen.width), Text(now.line))
+
+    def _parts(self) -> Iterator[Part]:
+        """Yields the name of the shown view and the table of all positions."""
+        yield f"({heading()})"
+        yield table(map(self._cells, self._turns.jobs), WATCH_KINDS, spare=WATCH_SPARE)
+
+    def _node(self, job: SearchJob, lines: int) -> NodeView | None:
         from graphsearch.graph.view import view
 
-        return view(self._graph.read, root.board, lines=lines)
+        return view(self._read, job.board, lines=lines)
 
-    def _print(self, root: Root) -> None:
-        """Prints the state of a root as a line of JSON."""
+    def _print(self, job: SearchJob) -> None:
+        """Prints the state of a job as a line of JSON."""
         self._printed = clocks.monotonic()
-        node = self._node(root, 1)
+        node = self._node(job, 1)
         best = node.moves[0] if node and node.moves else None
         print_json(
             {
-                "line": root.title,
-                "position": root.board.fen(),
-                "share": root.share,
-                "seconds": round(self._turns.had(root), 1),
-                "ended": self._turns.ended(root),
+                "line": job.title,
+                "position": job.board.fen(),
+                "share": job.share,
+                "seconds": round(self._turns.had(job), 1),
+                "ended": self._turns.ended(job),
                 "visits": node.visits if node else 0,
                 "q": node.q if node else None,
                 "mate": node.mate if node else None,
@@ -745,20 +744,15 @@ class _Watch:
             }
         )
 
-    def parts(self) -> Iterator[str | Cells]:
-        """Yields the name of the shown view and the table of all roots."""
-        yield f"({heading()})"
-        yield table(map(self._cells, self._roots), WATCH_KINDS, spare=WATCH_SPARE)
-
-    def _cells(self, root: Root) -> dict[str, str]:
+    def _cells(self, job: SearchJob) -> dict[str, str]:
         from graphsearch.position.lines import sans_of
         from graphsearch.position.values import cp_of
 
-        node, white = self._node(root, 1), root.board.turn
+        node, white = self._node(job, 1), job.board.turn
         cells = {
-            "Line": root.title,
-            "Share": f"{100 * root.share / sum(one.share for one in self._roots):.0f}%",
-            "Searched": self._turns.ended(root) or clock(self._turns.had(root)),
+            "Line": job.title,
+            "Share": f"{100 * job.share / sum(one.share for one in self._turns.jobs):.0f}%",
+            "Searched": self._turns.ended(job) or clock(self._turns.had(job)),
         }
         if node is None:
             return cells
@@ -768,20 +762,5 @@ class _Watch:
             "Visits": f"{node.visits:,}",
             **detailed({"Q": signed(node.q, white=is_white(node.position))}),
             "Best": best.san if best else "",
-            "PV": numbered(node.position, sans_of(root.board, best.pv)) if best else "",
+            "PV": numbered(node.position, sans_of(job.board, best.pv)) if best else "",
         }
-
-    def _line(self, now: _Now) -> str:
-        search = now.search
-        return (
-            f"{clock(now.seconds)}   {now.root.title}   nodes {search.nodes:,}"
-            f"   evaluations/s {rate(search.evaluations_per_s)}"
-        )
-
-    def _view(self, now: _Now, screen: Screen) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
-        shown = self._roots[: max(1, screen.height - WATCH_FRAME_LINES)]
-        cells = table(map(self._cells, shown), WATCH_KINDS, spare=WATCH_SPARE)
-        return Group(cells.drawn(screen.width), Text(self._line(now)))

@@ -25,8 +25,8 @@ from ..graph.graph import Graph
 from ..position.board import board_of
 from ..position.lines import numbered
 from ..position.notation import board_from_fen
-from ..search.detached import STOP_SECONDS, Finder, Searches, open_searches
-from ..search.job import SearchJob
+from ..search.detached import STOP_SECONDS, Searches, open_searches
+from ..search.job import Control, SearchJob
 from ..search.params import Limits, SearchParams
 from ..search.results import SearchResult
 from ..solvers.mate.beside import MateFinder
@@ -86,7 +86,7 @@ def build(
             open_searches(
                 path,
                 evaluator or config.evaluator,
-                stop,
+                Control(stop=stop),
                 ram_bytes=resources.ram_bytes,
                 workers=resources.workers,
                 pool=resources.pool,
@@ -213,7 +213,7 @@ class Builder:
             self._progress.searching(line)
             position = self.tree.positions[line.keys[-1]]
             self.tree.take(position.key)
-            self._searches.start(line, *self._job(board_from_fen(position.fen)))
+            self._searches.start(line, self._job(board_from_fen(position.fen)))
         return ""
 
     def _finish(self, ended: str) -> None:
@@ -308,20 +308,20 @@ class Builder:
         self.growth.learn(position, board, record)
         self.requests.searched(position.key)
 
-    def _job(self, board: chess.Board) -> tuple[SearchJob, Finder]:
-        """Returns the search of a position within the limits of a leaf, and its finder of mates."""
+    def _job(self, board: chess.Board) -> SearchJob:
+        """Returns the search of a position within the limits of a leaf."""
         leaf = self.config.leaf
         visits = leaf.visits
         if visits is None and leaf.evaluations is not None:
             visits = VISITS_PER_EVALUATION * leaf.evaluations
-        job = SearchJob(
+        return SearchJob(
             board=board,
             limits=Limits(visits=visits, evaluations=leaf.evaluations),
             params=SearchParams.from_options(f"{name}={text}" for name, text in leaf.params),
             run=self._started.run,
             lists=False,
+            mates=MateFinder.within,
         )
-        return job, partial(MateFinder, visits=visits or leaf.evaluations)
 
     # -------------------------------------------------------------- saving
     def _save(self, *, wait: bool) -> None:

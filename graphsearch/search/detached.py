@@ -1,22 +1,21 @@
-"""Detached searches: workers search positions in their memory, and the owner of the file merges the results.
+"""Searches of many jobs: one after the other here, or detached, on workers.
 
     owner    records below a position -> chunk ----> worker: graph in memory, search
              file <- merge <- new and changed records <- chunk
 
-A worker gets a position with the records that the file has below it, at most `MOST_KNOWN`, and returns the
-records that its search has made or changed. The owner merges them by the rule of `store merge`, in one
-transaction. Where an edge then has fewer visits than its child, the next visits catch up; visits that two
-workers made to one position count once. A worker that dies or hangs is replaced, and its position searched
-again; if the owner dies, the file lacks at most what was not merged.
+In a detached search, a worker gets a position with the records that the file has below it, at most
+`MOST_KNOWN`, and returns the records that its search has made or changed. The owner merges them by the rule
+of `store merge`, in one transaction. Where an edge then has fewer visits than its child, the next visits
+catch up; visits that two workers made to one position count once. A worker that dies or hangs is replaced,
+and its position searched again; if the owner dies, the file lacks at most what was not merged.
 """
 
 from __future__ import annotations
 
 import heapq
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -45,9 +44,8 @@ from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
 from ..store.writing import in_order
 from ..workers.calls import STOPPING
-from .job import Control, OnProgress, SearchJob
+from .job import Control, SearchJob
 from .loop import search
-from .mates import MateFinder
 from .results import SearchResult
 
 MOST_KNOWN = 4096  # records that a worker gets: a fifth of a second to collect, some 500 kB
@@ -55,7 +53,6 @@ AT_ONCE = 256  # of these, read from the file together
 SLACK = 20.0  # a worker counts as hung after so many times the longest search so far,
 LEAST_SECONDS = 600.0  # but not earlier than this
 STOP_SECONDS = 10.0  # for workers to return what they have
-Finder = Callable[[], MateFinder]
 Tag = TypeVar("Tag")
 
 
@@ -83,14 +80,12 @@ class DetachedJob:
     Attributes:
       job: the search; its limits count additions to `known`.
       known: the records that the file has below the position. evaluator: number of the file's evaluator.
-      finder: returns what looks for mates beside the search, or None.
       ram_bytes: of its graph; None: the share of one core in the machine's memory.
     """
 
     job: SearchJob
     known: Chunk
     evaluator: int
-    finder: Finder | None
     ram_bytes: int | None
 
 
@@ -107,26 +102,25 @@ def search_detached(make: Make, wanted: DetachedJob) -> DetachedResult:
     """Returns the result of a search in memory, in a worker process."""
     ram_bytes = wanted.ram_bytes or default_budget() // cores()
     with Graph.detached(evaluator_of(make), wanted.known.records(), wanted.evaluator, ram_bytes) as graph:
-        mates = wanted.finder and wanted.finder()
         with compiled_once("search"):
-            result = search(graph, wanted.job, Control(stop=STOPPING, mates=mates))
+            result = search(graph, wanted.job, Control(stop=STOPPING))
         return DetachedResult(result, Chunk.of(graph.changed_records()))
 
 
 # ---------------------------------------------------------- in the owner of the file
 class OwnSearches(Generic[Tag]):
-    """The searches of a job with many positions, one after the other in this process.
+    """Searches of one process, one after the other.
 
     Attributes:
-      on_progress, interval: as the arguments of `loop.analyze`.
+      control: of the next searches.
+      count: number of searches at once. is_detached: whether they only report their results.
     """
 
-    on_progress: OnProgress | None = None
-    interval = 0.5
+    count, is_detached = 1, False
 
-    def __init__(self, graph: Graph, stop: threading.Event) -> None:
-        self._graph, self._stop = graph, stop
-        self._next: tuple[Tag, SearchJob, Finder | None] | None = None
+    def __init__(self, graph: Graph, control: Control) -> None:
+        self._graph, self.control = graph, control
+        self._next: tuple[Tag, SearchJob] | None = None
 
     @property
     def room(self) -> int:
@@ -138,19 +132,15 @@ class OwnSearches(Generic[Tag]):
         """The tag of the search that `finished` will make."""
         return [self._next[0]] if self._next else []
 
-    def start(self, tag: Tag, job: SearchJob, finder: Finder | None = None) -> None:
-        """Notes a search; it is part of the run `job.run` of the file."""
-        self._next = tag, job, finder
+    def start(self, tag: Tag, job: SearchJob) -> None:
+        """Notes a search."""
+        self._next = tag, job
 
     def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Makes the search, and yields it; `search` describes the errors."""
         if self._next is not None:
-            (tag, job, finder), self._next = self._next, None
-            mates = finder and finder()
-            control = Control(
-                stop=self._stop, mates=mates, on_progress=self.on_progress, interval=self.interval
-            )
-            yield tag, search(self._graph, replace(job, hurry=True), control)
+            (tag, job), self._next = self._next, None
+            yield tag, search(self._graph, replace(job, hurry=True), self.control)
 
     def stop(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Drops the noted search; nothing is under way."""
@@ -159,47 +149,67 @@ class OwnSearches(Generic[Tag]):
 
 
 class DetachedSearches(Generic[Tag]):
-    """The searches of a job with many positions, on workers. The graph must leave all records in its file.
+    """Searches on workers. The graph must leave all records in its file.
 
     Attributes:
-      on_progress, interval: as in `OwnSearches`; not used: workers report their results only.
+      control: not used: workers report their results only.
+      count, is_detached: as in `OwnSearches`.
     """
 
-    on_progress: OnProgress | None = None
-    interval = 0.5
+    is_detached = True
 
-    def __init__(self, graph: Graph, crew: Crew, *, ram_bytes: int | None = None) -> None:
+    def __init__(self, graph: Graph, crew: Crew, control: Control, *, ram_bytes: int | None = None) -> None:
         """`ram_bytes`: of all workers together; None: what their machines have."""
-        self._graph, self._crew = graph, crew
-        self._ram_bytes = ram_bytes and ram_bytes // crew.workers.count
+        self._graph, self._crew, self.control = graph, crew, control
+        self.count = crew.workers.count
+        self._ram_bytes = ram_bytes and ram_bytes // self.count
         self._running: dict[Future[DetachedResult], Tag] = {}
         self._longest = inf  # seconds of a search so far; inf before the first has ended
+        self._run: int | None = None  # of jobs without one
+        self._visits = self._evaluations = 0  # of that run
 
     @property
     def room(self) -> int:
         """The number of further searches that workers can begin now."""
-        return self._crew.workers.count - len(self._running)
+        return self.count - len(self._running)
 
     @property
     def running(self) -> list[Tag]:
         """The tags of the searches under way."""
         return list(self._running.values())
 
-    def start(self, tag: Tag, job: SearchJob, finder: Finder | None = None) -> None:
-        """Starts a search as part of the run `job.run` of the file; `finder` must be picklable.
+    def start(self, tag: Tag, job: SearchJob) -> None:
+        """Starts a search; jobs without a run in the file share one.
 
         Raises:
           StoreError: if the file cannot be read.
         """
         graph = self._graph
         assert graph.store is not None
+        if job.lists:
+            graph.begin_search(job.board, lists=True)
+        if job.run is None:
+            graph.call(partial(self._begin_run, job))
         known = Chunk.of(records_below(graph, job.board))
         number = graph.store.evaluator_number
-        job = replace(job, lists=False, hurry=False)
-        wanted = DetachedJob(job=job, known=known, evaluator=number, finder=finder, ram_bytes=self._ram_bytes)
+        job = replace(job, run=job.run or self._run, lists=False, hurry=False)
+        wanted = DetachedJob(job=job, known=known, evaluator=number, ram_bytes=self._ram_bytes)
         call = partial(search_detached, self._crew.make, wanted)
         name = f"the search of {fen_of(job.board)}"
         self._running[self._crew.workers.give(call, seconds=self._allowance, name=name)] = tag
+
+    def _begin_run(self, job: SearchJob, store: Store) -> None:
+        if self._run is None:
+            self._run = store.begin_run(fen_of(job.board), {}, job.params.as_dict())
+
+    def _note_run(self, store: Store, *, finished: bool = False) -> None:
+        if self._run is not None:
+            update = store.finish_run if finished else store.update_run
+            update(self._run, self._visits, self._evaluations)
+
+    def finish(self) -> None:
+        """Writes the end of the run of jobs without one."""
+        self._graph.call(partial(self._note_run, finished=True))
 
     def _allowance(self, first: bool) -> float:
         """Returns the seconds after which a worker counts as hung; the limits of a job are alike."""
@@ -216,6 +226,9 @@ class DetachedSearches(Generic[Tag]):
             tag, found = self._running.pop(future), future.result()
             before = 0.0 if self._longest == inf else self._longest
             self._longest = max(before, found.result.seconds)
+            self._visits += found.result.new_visits
+            self._evaluations += found.result.evaluations
+            self._graph.note_later(self._note_run)
             self._graph.add_records(found.changed.records())
             yield tag, found.result
 
@@ -234,7 +247,7 @@ Searches = OwnSearches[Tag] | DetachedSearches[Tag]
 def open_searches(
     path: str | os.PathLike[str] | None,
     evaluator: Evaluator | EvaluatorSpec,
-    stop: threading.Event,
+    control: Control,
     *,
     ram_bytes: int | None = None,
     workers: int | None = None,
@@ -245,7 +258,7 @@ def open_searches(
     Args:
       path: None keeps the graph in memory; with workers, in a temporary file.
       evaluator: the caller closes an Evaluator; workers need a specification.
-      stop: ends a search of this process. ram_bytes: of the graph, or of all workers together.
+      control: of the searches of this process. ram_bytes: of the graph, or of all workers together.
       workers: number of processes that search, in `pool` (`workers.executor.workers_for`); None: this one.
 
     Raises:
@@ -256,7 +269,7 @@ def open_searches(
             if isinstance(evaluator, EvaluatorSpec):
                 evaluator = stack.enter_context(closing(create(evaluator)))
             graph = stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes))
-            yield graph, OwnSearches(graph, stop)
+            yield graph, OwnSearches(graph, control)
             return
         if not isinstance(evaluator, EvaluatorSpec):
             raise InvalidParameterError("each worker makes its own evaluator: give an EvaluatorSpec")
@@ -267,7 +280,9 @@ def open_searches(
             path = Path(stack.enter_context(TemporaryDirectory())) / "searched.graph"
         store = Store.open(path, identity=identity, create=True)
         graph = stack.enter_context(Graph.over(store, AbsentEvaluator(identity), in_file=True))
-        yield graph, DetachedSearches(graph, crew, ram_bytes=ram_bytes)
+        searches = DetachedSearches[Any](graph, crew, control, ram_bytes=ram_bytes)
+        yield graph, searches
+        searches.finish()
 
 
 def records_below(graph: Graph, board: chess.Board) -> RecordBatch:

@@ -1,4 +1,4 @@
-"""The parameters of a search, and the caller's controls."""
+"""A search as one record, whoever wants it, and the caller's means to watch and steer searches."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[["Progress"], None]
 BatchLimit = Callable[[int, float], int]
+Finding = Callable[["Limits"], "MateFinder"]
 
 
 def nothing(*_: object) -> None:
@@ -42,13 +43,19 @@ def limits_after(limits: Limits, **spent: float) -> Limits | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchJob:
-    """The parameters of one search.
+    """One search: of `analyze`, for a position of games, sets, books or `watch`, for the page, or for a `go`.
+
+    `loop.search` runs it; `detached.Searches` run many, here or on workers.
 
     Attributes:
       board, limits, params, hurry, lines, run: as the arguments of `loop.analyze`; `board` is the root.
       searchmoves: moves that it may take at the root; empty: all, or the best ones if tablebases
         know them.
       lists: whether the file lists the root, and its value after the search.
+      mates: returns what looks for mates beside a search with some limits; None: nothing does. It must be
+        picklable for a search on a worker.
+      title: the position's name for people.
+      share: of the time of several jobs that are searched in turn, in proportion to the others.
     """
 
     board: chess.Board
@@ -59,6 +66,9 @@ class SearchJob:
     lists: bool = True
     hurry: bool = False
     lines: int | None = None
+    mates: Finding | None = None
+    title: str = ""
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         """Settles the board; castling may be given in either form.
@@ -90,10 +100,10 @@ class SearchJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """A caller's means to watch and steer a search.
+    """A caller's means to watch and steer searches.
 
     Attributes:
-      on_progress, interval, stop, pace, mates: as the arguments of `loop.analyze`.
+      on_progress, interval, stop, pace: as the arguments of `loop.analyze`.
       on_slice: called after each slice of waves, about every 30 ms, and while the file is read; it may read
         the graph.
     """
@@ -102,7 +112,6 @@ class Control:
     interval: float = 0.5
     stop: threading.Event = field(default_factory=threading.Event)
     pace: BatchLimit | None = None
-    mates: MateFinder | None = None
     on_slice: Callable[[], None] = nothing
 
     def __post_init__(self) -> None:
@@ -117,5 +126,3 @@ class Control:
         is_number = isinstance(self.interval, int | float) and self.interval == self.interval
         check_argument("interval", is_number, self.interval, "a number of seconds")
         check_argument("stop", callable(getattr(self.stop, "is_set", None)), self.stop, "a threading.Event")
-        is_finder = self.mates is None or callable(getattr(self.mates, "before", None))
-        check_argument("mates", is_finder, self.mates, "a MateFinder")

@@ -98,6 +98,8 @@ def analyze(
       GraphSearchError: if another search is running on the graph.
     """
     check_argument("searchmoves", isinstance(searchmoves, Iterable), searchmoves, "chess.Moves")
+    is_finder = mates is None or callable(getattr(mates, "before", None))
+    check_argument("mates", is_finder, mates, "a MateFinder")
     job = SearchJob(
         board=board,
         limits=Limits() if limits is None else limits,
@@ -107,9 +109,10 @@ def analyze(
         lists=run is None,
         hurry=hurry,
         lines=lines,
+        mates=None if mates is None else lambda limits: mates,
     )
     stop = threading.Event() if stop is None else stop
-    control = Control(on_progress=on_progress, interval=interval, stop=stop, pace=pace, mates=mates)
+    control = Control(on_progress=on_progress, interval=interval, stop=stop, pace=pace)
     return search(graph, job, control)
 
 
@@ -195,8 +198,9 @@ class GraphSearch:
         self._clock = SaveClock(graph, self._runner.most_nodes)
         self._run = job.run  # in the file, None until it is inserted
         self._rests_until = 0.0  # nothing is loaded before this time
-        finder = control.mates if not self._listed and not self._is_over else None
-        self._mates = RootMates(finder, graph, job.board, control.stop) if finder else None
+        self._mates: RootMates | None = None
+        if job.mates and not self._listed and not self._is_over:
+            self._mates = RootMates(job.mates(job.limits), graph, job.board, control.stop)
 
     # ---------------------------------------------------------- the loop
     def search(self) -> SearchResult:

@@ -117,7 +117,8 @@ class Searcher:
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits, known: NodeView | None) -> None:
         """Runs one search and ends the answer with its final report; `known`: the position before it."""
-        from ..search.loop import analyze
+        from ..search.job import Control, SearchJob
+        from ..search.loop import search
         from ..solvers.mate.beside import MateFinder
 
         last: list[Progress] = []
@@ -127,20 +128,22 @@ class Searcher:
             answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
 
         self._memory.pace.plan(answer.seconds)
-        result = analyze(
-            graph,
-            answer.board,
-            limits,
-            answer.output.params,
+        job = SearchJob(
+            board=answer.board,
+            limits=limits,
+            params=answer.output.params,
+            searchmoves=tuple(answer.searched(known)),
+            hurry=True,
+            lines=answer.output.multipv,
+            mates=lambda limits: MateFinder(seconds=answer.planned, visits=limits.visits),
+        )
+        control = Control(
             on_progress=update,
             interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
-            searchmoves=answer.searched(known),
             pace=self._memory.pace if answer.is_timed else None,
-            hurry=True,
-            lines=answer.output.multipv,
-            mates=MateFinder(seconds=answer.planned, visits=limits.visits),
         )
+        result = search(graph, job, control)
         if result.stop_reason == "memory":
             self._memory.full_at = key_of(answer.board)
             self._writer.info(MEMORY_FULL)

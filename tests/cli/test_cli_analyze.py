@@ -17,7 +17,8 @@ import chess.pgn
 import pytest
 
 from graphsearch.search import turns as turns_module
-from graphsearch.search.turns import Root, Turns
+from graphsearch.search.job import SearchJob
+from graphsearch.search.turns import Turns
 
 from ..conftest import Cli, finish, sql, start
 from ..support.pools import until
@@ -238,10 +239,10 @@ def _until_each_had_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns of 0.2 s, and Ctrl-C after one of each and the proof: no machine is too slow for that."""
     real, had = Turns.count, set[str]()
 
-    def count(turns: Turns, root: Root, seconds: float, reason: str) -> None:
-        real(turns, root, seconds, reason)
-        had.add(root.title)
-        if len(had) == 3 and any(turns.ended(each) for each in turns._roots):
+    def count(turns: Turns, job: SearchJob, seconds: float, reason: str) -> None:
+        real(turns, job, seconds, reason)
+        had.add(job.title)
+        if len(had) == 3 and any(turns.ended(each) for each in turns.jobs):
             had.clear()
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -268,3 +269,15 @@ def test_a_limit_of_evaluations_is_that_of_all_turns(cli: Cli, tmp_path: Path) -
     assert (len(found), found[0]["best"] is not None) == (1, True)
     ((evaluations,),) = sql(tmp_path / "a.graph", "SELECT SUM(evaluations) FROM run")
     assert 50 <= evaluations < 100
+
+
+def test_positions_are_watched_by_workers_in_turns_that_are_saved(cli: Cli, tmp_path: Path) -> None:
+    store, uniform = tmp_path / "a.graph", ("--evaluator", "uniform")
+    limits = ("--workers", 2, "--evaluations", 4000, "--json")
+    done = cli("watch", store, "1. e4", "1. d4", "1. c4", *uniform, *limits).ends(0, "Resume with")
+    assert "--workers 2" in done.err
+    assert {row["line"] for row in rows(done.out)} == {"1. e4", "1. d4"}  # each got its half at once
+    assert all(row["visits"] >= 2000 for row in rows(done.out))
+    assert len(sql(store, "SELECT * FROM root")) == 2
+    ((evaluations,),) = sql(store, "SELECT evaluations FROM run")
+    assert 4000 <= evaluations < 4500

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from graphsearch.evaluators.protocol import AbsentEvaluator
 from graphsearch.graph.graph import Graph
 from graphsearch.search import detached
 from graphsearch.search.detached import Chunk, DetachedSearches, open_searches, records_below
-from graphsearch.search.job import SearchJob
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.solvers.mate.beside import MateFinder
@@ -66,8 +64,10 @@ def search_all(graph: Graph, searches: Any, visits: int, moves: tuple[str, ...] 
     while waiting or searches.running:
         while waiting and searches.room:
             move = waiting.pop(0)
-            job = SearchJob(board=after(move), limits=Limits(visits=visits), run=run, lines=0)
-            searches.start(move, job, partial(MateFinder, visits=visits))
+            job = SearchJob(
+                board=after(move), limits=Limits(visits=visits), run=run, lines=0, mates=MateFinder.within
+            )
+            searches.start(move, job)
         for _, result in searches.finished(5.0):
             assert result.new_visits >= visits  # a whole wave
 
@@ -89,7 +89,7 @@ def test_a_detached_search_of_an_unknown_position_makes_the_records_of_a_search_
 ) -> None:
     own, apart = tmp_path / "own.graph", tmp_path / "apart.graph"
     for path, workers in ((own, None), (apart, 1)):
-        with open_searches(path, UNIFORM, threading.Event(), workers=workers) as (graph, searches):
+        with open_searches(path, UNIFORM, Control(), workers=workers) as (graph, searches):
             search_all(graph, searches, 300, FIRST[:1])
             assert visits_after(graph, FIRST[0]) == 300
     assert sound_records(own) == sound_records(apart)
@@ -97,7 +97,7 @@ def test_a_detached_search_of_an_unknown_position_makes_the_records_of_a_search_
 
 def test_searches_of_several_workers_grow_one_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "both.graph"
-    with open_searches(path, UNIFORM, threading.Event(), workers=2) as (graph, searches):
+    with open_searches(path, UNIFORM, Control(), workers=2) as (graph, searches):
         search_all(graph, searches, 200)
         before = {move: visits_after(graph, move) for move in FIRST}
         nodes = graph.node_count
@@ -131,7 +131,7 @@ def test_a_worker_gets_the_most_visited_records_within_the_limit(
 
 
 def test_a_stop_returns_what_workers_have(tmp_path: Path) -> None:
-    with open_searches(tmp_path / "a.graph", UNIFORM, threading.Event(), workers=1) as (graph, searches):
+    with open_searches(tmp_path / "a.graph", UNIFORM, Control(), workers=1) as (graph, searches):
         searches.start("e2e4", SearchJob(board=after("e2e4"), run=begin_run(graph), lines=0))
         assert searches.room == 0
         assert list(searches.finished(1.0)) == []
@@ -154,7 +154,7 @@ def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = Non
     identity = EvaluatorIdentity.from_json(crew.start().identity)
     store = Store.open(path, identity=identity, create=True)
     graph = Graph.over(store, AbsentEvaluator(identity), in_file=True)
-    return graph, DetachedSearches[str](graph, crew), crew
+    return graph, DetachedSearches[str](graph, crew, Control()), crew
 
 
 def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.graph.reading import Loader
 from graphsearch.graph.view import show
-from graphsearch.search.turns import Root, Turns
+from graphsearch.search.job import SearchJob
+from graphsearch.search.turns import Turns
 from graphsearch.store.store import Store
 from graphsearch.web.jobs.searching import do_search
 from graphsearch.web.jobs.tasks import SearchTask
@@ -45,11 +46,11 @@ def stopped(client: Client) -> None:
 
 
 # ------------------------------------------------------------ turns
-def root(*moves: str, share: float = 1.0) -> Root:
+def root(*moves: str, share: float = 1.0) -> SearchJob:
     board = chess.Board()
     for move in moves:
         board.push_uci(move)
-    return Root(board, " ".join(moves), share)
+    return SearchJob(board=board, title=" ".join(moves), share=share)
 
 
 def test_roots_take_turns_by_their_shares() -> None:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
 from ...search.detached import STOP_SECONDS, Searches, open_searches
-from ...search.job import SearchJob
+from ...search.job import Control, SearchJob
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress, SearchResult
 from ...solvers.mate.beside import MateFinder
@@ -68,9 +67,13 @@ def open_session(
     `book.review.review` describes the arguments.
     """
     with open_searches(
-        path, evaluator, work.stop, ram_bytes=ram_bytes, workers=work.workers, pool=work.pool
+        path,
+        evaluator,
+        Control(stop=work.stop, interval=work.interval),
+        ram_bytes=ram_bytes,
+        workers=work.workers,
+        pool=work.pool,
     ) as (graph, searches):
-        searches.interval = work.interval
         yield Session(graph, searches, work)
 
 
@@ -103,10 +106,15 @@ class Session:
         if not board.move_stack:
             self._graph.begin_search(board, lists=True)
         job = SearchJob(
-            board=board, limits=limits, params=self._work.params, run=self._begun(), lists=False, lines=0
+            board=board,
+            limits=limits,
+            params=self._work.params,
+            run=self._begun(),
+            lists=False,
+            lines=0,
+            mates=MateFinder.within,
         )
-        finder = partial(MateFinder, seconds=limits.seconds, visits=limits.visits or limits.evaluations)
-        self.searches.start(tag, job, finder)
+        self.searches.start(tag, job)
 
     def count(self, result: SearchResult) -> None:
         """Adds a search to the run, and saves from time to time."""
@@ -199,7 +207,7 @@ class PositionSearcher:
         self, session: Session, work: SearchSettings, *, on_progress: OnProgress | None = None
     ) -> None:
         """`on_progress`: called regularly with the progress of a position, in this process."""
-        session.searches.on_progress = on_progress
+        session.searches.control = replace(session.searches.control, on_progress=on_progress)
         self._session = session
         self._limits = work.limits
         self._stop = work.stop

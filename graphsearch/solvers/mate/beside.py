@@ -85,6 +85,11 @@ class MateFinder:
         self._spent = 0.0  # CPU-seconds of the prover since then
         self._settled = 0  # visits of the prover before that
 
+    @classmethod
+    def within(cls, limits: Limits) -> MateFinder:
+        """Returns a finder for a search with some limits (`SearchJob.mates`)."""
+        return cls(seconds=limits.seconds, visits=limits.visits or limits.evaluations)
+
     @property
     def visits(self) -> int:
         """Visits of the prover so far."""

@@ -22,8 +22,9 @@ from ...exchange.choices import Weights
 from ...exchange.selection import Selection
 from ...position.board import fen_of
 from ...position.notation import read_moves
+from ...search.job import SearchJob
 from ...search.params import LEAST_RAM, Limits, SearchParams
-from ...search.turns import Root
+from ...solvers.mate.beside import MateFinder
 from ..jobs.queued import DONE
 from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, FollowTask, ImportTask, SearchTask
 from ..served_file import ServedFile
@@ -180,19 +181,26 @@ def _game(served: ServedFile, wanted: GameSearchWanted) -> SearchTask:
 def _follow(served: ServedFile, wanted: FollowWanted) -> dict[str, Any]:
     """Searches some positions in turn from now on: the board's, and those of the watch list."""
     served.may_write()
-    distinct: dict[tuple[str, tuple[str, ...]], Root] = {}
-    for root in map(_root, wanted.roots):
+    found = settings(served, wanted)
+    distinct: dict[tuple[str, tuple[chess.Move, ...]], SearchJob] = {}
+    for root in (_root(each, found["params"]) for each in wanted.roots):
         distinct.setdefault((fen_of(root.board), root.searchmoves), root)
     roots = tuple(distinct.values())
     title = f"follow {roots[0].title}"
-    task = FollowTask(title=title, path=served.path, roots=roots, **settings(served, wanted))
+    task = FollowTask(title=title, path=served.path, roots=roots, **found)
     return served.queue.follow(task).as_dict()
 
 
-def _root(wanted: FollowedRoot) -> Root:
+def _root(wanted: FollowedRoot, params: SearchParams) -> SearchJob:
     board = wanted.board()
-    title = f"{_name(board)}{_left_out(board, wanted.searchmoves)}"
-    return Root(board, title, wanted.share, _listed(board, wanted.searchmoves))
+    return SearchJob(
+        board=board,
+        params=params,
+        searchmoves=tuple(read_moves(board, wanted.searchmoves)) if wanted.searchmoves.strip() else (),
+        mates=MateFinder.within,
+        title=f"{_name(board)}{_left_out(board, wanted.searchmoves)}",
+        share=wanted.share,
+    )
 
 
 def _listed(board: chess.Board, words: str) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import chess
 
 from ...base.errors import GraphSearchError, UnsavedError
-from ...search.turns import Turns
 from .memory import Memory
 from .reporting import UPDATE_SECONDS, Reports
 from .tasks import Reached, SearchTask, ready
@@ -24,10 +23,9 @@ if TYPE_CHECKING:
     import threading
 
     from ...graph.graph import Graph
-    from ...search.job import OnProgress, SearchJob
+    from ...search.job import Control, OnProgress
     from ...search.params import Limits
-    from ...search.results import SearchResult
-    from ...search.turns import Root
+    from ...search.results import Progress
     from .tasks import FollowTask, Requests, Searching, SendProgress
 
 IDLE_SECONDS = 0.03  # between two checks of requests while no root needs a search
@@ -63,23 +61,16 @@ def _unsaved_told() -> Iterator[None]:
         raise GraphSearchError(f"the results could not be saved: {error}") from error
 
 
-def _search_graph(
-    graph: Graph, job: SearchJob, requests: Requests, stop: threading.Event, on_progress: OnProgress
-) -> SearchResult:
-    """Runs a search of an open graph until `stop`; it answers the questions of requests meanwhile."""
+def _control(graph: Graph, requests: Requests, stop: threading.Event, on_progress: OnProgress) -> Control:
+    """Returns the control of searches until `stop` that answer the questions of requests meanwhile."""
     from ...search.job import Control
-    from ...search.loop import search
-    from ...solvers.mate.beside import MateFinder
 
-    limits = job.limits
-    control = Control(
+    return Control(
         on_progress=on_progress,
         interval=UPDATE_SECONDS,
         stop=stop,
-        mates=MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations),
         on_slice=partial(_answer, graph, requests),
     )
-    return search(graph, job, control)
 
 
 def _answer(graph: Graph, requests: Requests) -> None:
@@ -129,10 +120,19 @@ class _Searches:
 
     def _one(self, board: chess.Board, limits: Limits) -> str:
         from ...search.job import SearchJob
+        from ...search.loop import search
+        from ...solvers.mate.beside import MateFinder
 
-        job = SearchJob(board=board, limits=limits, params=self._task.params, searchmoves=self._listed)
+        job = SearchJob(
+            board=board,
+            limits=limits,
+            params=self._task.params,
+            searchmoves=self._listed,
+            mates=MateFinder.within,
+        )
+        control = _control(self._graph, self._requests, self._requests.stop, self._reports.show)
         with _unsaved_told():
-            result = _search_graph(self._graph, job, self._requests, self._requests.stop, self._reports.show)
+            result = search(self._graph, job, control)
         self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
         self._reached = replace(
             self._reached,
@@ -153,34 +153,39 @@ def do_follow(task: FollowTask, requests: Requests, send: SendProgress) -> dict[
 
 class _Follower:
     def __init__(self, task: FollowTask, graph: Graph, requests: Requests, send: SendProgress) -> None:
-        self._task, self._graph, self._requests, self._send = task, graph, requests, send
+        from ...search.turns import Turns
+
+        self._graph, self._requests, self._send = graph, requests, send
         self._turns = Turns(task.roots)
         self._reports = Reports(graph.read, requests, send)
         self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
 
     def run(self) -> dict[str, Any]:
-        while not self._requests.stop.is_set():
-            self._requests.turn.clear()  # before the roots are read, so that new ones end the search
-            if self._requests.stop.is_set():
+        from ...search.detached import OwnSearches
+        from ...search.params import Limits
+        from ...search.turns import search_in_turns
+
+        requests = self._requests
+        searches = OwnSearches[Any](self._graph, _control(self._graph, requests, requests.turn, self._show))
+        while not requests.stop.is_set():
+            requests.turn.clear()  # before the roots are read, so that new ones end the search
+            if requests.stop.is_set():
                 break
-            if self._requests.roots is not None:
-                self._turns.replace(self._requests.roots)
-            root = self._turns.next()
-            if root is None:
+            if requests.roots is not None:
+                self._turns.replace(requests.roots)
+            for _, result in search_in_turns(searches, self._turns, requests.turn, Limits()):
+                self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
+                self._graph.save_soon()
+            if not requests.turn.is_set():
                 self._rest()
-            else:
-                self._search(root)
         self._graph.flush()  # with all roots in the file's list, also those of the last seconds
         return {"stage": "done", "reason": "stop", **self._totals}
 
-    def _search(self, root: Root) -> None:
-        """Searches a root for a turn, or until other roots arrive."""
-        self._reports.facts = {"title": f"follow {root.title}", "roots": self._turns.as_list()}
-        job = self._turns.job(root, self._task.params)
-        result = _search_graph(self._graph, job, self._requests, self._requests.turn, self._reports.show)
-        self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
-        self._turns.count(root, result.seconds, result.stop_reason)
-        self._graph.save_soon()
+    def _show(self, now: Progress) -> None:
+        """Reports a search of the root that has its turn."""
+        if (job := self._turns.next()) is not None:
+            self._reports.facts = {"title": f"follow {job.title}", "roots": self._turns.as_list()}
+            self._reports.show(now)
 
     def _rest(self) -> None:
         """Waits for other roots: the current ones need no more search."""

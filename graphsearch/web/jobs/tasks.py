@@ -15,9 +15,8 @@ import chess
 from ...book.review.games import GameChoice
 from ...evaluators.factory import EvaluatorSpec, create
 from ...exchange.selection import Selection
-from ...search.job import limits_after
+from ...search.job import SearchJob, limits_after
 from ...search.params import Limits, SearchParams
-from ...search.turns import Root
 from .memory import Question, answer_of
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class SearchTask(Searching):
 class FollowTask(Searching):
     """A search of some roots in turn, until it is stopped; `Roots` replaces them."""
 
-    roots: tuple[Root, ...]
+    roots: tuple[SearchJob, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +197,7 @@ class Watch:
 class Roots:
     """Other roots for a `FollowTask`."""
 
-    roots: tuple[Root, ...]
+    roots: tuple[SearchJob, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ class Requests:
     def __init__(self, pipe: Pipe) -> None:
         self.stop, self.turn = threading.Event(), threading.Event()
         self.watched: tuple[str, ...] = ()
-        self.roots: tuple[Root, ...] | None = None
+        self.roots: tuple[SearchJob, ...] | None = None
         self._pipe = pipe
         self._questions: SimpleQueue[Question] = SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()

@@ -46,10 +46,9 @@ from .render import (
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from graphsearch.book.study.notes import NoteList, PositionNote
     from graphsearch.book.study.repertoire.moves import RepertoireChange
     from graphsearch.book.study.repertoire.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
-    from graphsearch.book.study.studies import StudyList
+    from graphsearch.book.study.studies import NoteList, PositionNote, StudyList
 
 
 Name = Annotated[str, argument("NAME", "Name of the study.")]
@@ -111,11 +110,11 @@ def import_studies(
 
     JSON: `studies` were made; `left_out` has at most 1,000 reasons, `found` counts all.
     """
-    from graphsearch.book.study.studies import import_file
+    from graphsearch.book.study.studies import import_studies
 
     with progress_bar("Reading games") as advance:
         told = (lambda number: advance(number, None)) if advance else (lambda _: None)
-        found = import_file(_made(store), given_file(file), name=name, on_game=told)
+        found = import_studies(_made(store), given_file(file), name=name, on_game=told)
     if json:
         print_json(found.as_dict())
         return
@@ -158,9 +157,9 @@ def rename_study(
 
     JSON: `id` and `name`.
     """
-    from graphsearch.book.study.studies import StudyChange, change_study
+    from graphsearch.book.study.studies import change_study
 
-    found = change_study(store, name, StudyChange(name=new))
+    found = change_study(store, name, name=new)
     print_answer({"id": found.id, "name": found.name}, [f"{found.name}: renamed"], json=json)
 
 
@@ -206,7 +205,7 @@ def write_note(
     JSON: as `note show`.
     """
     from graphsearch.base.limits import LINE, check_size
-    from graphsearch.book.study.notes import note_on, write_note
+    from graphsearch.book.study.studies import note_on, write_note
 
     given = text
     if text == STDIN:
@@ -233,7 +232,7 @@ def show_note(store: StoreOption, position: PositionOptions, json: Json = False)
 
     JSON: `text` is empty without a note; `studies` have `id`, `name` and the number of the `move`.
     """
-    from graphsearch.book.study.notes import note_on
+    from graphsearch.book.study.studies import note_on
 
     found = note_on(store, position.board())
     print_answer(found, _note(found), json=json)
@@ -248,7 +247,7 @@ def delete_note(store: StoreOption, position: PositionOptions, json: Json = Fals
 
     JSON: `deleted`.
     """
-    from graphsearch.book.study.notes import note_on, write_note
+    from graphsearch.book.study.studies import note_on, write_note
 
     board = position.board()
     known = note_on(store, board).note is not None
@@ -281,7 +280,7 @@ def list_notes(store: StoreOption, json: Json = False) -> None:
 
     JSON: `notes`, each with the columns of the table `note` (`schema/store.md`).
     """
-    from graphsearch.book.study.notes import list_notes
+    from graphsearch.book.study.studies import list_notes
 
     found = list_notes(store)
     print_answer(found, _notes(found), json=json)

@@ -481,30 +481,21 @@ LEFT JOIN event ON event.id = game.event;
 CREATE TABLE study (
   id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id >= 1),
   name TEXT NOT NULL UNIQUE CHECK (name <> ''),
-  fen TEXT CHECK (length(fen) <= 100 AND fen GLOB '*/*/*/*/*/*/*/* [wb] * * [0-9]* [0-9]*' AND fen NOT GLOB '*[^0-9A-HKNPQRa-hknpqrw/ -]*'),
-  headers TEXT NOT NULL CHECK (headers GLOB '{*}'),
-  comment TEXT NOT NULL,
-  last INTEGER NOT NULL CHECK (last BETWEEN 0 AND 9007199254740991),
+  pgn TEXT NOT NULL,
+  moves INTEGER NOT NULL CHECK (moves BETWEEN 0 AND 9007199254740991),
   revision INTEGER NOT NULL CHECK (revision >= 1),
   created TEXT NOT NULL,
   changed TEXT NOT NULL CHECK (changed <> '')
 ) STRICT;
 
-CREATE TABLE study_move (
+CREATE TABLE study_position (
   study INTEGER NOT NULL CHECK (study >= 1),
-  id INTEGER NOT NULL CHECK (id >= 1),
-  parent INTEGER NOT NULL CHECK (parent BETWEEN 0 AND 9007199254740991),
-  place INTEGER NOT NULL CHECK (place BETWEEN 0 AND 9007199254740991),
+  move INTEGER NOT NULL CHECK (move >= 1),
   key TEXT NOT NULL CHECK (length(key) IN (16, 20) AND key NOT GLOB '*[^0-9a-f]*'),
-  move TEXT NOT NULL CHECK (move GLOB '[a-h][1-8][a-h][1-8]' OR move GLOB '[a-h][1-8][a-h][1-8][nbrq]' OR move = '0000'),
-  san TEXT NOT NULL CHECK (san <> ''),
-  before TEXT NOT NULL,
-  comment TEXT NOT NULL,
-  nags TEXT NOT NULL CHECK (nags NOT GLOB '*[^0-9 ]*' AND nags NOT GLOB '*[0-9][0-9][0-9][0-9]*'),
-  PRIMARY KEY (study, id)
+  PRIMARY KEY (study, move)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX study_move_key ON study_move (key);
+CREATE INDEX study_position_key ON study_position (key);
 
 CREATE TABLE note (
   key TEXT PRIMARY KEY CHECK (length(key) IN (16, 20) AND key NOT GLOB '*[^0-9a-f]*'),
@@ -518,7 +509,7 @@ CREATE TABLE edit (
   id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id >= 1),
   step INTEGER NOT NULL CHECK (step >= 1),
   undone INTEGER NOT NULL CHECK (undone IN (0, 1)),
-  edited TEXT NOT NULL CHECK (edited IN ('study', 'study_move', 'note', 'repertoire_position', 'repertoire_move')),
+  edited TEXT NOT NULL CHECK (edited IN ('study', 'note', 'repertoire_position', 'repertoire_move')),
   old TEXT,
   new TEXT
 ) STRICT;

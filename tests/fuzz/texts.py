@@ -183,17 +183,13 @@ NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3
 def read_studies(data: bytes, folder: Path) -> bool:
     """Reads games into studies; what is let in is written, and read again the same."""
     from graphsearch.book.study.pgn import read_games, text_of
-    from graphsearch.book.study.tree import Tree
     from graphsearch.exchange.sources import GivenFile, opened
-    from graphsearch.store.tables.studies import Study
 
     def written(file: Path) -> tuple[str, list[str]]:
         texts, left_out = [], []
         with opened(GivenFile(str(file)), folder) as given:
             for game in read_games(given.lines(), "a.pgn"):
-                facts = {"name": "a", "created": "", "changed": "", "id": 1, "revision": 1, "last": 0}
-                study = Study(fen=game.fen, headers=game.headers, comment=game.comment, **facts)  # type: ignore[arg-type]
-                texts.append(text_of(study, Tree(game.moves)))
+                texts.append(text_of(game.tree))
                 left_out += game.left_out
         return "\n".join(texts), left_out
 

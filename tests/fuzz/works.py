@@ -16,7 +16,7 @@ from . import commands, graphfile
 TABLES = (
     "run", "root", "root_history", "book_history", "source", "game", "player", "game_position",
     "polyglot_entry", "epd_position", "book_position", "book_queue", "entry_run", "study",
-    "study_move", "note", "repertoire_move",
+    "study_position", "note", "repertoire_move",
 )  # fmt: skip
 State = dict[str, int]  # what a file holds: numbers that must not fall, records by position among them
 
@@ -102,7 +102,7 @@ WORKS = (
         grows={"run": 1},
         writes=("out.pgn",),
     ),
-    Work("study import", _on("study", "import", "{}/b.pgn"), grows={"study": 1, "study_move": 2}),
+    Work("study import", _on("study", "import", "{}/b.pgn"), grows={"study": 1, "study_position": 2}),
     Work("note write", _on("note", "write", "startpos", "--text", "a note"), grows={"note": 1}),
     Work(
         "repertoire import",

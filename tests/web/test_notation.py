@@ -11,9 +11,9 @@ from typing import Any
 import chess
 import chess.pgn
 
-from graphsearch.book.study.notes import note_on
-from graphsearch.book.study.studies import StudyChange, change_study, import_studies, list_studies
-from graphsearch.store.tables.studies import StudyMove
+from graphsearch.book.study.pgn import MoveRow, game_of, rows_of
+from graphsearch.book.study.studies import change_study, import_studies, list_studies, load_study, note_on
+from graphsearch.exchange.sources import GivenFile
 
 from .client import Client, Serve, done, until
 from .page import DOWN, ESCAPE, HOME, LINE, RIGHT, UP, Page
@@ -25,8 +25,19 @@ STATE = "document.querySelector('#notation-state').textContent"
 
 def study_of(client: Client, text: str = GAME) -> int:
     """Returns the number of a study that is made of a PGN."""
-    path = client.server.served.path
-    return import_studies(path, text.splitlines(keepends=True), "a.pgn").studies[0].id
+    return imported(client.server.served.path, text)
+
+
+def imported(path: Path, text: str) -> int:
+    return import_studies(path, GivenFile("a.pgn", io.BytesIO(text.encode()))).studies[0].id
+
+
+def change(path: Path, number: int, *more: MoveRow, comment: str = "", revision: int | None = None) -> None:
+    """Changes a study as another window does."""
+    game = load_study(path, number)[1].tree
+    rows = [*rows_of(game), *more]
+    whole = game_of(game.board(), rows, comment=comment or game.comment, headers=game.headers)
+    change_study(path, number, game=whole, revision=revision)
 
 
 def opened(page: Page, number: int, node: int = 0) -> None:
@@ -170,7 +181,7 @@ def test_moves_that_are_played_become_variations_and_nothing_is_erased(page: Pag
 
 def test_variations_are_promoted_demoted_deleted_and_written_on_and_a_study_is_renamed(page: Page) -> None:
     number = study_of(page.client)
-    opened(page, number, 4)
+    opened(page, number, 6)
     page.reaches("Nf3")
     page.click("#promote")
     saved(page)
@@ -224,9 +235,9 @@ def test_keys_go_through_variations_and_an_address_names_a_study_and_its_move(pa
     page.keys("c")
     page.wait("return document.activeElement.id === 'comment'", "the comment")
     page.run("document.activeElement.blur()")
-    go_to(page, 3, "c5")
+    go_to(page, 5, "c5")
     page.keys("f")
-    address = address_with(page, f"study={number}.3")
+    address = address_with(page, f"study={number}.5")
     page.driver.get("about:blank")
     page.driver.get(address)
     page.says("#notation-name", "Ann")
@@ -259,15 +270,15 @@ def test_a_line_that_is_only_looked_at_is_added_by_hand_only(page: Page) -> None
 def test_what_another_window_changes_or_deletes_is_shown_and_nothing_is_lost(page: Page) -> None:
     number, path = study_of(page.client), page.client.server.served.path
     opened(page, number, 1)
-    change_study(path, number, StudyChange(comment="from elsewhere"), 1)
+    change(path, number, comment="from elsewhere", revision=1)
     write(page, "from here")
     page.says("#toast", "changed elsewhere")
     page.says("#line", "from elsewhere")
     page.says("#line", "from here")
     written(page, number, "{ from elsewhere } 1. e4 { from here }")
-    answer = page.client.post("study-change", id=number, revision=1, comment="x", says=True)
+    answer = page.client.post("study-change", id=number, revision=1, name="x")
     assert (answer.status, "changed elsewhere" in answer.error) == (409, True)
-    change_study(path, number, StudyChange(comment="once more"))  # is shown without being asked for
+    change(path, number, comment="once more")  # is shown without being asked for
     page.says("#line", "once more")
     page.client.post("study-delete", id=number, revision=4)
     page.says("#toast", "was deleted")
@@ -276,15 +287,21 @@ def test_what_another_window_changes_or_deletes_is_shown_and_nothing_is_lost(pag
 
 def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
     number, path = study_of(page.client), page.client.server.served.path
-    opened(page, number, 4)
+    opened(page, number, 6)
     page.reaches("Nf3")
     held = "window.realFetch = window.fetch; window.fetch = () => new Promise(() => {});"
     page.run(held)  # the page hears nothing of the other window
-    there = [
-        StudyMove(8, 4, 0, "", "d7d6", "", "", "", ""),  # of the same parent, and another one
-        StudyMove(9, 8, 0, "", "d2d4", "", "", "theirs", ""),
+    tree = load_study(path, number)[1].tree
+    rows = list(rows_of(tree))
+    at = next(row.id for row in rows if row.comment == "open")
+    there = [  # of the same parent as here, and another one
+        MoveRow(8, at, "d7d6"),
+        MoveRow(9, 8, "d2d4", comment="theirs"),
     ]
-    change_study(path, number, StudyChange(put=there))
+    game = game_of(
+        chess.Board(), [*rows[:at], *there, *rows[at:]], headers=load_study(path, number)[1].tree.headers
+    )
+    change_study(path, number, game=game)
     page.run("window.fetch = window.realFetch")
     play(page, "Nc6")
     play(page, "Bb5")
@@ -299,7 +316,7 @@ def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
 
 
 def test_a_page_that_only_reads_says_so(driver: Any, serve: Serve, small_graph: Path) -> None:
-    import_studies(small_graph, GAME.splitlines(keepends=True), "a.pgn")
+    imported(small_graph, GAME)
     client = serve(small_graph, read_only=True)
     page = Page(driver, client)
     client.enter()

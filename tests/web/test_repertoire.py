@@ -92,7 +92,7 @@ def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) ->
 
 def test_a_line_of_the_notation_is_added_for_either_side(page: Page, graph: Path) -> None:
     opened(page, study_of(page.client))
-    go_to(page, 3, "c5")
+    go_to(page, 5, "c5")
     page.has("#to-repertoire")
     page.click("#to-repertoire")
     page.has("#line-menu button:nth-of-type(2)")

@@ -1,28 +1,40 @@
-"""Lists, imports, exports and changes the studies of a graph file, each in one transaction."""
+"""Studies and notes of a graph file: lists, imports, exports and changes them, each in one transaction.
+
+A study is its PGN text with an index of positions. A note belongs to a position, whichever line reaches it.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Literal
 
 import chess
+import chess.pgn
 
 from ...base.answer import Answer
 from ...base.deadline import check_time
-from ...base.errors import ChangedMeanwhileError, ImportFileError, InvalidParameterError
+from ...base.errors import (
+    ChangedMeanwhileError,
+    CorruptRecordError,
+    ImportFileError,
+    InvalidParameterError,
+)
 from ...base.limits import STUDIES, STUDY_MOVES
 from ...exchange.sources import GivenFile, opened
-from ...position.board import board_of, check, fen_of
-from ...store.plain_tables import editing, opened_to_read
+from ...position.board import check, fen_of, key_text
+from ...store.plain_tables import changing, editing, opened_to_read
+from ...store.tables import edits
 from ...store.tables import studies as rows
-from ...store.tables.studies import Study, StudyMove
+from ...store.tables.edits import TurnedEdit
+from ...store.tables.studies import Note, Study
 from ...store.upkeep.verify import Problems
-from .pgn import ReadGame, read_games, text_of
-from .tree import START, Growth, Tree, clean, made
+from .pgn import StudyGame, read_games, steps_of, text_of
 
 AnyPath = str | os.PathLike[str]
 OnGame = Callable[[int], object]
@@ -30,22 +42,10 @@ LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
-class StudyEntry:
-    """A study in the list."""
-
-    id: int
-    name: str
-    moves: int
-    revision: int
-    created: str
-    changed: str
-
-
-@dataclass(frozen=True, slots=True)
 class StudyList(Answer):
     """The studies of a file, by name."""
 
-    studies: tuple[StudyEntry, ...]
+    studies: tuple[Study, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class ImportedStudies(Problems, Answer):
 
     json_keys = "studies found left_out=problems"
 
-    studies: list[StudyEntry] = field(default_factory=list)
+    studies: list[Study] = field(default_factory=list)
 
 
 # ------------------------------------------------------------------ looking
@@ -65,23 +65,19 @@ def list_studies(path: AnyPath) -> StudyList:
       StoreError: if the file cannot be read.
     """
     with opened_to_read(path) as connection:
-        return StudyList(tuple(_entry(study, moves) for study, moves in rows.all_studies(connection)))
+        return StudyList(tuple(rows.all_studies(connection)))
 
 
-def _entry(study: Study, moves: int) -> StudyEntry:
-    return StudyEntry(study.id, study.name, moves, study.revision, study.created, study.changed)
-
-
-def load_study(path: AnyPath, known_by: int | str) -> tuple[Study, Tree]:
+def load_study(path: AnyPath, known_by: int | str) -> tuple[Study, StudyGame]:
     """Returns a study, by number or name.
 
     Raises:
       InvalidParameterError: if there is no such study.
-      StoreError: if the file cannot be read.
+      StoreError: if the file cannot be read, or the study has no game.
     """
     with opened_to_read(path) as connection:
         study = _wanted(connection, known_by)
-        return study, Tree(rows.moves_of(connection, study.id))
+        return study, _game(connection, study)
 
 
 def _wanted(connection: sqlite3.Connection, known_by: int | str) -> Study:
@@ -91,73 +87,61 @@ def _wanted(connection: sqlite3.Connection, known_by: int | str) -> Study:
     return found
 
 
+def _game(connection: sqlite3.Connection, study: Study) -> StudyGame:
+    text = StringIO(rows.pgn_of(connection, study.id), None)
+    found = next(read_games(text, f"the study {study.name!r}"), None)
+    if found is None:
+        raise CorruptRecordError(f"the study {study.name!r} is damaged: its PGN has no game")
+    return found
+
+
 def export_studies(path: AnyPath, names: Sequence[int | str]) -> str:
     """Returns the named studies as PGN; without names, all studies in the order in which they were made.
 
     Raises:
       InvalidParameterError: if a name has no study.
-      StoreError: if the file cannot be read, or has an illegal move.
+      StoreError: if the file cannot be read.
     """
     with opened_to_read(path) as connection:
-        wanted = [_wanted(connection, name) for name in names]
+        wanted = [_wanted(connection, name).id for name in names]
         if not names:
-            wanted = sorted((study for study, _ in rows.all_studies(connection)), key=lambda study: study.id)
-        return "\n".join(text_of(study, Tree(rows.moves_of(connection, study.id))) for study in wanted)
+            wanted = sorted(study.id for study in rows.all_studies(connection))
+        return "\n".join(rows.pgn_of(connection, number) for number in wanted)
 
 
 # ------------------------------------------------------------------ PGN
-def import_file(
-    path: AnyPath, given: GivenFile, *, name: str = "", on_game: OnGame = lambda _: None
-) -> ImportedStudies:
-    """Imports a PGN file, compressed or not, or a stream; as `import_studies`.
-
-    Raises:
-      ImportFileError: if the file cannot be read.
-    """
-    with opened(given, Path(gettempdir())) as file:
-        return import_studies(path, file.lines(), given.name, name=name, on_game=on_game)
-
-
-def import_studies(
-    path: AnyPath, lines: Iterable[str], source: str, *, name: str = "", on_game: OnGame = lambda _: None
-) -> ImportedStudies:
-    """Creates a study from each game of a PGN text.
+def read_file(
+    given: GivenFile, report: Problems, *, most: int | None = None, on_game: OnGame = lambda _: None
+) -> list[StudyGame]:
+    """Returns the games of a PGN file, compressed or not, or of a stream.
 
     Args:
-      lines: with line ends. source: name of the text.
-      name: of the studies; empty: from the tags of each game.
+      report: gets a message for each part that is left out, and for games behind the first `most` or beyond
+        `STUDY_MOVES`.
       on_game: called with the number of each game read.
 
     Raises:
-      ImportFileError: if the text has no game that can be read.
-      StoreError: if the file cannot be written; nothing is added then.
+      ImportFileError: if the file cannot be read, or has no game that can be read.
     """
-    report = ImportedStudies()
-    games = _taken(lines, source, report, on_game)
+    with opened(given, Path(gettempdir())) as file:
+        games = _taken(file.lines(), given.name, report, most, on_game)
     if all(game.is_unreadable for game in games):
-        raise ImportFileError("; ".join([f"{source} has no games", *report.problems[:1]]))
-    with editing(path) as connection:
-        for game in games:
-            wanted = checked_name(name or _title(game, source))
-            study = rows.add_study(
-                connection, rows.free_name(connection, wanted), game.fen, game.headers, game.comment
-            )
-            rows.put_moves(connection, study.id, game.moves)
-            connection.execute("UPDATE study SET last = ? WHERE id = ?", (len(game.moves), study.id))
-            report.studies.append(_entry(study, len(game.moves)))
-    return report
+        raise ImportFileError("; ".join([f"{given.name} has no games", *report.problems[:1]]))
+    return games
 
 
-def _taken(lines: Iterable[str], source: str, report: ImportedStudies, on_game: OnGame) -> list[ReadGame]:
+def _taken(
+    lines: Iterable[str], source: str, report: Problems, most_games: int | None, on_game: OnGame
+) -> list[StudyGame]:
     """Returns the games of a text within the limits of one import."""
-    games: list[ReadGame] = []
+    games: list[StudyGame] = []
     moves = 0
     for game in read_games(lines, source):
         check_time()
         on_game(game.number)
-        moves += len(game.moves)
-        if moves > STUDY_MOVES.most or len(games) == STUDIES.most:
-            most = STUDIES if len(games) == STUDIES.most else STUDY_MOVES
+        moves += sum(1 for _ in steps_of(game.tree))
+        if moves > STUDY_MOVES.most or len(games) == most_games:
+            most = STUDIES if len(games) == most_games else STUDY_MOVES
             report.add(
                 f"{source}, game {game.number} and all behind it: more than {most.shown()}, the most for"
                 f" {most.what}{most.hint}"
@@ -169,11 +153,36 @@ def _taken(lines: Iterable[str], source: str, report: ImportedStudies, on_game: 
     return games
 
 
-def _title(game: ReadGame, source: str) -> str:
+def import_studies(
+    path: AnyPath, given: GivenFile, *, name: str = "", on_game: OnGame = lambda _: None
+) -> ImportedStudies:
+    """Creates a study from each game of a PGN file; as `read_file`.
+
+    Args:
+      name: of the studies; empty: from the tags of each game.
+
+    Raises:
+      StoreError: if the file cannot be written; nothing is added then.
+    """
+    report = ImportedStudies()
+    games = read_file(given, report, most=STUDIES.most, on_game=on_game)
+    with editing(path) as connection:
+        for game in games:
+            wanted = rows.free_name(connection, checked_name(name or _title(game, given.name)))
+            report.studies.append(rows.add_study(connection, wanted, *_written(game.tree)))
+    return report
+
+
+def _title(game: StudyGame, source: str) -> str:
     """Returns the name of a study from the tags of its game, else from its file."""
-    white, black, event = (game.headers[tag].strip("? ") for tag in ("White", "Black", "Event"))
+    white, black, event = (game.tree.headers.get(tag, "").strip("? ") for tag in ("White", "Black", "Event"))
     players = f"{white or '?'} \N{EN DASH} {black or '?'}" if white or black else ""
     return ", ".join(filter(None, (players, event))) or Path(source).stem or "study"
+
+
+def _written(game: chess.pgn.Game) -> tuple[str, list[str]]:
+    """Returns the text of a study, and the keys of the positions after its moves."""
+    return text_of(game), [step.key for step in steps_of(game)]
 
 
 def checked_name(text: str) -> str:
@@ -189,138 +198,152 @@ def checked_name(text: str) -> str:
 
 
 # ------------------------------------------------------------------ changes
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyChange:
-    """A change of a study.
-
-    Attributes:
-      put: new moves, with numbers above all others, and moves with a new place, comments or glyphs.
-      drop: numbers of moves to delete, with all moves below them.
-      keep: numbers of moves of `put` that keep their comments.
-      comment: before the first move; None: unchanged. headers: tags to set; an empty value deletes the tag.
-      name: the new one; None: unchanged.
-    """
-
-    put: Sequence[StudyMove] = ()
-    drop: Sequence[int] = ()
-    keep: Collection[int] = ()
-    comment: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    name: str | None = None
-
-
-def pgn_of(fen: str, change: StudyChange) -> str:
-    """Returns the PGN of an empty study after a change.
+def create_study(path: AnyPath, name: str, game: chess.pgn.Game) -> Study:
+    """Creates a study of a game, and returns it.
 
     Raises:
-      InvalidParameterError: if a move is illegal.
-    """
-    tree = Tree(())
-    start = None if fen == chess.STARTING_FEN else fen
-    study = Study(
-        id=1,
-        name="",
-        fen=start,
-        headers=change.headers,
-        comment=clean(change.comment or ""),
-        last=0,
-        revision=1,
-        created="",
-        changed="",
-    )
-    _put(study, tree, change)
-    return text_of(study, tree)
-
-
-def create_study(path: AnyPath, name: str, fen: str | None, change: StudyChange) -> Study:
-    """Creates a study, applies a change to it, and returns it.
-
-    Raises:
-      InvalidParameterError: if the name is not free, or a move is illegal.
-      InvalidPositionError: for an illegal position.
+      InvalidParameterError: if the name is not free.
       StoreError: if the file cannot be written.
     """
-    board = board_of(fen or chess.STARTING_FEN)
-    check(board)
-    start = None if fen_of(board) == chess.STARTING_FEN else fen_of(board)
     with editing(path) as connection:
-        study = rows.add_study(connection, checked_name(name), start, {}, "")
-        return _changed(connection, study, change)
+        return rows.add_study(connection, checked_name(name), *_written(game))
 
 
 def change_study(
-    path: AnyPath, known_by: int | str, change: StudyChange, revision: int | None = None
+    path: AnyPath,
+    known_by: int | str,
+    *,
+    game: chess.pgn.Game | None = None,
+    name: str | None = None,
+    revision: int | None = None,
 ) -> Study:
-    """Changes a study, and returns it.
+    """Replaces the game of a study, or its name, and returns it.
 
     Args:
-      revision: the expected one; None: any.
+      game, name: None: unchanged. revision: the expected one; None: any.
 
     Raises:
       ChangedMeanwhileError: if the study has another revision.
-      InvalidParameterError: if there is no such study or move, the name is not free, or a move is illegal.
+      InvalidParameterError: if there is no such study, or the name is not free.
       StoreError: if the file cannot be written.
     """
     with editing(path) as connection:
-        study = _wanted(connection, known_by)
-        if revision is not None and study.revision != revision:
-            raise ChangedMeanwhileError(
-                f"the study {study.name!r} was changed elsewhere at {study.changed}; it is shown as it is now"
-            )
-        return _changed(connection, study, change)
-
-
-def _changed(connection: sqlite3.Connection, study: Study, change: StudyChange) -> Study:
-    if change.name is not None and (name := checked_name(change.name)) != study.name:
-        rows.check_free(connection, name)
-        study = replace(study, name=name)
-    if change.put or change.drop:
-        tree = Tree(rows.moves_of(connection, study.id))
-        dropped = _dropped(tree, change.drop)
-        put = _put(study, tree, change)
-        rows.drop_moves(connection, study.id, dropped)
-        rows.put_moves(connection, study.id, put)
-        study = replace(study, last=max([study.last, *(move.id for move in put)]))
-    headers = {tag: value for tag, value in (study.headers | change.headers).items() if value}
-    comment = study.comment if change.comment is None else clean(change.comment)
-    return rows.update_study(connection, replace(study, headers=headers, comment=comment))
-
-
-def _dropped(tree: Tree, drop: Sequence[int]) -> set[int]:
-    gone: set[int] = set()
-    for number in drop:
-        if number not in tree.moves:
-            raise InvalidParameterError(f"the study has no move {number}")
-        gone |= {number, *tree.below(number)}
-    return gone
-
-
-def _put(study: Study, tree: Tree, change: StudyChange) -> list[StudyMove]:
-    growth, found, last = Growth(study, tree), [], study.last
-    for given in change.put:
-        known = tree.moves.get(given.id)
-        if known is not None:
-            facts = replace(given, parent=known.parent)
-            if given.id in change.keep:
-                facts = replace(facts, before=known.before, comment=known.comment)
-            found.append(made(facts, key=known.key, move=known.move, san=known.san))
-        elif given.id <= last or given.id == START:
-            raise InvalidParameterError(f"move {given.id} is not there any more")
-        else:
-            found.append(growth.grown(given))
-            last = given.id
-    return found
+        study = _at_revision(connection, known_by, revision, "it is shown as it is now")
+        text, keys = (None, None) if game is None else _written(game)
+        return rows.update_study(
+            connection, study, name=study.name if name is None else checked_name(name), pgn=text, keys=keys
+        )
 
 
 def delete_study(path: AnyPath, known_by: int | str, revision: int | None = None) -> Study:
-    """Deletes and returns a study.
-
-    Raises:
-      as `change_study`.
-    """
+    """Deletes and returns a study; as `change_study`."""
     with editing(path) as connection:
-        study = _wanted(connection, known_by)
-        if revision is not None and study.revision != revision:
-            raise ChangedMeanwhileError(f"the study {study.name!r} was changed elsewhere; look at it first")
+        study = _at_revision(connection, known_by, revision, "look at it first")
         rows.delete_study(connection, study.id)
         return study
+
+
+def _at_revision(
+    connection: sqlite3.Connection, known_by: int | str, revision: int | None, hint: str
+) -> Study:
+    study = _wanted(connection, known_by)
+    if revision not in (None, study.revision):
+        raise ChangedMeanwhileError(
+            f"the study {study.name!r} was changed elsewhere at {study.changed}; {hint}"
+        )
+    return study
+
+
+def turn_edit(path: AnyPath, act: Literal["undo", "redo"]) -> TurnedEdit | None:
+    """Undoes the last edit of studies, notes and repertoires, or redoes the one undone last; returns it.
+
+    None: there is none.
+
+    Raises:
+      ChangedMeanwhileError: if another program has changed the same rows without logging it.
+      StoreError: if the file cannot be written.
+    """
+    with changing(path) as connection:
+        turned = (edits.undo if act == "undo" else edits.redo)(connection)
+        for number in turned.studies if turned else ():
+            study = rows.find_study(connection, number)
+            keys = _written(_game(connection, study).tree)[1] if study else ()
+            rows.write_keys(connection, number, keys)
+        return turned
+
+
+# ------------------------------------------------------------------ notes
+@dataclass(frozen=True, slots=True)
+class PositionNote:
+    """The note on a position, or None, and (number, name, move) of each study that reaches the position."""
+
+    key: str
+    position: str
+    note: Note | None
+    studies: tuple[tuple[int, str, int], ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the JSON object of `graphsearch note show`."""
+        names = ("id", "name", "move")
+        return {
+            "key": self.key,
+            "position": self.position,
+            "text": self.note.text if self.note else "",
+            "revision": self.note.revision if self.note else 0,
+            "changed": self.note.changed if self.note else None,
+            "studies": [dict(zip(names, one, strict=True)) for one in self.studies],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NoteList(Answer):
+    """The notes of a file, the last changed first."""
+
+    notes: tuple[Note, ...]
+
+
+def list_notes(path: AnyPath) -> NoteList:
+    """Returns the notes of a file.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    with opened_to_read(path) as connection:
+        return NoteList(tuple(rows.all_notes(connection)))
+
+
+def note_on(path: AnyPath, board: chess.Board) -> PositionNote:
+    """Returns the note on a position, and the studies that reach it.
+
+    Raises:
+      InvalidPositionError: if the position is illegal.
+      StoreError: if the file cannot be read.
+    """
+    check(board)
+    key = key_text(board)
+    with opened_to_read(path) as connection:
+        studies = tuple(rows.studies_through(connection, key))
+        return PositionNote(key, fen_of(board), rows.find_note(connection, key), studies)
+
+
+def write_note(path: AnyPath, board: chess.Board, text: str, revision: int | None = None) -> Note | None:
+    """Writes and returns the note on a position; an empty text deletes it and returns None.
+
+    Args:
+      revision: the expected one, 0: no note; None: any.
+
+    Raises:
+      ChangedMeanwhileError: if the note has another revision.
+      InvalidPositionError: if the position is illegal.
+      StoreError: if the file cannot be written.
+    """
+    check(board)
+    key, plain = key_text(board), text.replace("\0", "").replace("\r\n", "\n").strip()
+    with editing(path) as connection:
+        known = rows.find_note(connection, key)
+        if revision is not None and revision != (known.revision if known else 0):
+            raise ChangedMeanwhileError("the note was changed elsewhere; it is shown as it is now")
+        if plain:
+            return rows.put_note(connection, key, fen_of(board), plain)
+        rows.delete_note(connection, key)
+        return None

@@ -18,9 +18,9 @@ from .rows import insert, rows
 from .schema import TABLES
 from .studies import GONE
 
-EDITED = ("study", "study_move", "note", "repertoire_position", "repertoire_move")
-MOST_ROWS = 500_000  # of the log; older edits are forgotten
-_GROWING = ("revision", "last", "changed")  # columns that an undo does not turn back
+EDITED = ("study", "note", "repertoire_position", "repertoire_move")
+MOST_CHARACTERS = 1 << 26  # of the log; older edits are forgotten
+_GROWING = ("revision", "changed")  # columns that an undo does not turn back
 Row = Mapping[str, object]
 
 
@@ -40,15 +40,13 @@ class TurnedEdit:
     Attributes:
       studies: numbers of the changed ones. returned: those that were missing and are there again. gone: those
         that are missing now.
-      names: of the studies. moves: number of changed moves of studies.
-      notes: positions with a changed note. sides: repertoires that changed.
+      names: of the studies. notes: positions with a changed note. sides: repertoires that changed.
     """
 
     studies: list[int] = field(default_factory=list)
     returned: list[int] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    moves: int = 0
     notes: list[str] = field(default_factory=list)
     sides: list[str] = field(default_factory=list)
 
@@ -71,8 +69,9 @@ def recorded(connection: sqlite3.Connection) -> Iterator[None]:
     yield
     if connection.execute("SELECT 1 FROM edit WHERE step = ?", (step,)).fetchone():
         connection.execute("DELETE FROM edit WHERE undone = 1")
-        oldest = connection.execute("SELECT max(id) FROM edit").fetchone()[0] - MOST_ROWS
-        connection.execute("DELETE FROM edit WHERE id <= ? AND step < ?", (oldest, step))
+        size = "sum(coalesce(length(old), 0) + coalesce(length(new), 0)) OVER (ORDER BY id DESC) AS size"
+        oldest = f"SELECT max(step) FROM (SELECT step, {size} FROM edit) WHERE size > ?"  # noqa: S608 (constants)
+        connection.execute(f"DELETE FROM edit WHERE step < ? AND step <= ({oldest})", (step, MOST_CHARACTERS))  # noqa: S608
 
 
 def _values(table: str, row: str, known: int) -> str:
@@ -157,13 +156,11 @@ def _is_same(one: Row | None, other: Row | None) -> bool:
 
 
 def _grown(connection: sqlite3.Connection, row: Row, others: Sequence[Row]) -> dict[str, object]:
-    """Returns a row with a revision that no reader has seen, and a greatest number of moves that stays."""
+    """Returns a row with a revision that no reader has seen."""
     found = dict(row)
-    for name in ("revision", "last"):
-        if name in found:
-            found[name] = max(int(str(one[name])) for one in (row, *others))
     if "revision" in found:
-        found["revision"] = 1 + max(int(str(found["revision"])), fact_number(connection, GONE))
+        seen = (int(str(one["revision"])) for one in (row, *others))
+        found["revision"] = 1 + max(*seen, fact_number(connection, GONE))
     if "changed" in found:
         found["changed"] = now()
     return found
@@ -172,9 +169,7 @@ def _grown(connection: sqlite3.Connection, row: Row, others: Sequence[Row]) -> d
 def _note(turned: TurnedEdit, change: _Change) -> None:
     """Notes what a changed row belongs to."""
     row = change.after or change.before or {}
-    if change.table == "study_move":
-        turned.moves += 1
-    elif change.table == "study":
+    if change.table == "study":
         number, name = int(str(row["id"])), str(row["name"])
         if number not in turned.studies:
             turned.studies.append(number)

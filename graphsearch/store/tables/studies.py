@@ -1,49 +1,28 @@
-"""Studies and notes: the tables `study`, `study_move` and `note`. Write within a transaction."""
+"""Studies and notes: the tables `study`, `study_position` and `note`. Write within a transaction."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...base.errors import InvalidParameterError
 from .provenance import fact_number, now, set_fact
-from .rows import json_object, query, read_rows, rows, table_of, write_rows
-from .schema import TABLES
+from .rows import insert, query, read_rows, rows, table_of, write_rows
 
-_STUDY = tuple(TABLES["study"].columns)
 GONE = "note_revision"  # row of store_info: the greatest revision of a deleted note
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Study:
-    """A row of `study`, without moves; `fen` is None for the start position."""
+    """A row of `study` without its text."""
 
     id: int
     name: str
-    fen: str | None
-    headers: dict[str, str]
-    comment: str
-    last: int
+    moves: int
     revision: int
     created: str
     changed: str
-
-
-@dataclass(frozen=True, slots=True)
-class StudyMove:
-    """A row of `study_move` without its study; `nags` are numbers separated by spaces."""
-
-    id: int
-    parent: int
-    place: int
-    key: str
-    move: str
-    san: str
-    before: str
-    comment: str
-    nags: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,50 +37,39 @@ class Note:
 
 
 # ------------------------------------------------------------------ studies
-def all_studies(connection: sqlite3.Connection) -> list[tuple[Study, int]]:
-    """Returns the studies, by name, each with its number of moves."""
-    counts = dict(connection.execute("SELECT study, count(*) FROM study_move GROUP BY study"))
-    found = map(_study, rows(connection, "study", _STUDY, "ORDER BY name"))
-    return [(study, counts.get(study.id, 0)) for study in found]
+def all_studies(connection: sqlite3.Connection) -> list[Study]:
+    """Returns the studies, by name."""
+    return read_rows(connection, "study", Study, "ORDER BY name")
 
 
 def find_study(connection: sqlite3.Connection, known_by: int | str) -> Study | None:
     """Returns the study with a number or a name, None if there is none."""
     column = "id" if isinstance(known_by, int) else "name"
-    found = rows(connection, "study", _STUDY, f"WHERE {column} = ?", (known_by,))
-    return next(map(_study, found), None)
+    return next(iter(read_rows(connection, "study", Study, f"WHERE {column} = ?", (known_by,))), None)
 
 
-def _study(row: tuple[object, ...]) -> Study:
-    values = dict(zip(_STUDY, row, strict=True))
-    values["headers"] = {name: str(value) for name, value in (json_object(values["headers"]) or {}).items()}
-    return Study(**values)  # type: ignore[arg-type] # `rows` has checked every column
+def pgn_of(connection: sqlite3.Connection, number: int) -> str:
+    """Returns the text of a study."""
+    ((text,),) = rows(connection, "study", ("pgn",), "WHERE id = ?", (number,))
+    return str(text)
 
 
-def add_study(
-    connection: sqlite3.Connection, name: str, fen: str | None, headers: dict[str, str], comment: str
-) -> Study:
-    """Adds a study without moves; returns it.
+def add_study(connection: sqlite3.Connection, name: str, pgn: str, keys: Sequence[str]) -> Study:
+    """Adds a study; returns it.
+
+    Args:
+      pgn: its text. keys: of the positions after its moves.
 
     Raises:
       InvalidParameterError: if a study has this name.
     """
     check_free(connection, name)
     moment = now()
-    row = {
-        "name": name,
-        "fen": fen,
-        "headers": json.dumps(headers),
-        "comment": comment,
-        "last": 0,
-        "revision": 1,
-        "created": moment,
-        "changed": moment,
-    }
-    table_of(connection, "study").insert(row)
-    found = find_study(connection, name)
-    assert found
-    return found
+    texts = {"name": name, "pgn": pgn, "created": moment, "changed": moment}
+    row = texts | {"moves": len(keys), "revision": 1}
+    number = int(table_of(connection, "study").insert(row).last_pk or 0)
+    write_keys(connection, number, keys)
+    return Study(number, name, len(keys), 1, moment, moment)
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:
@@ -121,44 +89,47 @@ def free_name(connection: sqlite3.Connection, name: str) -> str:
     return free
 
 
-def update_study(connection: sqlite3.Connection, study: Study) -> Study:
-    """Writes a changed study; returns it with the next revision."""
-    newer = replace(study, revision=study.revision + 1, changed=now())
-    row = asdict(newer) | {"headers": json.dumps(newer.headers)}
-    table_of(connection, "study").update(row.pop("id"), row)
+def update_study(
+    connection: sqlite3.Connection, study: Study, *, name: str, pgn: str | None, keys: Sequence[str] | None
+) -> Study:
+    """Writes the name of a study, and its text with its keys unless they are None; returns its next revision.
+
+    Raises:
+      InvalidParameterError: if another study has this name.
+    """
+    if name != study.name:
+        check_free(connection, name)
+    moves = study.moves if keys is None else len(keys)
+    newer = Study(study.id, name, moves, study.revision + 1, study.created, now())
+    texts = {} if pgn is None else {"pgn": pgn}
+    changed = {"name": name, "moves": moves, "revision": newer.revision, "changed": newer.changed}
+    table_of(connection, "study").update(study.id, changed | texts)
+    if keys is not None:
+        write_keys(connection, study.id, keys)
     return newer
 
 
+def write_keys(connection: sqlite3.Connection, number: int, keys: Sequence[str]) -> None:
+    """Replaces the index of a study by the positions after its moves."""
+    connection.execute("DELETE FROM study_position WHERE study = ?", (number,))
+    values = ((number, move, key) for move, key in enumerate(keys, start=1))
+    insert(connection, "study_position", ("study", "move", "key"), values)
+
+
 def delete_study(connection: sqlite3.Connection, number: int) -> None:
-    """Deletes a study and its moves."""
-    connection.execute("DELETE FROM study_move WHERE study = ?", (number,))
+    """Deletes a study."""
+    write_keys(connection, number, ())
     connection.execute("DELETE FROM study WHERE id = ?", (number,))
-
-
-def moves_of(connection: sqlite3.Connection, number: int) -> list[StudyMove]:
-    """Returns the moves of a study, those of one parent in their order."""
-    where = "WHERE study = ? ORDER BY parent, place, id"
-    return read_rows(connection, "study_move", StudyMove, where, (number,))
-
-
-def put_moves(connection: sqlite3.Connection, number: int, moves: Iterable[StudyMove]) -> None:
-    """Writes moves of a study, replacing those of the same ids."""
-    write_rows(connection, "study_move", moves, study=number)
-
-
-def drop_moves(connection: sqlite3.Connection, number: int, ids: Iterable[int]) -> None:
-    """Deletes moves of a study."""
-    connection.executemany("DELETE FROM study_move WHERE study = ? AND id = ?", ((number, i) for i in ids))
 
 
 def studies_through(connection: sqlite3.Connection, key: str) -> list[tuple[int, str, int]]:
     """Returns the studies with a move that leads to a position: number, name, and the first such move."""
     statement = (
-        "SELECT study.id, study.name, min(study_move.id) FROM study_move"
-        " JOIN study ON study.id = study_move.study WHERE study_move.key = ?"
+        "SELECT study.id, study.name, min(move) FROM study_position"
+        " JOIN study ON study.id = study_position.study WHERE key = ?"
         " GROUP BY study.id ORDER BY study.name"
     )
-    return list(query(connection, statement, (key,), "study.id", "study.name", "study_move.id"))
+    return list(query(connection, statement, (key,), "study.id", "study.name", "study_position.move"))
 
 
 # ------------------------------------------------------------------ notes

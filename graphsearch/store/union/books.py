@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import astuple
 from typing import Any
 
 from ..store import Store
 from ..tables import studies
-from ..tables.rows import insert
+from ..tables.rows import insert, rows
 from ..tables.studies import Note, Study
 from .tables import Input, LeaveOut, Rule, translate
 
@@ -85,31 +84,23 @@ def unite_studies(store: Store, one: Input) -> dict[str, int]:
 
 
 def _add_studies(store: Store, one: Input) -> int:
-    known = {_content(store.connection, study) for study, _ in studies.all_studies(store.connection)}
+    known = {studies.pgn_of(store.connection, study.id) for study in studies.all_studies(store.connection)}
     written = 0
-    for study, _ in studies.all_studies(one.connection):
-        content = _content(one.connection, study)
-        if content not in known:
-            known.add(content)
-            _copy(store.connection, study, one.connection)
+    for study in studies.all_studies(one.connection):
+        text = studies.pgn_of(one.connection, study.id)
+        if text not in known:
+            known.add(text)
+            _copy(store.connection, study, text, one.connection)
             written += 1
     return written
 
 
-def _content(connection: sqlite3.Connection, study: Study) -> tuple[object, ...]:
-    """Returns a study's content without its name, number and times."""
-    moves = tuple(map(astuple, studies.moves_of(connection, study.id)))
-    return study.fen, tuple(study.headers.items()), study.comment, moves
-
-
-def _copy(connection: sqlite3.Connection, study: Study, source: sqlite3.Connection) -> None:
+def _copy(connection: sqlite3.Connection, study: Study, pgn: str, source: sqlite3.Connection) -> None:
+    keys = rows(source, "study_position", ("key",), "WHERE study = ? ORDER BY move", (study.id,))
     name = studies.free_name(connection, study.name)
-    new = studies.add_study(connection, name, study.fen, study.headers, study.comment)
-    studies.put_moves(connection, new.id, studies.moves_of(source, study.id))
-    connection.execute(
-        "UPDATE study SET last = ?, revision = ?, created = ?, changed = ? WHERE id = ?",
-        (study.last, study.revision, study.created, study.changed, new.id),
-    )
+    new = studies.add_study(connection, name, pgn, [key for (key,) in keys])
+    times = (study.revision, study.created, study.changed, new.id)
+    connection.execute("UPDATE study SET revision = ?, created = ?, changed = ? WHERE id = ?", times)
 
 
 def _unite_notes(store: Store, one: Input) -> int:

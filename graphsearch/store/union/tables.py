@@ -89,7 +89,7 @@ KEYED: dict[str, Rule] = {
 OWN = frozenset(
     {
         *("evaluator", "source", "game_position", "game_move", "book_position", "book_move"),
-        *("entry_piece", "study", "study_move", "note", "segment", "chunk", "block"),
+        *("entry_piece", "study", "study_position", "note", "segment", "chunk", "block"),
     }
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO, StringIO
+from itertools import takewhile
 from typing import Annotated, Literal
 
 import chess
@@ -10,8 +11,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ...base.errors import InvalidParameterError
-from ...book.study.pgn import ReadGame, read_games
-from ...book.study.tree import START, Tree
+from ...book.study.pgn import StudyGame, read_games, steps_of
 from ...exchange.games_export import export_games, whole_text
 from ...position.board import key_text
 from ...query.game_list import GameFilters, ListedGames, Order, list_games
@@ -20,7 +20,6 @@ from ...query.players import kept_game
 from ...store.store import Store
 from ..served_file import ServedFile
 from .requests import SPELLED, GivenPosition, Name, Ply, download, get
-from .studies import tree_dict
 
 MOST_LISTED_GAMES = 100_000  # of a file; a page of the list has some dozens
 BARE = "its comments and variations: graphsearch did not store them then, and the PGN file is missing"
@@ -72,17 +71,14 @@ def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
         raise InvalidParameterError(f"{name} has no text")
     if not is_whole:
         game.left_out.append(BARE)
-    return tree_dict(game) | {"ply": _ply_of(game, wanted.board())}
+    return game.as_dict() | {"ply": _ply_of(game, wanted.board())}
 
 
-def _ply_of(game: ReadGame, board: chess.Board) -> int:
+def _ply_of(game: StudyGame, board: chess.Board) -> int:
     """Returns the ply at which a game reaches a position, 0 if never."""
-    wanted, tree, at, ply = key_text(board), Tree(game.moves), START, 0
-    while children := tree.children(at):
-        at, ply = children[0], ply + 1
-        if tree.moves[at].key == wanted:
-            return ply
-    return 0
+    wanted = key_text(board)
+    main_line = takewhile(lambda step: step.parent == step.number - 1, steps_of(game.tree))
+    return next((step.number for step in main_line if step.key == wanted), 0)
 
 
 def _pgn(served: ServedFile, wanted: GameListWanted) -> Response:

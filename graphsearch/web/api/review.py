@@ -22,7 +22,6 @@ from ..jobs.tasks import ReviewTask
 from ..served_file import ServedFile
 from .kept import makes, queue
 from .requests import SPELLED, Name, Upload, Words, read_request, served_by
-from .studies import tree_dict
 from .work import Settings, file_name, received, settings
 
 PGN = "application/x-chess-pgn"
@@ -98,7 +97,7 @@ def _game(request: Request) -> Response:
         game = next(islice(read_games(text_lines(file, path.name), path.name), number, None), None)
     if game is None:
         raise InvalidParameterError("the review has no such game")
-    return JSONResponse(tree_dict(game))
+    return JSONResponse(game.as_dict())
 
 
 def _file(request: Request) -> Response:

@@ -116,7 +116,7 @@ function locate() {
     const isWhole = end.plies === state.line.length; // the line may go on in a variation
     state.line = [...(isWhole ? state.line : played), ...pane.tree.rest(isWhole ? end.id : current).map((node) => node.move)];
   }
-  state.study = pane.study ? `${pane.study}${current ? `.${current}` : ""}` : "";
+  state.study = pane.study ? `${pane.study}${current ? `.${pane.tree.number(current)}` : ""}` : "";
 }
 
 function goTo(id) {
@@ -159,7 +159,7 @@ function save(made) {
   noteChange(pane.study ? "file" : "draft");
   if (!pane.study) return;
   const mine = pane;
-  (mine.unsaved ||= []).push(made);
+  (mine.unsaved ||= []).push({ ...made, game: gameOf(mine) });
   waits += 1;
   saving = saving.then(() => write(mine)).finally(() => { waits -= 1; showState(); });
 }
@@ -170,7 +170,7 @@ async function write(mine) {
   if (mine.stale) { hands.toast("This change is not saved: open the study again."); return; }
   try {
     for (let tries = 1; mine.unsaved.length; tries += 1) {
-      const sent = await send("study-change", { id: mine.study, revision: mine.revision, ...mine.unsaved[0] })
+      const sent = await send("study-change", { id: mine.study, revision: mine.revision, game: mine.unsaved[0].game })
         .catch((error) => { if (error.status === 409 && tries < MOST_TRIES) return null; throw error; });
       if (!sent) { await repeat(mine); continue; }
       Object.assign(mine, { revision: sent.revision, name: sent.name });
@@ -179,20 +179,24 @@ async function write(mine) {
   } catch (error) {
     mine.stale = true; // what follows was made on top of what is not saved
     hands.toast(error.message);
-    if (pane === mine) await openStudy(mine.study, { node: current }).catch((problem) => hands.toast(problem.message));
+    if (pane === mine) await openStudy(mine.study, { node: null }).catch((problem) => hands.toast(problem.message));
   }
 }
 
 // what is not saved yet, made once more on top of what another window has written
 async function repeat(mine) {
   const study = await ask("study", { id: mine.study });
-  const tree = new Tree(study.moves, study.last);
-  const numbers = new Map();
-  const unsaved = mine.unsaved.map((made) => tree.repeat(made, mine.tree, numbers)).map((made, k) => ({ ...mine.unsaved[k], ...made }));
-  const said = unsaved.findLast((made) => made.says);
-  Object.assign(mine, { tree, revision: study.revision, name: study.name, headers: study.headers, comment: said ? said.comment : study.comment, unsaved });
+  const path = current === null ? null : mine.tree.path(current).map((node) => node.move);
+  const { revision, name, headers, comment } = study;
+  Object.assign(mine, { tree: new Tree(study.moves), revision, name, headers, comment });
+  for (const made of mine.unsaved) {
+    mine.tree.repeat(made);
+    if (made.says) mine.comment = made.comment;
+    made.game = gameOf(mine);
+  }
   if (pane !== mine) return;
-  current = numbers.get(current) ?? (tree.node(current) ? current : null);
+  const found = path && mine.tree.find(path);
+  current = found?.plies === path?.length ? found?.id ?? null : null;
   locate();
   draw();
   hands.toast(`The study ${study.name} was changed elsewhere; it is shown as it is now, with your changes.`);
@@ -234,20 +238,24 @@ async function turnFile(act, onDone) {
   hands.toast(`${act === "undo" ? "Undone" : "Done again"}: ${editOf(found)}.`);
   const shown = found.returned.length === 1 && !pane.study ? found.returned[0] : pane.study;
   if (found.gone.includes(shown)) await look();
-  else if (found.studies.includes(shown)) await openStudy(shown, { node: shown === pane.study ? current : START_NODE });
+  else if (found.studies.includes(shown)) await openStudy(shown, { node: shown === pane.study ? null : START_NODE });
   refresh();
   tell("file");
 }
 
-function editOf({ names, moves, notes, sides }) {
+function editOf({ names, notes, sides }) {
   const [name, ...others] = names;
-  return [name && `the study ${name}${others.length ? ` and ${points(others.length, "other")}` : ""}${moves ? `, ${points(moves, "move")}` : ""}`,
+  return [name && `the study ${name}${others.length ? ` and ${points(others.length, "other")}` : ""}`,
     notes.length && "a note", ...sides.map((side) => `${side === "white" ? "White’s" : "Black’s"} repertoire`)].filter(Boolean).join(", ");
 }
 
 // ------------------------------------------------------------ studies
+// a game as the server reads it
+const gameOf = ({ tree, root, comment, headers }) => ({ root, moves: tree.rows, comment, headers });
+
+// node: the number of the move to go to; null: the one on the board
 function show(study, node) {
-  pane = { tree: new Tree(study.moves, study.last), root: study.fen, comment: study.comment, headers: study.headers, study: study.id, revision: study.revision, name: study.name, game: null, lost: study.lost, long: study.long };
+  pane = { tree: new Tree(study.moves), root: study.fen, comment: study.comment, headers: study.headers, study: study.id, revision: study.revision, name: study.name, game: null, lost: study.left_out.length };
   values = new Map();
   current = null;
   const played = pane.root === state.root ? state.line.slice(0, state.at) : [];
@@ -260,7 +268,7 @@ export async function openStudy(id, { node = START_NODE } = {}) {
 
 // the draft, or a copy of the study, as a new study
 async function keep(name) {
-  const study = await send("study-new", { name, root: pane.root, put: pane.tree.renumbered(), comment: pane.comment, says: true, headers: pane.headers });
+  const study = await send("study-new", { name, game: gameOf(pane) });
   const path = current === null ? [] : pane.tree.path(current).map((each) => each.move);
   noteChange("file");
   show(study, new Tree(study.moves).find(path).id);
@@ -295,7 +303,7 @@ async function look() {
   const mine = studies.find((each) => each.id === pane.study);
   if (waits || mine?.revision === pane.revision) return;
   if (!mine) { hands.toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); Object.assign(pane, { study: 0, revision: 0 }, sinceNow(pane)); locate(); draw(); return; }
-  await openStudy(pane.study, { node: current });
+  await openStudy(pane.study, { node: null });
   hands.toast(`The study ${mine.name} was changed elsewhere; it is shown as it is now.`);
 }
 
@@ -340,7 +348,7 @@ function addLine() {
 function showState() {
   $("notation-name").textContent = pane.study ? pane.name : "Notation";
   const parts = pane.study ? [closed ? "read-only" : pane.stale ? "not saved" : waits ? "saving…" : "saved"] : [];
-  if (pane.lost) parts.push(`${pane.lost} moves of it are lost`);
+  if (pane.lost) parts.push(`${points(pane.lost, "part")} of it cannot be read`);
   $("notation-state").textContent = parts.join(", ");
   $("keep").hidden = Boolean(closed || pane.study);
   $("close-study").hidden = !pane.study;
@@ -372,7 +380,7 @@ export function notation(given) {
   hands = given;
   let dialog = null;
   const studies = async (act) => {
-    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ ...given, open: openStudy, keep, renamed, pane: () => pane, closed: () => closed, text: draftText }));
+    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ ...given, open: openStudy, keep, renamed, pane: () => pane, closed: () => closed, text: () => gameOf(pane) }));
     (await dialog)[act]();
   };
   $("studies-open").addEventListener("click", () => studies("show"));
@@ -402,8 +410,5 @@ export function notation(given) {
     wanted = null;
     openStudy(id, { node }).catch((error) => given.toast(error.message));
   });
-  return { turn, turning, mistake, text: draftText, comment: () => edit.comment() };
+  return { turn, turning, mistake, text: () => gameOf(pane), comment: () => edit.comment() };
 }
-
-// what is shown, as a new study would have it
-const draftText = () => ({ name: "draft", root: pane.root, put: pane.tree.renumbered(), comment: pane.comment, says: true, headers: pane.headers });

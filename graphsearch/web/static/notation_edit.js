@@ -77,9 +77,8 @@ export function editor({ change, here, pane, isClosed }) {
     const { tree } = pane();
     const isStart = node.id === START_NODE;
     const begins = !isStart && tree.node(node.parent).kids[0] !== node.id;
-    const isLong = isStart ? pane().long : node.long; // shown in part only
-    const area = (id, label, text, write) => h("div", {}, h("label", { for: id, text: isLong ? `${label} (too long for the page)` : label }),
-      h("textarea", { id, rows: 3, value: text, readonly: isLong, onchange: (event) => write(event.target.value.trim()), onkeydown: (event) => { if (event.key === "Escape") { event.target.blur(); toggle(); } } }));
+    const area = (id, label, text, write) => h("div", {}, h("label", { for: id, text: label }),
+      h("textarea", { id, rows: 3, value: text, onchange: (event) => write(event.target.value.trim()), onkeydown: (event) => { if (event.key === "Escape") { event.target.blur(); toggle(); } } }));
     return h("div", { class: "words" },
       begins && area("comment-before", "Comment before the variation", node.before, (text) => change(tree.set(node.id, { before: text }))),
       isStart ? area("comment", "Comment before the first move", pane().comment, (text) => { pane().comment = text; change({ comment: text, says: true }); })

@@ -1,12 +1,12 @@
-// The moves of a game with its variations. A change returns what the server has to write: { put, drop }.
+// The moves of a game with its variations. A change returns what it did, { put, drop }, to be made in another tree.
 
 export const START_NODE = 0; // the number of the first position
 
 // moves: each after its parent, those of one parent in their order
 export class Tree {
-  constructor(moves = [], last = 0) {
+  constructor(moves = []) {
     this.nodes = new Map([[START_NODE, { id: START_NODE, parent: null, kids: [] }]]);
-    this.last = last;
+    this.last = START_NODE;
     for (const move of moves) this.#hang({ ...move, kids: [] });
   }
 
@@ -18,8 +18,8 @@ export class Tree {
 
   // the same moves, which later changes of this tree leave alone
   copy() {
-    const found = new Tree([], this.last);
-    found.nodes = structuredClone(this.nodes);
+    const found = new Tree();
+    Object.assign(found, { nodes: structuredClone(this.nodes), last: this.last });
     return found;
   }
 
@@ -67,23 +67,30 @@ export class Tree {
     return true;
   }
 
+  // the number of a node in the order of `walk`, as the server has it
+  number(id) { return 1 + [...this.walk()].findIndex((node) => node.id === id); }
+
   // ---------------------------------------------------------- changes
+  #done(node, values) { return { put: [{ path: this.path(node.id).map((each) => each.move), san: node.san, ...values }] }; }
+
   add(parent, move, san) {
-    const place = 1 + Math.max(-1, ...this.kids(parent).map((kid) => kid.place));
-    const node = { id: this.last + 1, parent, place, move, san, before: "", comment: "", nags: [], kids: [] };
+    const node = { id: this.last + 1, parent, move, san, before: "", comment: "", nags: [], kids: [] };
     this.#hang(node);
-    return { node, change: { put: [row(node)] } };
+    return { node, change: this.#done(node) };
   }
 
   // to the place before, or behind, among its variations
   shift(id, by) {
+    const place = this.node(this.node(id).parent).kids.indexOf(id) + by;
+    return this.#place(id, place) ? this.#done(this.node(id), { place }) : null;
+  }
+
+  #place(id, place) {
     const { kids } = this.node(this.node(id).parent);
-    const from = kids.indexOf(id);
-    const to = from + by;
-    if (to < 0 || to >= kids.length) return null;
-    [kids[from], kids[to]] = [kids[to], kids[from]];
-    kids.forEach((kid, place) => { this.node(kid).place = place; });
-    return { put: kids.map((kid) => row(this.node(kid))) };
+    if (place < 0 || place >= kids.length) return false;
+    kids.splice(kids.indexOf(id), 1);
+    kids.splice(place, 0, id);
+    return true;
   }
 
   // the move where the variation of a node begins; null on the main line
@@ -96,51 +103,33 @@ export class Tree {
   below(id) { return [...this.walk(id)].length; }
 
   remove(id) {
+    const drop = [this.path(id).map((node) => node.move)];
     const kids = this.node(this.node(id).parent).kids;
     kids.splice(kids.indexOf(id), 1);
     for (const node of [this.node(id), ...this.walk(id)]) this.nodes.delete(node.id);
-    return { drop: [id] };
+    return { drop };
   }
 
   set(id, values) {
     Object.assign(this.node(id), values);
-    return { put: [row(this.node(id))] };
+    return this.#done(this.node(id), values);
   }
 
-  // a change that was made in another tree, made here; `numbers` maps the numbers of new moves there to those here
-  repeat({ put = [], drop = [] }, other, numbers) {
-    const here = (id) => numbers.get(id) ?? id;
-    const rows = new Map();
-    for (const given of put) {
-      let node = this.node(here(given.id));
-      if (!node || (node.move !== given.move && !numbers.has(given.id))) {
-        if (!this.node(here(given.parent))) continue; // it was deleted there
-        const known = this.kids(here(given.parent)).find((kid) => kid.move === given.move);
-        node = known || this.add(here(given.parent), given.move, other.node(given.id)?.san || given.move).node;
-        numbers.set(given.id, node.id);
-      }
-      const { before, comment, nags } = given;
-      if (node.id === given.id) { // not a new one: it may have another place
-        node.place = given.place;
-        this.node(node.parent).kids.sort((one, two) => this.node(one).place - this.node(two).place);
-      }
-      Object.assign(node, { before: before || node.before, comment: comment || node.comment, nags: nags.length ? nags : node.nags });
-      rows.set(node.id, row(node));
+  // makes a change that was made in another tree, as far as its moves are here
+  repeat({ put = [], drop = [] }) {
+    for (const { path, san, place, ...values } of put) {
+      const { id, plies } = this.find(path);
+      if (plies < path.length - 1) continue; // it was deleted here
+      const node = plies === path.length ? this.node(id) : this.add(id, path.at(-1), san).node;
+      if (place !== undefined) this.#place(node.id, place);
+      for (const [name, value] of Object.entries(values)) if (value.length) node[name] = value;
     }
-    const gone = drop.map(here).filter((id) => this.node(id));
-    gone.forEach((id) => this.remove(id));
-    return { put: [...rows.values()].filter(({ id }) => this.node(id)), drop: gone };
+    for (const path of drop) {
+      const { id, plies } = this.find(path);
+      if (plies === path.length) this.remove(id);
+    }
   }
 
-  // all of it, as a new study is written
-  get rows() { return [...this.walk()].map(row); }
-
-  // a copy with numbers in order, for a new study
-  renumbered() {
-    const numbers = new Map([[START_NODE, START_NODE]]);
-    const rows = this.rows.map((one, k) => { numbers.set(one.id, k + 1); return one; });
-    return rows.map((one) => ({ ...one, id: numbers.get(one.id), parent: numbers.get(one.parent) }));
-  }
+  // all of it, as the server reads it
+  get rows() { return [...this.walk()].map(({ id, parent, move, before, comment, nags }) => ({ id, parent, move, before, comment, nags })); }
 }
-
-const row = ({ id, parent, place, move, before, comment, nags, long }) => ({ id, parent, place, move, before, comment, nags, keeps: Boolean(long) });

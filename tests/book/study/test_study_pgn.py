@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import io
 import random
-from dataclasses import replace
 
 import chess
 import chess.pgn
 import pytest
 
-from graphsearch.book.study.pgn import ReadGame, read_games, text_of
-from graphsearch.book.study.tree import Tree, clean
-from graphsearch.store.tables.studies import Study
+from graphsearch.base.errors import InvalidParameterError
+from graphsearch.book.study.pgn import MoveRow, StudyGame, clean, game_of, read_games, rows_of, text_of
 
 from ...conftest import shared_data
 
 START = "4k3/8/8/8/8/8/4P3/R3K2R w KQ - 0 1"
 
 
-def read(text: str) -> list[ReadGame]:
+def read(text: str) -> list[StudyGame]:
     return list(read_games(io.StringIO(text, None), "a.pgn"))
 
 
-def written(game: ReadGame) -> str:
-    study = Study(
-        id=1,
-        name="a",
-        fen=game.fen,
-        headers=game.headers,
-        comment=game.comment,
-        last=0,
-        revision=1,
-        created="",
-        changed="",
-    )
-    return text_of(study, Tree(game.moves))
+def written(game: StudyGame) -> str:
+    return text_of(game.tree)
 
 
 def judged(text: str) -> str:
@@ -91,8 +78,8 @@ def test_a_hand_written_game_comes_out_as_python_chess_reads_it() -> None:
 def test_headers_with_quotes_come_back() -> None:
     (game,) = read('[Event "the \\"b\\" \\\\ c"]\n[Note "<i>x</i>"]\n\n1. e4 *\n')
     (again,) = read(written(game))
-    assert again.headers == game.headers
-    assert (again.headers["Event"], again.headers["Note"]) == ('the "b" \\ c', "<i>x</i>")
+    assert again.tree.headers == game.tree.headers
+    assert (again.tree.headers["Event"], again.tree.headers["Note"]) == ('the "b" \\ c', "<i>x</i>")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +119,7 @@ def test_variations_may_be_nested_deeper_than_python_recurses(monkeypatch: pytes
     depth, most = 1200, 1300
     text = " ( ".join(moves[k % 20] for k in range(depth)) + " )" * (depth - 1) + " *"
     (game,) = read(text)
-    assert (len(game.moves), game.left_out) == (depth, [])
+    assert (len(list(rows_of(game.tree))), game.left_out) == (depth, [])
     assert judged(written(game)) == written(game)
     (deeper,) = read(" ( ".join("e4" for _ in range(most + 2)) + " )" * (most + 1) + " *")
     assert "more than 1,300 variations within each other" in deeper.left_out[0]
@@ -141,10 +128,10 @@ def test_variations_may_be_nested_deeper_than_python_recurses(monkeypatch: pytes
 def test_a_comment_cannot_end_itself_nor_begin_another_game() -> None:
     evil = 'a } b\n\n[Event "other"]\n\n1. d4 \0 *'
     (game,) = read("1. e4 {x} *")
-    text = written(replace(game, moves=[replace(game.moves[0], comment=clean(evil))]))
+    text = text_of(game_of(chess.Board(), [MoveRow(1, 0, "e2e4", comment=evil)]))
     (again,) = read(text)
-    assert again.left_out == []
-    assert again.moves[0].comment == clean(evil)
+    assert (game.left_out, again.left_out) == ([], [])
+    assert again.tree.variations[0].comment == clean(evil)
     assert judged(text) == text
 
 
@@ -158,25 +145,64 @@ def test_a_game_of_chess960_with_castling_comes_back() -> None:
     text = game.accept(chess.pgn.StringExporter()) + "\n"
     (found,) = read(text)
     assert found.left_out == []
-    assert found.moves[0].san == "O-O"
+    assert next(rows_of(found.tree)).san == "O-O"
     assert written(found) == text == judged(text)
 
 
 def test_a_study_loses_nothing_in_silence() -> None:
     text = shared_data("faults/study_loss/study.pgn").read_text("utf-8")
     games = read(text)
-    assert [game.headers["Event"].split()[0] for game in games] == [
+    assert [game.tree.headers["Event"].split()[0] for game in games] == [
         *("Course:", "Duplicate", "Variation", "Empty", "Chapter:", "Draw-offer"),
     ]
     course, *_, mate, empty, chapter, draw = games
-    assert course.headers["FooBar"] == 'a "quoted" \\ value'
-    assert course.comment == "Start comment one Start comment two"
+    assert course.tree.headers["FooBar"] == 'a "quoted" \\ value'
+    assert course.tree.comment == "Start comment one Start comment two"
     assert [line.partition(", line ")[2] for line in course.left_out] == [
         "11: a comment has a }, which is kept as )",
         "11: the line ends before '--': a null move; 2 more with it",
     ]
-    assert mate.moves[-1].comment == "mate after the result"
-    assert (empty.comment, empty.left_out) == ("only a comment", [])
-    assert (chapter.fen, len(chapter.moves), chapter.left_out) == ("8/8/8/4k3/8/8/4P3/4K3 w - - 0 1", 5, [])
-    assert (len(draw.moves), draw.moves[-1].comment) == (5, "only comment")
+    assert mate.tree.end().comment == "mate after the result"
+    assert (empty.tree.comment, empty.left_out) == ("only a comment", [])
+    assert (chapter.tree.board().fen(), len(list(rows_of(chapter.tree))), chapter.left_out) == (
+        "8/8/8/4k3/8/8/4P3/4K3 w - - 0 1",
+        5,
+        [],
+    )
+    assert (len(list(rows_of(draw.tree))), draw.tree.end().comment) == (5, "only comment")
     assert "passed over '='" in draw.left_out[0]
+
+
+# ------------------------------------------------------------------ rows of moves
+def test_rows_of_moves_make_the_same_game_again() -> None:
+    for seed in range(5):
+        (game,) = read(random_game(random.Random(seed)))
+        tree = game.tree
+        again = game_of(tree.board(), rows_of(tree), comment=tree.comment, headers=tree.headers)
+        assert text_of(again) == text_of(tree)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (MoveRow(2, 1, "e2e4"), "move 2: 'e2e4' is not a legal move"),
+        (MoveRow(2, 1, "0000"), "not a legal move"),
+        (MoveRow(2, 99, "d7d6"), "move 2 hangs on move 99"),
+    ],
+)
+def test_a_wrong_row_is_refused(row: MoveRow, reason: str) -> None:
+    with pytest.raises(InvalidParameterError, match=reason):
+        game_of(chess.Board(), [MoveRow(1, 0, "e2e4"), row])
+
+
+def test_a_game_that_could_not_be_read_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [MoveRow(1, 0, "e2e4"), MoveRow(2, 0, "d2d4")]
+    with pytest.raises(InvalidParameterError, match="header tag"):
+        game_of(chess.Board(), rows, headers={"not a tag": "x"})
+    monkeypatch.setenv("GRAPHSEARCH_MAX_STUDY_MOVES", "1")
+    with pytest.raises(InvalidParameterError, match="at most 1 moves"):
+        game_of(chess.Board(), rows)
+    monkeypatch.delenv("GRAPHSEARCH_MAX_STUDY_MOVES")
+    monkeypatch.setattr("graphsearch.book.study.pgn.DEEPEST", 0)
+    with pytest.raises(InvalidParameterError, match="nested variations"):
+        game_of(chess.Board(), rows)

@@ -10,23 +10,21 @@ import os
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import gettempdir
 
 import chess
 
 from ....base.answer import Answer
 from ....base.deadline import check_time
-from ....base.errors import ImportFileError, InvalidParameterError, InvalidPositionError
-from ....base.limits import REPERTOIRE, STUDY_MOVES
-from ....exchange.sources import GivenFile, opened
-from ....position.board import board_of, check, fen_of, key_text
+from ....base.errors import InvalidParameterError, InvalidPositionError
+from ....base.limits import REPERTOIRE
+from ....exchange.sources import GivenFile
+from ....position.board import check, fen_of, key_text
 from ....store.plain_tables import editing, opened_to_read
 from ....store.tables import repertoire as rows
 from ....store.tables.repertoire import RepertoireMove, RepertoirePosition
 from ....store.upkeep.verify import Problems
-from ..pgn import ReadGame, read_games
-from ..tree import START
+from ..pgn import START, StudyGame, steps_of
+from ..studies import read_file
 
 AnyPath = str | os.PathLike[str]
 SIDES = WHITE, BLACK = ("white", "black")
@@ -219,12 +217,7 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
     """
     checked_side(side)
     report = ImportedRepertoire(side=side)
-    with opened(given, Path(gettempdir())) as file:
-        games = _games_of(file.lines(), given.name)
-    for reason in (reason for game in games for reason in game.left_out):
-        report.add(reason)
-    if all(game.is_unreadable for game in games):
-        raise ImportFileError("; ".join([f"{given.name} has no games", *report.problems[:1]]))
+    games = read_file(given, report)
     report.games = len(games)
     with editing(path) as connection:
         growth = _Growth(load_from(connection, side))
@@ -236,29 +229,14 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
     return report
 
 
-def _games_of(lines: Iterable[str], name: str) -> list[ReadGame]:
-    """Returns the games of a text; raises InvalidParameterError if they have more moves than the limit."""
-    games, moves = [], 0
-    for game in read_games(lines, name):
-        check_time()
-        games.append(game)
-        moves += len(game.moves)
-        if moves > STUDY_MOVES.most:
-            most = f"{STUDY_MOVES.most:,} moves"
-            raise InvalidParameterError(f"{name} has more than {most}, variations included; split it")
-    return games
-
-
-def _add_game(growth: _Growth, game: ReadGame) -> None:
-    if not game.moves:
+def _add_game(growth: _Growth, game: StudyGame) -> None:
+    if not game.tree.variations:
         return
-    start = board_of(game.fen or chess.STARTING_FEN)
-    at = {START: (growth.begin(start), fen_of(start))}
-    for one in game.moves:
-        key, fen = at[one.parent]
-        board, move = board_of(fen), chess.Move.from_uci(one.move)
-        board.push(move)
-        at[one.id] = growth.add(key, move, board), fen_of(board)
+    keys = {START: growth.begin(game.tree.board())}
+    for step in steps_of(game.tree):
+        child = step.board.copy(stack=False)
+        child.push(step.move)
+        keys[step.number] = growth.add(keys[step.parent], step.move, child)
 
 
 # ------------------------------------------------------------------ removing

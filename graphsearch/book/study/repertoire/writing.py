@@ -6,14 +6,13 @@ import json
 import os
 
 import chess
+import chess.pgn
 
 from ....base.errors import InvalidParameterError
 from ....position.board import board_of, fen_of
 from ....position.lines import numbered, ply_of
 from ....query.source import opened
-from ....store.tables.studies import Study, StudyMove
-from ..pgn import text_of
-from ..tree import START, Tree
+from ..pgn import game_of, text_of
 from .moves import Repertoire, load
 from .survey import LEAST_SHARE, MainLine, Surveyor
 
@@ -66,35 +65,22 @@ def _game(
     root: str,
     headers: dict[str, str],
 ) -> str:
-    found: list[StudyMove] = []
-    waiting = [(root, START)]
+    game = game_of(board_of(repertoire.positions[root].fen), (), headers=headers)
+    waiting: list[tuple[str, chess.pgn.GameNode]] = [(root, game)]
     while waiting:
-        key, parent = waiting.pop()
+        key, node = waiting.pop()
         line = main_lines[key].moves
-        for place, text in enumerate(moves[key]):
+        for text in moves[key]:
             child = repertoire.moves[key][text].child
             there = main_lines.get(child)
             if there is None:
                 continue  # in a damaged file
-            comment, number = "", len(found) + 1
+            added = node.add_variation(chess.Move.from_uci(text))
             if there.root == main_lines[key].root and there.moves == (*line, text):
-                waiting.append((child, number))
+                waiting.append((child, added))
             elif moves[child]:
-                comment = f"transposes to {_line_text(there)}"
-            found.append(StudyMove(number, parent, place, "", text, "", "", comment, ""))
-    fen = repertoire.positions[root].fen
-    study = Study(
-        id=1,
-        name=headers["Event"],
-        fen=None if fen == chess.STARTING_FEN else fen,
-        headers=headers,
-        comment="",
-        last=len(found),
-        revision=1,
-        created="",
-        changed="",
-    )
-    return text_of(study, Tree(found))
+                added.comment = f"transposes to {_line_text(there)}"
+    return text_of(game)
 
 
 def _line_text(main_line: MainLine) -> str:

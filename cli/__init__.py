@@ -75,6 +75,10 @@ def _fill_streams() -> None:
         open(number, mode, closefd=False) if stream is None else stream  # noqa: SIM115 (until the end)
         for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
     )
+    for stream in (sys.stdout, sys.stderr):  # files and pipes get the same bytes on every system
+        is_told = stream.isatty() or "PYTHONIOENCODING" in os.environ
+        if isinstance(stream, TextIOWrapper) and not is_told:
+            stream.reconfigure(encoding="utf-8", newline="\n")
     if isinstance(sys.stdout, TextIOWrapper):  # a file may have any name, and a terminal any encoding
         is_utf8 = sys.stdout.encoding.lower().replace("_", "-") == "utf-8"
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")

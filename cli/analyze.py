@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -353,10 +353,10 @@ def from_stdin(request: Request) -> Request:
         raise typer.BadParameter("standard input is empty; give moves, a game or positions")
     position = request.position
     if "\n" in text or text.startswith("["):
-        with NamedTemporaryFile(suffix=".pgn") as file:
-            file.write(data)
-            file.flush()
-            text = game_text(position.board_after(file.name))
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "stdin.pgn")
+            file.write_bytes(data)
+            text = game_text(position.board_after(str(file)))
             position = PositionOptions()
     return replace(request, position=replace(position, position=text))
 

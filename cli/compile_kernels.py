@@ -53,7 +53,7 @@ def compile_part(part: str) -> None:
     if part == "rest":  # an evaluator outside the kernels, one wave at a time and with overlap
         with Graph.open(None, evaluator=OutsideUniform()) as graph:
             analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
-    with Path(os.devnull).open("w") as nothing, redirect_stdout(nothing):
+    with Path(os.devnull).open("w", encoding="utf-8") as nothing, redirect_stdout(nothing):
         for command in COMMANDS[part].strip().splitlines():
             if code := main(shlex.split(command)):
                 raise SystemExit(code)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
+
+from graphsearch.base.system import join_command
 
 PROGRAM = "graphsearch"
 
@@ -18,4 +19,4 @@ def program_name() -> str:
 
 def command_text(*words: str) -> str:
     """Returns a command line of this program, quoted for a shell."""
-    return shlex.join([*program_name().split(), *words])
+    return join_command([*program_name().split(), *words])

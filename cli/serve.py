@@ -183,7 +183,7 @@ def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
 
     A signal ends it only while it waits for a line: an exception in the engine might leave a lock held.
     """
-    from graphsearch.base.limits import UCI_LINE, size_text
+    from graphsearch.base.limits import UCI_LINE, decoded, size_text
 
     most = UCI_LINE.most
     while not signals.stop.is_set() and not writer.gone.is_set():
@@ -192,7 +192,7 @@ def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
             writer.info(f"ERROR: a line of more than {size_text(most)} is ignored{UCI_LINE.hint}")
             while line and not line.endswith(b"\n"):
                 line = _next_line(signals, most)
-        elif not line or not engine.handle(line.decode("utf-8", "replace")):
+        elif not line or not engine.handle(decoded(line)):
             return
         elif line.strip() == b"isready" and gc.get_threshold() != COLLECTED:
             # at first, or after a compilation that restored the old ones

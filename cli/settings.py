@@ -1,7 +1,7 @@
 """Settings: defaults of options from `graphsearch.toml`, and the graph file from GRAPHSEARCH_STORE.
 
-The nearest graphsearch.toml from the current folder upwards overrides the user's, in
-$XDG_CONFIG_HOME/graphsearch or ~/.config/graphsearch. Options of the command line override both.
+The nearest graphsearch.toml from the current folder upwards overrides the user's, in the folder of settings
+that `base.system.user_folder` returns. Options of the command line override both.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.base.faults import FOLDER_VARIABLE
+from graphsearch.base.system import replace
 
 NAME = "graphsearch.toml"
 STORE_VARIABLE = "GRAPHSEARCH_STORE"
@@ -123,7 +124,7 @@ def remember_evaluator(identity: str, options: Mapping[str, Any]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{os.getpid()}")
         new.write_text(json.dumps(dict(list(known.items())[-REMEMBERED:])), encoding="utf-8")
-        new.replace(file)
+        replace(new, file)
 
 
 def remembered_evaluator(identity: str) -> dict[str, Any]:

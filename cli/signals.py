@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-from graphsearch.base.system import HANG_UP, SIGNALS
+from graphsearch.base.system import HANG_UP, SIGNALS, outlive_console
 
 _T = TypeVar("_T")
 
@@ -78,6 +78,7 @@ class StopSignals:
                 if number == HANG_UP and signal.getsignal(number) == signal.SIG_IGN:
                     continue  # nohup: the program has to outlive its terminal
                 self._before[number] = signal.signal(number, self._handle)
+            outlive_console()
         return self
 
     def __exit__(

@@ -10,11 +10,13 @@ import contextlib
 import ctypes
 import mmap
 import os
+import shlex
 import signal
 import stat
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ IS_LINUX = sys.platform.startswith("linux")
 # ------------------------------------------------------------------ cores and memory
 GROUPS = Path("/proc/self/cgroup")  # lines `number:controllers:path`; of version 2 `0::path`
 LIMITS = Path("/sys/fs/cgroup")
+ZEROS = bytes(1 << 20)
 MMAP_THRESHOLD = -3  # mallopt's number for it
 
 
@@ -118,6 +121,40 @@ def reserved(size: int) -> mmap.mmap:
     return memory
 
 
+class Scratch:
+    """Growing memory whose pages the system writes to a file without a name, on Windows to its page file.
+
+    Windows would keep a file of ours, and its folder, until the last array in it is gone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Makes an empty one; `folder`: of the file."""
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0) if IS_POSIX else None  # noqa: SIM115
+        self._size = 0
+        self._map: mmap.mmap | None = None
+
+    def grow(self, size: int) -> mmap.mmap:
+        """Returns `size` bytes: the former content, then zeros. Earlier results stay readable.
+
+        Raises:
+          OSError: if the file system or the memory is full.
+        """
+        if self._file is None:
+            before, self._map = self._map, mmap.mmap(-1, size)
+            if before is not None:
+                self._map[: len(before)] = before
+            return self._map
+        self._file.seek(self._size)
+        while self._size < size:  # written, not truncated: a full disk raises here instead of SIGBUS later
+            self._size += self._file.write(ZEROS[: min(len(ZEROS), size - self._size)])
+        return mmap.mmap(self._file.fileno(), size)
+
+    def close(self) -> None:
+        """Deletes the file; results of `grow` stay readable."""
+        if self._file is not None:
+            self._file.close()
+
+
 def release_pages(memory: mmap.mmap, begin: int = 0) -> None:
     """Returns the whole pages from a byte on to the system; later writes map them again.
 
@@ -168,6 +205,8 @@ WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)
 SAFELY = BINARY | WITHOUT_WAITING | getattr(os, "O_NOFOLLOW", 0)
 
 REPLACE_SECONDS, REPLACE_TRIES = 1.0, 20
+LONGEST_PATH = 260 - 20  # Windows' limit, without what is added to the name of a graph file
+REMOTE_DRIVE = 4  # GetDriveTypeW's number for a network drive
 
 
 def user_folder(kind: str) -> Path:
@@ -250,6 +289,30 @@ def replace(source: str | Path, target: Path) -> None:
     Path(source).replace(target)
 
 
+def reachable(path: Path) -> Path:
+    """Returns an absolute path in the form that reaches a file at any depth.
+
+    Windows opens a path of more than 260 characters only with a prefix, which turns off all its rules.
+
+    >>> reachable(Path("/games/a.graph")).name
+    'a.graph'
+    """
+    text = os.fspath(path)
+    if IS_POSIX or len(text) <= LONGEST_PATH or text.startswith("\\\\?\\"):
+        return path
+    return Path("\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text)
+
+
+def is_on_network(path: Path) -> bool:
+    """Returns whether an absolute path lies on a network drive of Windows; elsewhere nobody can tell."""
+    if IS_POSIX:
+        return False
+    drive = os.path.splitdrive(path)[0].removeprefix("\\\\?\\")
+    if drive.startswith(("\\\\", "UNC\\")):
+        return True
+    return bool(_c_library().GetDriveTypeW(ctypes.c_wchar_p(f"{drive}\\")) == REMOTE_DRIVE)
+
+
 def try_lock(handle: int) -> bool:
     """Locks an open file against other processes; returns whether none had locked it.
 
@@ -273,8 +336,11 @@ def unlock(handle: int) -> None:
 
 # ------------------------------------------------------------------ signals and processes
 # a terminal or a service manager sends them to all processes of a group
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+# on Windows SIGBREAK comes for Ctrl-Break and for a console that is closed
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 HANG_UP: int | None = getattr(signal, "SIGHUP", None)
+CLOSING = 2  # of a console: events from this one on end the process as soon as their handler returns
 LOWEST = 19  # of POSIX's priorities
 IDLE, BELOW_NORMAL = 0x40, 0x4000  # classes of Windows
 
@@ -300,6 +366,29 @@ def unblock_signals() -> None:
     """Lets this thread receive `SIGNALS` again."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def outlive_console() -> None:
+    """Lets a handler of SIGBREAK finish its work when the console is closed, or the user logs off.
+
+    Windows ends the process when its own handler returns, and in any case after five seconds.
+    """
+    if IS_POSIX or _KEPT:
+        return
+
+    @ctypes.WINFUNCTYPE(ctypes.c_int, ctypes.c_ulong)  # type: ignore[attr-defined,unused-ignore,untyped-decorator]
+    def handle(event: int) -> int:
+        if event < CLOSING:
+            return 0  # Python's own handler is next
+        signal.raise_signal(signal.SIGBREAK)  # type: ignore[attr-defined,unused-ignore]
+        while True:  # until the process has ended itself
+            time.sleep(1)
+
+    _KEPT.append(handle)
+    _c_library().SetConsoleCtrlHandler(handle, 1)
+
+
+_KEPT: list[Any] = []  # handlers that Windows may call
 
 
 def send_to_self(number: int) -> None:
@@ -362,6 +451,36 @@ def has_low_priority() -> bool:
     import psutil
 
     return psutil.Process().nice() in {IDLE, BELOW_NORMAL}
+
+
+def split_command(text: str) -> list[str]:
+    r"""Returns the words of a command line as the system's shell splits them.
+
+    On Windows a backslash is part of a path.
+
+    Raises:
+      ValueError: if a quotation mark is missing.
+
+    >>> split_command('"my engine" --weights=x')
+    ['my engine', '--weights=x']
+    """
+    words = shlex.shlex(text, posix=True, punctuation_chars=False)
+    words.whitespace_split = True
+    words.commenters = ""
+    if not IS_POSIX:
+        words.escape = ""
+    return list(words)
+
+
+def join_command(words: Iterable[str]) -> str:
+    """Returns a command line that the system's shell and `split_command` split into these words.
+
+    >>> join_command(["graphsearch", "my file.graph"]) == join_command(["graphsearch"]) + " 'my file.graph'"
+    True
+    """
+    if IS_POSIX:
+        return shlex.join(words)
+    return " ".join(f'"{word}"' if not word or set(word) & set(" \t&|<>^()'") else word for word in words)
 
 
 # Runs before a program in its process, on Linux: it makes the kernel kill the program if the parent is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -23,6 +22,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ..base.errors import EvaluatorError, GraphSearchError, InvalidPositionError
+from ..base.system import join_command
 from ..evaluators.factory import EvaluatorSpec, check
 from ..evaluators.nnue.layout import NNUE_SUFFIX
 from ..position.notation import named_board, play_moves, read_moves
@@ -169,16 +169,16 @@ def _network(name: str, folder: Path | None) -> str:
 
 def _command(command: str, folder: Path | None) -> str:
     """Returns the command of an engine with the absolute path of its program."""
-    from ..evaluators.uci.program import find_program
+    from ..evaluators.uci.program import command_words, find_program
 
     whole = located(folder, command)
     try:
-        first, *others = [command] if os.sep in command and whole.is_file() else shlex.split(command)
+        first, *others = command_words(command, whole)
     except ValueError as error:
         raise ValueError(f"not a command: {error}") from None
-    if os.sep in first:
+    if Path(first).name != first:
         path = os.fspath(located(folder, first))
-        command = shlex.join([path, *others]) if others else path
+        command = join_command([path, *others]) if others else path
     try:
         find_program(command)
     except GraphSearchError as error:

@@ -6,15 +6,13 @@ Memory does not depend on their number: the operating system keeps the pages tha
 from __future__ import annotations
 
 import mmap
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.system import release_pages
+from ..base.system import Scratch, release_pages
 from ..position.board import POSITION_WORDS
 from ..query.steps import Ints, Mask, Words
 from ..store.order import IDENTITY_WORDS, identities
@@ -23,7 +21,6 @@ from ..store.segments import keys_of
 # ------------------------------------------------------------------ columns
 # in memory-mapped temporary files; the operating system keeps the used pages in memory
 LEAST_STEP, MOST_STEP = 1 << 16, 1 << 26  # limits of a file's growth step, which is half its size, in bytes
-ZEROS = bytes(1 << 20)
 MOST_MAPPED = 64 << 20  # bytes of files; larger ones are released from memory between batches
 
 
@@ -36,7 +33,7 @@ class Column:
 
     def __init__(self, folder: Path, kind: Any, width: int = 1) -> None:
         """Makes an empty column. `kind`: type of the values; `width`: values per row."""
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 # closed by `close`
+        self._file = Scratch(folder)
         self._kind, self._width = np.dtype(kind), width
         self._row = self._kind.itemsize * width
         self._bytes, self._rows = 0, 0
@@ -67,10 +64,7 @@ class Column:
         step = min(max(self._bytes // 2, LEAST_STEP), MOST_STEP)
         step = -(-step // mmap.PAGESIZE) * mmap.PAGESIZE
         size = max(wanted, self._bytes + step)
-        self._file.seek(self._bytes)
-        while self._bytes < size:  # written, not truncated: a full disk raises here instead of SIGBUS later
-            self._bytes += os.write(self._file.fileno(), ZEROS[: min(len(ZEROS), size - self._bytes)])
-        self._map = mmap.mmap(self._file.fileno(), self._bytes)
+        self._map, self._bytes = self._file.grow(size), size
         self._values = self._view(self._bytes // self._row)
 
     def _view(self, rows: int) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from ..base.errors import ExportError, ExportTargetError
+from ..base.system import replace
 from ..store.file import real_path
 from ..store.store import Store
 
@@ -42,7 +43,7 @@ def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
         with synced(part) as handle:
             yield handle
         _check(path, store)
-        part.replace(path)
+        replace(part, path)
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
@@ -109,7 +110,7 @@ def new_folder(
             _check_folder(place, store, is_own)
             if place.exists():
                 place.replace(Path(around) / "before")  # atomic: a kill leaves nothing half removed
-            part.replace(place)
+            replace(part, place)
     except OSError as error:
         raise ExportError(f"{place} cannot be written: {error.strerror or error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from collections.abc import Container
@@ -9,6 +10,7 @@ from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from .side_files import file_bytes
 from .tables.schema import TABLES
@@ -66,6 +68,15 @@ class BoundedConnection(sqlite3.Connection):
         self.set_progress_handler(chain(repeat(0, self._pulses), repeat(1)).__next__, PULSE)
 
 
+def uri_of(path: Path, query: str) -> str:
+    """Returns an absolute path and a query as SQLite's URI; `Path.as_uri` knows no long path of Windows.
+
+    >>> uri_of(Path("/games/my file.graph"), "mode=ro").endswith("my%20file.graph?mode=ro")
+    True
+    """
+    return f"file:{quote(os.fsencode(path))}?{query}"
+
+
 def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
     """Returns a connection to a database from an untrusted source.
 
@@ -78,7 +89,7 @@ def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
       path: the file. query: how SQLite opens it, as in a URI.
     """
     connection = sqlite3.connect(
-        f"{path.as_uri()}?{query}",
+        uri_of(path, query),
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,

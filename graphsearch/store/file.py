@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..base.errors import CorruptRecordError, MissingStoreError, StoreError
+from ..base.system import is_on_network, reachable
 from .connection import BUSY_SECONDS, BoundedConnection, connect
 from .format import (
     check_schema,
@@ -25,9 +26,15 @@ LOG_BYTES = 16 << 20  # a longer write-ahead log is due for a checkpoint
 LONGEST_LOG_BYTES = 1 << 30  # a reader of an old state may make the log this long; then writing stops
 
 
+ON_NETWORK = (
+    "lies on a network drive, where SQLite cannot write safely; copy it to a disk of this machine, work"
+    " there, and put it back with `graphsearch store backup`"
+)
+
+
 def real_path(path: str | os.PathLike[str]) -> Path:
     """Returns the absolute path with links resolved, so that a file has one name and one lock."""
-    return Path(os.path.realpath(os.fspath(path)))
+    return reachable(Path(os.path.realpath(os.fspath(path))))
 
 
 def data_version(connection: sqlite3.Connection) -> int:
@@ -102,6 +109,8 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     """Returns a connection for writing, and creates the file if asked; the caller holds the lock."""
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
+    if is_on_network(path):
+        raise StoreError(f"{path} {ON_NETWORK}")
     check_log(path, is_ours=True)
     mode = "mode=rwc" if create else "mode=rw"
     with sql_errors(path, "open it"), _open_unless_failed(path, mode) as connection:
@@ -192,10 +201,13 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
       tidy: copy the log into the file if this connection is the last to close; otherwise SQLite itself opens
         the file read-only.
     """
+    is_remote = is_on_network(path)
+    if is_remote and log_bytes(path):
+        raise StoreError(f"{path} is being written, or its writer was killed, and {ON_NETWORK}")
     check_log(path, is_ours=False)
     failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")
     with sql_errors(path, "read it"):
-        for query in _reading_modes(path, tidy):
+        for query in ["mode=ro&immutable=1"] if is_remote else _reading_modes(path, tidy):
             try:
                 with _open_unless_failed(path, query) as connection:
                     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -13,6 +13,7 @@ from ..position.legality_kernel import ROOM
 from .codec.bulk import columns_of, owned, start_position
 from .codec.packing_kernel import PADDING
 from .codec.unpacking import Unpacker
+from .connection import uri_of
 from .index.filters import Index
 from .index.locate_kernel import FilterArrays, no_filter
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
@@ -49,7 +50,7 @@ class KernelReader:
         Raises:
           sqlite3.OperationalError: if it cannot be opened.
         """
-        self._connection = ReadConnection(library, f"{path.as_uri()}?mode=ro")
+        self._connection = ReadConnection(library, uri_of(path, "mode=ro"))
         prepare = self._connection.prepare
         self._connection.run(prepare("PRAGMA cell_size_check = ON"))
         self._connection.run(prepare("PRAGMA trusted_schema = OFF"))

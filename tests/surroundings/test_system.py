@@ -11,13 +11,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import psutil
 import pytest
 
 from graphsearch.base import system
+from graphsearch.base.errors import StoreError
 from graphsearch.graph.arena import default_budget
+from graphsearch.store import file
+from graphsearch.store.store import Store
 
 from ..support.forks import needs_fork
 
@@ -201,6 +204,56 @@ handle = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 print(try_lock(handle), flush=True)
 time.sleep(60)
 """
+
+
+PATHS = {
+    r"C:\games\a.graph": r"C:\games\a.graph",
+    rf"C:\{'long' * 60}\a.graph": rf"\\?\C:\{'long' * 60}\a.graph",
+    rf"\\server\share\{'long' * 60}\a.graph": rf"\\?\UNC\server\share\{'long' * 60}\a.graph",
+    rf"\\?\C:\{'long' * 60}\a.graph": rf"\\?\C:\{'long' * 60}\a.graph",
+}
+
+
+def test_a_long_path_has_windows_prefix(elsewhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "Path", PureWindowsPath)
+    for plain, found in PATHS.items():
+        assert str(system.reachable(PureWindowsPath(plain))) == found  # type: ignore[arg-type]
+
+
+def test_a_network_drive_is_refused_with_one_line(
+    elsewhere: None, monkeypatch: pytest.MonkeyPatch, small_graph: Path
+) -> None:
+    monkeypatch.setattr(file, "is_on_network", lambda path: path == small_graph)
+    with pytest.raises(StoreError, match=r"lies on a network drive.*copy it"):
+        Store.open(small_graph)
+    with Store.open(small_graph, read_only=True) as store:
+        assert store.node_count > 100
+    small_graph.with_name("small.graph-wal").write_bytes(b"log")
+    with pytest.raises(StoreError, match=r"is being written.*network drive"):
+        Store.open(small_graph, read_only=True)
+
+
+COMMANDS = [
+    (r"C:\engines\sf.exe", [r"C:\engines\sf.exe"]),
+    (r'"C:\my engines\sf.exe" --net "a b"', [r"C:\my engines\sf.exe", "--net", "a b"]),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), COMMANDS)
+def test_a_command_of_windows_keeps_its_backslashes(elsewhere: None, text: str, words: list[str]) -> None:
+    assert system.split_command(text) == words
+    assert system.split_command(system.join_command(words)) == words
+
+
+def test_scratch_memory_grows_and_leaves_no_file(both: str, tmp_path: Path) -> None:
+    scratch = system.Scratch(tmp_path)
+    first = scratch.grow(1 << 16)
+    first[5] = 7
+    second = scratch.grow(1 << 17)
+    assert (second[5], second[-1], len(second)) == (7, 0, 1 << 17)
+    scratch.close()
+    assert first[5] == 7
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_lock_is_one_process_s_until_it_is_killed(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...base.errors import EvaluatorError, EvaluatorFileError
 from ...base.limits import open_file
+from ...base.system import split_command
 
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # distributions install engines here; not on every PATH
 SHEBANG = b"#!"
@@ -33,16 +33,15 @@ class Program:
 def find_program(text: str) -> Program:
     """Returns the program of a command line such as `stockfish` or `"./lc0 --weights=x"`.
 
-    It searches for a name without a slash on PATH, then in GAME_FOLDERS. It splits words as a shell does,
-    unless the whole text is the path of a file.
+    It searches for a name without a folder on PATH, then in GAME_FOLDERS. It splits words as the system's
+    shell does, unless the whole text is the path of a file.
 
     Raises:
       EvaluatorError: if the file does not exist or is not executable.
     """
-    whole = Path(text).expanduser()
-    words = [text] if os.sep in text and whole.is_file() else _split(text)
+    words = _split(text)
     name, arguments = words[0], tuple(words[1:])
-    if os.sep in name:
+    if Path(name).name != name:
         path = Path(name).expanduser()
         if not path.is_file():
             raise EvaluatorFileError(
@@ -60,9 +59,21 @@ def find_program(text: str) -> Program:
     return Program(text, Path(found).absolute(), arguments)
 
 
+def command_words(text: str, whole: Path) -> list[str]:
+    """Returns the words of a command; the whole text, if it names a file with its folder.
+
+    Args:
+      whole: the path that the whole text is.
+
+    Raises:
+      ValueError: if a quotation mark is missing.
+    """
+    return [text] if Path(text).name != text and whole.is_file() else split_command(text)
+
+
 def _split(text: str) -> list[str]:
     try:
-        words = shlex.split(text)
+        words = command_words(text, Path(text).expanduser())
     except ValueError as error:
         raise EvaluatorError(f"the command {text!r} cannot be read: {error}") from None
     if not words:

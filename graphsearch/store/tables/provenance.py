@@ -6,13 +6,13 @@ They take a connection, and so also work on a file that is being opened, or is d
 from __future__ import annotations
 
 import json
-import shlex
 import sqlite3
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ...base.errors import CorruptRecordError, EvaluatorMismatchError, StoreError
+from ...base.system import join_command
 from ...base.version import __version__
 from ..record.node import MAX_EVALUATOR
 from ..record.provenance import UNBOUND, EvaluatorIdentity, differences
@@ -156,7 +156,8 @@ def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> E
     """Returns the error that explains how a file's evaluator and another one differ, and what to do."""
     return EvaluatorMismatchError(
         f"{path} holds values of another evaluator ({there.kind}): {differences(there, here)};"
-        f" use that one, another file, or `graphsearch reevaluate {shlex.quote(str(path))} --evaluator ...`"
+        " use that one, another file, or"
+        f" `graphsearch reevaluate {join_command([str(path)])} --evaluator ...`"
     )
 
 

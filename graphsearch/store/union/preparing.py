@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.errors import EvaluatorMismatchError, InvalidParameterError, StoreError
+from ...base.system import join_command
 from ..file import check_is_file, real_path
 from ..record.provenance import UNBOUND, EvaluatorIdentity, differences
 from ..side_files import file_bytes, remove_side_files
@@ -86,7 +86,7 @@ def identity_of(stores: Mapping[Path, Store], kept: Path | None) -> EvaluatorIde
             its = bound[first]
             raise EvaluatorMismatchError(
                 f"{first} has values of {its.describe()}, {path} of {identity.describe()}"
-                f" ({differences(its, identity)}); merge with --keep {shlex.quote(str(first))} and"
+                f" ({differences(its, identity)}); merge with --keep {join_command([str(first)])} and"
                 " re-evaluate the rest then, or give both one evaluator with `graphsearch reevaluate` first"
             )
     return bound[first]

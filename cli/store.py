@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
-    from graphsearch.graph.sweeps.evaluating import EvaluatingProgress
     from graphsearch.graph.sweeps.merge import MergeProgress
     from graphsearch.graph.sweeps.reevaluate import ReevaluateReport
-    from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
+    from graphsearch.graph.sweeps.refresh import RefreshReport
     from graphsearch.query.routes import Way
     from graphsearch.store.info import StoreInfo
     from graphsearch.store.record.provenance import RootInfo, RunInfo
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from graphsearch.store.transpositions.runs import EntryRun
     from graphsearch.store.union.all import InputReport, MergeReport
     from graphsearch.store.upkeep.backup import BackupReport
-    from graphsearch.store.upkeep.rewrite import CompactReport, PruneReport
+    from graphsearch.store.upkeep.rewrite import CompactReport, Progress, PruneReport
     from graphsearch.store.upkeep.salvage import SalvageReport
 
 
@@ -319,7 +318,7 @@ def _reevaluated(
     from graphsearch.store.store import Store
 
     resume = command_line("reevaluate", request)
-    with titled_bar("Evaluating", _reevaluate_title) as show:
+    with titled_bar("Evaluating", _title) as show:
         with Store.open(request.store, read_only=True) as store:
             mark = store.unfinished
             if mark and store.identity.as_json() != evaluator.identity.as_json():
@@ -347,7 +346,7 @@ def _reevaluated(
 
 
 def _reevaluated_lines(report: ReevaluateReport, name: str) -> list[str]:
-    if report.finished and not report.evaluated and report.done == report.records and not report.roots:
+    if report.finished and not report.evaluated:
         return [f"The file already holds the values of {name}; nothing was evaluated."]
     lines = [
         f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"
@@ -358,9 +357,7 @@ def _reevaluated_lines(report: ReevaluateReport, name: str) -> list[str]:
         return lines
     if report.kept:
         lines.append(f"left alone: {count(report.kept, 'edge')} whose visits the file has lost")
-    lines.append(
-        f"{count(report.roots, 'root')}; favourite move changed: {len(report.changed):,} (White's view)"
-    )
+    lines.append(f"{count(report.roots, 'root')}; best move changed: {len(report.changed):,} (White's view)")
     lines += [
         f"  {_name(root.position)}: {root.before} ({_q(root.q_before, root.position)})"
         f" -> {root.after} ({_q(root.q_after, root.position)})"
@@ -382,10 +379,8 @@ def _q(q: float, position: str) -> str:
     return f"Q {signed(q, white=is_white(position))}"
 
 
-def _reevaluate_title(now: EvaluatingProgress) -> str:
-    if now.stage == "evaluating":
-        return f"Evaluating, {now.rate:,.0f}/s"
-    return now.stage.capitalize()
+def _title(now: Progress) -> str:
+    return now.stage.capitalize() + now.note
 
 
 Tolerance = Annotated[
@@ -421,21 +416,14 @@ def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None, j
     it. A search updates them when it passes by; this command updates all of them. Visits do not change.
     Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
 
-    A table in memory takes 20 bytes a node.
+    It takes 60 bytes of memory a node.
     """
     from graphsearch.graph.sweeps.refresh import refresh as refresh_file
 
     limit = None if ram is None else byte_count(ram)
-    with titled_bar("Reading", _refresh_title) as show:
+    with titled_bar("Reading", _title) as show:
         found = refresh_file(store, tolerance, ram_bytes=limit, on_progress=show)
     print_answer(found, _refreshed(found), json=json)
-
-
-def _refresh_title(now: RefreshProgress) -> str:
-    if now.stage != "sweeping":
-        return now.stage.capitalize()
-    change = "" if now.largest is None else f", largest change {now.largest:.5f}"
-    return f"Sweep {now.sweep}{change}"
 
 
 _T = TypeVar("_T")

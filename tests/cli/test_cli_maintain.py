@@ -14,11 +14,10 @@ import pytest
 import typer
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.graph.sweeps import evaluating
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
+from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.graph.sweeps import refresh as module
-from graphsearch.graph.sweeps.evaluating import Reevaluation
 from graphsearch.jit.places import COMPILING
-from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 
 from ..conftest import Cli, sql
@@ -141,7 +140,7 @@ def test_a_size_has_a_unit_or_is_in_bytes() -> None:
 def unfinished(small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file on its way to the evaluator `other`."""
     for name in ("FIRST_BATCH", "LARGEST_BATCH"):
-        monkeypatch.setattr(evaluating, name, 16)
+        monkeypatch.setattr(reevaluating, name, 16)
     stopped(small_graph, CountingEvaluator("other"), 50)
     return small_graph
 
@@ -149,7 +148,7 @@ def unfinished(small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_tells_what_it_did_and_a_second_time_that_nothing_is_left(cli: Cli, small_graph: Path) -> None:
     done = cli("reevaluate", small_graph, "--evaluator", "uniform").ends(0)
     assert "positions evaluated" in done.out
-    assert "1 root; favourite move changed: " in done.out
+    assert "1 root; best move changed: " in done.out
     again = cli("reevaluate", small_graph, "--evaluator", "uniform").ends(0)
     assert again.out == "The file already holds the values of uniform; nothing was evaluated.\n"
     search = cli("analyze", "startpos", "--visits", "10", "--store", small_graph)
@@ -192,18 +191,16 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
 
 
 def test_a_signal_saves_and_can_be_resumed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = evaluating._BatchEvaluator.evaluate
-
-    def slow(self: evaluating._BatchEvaluator, records: RecordBatch) -> Reevaluation:
+    def slow(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:
         time.sleep(0.5)
-        return real(self, records)
+        return answer(evaluator, batch)
 
     path = tmp_path / "a.graph"
     cli("analyze", "startpos", "--visits", "1000", "--evaluator", "uniform", "--store", path).ends(0)
     with monkeypatch.context() as changed:
-        changed.setattr(evaluating, "FIRST_BATCH", 16)
-        changed.setattr(evaluating, "LARGEST_BATCH", 16)
-        changed.setattr(evaluating._BatchEvaluator, "evaluate", slow)
+        changed.setattr(reevaluating, "FIRST_BATCH", 16)
+        changed.setattr(reevaluating, "LARGEST_BATCH", 16)
+        changed.setattr(reevaluating, "answer", slow)
         process = Command("reevaluate", path, "--evaluator", "builtin", "--json")
     until(lambda: is_marked(path))
     process.send_signal(signal.SIGINT)

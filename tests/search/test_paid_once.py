@@ -18,7 +18,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.graph.sweeps import evaluating
+from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
@@ -110,12 +110,12 @@ def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
 @pytest.fixture
 def saves_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
-    monkeypatch.setattr("graphsearch.graph.sweeps.reevaluate.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("graphsearch.store.upkeep.rewrite.STEP_SECONDS", 0.0)
     session = sys.modules["graphsearch.search.loop"]
     for name in ("FIRST_FLUSH_SECONDS", "FLUSH_SECONDS"):
         monkeypatch.setattr(session, name, 0.0)
     for name in ("FIRST_BATCH", "LARGEST_BATCH"):
-        monkeypatch.setattr(evaluating, name, 16)
+        monkeypatch.setattr(reevaluating, name, 16)
 
 
 def killed(work: str, path: Path, log: Path, rng: random.Random) -> None:

@@ -28,7 +28,7 @@ RECORDS = Records(71, 400)
 BATCH = 40  # records
 KEPT, MARK = 3, 2  # visits that pruning asks for; the evaluator that rewriting enters
 
-SMALL = Sizes(fan_out=3, step_blocks=4, vacuum_pages=1)
+SMALL = Sizes(fan_out=3, step_blocks=4, scan_blocks=4, vacuum_pages=1)
 
 
 def append(store: Store, k: int) -> None:
@@ -58,7 +58,7 @@ def work_for_ever(work: str, path: Path, say: Say) -> None:
                 merge_all(store)
             if work == "rewrite":
                 assert store.add_evaluator(EvaluatorIdentity("other")) == MARK
-                rewrite(store, marked)
+                rewrite(store, map(marked, store.all_records()))
         if work == "compact":
             sized(SMALL, compact, path)
         if work == "prune":

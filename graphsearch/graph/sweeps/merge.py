@@ -47,9 +47,9 @@ from ...store.union.preparing import (
 )
 from ...store.union.tables import Input, open_input
 from ...store.upkeep.backup import new_file
-from ...store.upkeep.rewrite import Advance, merge_all, shrink
-from .evaluating import done_of
-from .refresh import RefreshProgress, check_fits, settle, write_top_tables
+from ...store.upkeep.rewrite import Advance, Progress, merge_all, shrink
+from .reevaluate import done_of
+from .refresh import check_fits, settle, write_top_tables
 
 RESCUING, SETTLING, WRITING = "rescuing", "settling", "writing"  # stages after those of `union/all.py`
 UNSETTLED = "unsettled"  # row of store_info: merged values have not been refreshed yet
@@ -80,7 +80,7 @@ class Wanted:
         records are approximate.
       refresh: bring values up to date at the end; without it searches do so on their way.
       force: replace an existing file, and begin even if the disk may be too small.
-      ram_bytes: most memory for bringing values up to date, 20 bytes a node; as for `refresh`.
+      ram_bytes: most memory for bringing values up to date, 60 bytes a node; as for `refresh`.
     """
 
     keep: AnyPath | None = None
@@ -277,7 +277,7 @@ class _Merge:
     def _say(self, stage: str, name: str, done: int, total: int) -> None:
         self._on_progress(MergeProgress(stage, name, done, total))
 
-    def _say_settling(self, now: RefreshProgress) -> None:
+    def _say_settling(self, now: Progress) -> None:
         self._say(SETTLING, "", now.done, now.total)
 
 

@@ -1,58 +1,48 @@
 """Replaces the evaluator of a file: new V and P in every record, visits unchanged.
 
-    evaluating   portion by portion in the order of runs, new versions of records appended every few seconds
-    settling     no edge's q is from the old evaluator: sweeps as those of `refresh`, children to parents
+    evaluating   in the order of the file; a thread evaluates batches while this one reads and writes
+    sweeping     no edge's q is from the old evaluator: as in `refresh`
     writing      the records with those values; then the mark is removed
 
-Until the end the file is marked as unfinished, and bound to the new evaluator. Each record has the number of
-its evaluator, so an interrupted call does not evaluate saved records again.
+A new evaluation is a record without edges, and `union/records_kernel.py` unites it with the old one, as if it
+came from another file. Until the end the file is marked as unfinished, and bound to the new evaluator. Each
+record has the number of its evaluator, so an interrupted call does not evaluate saved records again.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.answer import Answer
-from ...evaluators.protocol import Evaluator
+from ...base.errors import CorruptRecordError
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...evaluators.tablebase import TablebaseEvaluator
-from ...position.board import board_of
-from ...store.codec.bulk import take
-from ...store.record.node import UNPROVEN, RecordBatch
+from ...position.board import board_of, key_of_words
+from ...position.legality_kernel import ROOM
+from ...position.rules_kernel import list_all
+from ...position.values import D_SCALE
+from ...store.codec.bulk import board_tables, owned, take
+from ...store.ordered_work import in_order
+from ...store.record.node import UNPROVEN, RecordBatch, flags_of, prior_codes
+from ...store.record.provenance import BY_RULE, RootInfo
 from ...store.store import Store
-from ...store.tables.unfinished import ROOTS, Unfinished
-from ...store.upkeep.rewrite import tidy
-from .evaluating import (
-    SAVE_SECONDS,
-    EvaluatingProgress,
-    Favourite,
-    Reevaluation,
-    answers,
-    done_of,
-    favourites,
-    read_portions,
-    reevaluated,
-)
-from .refresh import (
-    TOLERANCE,
-    RefreshProgress,
-    RefreshReport,
-    check_fits,
-    note_roots,
-    settle,
-    write_top_tables,
-)
+from ...store.tables import history
+from ...store.tables.unfinished import Unfinished
+from ...store.union.records import united
+from ...store.upkeep.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
+from .refresh import TOLERANCE, WRITING, RefreshReport, check_fits, note_roots, settle, write_top_tables
 
-EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
-SAVE_RECORDS = 65_536  # records of a chunk; a save is due at this number
-MERGE_STEPS = 4  # most merge steps after a save; meanwhile the evaluator works on the next batches
+EVALUATING = "evaluating"  # the first stage; then those of `refresh`
+FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
+BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
 KIND = "reevaluate"  # kind of the run
 
 
@@ -69,7 +59,7 @@ class ReevaluateReport(Answer):
       settled: whether every q is up to date; if not, `graphsearch lab refresh` continues.
       kept: edges whose q is still from the old evaluator, because the file has lost their child.
       roots: number of searched roots in the file.
-      changed: the roots whose favourite move has changed.
+      changed: the roots whose best move has changed since it was saved last.
     """
 
     finished: bool
@@ -88,7 +78,7 @@ class ReevaluateReport(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ChangedRoot:
-    """A root whose favourite move has changed.
+    """A root whose best move has changed.
 
     Attributes:
       position: FEN. before, after: the move in SAN. q_before, q_after: node Q of the root.
@@ -99,9 +89,6 @@ class ChangedRoot:
     after: str
     q_before: float
     q_after: float
-
-
-OnProgress = Callable[[EvaluatingProgress], None]
 
 
 def reevaluate(
@@ -125,7 +112,7 @@ def reevaluate(
         commands that would write it refuse it.
       evaluator: the file's new evaluator. An unfinished reevaluation by a third evaluator is abandoned, and
         its values are replaced.
-      ram_bytes: most memory for settling, 20 bytes a node; default: 80 % of the machine's memory.
+      ram_bytes: most memory for settling, 60 bytes a node; default: 80 % of the machine's memory.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called after every batch.
       command: the command that continues, for the messages of other commands.
@@ -138,12 +125,9 @@ def reevaluate(
       StoreError: if the file cannot be read or written.
     """
     with Store.open(path, resume=True) as store:
-        store.leaves_out = True
-        check_fits(
-            store.node_count, ram_bytes, "updating"
-        )  # too little memory is reported before any evaluation
-        work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
-        return work.reevaluate(ram_bytes)
+        check_fits(store.node_count, ram_bytes, "updating")  # reported before any evaluation
+        work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress or (lambda now: None))
+        return work.reevaluate(ram_bytes, command)
 
 
 class _Stopped(Exception):  # noqa: N818  (never leaves the module)
@@ -154,163 +138,160 @@ class _Reevaluation:
     """One call, on an open store."""
 
     def __init__(
-        self,
-        store: Store,
-        evaluator: Evaluator,
-        stop: threading.Event,
-        on_progress: OnProgress | None,
-        command: str,
+        self, store: Store, evaluator: Evaluator, stop: threading.Event, on_progress: OnProgress
     ) -> None:
-        self._store = store
-        self._evaluator = evaluator
-        self._stop = stop
-        self._on_progress = on_progress or (lambda progress: None)
-        self._command = command
+        self._store, self._evaluator, self._stop, self._on_progress = store, evaluator, stop, on_progress
         self._started = time.monotonic()
         self._total = store.node_count
-        self._evaluated = 0
-        self._passed = 0  # records read that needed no evaluation, or have it now
-        self._waiting: list[RecordBatch] = []  # not yet in the file
-        self._saved_at = self._started
-        self._run = 0
-        self._number = 0
-        self._before = Unfinished(0)
+        self._batch = FIRST_BATCH
+        self._run = self._number = self._evaluated = 0
+        self._mark = Unfinished(0, self._total)  # before this call; changes of V as they come
 
-    def reevaluate(self, ram_bytes: int | None) -> ReevaluateReport:
+    def reevaluate(self, ram_bytes: int | None, command: str) -> ReevaluateReport:
         """Does the remaining work; saves all evaluations even after an error."""
         mark = self._store.unfinished
         if mark is None and self._is_of_it_already():
-            return self._report(Unfinished(0, self._total), None)
-        self._begin(mark)
+            return self._report(None)
+        self._begin(mark, command)
+        rewriting = Rewrite(self._store, self._note)
         try:
-            self._evaluate()
+            for batch in self._versions():
+                rewriting.add(batch)
         finally:
-            self._save(finished=self._stop.is_set())
-        if self._stop.is_set():
-            return self._report(self._mark(), None)
-        return self._settle_and_finish(ram_bytes)
+            rewriting.flush()
+            with self._store.transaction():
+                self._note()
+        settled = None if self._stop.is_set() else self._settle(ram_bytes)
+        with self._store.transaction():
+            self._store.finish_run(self._run, 0, self._evaluated)
+            if settled:
+                self._finish()
+        if settled:
+            tidy(self._store)
+        return self._report(settled)
 
     # ---------------------------------------------------------- beginning
     def _is_of_it_already(self) -> bool:
         """Returns whether the values of all records are the evaluator's; a file may have lost its mark."""
         if self._store.identity.as_json() != self._evaluator.identity.as_json():
             return False
-        number = self._store.evaluator_number
-        return not any(not _is_done(batch, number, self._evaluator).all() for batch in self._store.scan())
+        self._number = self._store.evaluator_number
+        return all(self._is_done(batch).all() for batch in self._store.all_records())
 
-    def _begin(self, mark: Unfinished | None) -> None:
+    def _is_done(self, batch: RecordBatch) -> NDArray[np.bool_]:
+        """Returns a mask of the records with values of the evaluator or of the rules.
+
+        It excludes records without a proof if the evaluator's tablebases know the result.
+        """
+        done = done_of(batch, self._number)
+        if isinstance(self._evaluator, TablebaseEvaluator):
+            has_moves = np.diff(batch.code_offsets) > 0
+            unproven = np.nonzero(done & has_moves & (batch.flags == UNPROVEN))[0]
+            done[unproven[self._evaluator.knows(batch.words[unproven])]] = False
+        return done
+
+    def _begin(self, mark: Unfinished | None, command: str) -> None:
         """Binds the file to the evaluator and marks it, in one transaction."""
-        roots = (
-            favourites(self._store) if self._store.read_fact(ROOTS) is None else None
-        )  # or a merge marked it
         with self._store.transaction():
             self._number = self._store.add_evaluator(self._evaluator.identity)
             if mark is None or mark.evaluator != self._number:
-                mark = Unfinished(self._number, total=self._total)
-            self._before = replace(mark, command=self._command or mark.command, total=self._total)
-            self._store.mark_unfinished(self._before)
+                mark = Unfinished(self._number)
+            self._mark = replace(mark, done=0, command=command or mark.command, total=self._total)
+            self._store.mark_unfinished(replace(self._mark, done=mark.done))
             self._store.bind_evaluator(self._number)
             self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
-            if roots is not None:
-                self._store.write_fact(ROOTS, json.dumps([json.dumps(asdict(root)) for root in roots]))
 
     # ---------------------------------------------------------- evaluating
-    def _evaluate(self) -> None:
-        for answer in answers(self._evaluator, self._left(), self._stop):
-            self._take(answer)
-            self._save_if_due()
+    def _versions(self) -> Iterator[RecordBatch]:
+        """Yields the records with new evaluations, in file order."""
+        for old, new in in_order(self._left(), self._evaluate, 1):
+            change = np.abs(new.v.astype(np.float64) - old.v)
+            self._mark = replace(
+                self._mark,
+                done=self._mark.done + len(old),
+                change=self._mark.change + float(change.sum()),
+                largest=max(self._mark.largest, float(change.max())),
+            )
+            self._evaluated += len(old)
+            self._say_evaluating()
+            yield united(old, new, np.arange(len(old)), self._number).out
 
     def _left(self) -> Iterator[RecordBatch]:
-        """Yields the records with another evaluator's values, in file order."""
-        for batch in read_portions(self._store, self._stop):
-            done = _is_done(batch, self._number, self._evaluator)
-            self._passed += int(done.sum())
-            self._say(EVALUATING, self._passed)
-            if not done.all():
-                yield take(batch, np.nonzero(~done)[0])
+        """Yields the records with another evaluator's values, in file order, in batches to evaluate."""
+        start: int | None = 0
+        while start is not None:
+            batch, start = self._store.portion(start)
+            done = self._is_done(batch)
+            self._mark = replace(self._mark, done=self._mark.done + int(done.sum()))
+            self._say_evaluating()
+            left = take(batch, np.nonzero(~done)[0])
+            first = 0
+            while first < len(left):
+                if self._stop.is_set():
+                    return
+                last = min(len(left), first + self._batch)
+                yield left.part(first, last)
+                first = last
 
-    def _take(self, answer: Reevaluation) -> None:
-        """Adds the new versions of the records of an answer."""
-        change = np.abs(answer.v.astype(np.float64) - answer.records.v)
-        self._before = replace(
-            self._before,
-            change=self._before.change + float(change.sum()),
-            largest=max(self._before.largest, float(change.max())),
-        )
-        runs = np.full(len(answer.records), self._run, np.uint32)
-        self._waiting.append(reevaluated(answer, self._number, runs))
-        self._passed += len(answer.records)
-        self._evaluated += len(answer.records)
+    def _evaluate(self, old: RecordBatch) -> tuple[RecordBatch, RecordBatch]:
+        """Returns some records, and their new evaluations as records without edges."""
+        began = time.monotonic()
+        new = evaluated(old, answer(self._evaluator, positions_of(old)), self._number, self._run)
+        seconds = time.monotonic() - began
+        if seconds > BATCH_SECONDS:
+            self._batch = max(LEAST_BATCH, min(self._batch, len(old) // 2))
+        elif seconds < BATCH_SECONDS / 2 and len(old) >= self._batch:
+            self._batch = min(LARGEST_BATCH, 2 * self._batch)
+        return old, new
 
-    def _save_if_due(self) -> None:
-        late = time.monotonic() - self._saved_at >= SAVE_SECONDS
-        if sum(map(len, self._waiting)) >= SAVE_RECORDS or late:
-            self._save()
-        self._say(EVALUATING, self._passed)
+    def _note(self) -> None:
+        """Records the progress, in the transaction of a step."""
+        self._store.mark_unfinished(self._progress())
+        self._store.update_run(self._run, 0, self._evaluated)
 
-    def _save(self, *, finished: bool = False) -> None:
-        """Writes the evaluations; then continues the file's merges and truncates its WAL."""
-        batch = RecordBatch.concat(self._waiting)
-        with self._store.transaction():
-            self._store.append(batch, fresh=0)
-            self._store.mark_unfinished(self._mark())
-            if finished:
-                self._store.finish_run(self._run, 0, self._evaluated)
-            else:
-                self._store.update_run(self._run, 0, self._evaluated)
-        self._waiting = []
-        self._saved_at = time.monotonic()
-        for _ in range(MERGE_STEPS):
-            if not self._store.merge_step():
-                break
-        self._store.shorten_log()
-
-    def _mark(self) -> Unfinished:
-        """Returns the progress, this call included."""
+    def _progress(self) -> Unfinished:
+        """Returns the progress of all calls."""
         return replace(
-            self._before,
-            done=max(self._before.done, self._passed),
-            evaluated=self._before.evaluated + self._evaluated,
-            seconds=self._before.seconds + time.monotonic() - self._started,
+            self._mark,
+            evaluated=self._mark.evaluated + self._evaluated,
+            seconds=self._mark.seconds + time.monotonic() - self._started,
         )
 
     # ---------------------------------------------------------- settling
-    def _settle_and_finish(self, ram_bytes: int | None) -> ReevaluateReport:
+    def _settle(self, ram_bytes: int | None) -> RefreshReport | None:
+        """Brings all values up to date; returns None if it was stopped."""
         try:
-            settled = settle(self._store, TOLERANCE, ram_bytes=ram_bytes, on_progress=self._say_settling)
+            merge_all(
+                self._store, Advance(lambda *now: self._say(WRITING, *now), self._store.catalog.records)
+            )
+            return settle(self._store, TOLERANCE, ram_bytes=ram_bytes, on_progress=self._say_settling)
         except _Stopped:
-            with self._store.transaction():
-                self._store.finish_run(self._run, 0, self._evaluated)
-            return self._report(self._mark(), None)
-        report = self._report(self._mark(), settled)
-        self._finish()
-        tidy(self._store, progress=lambda done, total: self._say(WRITING, self._total))
-        return report
+            return None
 
     def _finish(self) -> None:
-        """Removes the mark, and updates the plain tables."""
-        with self._store.transaction():
-            for root in self._store.roots():
-                write_top_tables(self._store, board_of(root.position))
-            note_roots(self._store, self._run)
-            self._store.finish_run(self._run, 0, self._evaluated)
-            self._store.mark_unfinished(None)
-            self._store.write_fact(ROOTS, None)
-
-    def _say_settling(self, progress: RefreshProgress) -> None:
-        if self._stop.is_set():
-            raise _Stopped
-        stage = WRITING if progress.stage == WRITING else SETTLING
-        self._say(stage, progress.done, progress.total)
+        """Removes the mark, and updates the plain tables; in a transaction."""
+        for root in self._store.roots():
+            write_top_tables(self._store, board_of(root.position))
+        note_roots(self._store, self._run)
+        self._store.mark_unfinished(None)
 
     # ---------------------------------------------------------- report
-    def _say(self, stage: str, done: int, total: int | None = None) -> None:
-        seconds = time.monotonic() - self._started
-        whole = self._total if total is None else total
-        self._on_progress(EvaluatingProgress(stage, done, whole, self._evaluated, seconds))
+    def _say_settling(self, progress: Progress) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+        self._on_progress(progress)
 
-    def _report(self, mark: Unfinished, settled: RefreshReport | None) -> ReevaluateReport:
-        roots = [Favourite(**json.loads(text)) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]
+    def _say_evaluating(self) -> None:
+        rate = self._evaluated / max(time.monotonic() - self._started, 1e-3)
+        self._say(EVALUATING, self._mark.done, note=f", {rate:,.0f}/s" if self._evaluated else "")
+
+    def _say(self, stage: str, done: int, total: int | None = None, note: str = "") -> None:
+        if stage == WRITING and self._stop.is_set():
+            raise _Stopped
+        self._on_progress(Progress(stage, done, self._total if total is None else total, note))
+
+    def _report(self, settled: RefreshReport | None) -> ReevaluateReport:
+        mark, roots = self._progress(), self._store.roots()
         return ReevaluateReport(
             finished=settled is not None or not mark.evaluator,
             records=self._total,
@@ -326,23 +307,74 @@ class _Reevaluation:
             changed=tuple(self._changed(roots)) if settled else (),
         )
 
-    def _changed(self, roots: list[Favourite]) -> Iterator[ChangedRoot]:
-        """Yields the roots whose favourite move has changed since the reevaluation began."""
-        now = {root.position: root for root in favourites(self._store)}
-        for before in roots:
-            after = now.get(before.position)
-            if after and after.move != before.move:
-                yield ChangedRoot(before.position, before.move, after.move, before.q, after.q)
+    def _changed(self, roots: Sequence[RootInfo]) -> Iterator[ChangedRoot]:
+        """Yields the roots whose best move is another one than a search or a refresh has saved."""
+        own = {run.id for run in self._store.runs() if run.kind == KIND}
+        for root in roots:
+            saved = history.of_root(self._store, root.key)
+            before = [row.values for row in saved if row.run not in own and row.values.best_move]
+            after = [row.values for row in saved if row.run == self._run and row.values.best_move]
+            if before and after and before[-1].best_move != after[-1].best_move:
+                old, new = before[-1], after[-1]
+                moves = _san(root.position, old.best_move), _san(root.position, new.best_move)
+                yield ChangedRoot(root.position, *moves, old.q, new.q)
 
 
-def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[np.bool_]:
-    """Returns a mask of the records with values of an evaluator or of the rules.
+def _san(position: str, move: str | None) -> str:
+    return board_of(position).san(chess.Move.from_uci(str(move)))
 
-    It excludes records without a proof if the evaluator's tablebases know the result.
+
+def done_of(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
+    """Returns a mask of the records that already come from an evaluator, or from the rules, `[R]`."""
+    ends = np.diff(batch.code_offsets) == 0
+    return np.asarray((batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends)
+
+
+def positions_of(records: RecordBatch) -> PositionBatch:
+    """Returns the positions of records that are not terminal, with their legal moves.
+
+    Raises:
+      CorruptRecordError: if a record does not have one prior for each of them.
     """
-    done = done_of(batch, number)
-    if isinstance(evaluator, TablebaseEvaluator):
-        has_moves = np.diff(batch.code_offsets) > 0
-        unproven = np.nonzero(done & has_moves & (batch.flags == UNPROVEN))[0]
-        done[unproven[evaluator.knows(batch.words[unproven])]] = False
-    return done
+    count = len(records)
+    words = owned(records.words, np.uint64)
+    offsets, moves = np.zeros(count + 1, np.int64), np.zeros(count * ROOM, np.uint16)
+    list_all(board_tables(), words.reshape(-1), offsets, moves, np.zeros(count, np.uint8))
+    misfits = np.nonzero(np.diff(offsets) != np.diff(records.code_offsets))[0]
+    if len(misfits):
+        key = key_of_words(records.words[misfits[0]].tolist())
+        raise CorruptRecordError(
+            f"record {key:016x} does not have one prior for each legal move; `graphsearch store verify` lists"
+            " such records, `graphsearch store salvage` writes a file without them"
+        )
+    return PositionBatch(words, moves[: offsets[-1]], offsets)
+
+
+def evaluated(records: RecordBatch, evaluation: Evaluation, evaluator: int, run: int) -> RecordBatch:
+    """Returns records without edges with an evaluation, quantised exactly as a search would write it.
+
+    Args:
+      evaluator: its number in the file; results that tablebases prove come from none.
+      run: the number of the run.
+    """
+    v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
+    draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)
+    most = np.floor(D_SCALE * (1.0 - np.abs(v.astype(np.float64))) + 0.5)
+    flags = np.full(len(records), UNPROVEN, np.uint8)
+    if evaluation.bounds is not None:
+        flags = flags_of(evaluation.bounds)
+    none = RecordBatch.empty(0, 0, 0)
+    return replace(
+        records,
+        v=v,
+        d=np.minimum(draws, most).astype(np.uint16),
+        evaluator=np.where(flags != UNPROVEN, BY_RULE, evaluator).astype(np.uint8),
+        run=np.full(len(records), run, np.uint32),
+        flags=flags,
+        codes=prior_codes(evaluation.priors),
+        edge_offsets=np.zeros(len(records) + 1, np.int64),
+        n=none.n,
+        r=none.r,
+        q=none.q,
+        edge_d=none.edge_d,
+    )

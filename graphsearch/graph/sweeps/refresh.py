@@ -1,16 +1,16 @@
 """Refreshes a file: every edge gets the present value of its child.
 
 An edge's q is its child's value at the edge's last visit; it becomes stale when visits through other parents
-change the child. Because a file may be far larger than memory, only a compact table of every node's value
-(`sweep_kernel.py`) is in memory: the records are streamed past it until it settles, and then the file is
-rewritten once. Cycles settle too, because a node's V keeps its weight.
+change the child. The file is read once: a table of every node's value and the visited edges, without
+positions and priors, stay in memory (`sweep_kernel.py`) and are swept until they settle. Then the records
+that have changed are written. Cycles settle too, because a node's V keeps its weight.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import chess
@@ -20,39 +20,24 @@ from ...base.answer import Answer
 from ...base.errors import CapacityError, InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
+from ...position.words import CLOCK_SHIFT, META
 from ...store.apart import completed_reader
-from ...store.codec.bulk import columns_of, owned
+from ...store.codec.bulk import columns_of, owned, take
 from ...store.record.node import RecordBatch
 from ...store.store import Store
 from ...store.tables import games, history
 from ...store.tables.top import Row
-from ...store.upkeep.rewrite import rewrite, tidy
+from ...store.upkeep.rewrite import OnProgress, Progress, rewrite, tidy
 from ..arena import default_budget
 from ..summary import root_values, top_rows
 from . import sweep_kernel as sweep
+from .sweep_kernel import Nodes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
 KIND = "refresh"  # kind of the row in the table `run`, although no evaluator is called
-READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshProgress:
-    """Progress of a refresh.
-
-    Attributes:
-      stage: `reading`, `sweeping` or `writing`.
-      sweep: number of the sweep, from 1; 0 while reading.
-      largest: largest change of a node Q in the last complete sweep, None before there is one.
-      done, total: records of this stage.
-    """
-
-    stage: str
-    sweep: int
-    largest: float | None
-    done: int
-    total: int
+READING, SWEEPING, WRITING = "reading", "sweeping", "writing"  # stages
+SLICE = 1 << 18  # records that are swept between two reports of the progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +69,6 @@ class RefreshReport(Answer):
     seconds: float
 
 
-OnProgress = Callable[[RefreshProgress], None]
-
-
 def refresh(
     path: str | os.PathLike[str],
     tolerance: float = TOLERANCE,
@@ -97,14 +79,15 @@ def refresh(
 ) -> RefreshReport:
     """Brings every q of a graph file up to date with its child, and returns a report.
 
-    It writes nothing before the values have settled. Then it rewrites the records in steps; each is complete,
-    so it may be interrupted at any moment. Visits, draws of the path, V and P stay as they are.
+    It writes nothing before the values have settled. Then it writes new versions of the changed records in
+    steps; each is complete, so it may be interrupted at any moment. Visits, draws of the path, V and P stay
+    as they are.
 
     Args:
       path: the graph file; locked against other writers meanwhile, readers can use it.
       tolerance: of Q, in (0, 1]. The sweeps end when no node changes by half of it in one sweep; a second
         refresh then finds no edge off by more than the tolerance.
-      ram_bytes: most memory of the table, 20 bytes a node; default: 80 % of the machine's memory.
+      ram_bytes: most memory, 60 bytes a node; default: 80 % of the machine's memory.
       max_sweeps: most sweeps.
       on_progress: called after every batch of records.
 
@@ -128,9 +111,7 @@ def refresh(
             if report.stale:
                 _note_run(store, tolerance)
         if report.stale:
-            written = RefreshProgress(
-                WRITING, report.sweeps, report.last_change, report.records, report.records
-            )
+            written = Progress(WRITING, report.records, report.records)
             tidy(store, progress=lambda done, total: on_progress(written) if on_progress else None)
         return report
 
@@ -179,29 +160,31 @@ def settle(
 ) -> RefreshReport:
     """Brings every q in the records of an open store up to date, as `refresh` does, but no plain tables."""
     check_fits(store.node_count, ram_bytes, "refreshing")
-    return _Refresh(store, tolerance, on_progress or (lambda progress: None)).refresh(max_sweeps)
+    work = _Refresh(store, tolerance, on_progress or (lambda progress: None))
+    return work.refresh(max_sweeps)
 
 
-LOAD = 0.8  # of the table; a node takes 8 * PLACE_WORDS / 0.8 = 20 bytes
+LOAD = 0.8  # of the table
+EDGE_BYTES = 40  # of the visited edges, and of the records that have them, for each node of a file
+NODE_BYTES = 8 * sweep.PLACE_WORDS / LOAD + EDGE_BYTES
 
 
-def table_bytes(records: int) -> int:
-    """Returns the bytes of a table for `records` nodes.
+def memory_of(records: int) -> int:
+    """Returns the bytes that refreshing `records` nodes takes.
 
-    >>> table_bytes(1_000_000)
-    20000256
+    >>> memory_of(1_000_000)
+    60000000
     """
-    return 8 * sweep.PLACE_WORDS * (int(records / LOAD) + 16)
+    return int(NODE_BYTES * records)
 
 
 def check_fits(records: int, ram_bytes: int | None, what: str) -> None:
-    """Raises CapacityError if a table for `records` nodes takes more than `ram_bytes`.
-
+    """Raises CapacityError if refreshing `records` nodes takes more than `ram_bytes`.
 
     Args:
       ram_bytes: by default 80 % of the machine's memory. what: the operation, for the message.
     """
-    limit, need = default_budget() if ram_bytes is None else ram_bytes, table_bytes(records)
+    limit, need = default_budget() if ram_bytes is None else ram_bytes, memory_of(records)
     if need > limit:
         raise CapacityError(
             f"{what} {records} nodes takes {need / 1e6:,.2f} MB of memory, more than the"
@@ -214,28 +197,22 @@ class _Refresh:
 
     def __init__(self, store: Store, tolerance: float, on_progress: OnProgress) -> None:
         self._started = time.monotonic()
-        self._store = store
-        self._tolerance = tolerance
-        self._on_progress = on_progress
+        self._store, self._tolerance, self._on_progress = store, tolerance, on_progress
         self._total = store.node_count
-        self._tables = owned(load_tables(), np.uint64)
-        self._scratch = sweep.new_scratch()
         self._counts = np.zeros(sweep.COUNTS, np.int64)
         self._changes: list[float] = []
-        self._table = np.zeros(table_bytes(self._total) // 8, np.uint64)
+        self._table = np.zeros(sweep.PLACE_WORDS * (int(self._total / LOAD) + 16), np.uint64)
 
     def refresh(self, max_sweeps: int) -> RefreshReport:
         """Reads, sweeps and, if anything is stale, writes."""
-        self._read()
+        nodes = self._read()
         settled = self._total == 0
         while not settled and len(self._changes) < max_sweeps:
-            self._changes.append(self._sweep())
+            self._changes.append(self._sweep(nodes))
             settled = self._changes[-1] < self._tolerance / 2
-        stale, lost, missing = (
-            int(self._counts[i]) for i in (sweep.STALE_EDGES, sweep.LOST_CHILDREN, sweep.MISSING_CHILDREN)
-        )
-        if stale:
-            self._write()
+        if self._counts[sweep.STALE_EDGES]:
+            rewrite(self._store, self._changed(nodes))
+        stale, lost, missing, edges, records = self._counts.tolist()
         return RefreshReport(
             records=self._total,
             sweeps=len(self._changes),
@@ -245,13 +222,14 @@ class _Refresh:
             stale=stale,
             lost=lost,
             missing=missing,
-            changed_records=int(self._counts[sweep.CHANGED_RECORDS]),
-            changed_edges=int(self._counts[sweep.CHANGED_EDGES]),
+            changed_records=records,
+            changed_edges=edges,
             seconds=time.monotonic() - self._started,
         )
 
-    def _read(self) -> None:
-        done = 0
+    def _read(self) -> Nodes:
+        """Enters all records into the table; returns those with edges, in the order of the file."""
+        tables, found, done = owned(load_tables(), np.uint64), list[Nodes](), 0
         for batch in self._store.all_records():
             done += len(batch)
             if done > self._total:
@@ -259,37 +237,89 @@ class _Refresh:
                     f"{self._store.path} holds more records than it counts ({self._total});"
                     " `graphsearch store verify` shows where"
                 )
-            sweep.enter(self._tables, self._table, columns_of(batch))
+            nodes = _nodes_of(batch)
+            sweep.enter(tables, self._table, columns_of(batch), nodes)
+            found.append(_without_leaves(nodes))
             self._say(READING, done)
+        nodes = _joined(found)
+        sweep.link(self._table, nodes, self._counts)
+        return nodes
 
-    def _sweep(self) -> float:
+    def _sweep(self, nodes: Nodes) -> float:
         """Sweeps once over all records; returns the largest change of a node Q."""
-        self._counts[:] = 0
-        largest, done = 0.0, 0
-        number = len(self._changes) + 1
-        for batch in self._store.all_records():
-            change = sweep.sweep(
-                self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
-            )
+        self._counts[sweep.STALE_EDGES] = 0
+        note = f" {len(self._changes) + 1}"
+        if self._changes:
+            note += f", largest change {self._changes[-1]:.5f}"
+        largest, count = 0.0, len(nodes.v)
+        for first in range(0, count, SLICE):
+            last = min(first + SLICE, count)
+            change = sweep.sweep(self._table, nodes, first, last, self._tolerance, self._counts)
             largest = max(largest, float(change))
-            done += len(batch)
-            self._say(SWEEPING, done, number)
+            self._say(SWEEPING, last * self._total // count, note)
         return largest
 
-    def _write(self) -> None:
-        def say(done: int, total: int) -> None:
-            self._say(WRITING, done, len(self._changes), total)
+    def _changed(self, nodes: Nodes) -> Iterator[RecordBatch]:
+        """Yields the records that have other values now, in the order of the file."""
+        changed = np.zeros(len(nodes.v), np.uint8)
+        sweep.freshen(self._table, nodes, changed, self._counts)
+        at = done = 0
+        for batch in self._store.all_records():
+            inner = np.nonzero(np.diff(batch.edge_offsets))[0]
+            end, done = at + len(inner), done + len(batch)
+            edges = slice(nodes.offsets[at], nodes.offsets[end])
+            if not np.array_equal(nodes.n[edges], batch.n):
+                raise StoreError(f"{self._store.path} was changed by another program; refresh it again")
+            flags = batch.flags.copy()
+            flags[inner] = nodes.flags[at:end]
+            fresh = replace(batch, q=nodes.q[edges], edge_d=nodes.edge_d[edges], flags=flags)
+            yield take(fresh, inner[changed[at:end] != 0])
+            at = end
+            self._say(WRITING, done)
 
-        rewrite(self._store, self._freshened, say)
+    def _say(self, stage: str, done: int, note: str = "") -> None:
+        self._on_progress(Progress(stage, done, self._total, note))
 
-    def _freshened(self, batch: RecordBatch) -> RecordBatch:
-        """Returns records with the values of their children from the table."""
-        fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy(), flags=batch.flags.copy())
-        sweep.freshen(self._tables, self._table, columns_of(fresh), self._scratch, self._counts)
-        return fresh
 
-    def _say(self, stage: str, done: int, number: int = 0, total: int | None = None) -> None:
-        largest = self._changes[-1] if self._changes else None
-        self._on_progress(
-            RefreshProgress(stage, number, largest, done, self._total if total is None else total)
-        )
+def _nodes_of(batch: RecordBatch) -> Nodes:
+    """Returns records without positions and priors; places and children are not known yet."""
+    edges = len(batch.n)
+    return Nodes(
+        place=np.empty(len(batch), np.int64),
+        offsets=owned(batch.edge_offsets, np.int64),
+        v=owned(batch.v, np.float32),
+        d=owned(batch.d, np.uint16),
+        flags=owned(batch.flags, np.uint8),
+        moves=np.diff(batch.code_offsets).astype(np.uint8),
+        clock=(batch.words[:, META] >> np.uint64(CLOCK_SHIFT)).astype(np.uint8),
+        n=owned(batch.n, np.uint32),
+        r=owned(batch.r, np.uint32),
+        q=owned(batch.q, np.float32),
+        edge_d=owned(batch.edge_d, np.uint16),
+        child=np.zeros(edges, np.uint64),
+        check=np.zeros(edges, np.uint32),
+        resets=np.zeros(edges, np.uint8),
+    )
+
+
+OF_NODES = ("place", "v", "d", "flags", "moves", "clock")  # fields of `Nodes` with a value for each record
+
+
+def _without_leaves(nodes: Nodes) -> Nodes:
+    """Returns the records that have edges, in arrays of their own."""
+    inner = np.diff(nodes.offsets) > 0
+    kept = {
+        name: array[inner] if name in OF_NODES else array.copy() for name, array in nodes._asdict().items()
+    }
+    return Nodes(**kept | {"offsets": np.append(nodes.offsets[:-1][inner], nodes.offsets[-1])})
+
+
+def _joined(parts: list[Nodes]) -> Nodes:
+    """Returns records of several batches in one, and empties the list."""
+    none = _nodes_of(RecordBatch.empty(0, 0, 0))
+    counts = np.concatenate([np.diff(part.offsets) for part in (none, *parts)])
+    found = {}
+    for name in Nodes._fields:
+        found[name] = np.concatenate([getattr(part, name) for part in (none, *parts)])
+        parts[:] = [part._replace(**{name: getattr(none, name)}) for part in parts]  # frees the memory
+    return Nodes(**found | {"offsets": np.append(np.int64(0), np.cumsum(counts))})

@@ -1,4 +1,4 @@
-"""Sweeps of stale q over records in any order, with a table of every node's value.
+"""Sweeps of stale q: every edge takes the value of its child, until nothing moves.
 
 The table has two words per place, 16 bytes; open addressing starts at `key * places >> 64`:
 
@@ -8,6 +8,9 @@ The table has two words per place, 16 bytes; open addressing starts at `key * pl
              which supports every visit
 
 The place gives the highest bits of the key, so some 75 bits of both hashes distinguish positions.
+
+Moves are generated once: `enter` notes the hashes of every visited child, and `link` replaces them by the
+child's place. A sweep then only reads numbers.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import by_address, inner, kernel
-from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr, zeros
 from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
 from ...position.legality_kernel import ROOM
-from ...position.words import BoardTable, Position
+from ...position.words import BoardTable
 from ...store.codec.batch_kernel import Columns, Records, pointers
 from ...store.record.bounds_kernel import (
     DRAWN,
@@ -51,24 +54,28 @@ STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_EDGES, CHANGED_RECORDS = r
 COUNTS = 5
 
 
-@by_address
-class Scratch(NamedTuple):
-    """Scratch memory for one record."""
+class Nodes(NamedTuple):
+    """Records and their edges without positions and priors; the caller keeps the arrays alive."""
 
-    moves: Pointer[uint16]  # [ROOM]
-    keys: Pointer[int64]  # [256]
-    child: Position  # [PW]
-    q: Pointer[float32]  # [256] new values of the edges, from their children
-    draws: Pointer[uint16]  # [256] new draw fields of the edges
+    place: NDArray[np.int64]  # [R] in the table
+    offsets: NDArray[np.int64]  # [R + 1] of the edges of each
+    v: NDArray[np.float32]  # [R]
+    d: NDArray[np.uint16]  # [R]
+    flags: NDArray[np.uint8]  # [R]
+    moves: NDArray[np.uint8]  # [R] number of legal moves
+    clock: NDArray[np.uint8]  # [R] halfmoves
+    n: NDArray[np.uint32]  # [E]
+    r: NDArray[np.uint32]  # [E]
+    q: NDArray[np.float32]  # [E]
+    edge_d: NDArray[np.uint16]  # [E]
+    child: NDArray[
+        np.uint64
+    ]  # [E] key of the child; after `link` its place + 1, 0 if the edge keeps its values
+    check: NDArray[np.uint32]  # [E] check hash of the child
+    resets: NDArray[np.uint8]  # [E] whether the move resets the clock
 
 
-def new_scratch() -> Scratch:
-    """Returns the work arrays of `sweep` and `freshen`."""
-    moves, keys, child = np.zeros(ROOM, np.uint16), np.zeros(256, np.int64), np.zeros(PW, np.uint64)
-    q, draws = np.zeros(256, np.float32), np.zeros(256, np.uint16)
-    return Scratch(ptr(moves, 0), ptr(keys, 0), ptr(child, 0), ptr(q, 0), ptr(draws, 0))
-
-
+# ------------------------------------------------------------------ the table
 class _Table(NamedTuple):
     """Pointers to a table: its words, and the same memory as halves and as floats."""
 
@@ -79,53 +86,28 @@ class _Table(NamedTuple):
 
 
 @inner
-def table_of(table: NDArray[np.uint64]) -> _Table:
+def _table_of(table: NDArray[np.uint64]) -> _Table:
     """Returns pointers to a table, which the caller keeps alive."""
     words = ptr(table, 0)
     return _Table(words, as_u32(words), as_f32(words), U(table.size // PLACE_WORDS))
 
 
 @inner
-def known(t: _Table, place: int64) -> int64:
+def _known(t: _Table, place: int64) -> int64:
     """Returns the node N at a place, 0 if it is empty."""
     return int64(t.halves[4 * place + 3])
 
 
 @inner
-def place_of(t: _Table, key: uint64, check: uint64) -> tuple[int64, uint64]:
+def _place_of(t: _Table, key: uint64, check: uint64) -> tuple[int64, uint64]:
     """Returns the place of a position, or the empty one where it belongs, and its tag."""
     tag = (check << U(32)) | ((key & KEY_BITS) << U(10))
     i = int64(mulhi(key, t.size))
-    while known(t, i) and (t.words[PLACE_WORDS * i] & ~CODE_BITS) != tag:
+    while _known(t, i) and (t.words[PLACE_WORDS * i] & ~CODE_BITS) != tag:
         i += 1
         if i == int64(t.size):
             i = int64(0)
     return i, tag
-
-
-@inner
-def code_at(t: _Table, place: int64) -> int64:
-    """Returns the node code at a place."""
-    return int64(t.words[PLACE_WORDS * place] & CODE_BITS)
-
-
-@inner
-def q_at(t: _Table, place: int64) -> float32:
-    """Returns the node Q at a place, float32."""
-    return t.values[4 * place + 2]
-
-
-@inner
-def place_of_record(T: BoardTable, t: _Table, c: Records, i: int64) -> tuple[int64, uint64]:
-    """Returns the place and the tag of record `i` of a batch."""
-    key, check = hashes_of(T, adv(c.words, i * PW))
-    return place_of(t, key, check)
-
-
-@inner
-def set_known(t: _Table, place: int64, visits: int64) -> None:
-    """Sets the node N at a place."""
-    t.halves[4 * place + 3] = uint32(visits)
 
 
 @inner
@@ -134,209 +116,211 @@ def _set_worth(t: _Table, place: int64, tag: uint64, q: float32, code: int64) ->
     t.values[4 * place + 2] = q
 
 
+# ------------------------------------------------------------------ values
 @inner
-def mean_of(
-    c: Records, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
+def _mean_of(
+    x: Nodes, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
 ) -> tuple[float32, int64, int64, int64]:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
     `graph/arena_kernel.py` does the same in memory. The code is that of `node_code` in
     `store/record/bounds_kernel.py`: the draw share while nothing is proven.
     """
-    begin = c.edge_offsets[i]
-    edges = c.edge_offsets[i + 1] - begin
-    moves = c.code_offsets[i + 1] - c.code_offsets[i]
+    begin = x.offsets[i]
+    edges, moves = x.offsets[i + 1] - begin, int64(x.moves[i])
     visits = int64(0)
-    draws = int64(c.d[i])
-    total = float64(as_f32(c.v)[i])
+    draws = int64(x.d[i])
+    total = float64(x.v[i])
     tally = no_tally()
     for k in range(edges):
-        n, r = int64(c.n[begin + k]), int64(c.r[begin + k])
+        n, r = int64(x.n[begin + k]), int64(x.r[begin + k])
         value, drawn = weighed(n, r, q[k], int64(edge_draws[k]))
         tally = tallied(tally, n - r, q[k], int64(edge_draws[k]))
         visits += n
         total += value
         draws += drawn
-    flags = int64(c.flags[i])
+    flags = int64(x.flags[i])
     if edges:
         flags = tightened(flags, tally, edges == moves)
     q_now, share = mean(flags, total, draws, visits + 1)
     if edges == 0:  # as evaluated, within the proven bounds
         low, high = float32(lower_in(flags)), float32(upper_in(flags))
-        q_now, share = min(max(as_f32(c.v)[i], low), high), int64(c.d[i])
+        q_now, share = min(max(x.v[i], low), high), int64(x.d[i])
     if not is_decisive(flags):
         return q_now, open_code(flags, share), visits + 1, flags
     if moves == 0:
         return q_now, int64(1), visits + 1, flags
-    clock = clock_of(adv(c.words, i * PW))
-    kept = mate_kept(as_f32(c.v)[i], int64(c.d[i]))
-    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, clock, kept)
+    kept = mate_kept(x.v[i], int64(x.d[i]))
+    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, int64(x.clock[i]), kept)
     return q_now, code, visits + 1, flags
 
 
 @inner
-def take(
-    child_q: float32,
-    child_code: int64,
-    x: Scratch,
-    k: int64,
-    resets: bool,
-    tolerance: float64,
-    counts: Pointer[int64],
-) -> None:
-    """Writes the value of edge `k`'s child to the scratch; the proof of the edge stays."""
-    old = int64(x.draws[k])
-    q = float32(0.0) - child_q
-    code = turned(q, child_code, resets)
-    proves = is_special(q, code)
-    if is_special(x.q[k], old):
+def _taken(
+    q: float32, old: int64, child_q: float32, child_code: int64, resets: bool
+) -> tuple[float32, int64, bool]:
+    """Returns q and draw field of an edge that takes its child's value, and whether its proof is another one.
+
+    A proof of the edge stays.
+    """
+    found = float32(0.0) - child_q
+    code = turned(found, child_code, resets)
+    proves = is_special(found, code)
+    if is_special(q, old):
         if old <= DRAWN and not (proves and code <= DRAWN):
-            return
-        code = merged(q, old, code)
-        low, high = bounds_of(q, code)
-        q = min(max(q, float32(low)), float32(high))
+            return q, old, False
+        code = merged(found, old, code)
+        low, high = bounds_of(found, code)
+        found = min(max(found, float32(low)), float32(high))
         proves = code <= DRAWN and code != old
-    if proves or abs(float64(q) - float64(x.q[k])) > tolerance:
-        counts[STALE_EDGES] += 1
-    x.q[k] = q
-    x.draws[k] = uint16(code)
-
-
-@inner
-def rank_edges(T: BoardTable, c: Records, i: int64, x: Scratch) -> bool:
-    """Fills a record's moves and the rank keys of its edges; returns False if its P do not fit its moves."""
-    first = c.code_offsets[i]
-    moves = c.code_offsets[i + 1] - first
-    if generate_moves(T, adv(c.words, i * PW), x.moves) != moves:
-        return False
-    rank_codes(adv(c.codes, first), moves, c.edge_offsets[i + 1] - c.edge_offsets[i], x.keys)
-    return True
+    return found, code, proves
 
 
 @inner
 def _take_from_children(
+    t: _Table, x: Nodes, i: int64, q: Pointer[float32], draws: Pointer[uint16], tolerance: float64
+) -> int64:
+    """Fills the values of a record's edges from their children; returns the number of stale edges.
+
+    An edge without a child in the table keeps its values.
+    """
+    begin = x.offsets[i]
+    stale = int64(0)
+    for k in range(x.offsets[i + 1] - begin):
+        e = begin + k
+        q[k], draws[k] = x.q[e], x.edge_d[e]
+        place = int64(x.child[e]) - 1
+        if place >= 0:
+            code = int64(t.words[PLACE_WORDS * place] & CODE_BITS)
+            found, code, proves = _taken(
+                x.q[e], int64(x.edge_d[e]), t.values[4 * place + 2], code, x.resets[e] != 0
+            )
+            if proves or abs(float64(found) - float64(x.q[e])) > tolerance:
+                stale += 1
+            q[k], draws[k] = found, uint16(code)
+    return stale
+
+
+# ------------------------------------------------------------------ reading
+@inner
+def _note_children(
     T: BoardTable,
-    t: _Table,
     c: Records,
     i: int64,
-    x: Scratch,
-    tolerance: float64,
-    counts: Pointer[int64],
-) -> bool:
-    """Fills the values of a record's edges in the scratch; returns False if its P do not fit its moves.
-
-    An edge whose child is unknown, or was lost and has not caught up, keeps its values.
-    """
-    if not rank_edges(T, c, i, x):
-        return False
-    s = adv(c.words, i * PW)
-    begin = c.edge_offsets[i]
-    for k in range(c.edge_offsets[i + 1] - begin):
-        e = begin + k
-        x.q[k] = as_f32(c.q)[e]
-        x.draws[k] = c.edge_d[e]
-        valued = int64(c.n[e]) - int64(c.r[e])
-        if valued == 0:
-            continue
-        key, check = make_child(T, s, x.child, x.moves[ranked_move(x.keys[k])])
-        place = place_of(t, key, check)[0]
-        if known(t, place) == 0:
-            counts[MISSING_CHILDREN] += 1
-        elif known(t, place) < valued:
-            counts[LOST_CHILDREN] += 1
-        else:
-            resets = clock_of(x.child) == 0
-            take(q_at(t, place), code_at(t, place), x, k, resets, tolerance, counts)
-    return True
-
-
-@inner
-def write_back(c: Records, i: int64, x: Scratch, counts: Pointer[int64]) -> None:
-    """Writes the scratch's values to the edges and bounds of a record; counts the changes."""
-    begin = c.edge_offsets[i]
-    before = counts[CHANGED_EDGES]
-    for k in range(c.edge_offsets[i + 1] - begin):
-        e = begin + k
-        if as_f32(c.q)[e] != x.q[k] or c.edge_d[e] != x.draws[k]:
-            as_f32(c.q)[e] = x.q[k]
-            c.edge_d[e] = x.draws[k]
-            counts[CHANGED_EDGES] += 1
-    flags = mean_of(c, i, x.q, x.draws)[3]
-    if counts[CHANGED_EDGES] > before or flags != int64(c.flags[i]):
-        c.flags[i] = uint8(flags)
-        counts[CHANGED_RECORDS] += 1
+    x: Nodes,
+    moves: Pointer[uint16],
+    ranks: Pointer[int64],
+    child: Pointer[uint64],
+) -> None:
+    """Notes the hashes of a record's visited children; none if its P do not fit its moves."""
+    first, begin = c.code_offsets[i], c.edge_offsets[i]
+    count, edges = c.code_offsets[i + 1] - first, c.edge_offsets[i + 1] - begin
+    fits = generate_moves(T, adv(c.words, i * PW), moves) == count
+    rank_codes(adv(c.codes, first), count, edges, ranks)
+    for e in range(begin, begin + edges):
+        x.child[e] = U(0)
+        x.check[e] = uint32(0)
+        if fits and x.n[e] > x.r[e]:
+            key, check = make_child(T, adv(c.words, i * PW), child, moves[ranked_move(ranks[e - begin])])
+            x.child[e], x.check[e] = key, uint32(check)
+            x.resets[e] = uint8(clock_of(child) == 0)
 
 
 @kernel
-def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], columns: Columns) -> None:
+def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], columns: Columns, x: Nodes) -> None:
     """Adds records with their present values; the table must have room.
 
     Args:
       T: the table of `position/tables.py`. table: `[places * 2]` uint64. columns: a batch of `columns_of`.
+      x: the same records; places and children are filled.
     """
-    Tp = ptr(T, 0)
-    t = table_of(table)
+    board = ptr(T, 0)
+    t = _table_of(table)
     c = pointers(columns)
-    for i in range(columns.v.size):
-        begin = c.edge_offsets[i]
-        q, code, visits, flags = mean_of(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
-        place, tag = place_of_record(Tp, t, c, i)
+    moves, ranks, child = zeros(uint16, ROOM), zeros(int64, 256), zeros(uint64, PW)
+    for i in range(len(x.v)):
+        begin = x.offsets[i]
+        q, code, visits, flags = _mean_of(x, int64(i), ptr(x.q, begin), ptr(x.edge_d, begin))
+        key, check = hashes_of(board, adv(c.words, i * PW))
+        place, tag = _place_of(t, key, check)
         _set_worth(t, place, tag, q, code)
-        ended = c.code_offsets[i + 1] == c.code_offsets[i] or lower_in(flags) == upper_in(flags)
-        set_known(t, place, MAX_VISITS if ended else min(visits, MAX_VISITS))
+        ended = x.moves[i] == 0 or lower_in(flags) == upper_in(flags)
+        t.halves[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
+        x.place[i] = place
+        if x.offsets[i + 1] > begin:
+            _note_children(board, c, int64(i), x, moves, ranks, child)
 
 
 @kernel
+def link(table: NDArray[np.uint64], x: Nodes, counts: NDArray[np.int64]) -> None:
+    """Replaces the keys of children by their places, once all records are in the table.
+
+    An edge whose child is unknown, or was lost and has not caught up, keeps its values.
+
+    Args:
+      counts: `[COUNTS]` int64, added to.
+    """
+    t = _table_of(table)
+    for e in range(len(x.n)):
+        valued = int64(x.n[e]) - int64(x.r[e])
+        place = _place_of(t, x.child[e], U(x.check[e]))[0]
+        visits = _known(t, place)
+        if valued:
+            counts[MISSING_CHILDREN] += visits == 0
+            counts[LOST_CHILDREN] += 0 < visits < valued
+        x.child[e] = U(place + 1) if 0 < valued <= visits else U(0)
+
+
+# ------------------------------------------------------------------ sweeping
+@kernel
 def sweep(
-    T: NDArray[np.uint64],
     table: NDArray[np.uint64],
-    columns: Columns,
-    x: Scratch,
+    x: Nodes,
+    first: int64,
+    last: int64,
     tolerance: float64,
     counts: NDArray[np.int64],
 ) -> float64:
-    """Recomputes records from their children, and updates the table; returns the largest change of a Q.
+    """Recomputes some records from their children, and updates the table; returns the largest change of a Q.
 
     Later records of the sweep already use the new values.
 
     Args:
-      T, table, columns: as for `enter`; columns are only read. x: of `new_scratch`.
+      table: as for `enter`. x: linked records, from `first` to `last` (exclusive); only read.
       tolerance: an edge is stale if it differs from its child by more. counts: `[COUNTS]` int64, added to.
     """
-    Tp = ptr(T, 0)
-    t = table_of(table)
-    c = pointers(columns)
+    t = _table_of(table)
+    q, draws = zeros(float32, 256), zeros(uint16, 256)
     largest = 0.0
-    for i in range(columns.v.size):
-        if c.edge_offsets[i] == c.edge_offsets[i + 1]:
-            continue
-        if not _take_from_children(Tp, t, c, i, x, tolerance, ptr(counts, 0)):
-            continue
-        q, code, _, _ = mean_of(c, i, x.q, x.draws)
-        place, tag = place_of_record(Tp, t, c, i)
-        largest = max(largest, abs(float64(q) - float64(q_at(t, place))))
-        _set_worth(t, place, tag, q, code)
+    for i in range(first, last):
+        counts[STALE_EDGES] += _take_from_children(t, x, i, q, draws, tolerance)
+        now, code, _, _ = _mean_of(x, i, q, draws)
+        place = x.place[i]
+        largest = max(largest, abs(float64(now) - float64(t.values[4 * place + 2])))
+        _set_worth(t, place, t.words[PLACE_WORDS * place] & ~CODE_BITS, now, code)
     return largest
 
 
 @kernel
 def freshen(
-    T: NDArray[np.uint64],
-    table: NDArray[np.uint64],
-    columns: Columns,
-    x: Scratch,
-    counts: NDArray[np.int64],
+    table: NDArray[np.uint64], x: Nodes, changed: NDArray[np.uint8], counts: NDArray[np.int64]
 ) -> None:
-    """Writes the children's values from the table to the edges, in place, and counts the changes.
+    """Writes the children's values to the edges and bounds of records, in place; counts the changes.
 
-    Args: as for `sweep`; `q`, `edge_d` and `flags` of the columns are written.
+    Args: as for `sweep`; changed: `[R]`, set to 1 for each record that changes.
     """
-    Tp = ptr(T, 0)
-    t = table_of(table)
-    c = pointers(columns)
-    for i in range(columns.v.size):
-        begin = c.edge_offsets[i]
-        edges = c.edge_offsets[i + 1] - begin
-        if edges == 0 or not _take_from_children(Tp, t, c, i, x, 0.0, ptr(counts, 0)):
-            continue
-        write_back(c, i, x, ptr(counts, 0))
+    t = _table_of(table)
+    q, draws = zeros(float32, 256), zeros(uint16, 256)
+    for i in range(len(x.v)):
+        _take_from_children(t, x, int64(i), q, draws, 0.0)
+        flags = uint8(_mean_of(x, int64(i), q, draws)[3])
+        is_new = flags != x.flags[i]
+        for k in range(x.offsets[i + 1] - x.offsets[i]):
+            e = x.offsets[i] + k
+            if x.q[e] != q[k] or x.edge_d[e] != draws[k]:
+                x.q[e], x.edge_d[e] = q[k], draws[k]
+                counts[CHANGED_EDGES] += 1
+                is_new = True
+        x.flags[i] = flags
+        changed[i] = uint8(is_new)
+        counts[CHANGED_RECORDS] += is_new

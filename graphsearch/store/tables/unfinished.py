@@ -11,7 +11,7 @@ from ..record.provenance import EvaluatorIdentity
 from .provenance import fact
 from .rows import json_object
 
-MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
+MARK = "reevaluating"  # row of store_info
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class Union:
         """Merges all inputs, in transactions that each leave a sound file.
 
         Args:
-          begin: called in the first transaction that writes records.
+          begin: called in every transaction that writes records.
 
         Raises:
           CorruptRecordError: if a file is damaged; everything written before stays.

@@ -17,16 +17,13 @@ from numpy.typing import NDArray
 from ...base.errors import CorruptRecordError
 from ...position.board import fen_of, unpack
 from ..codec.bulk import columns_of, take
-from ..merging import CHUNKS_ALIKE
 from ..record.node import MAX_RUN, RecordBatch
 from ..record.ranking import visits_of
 from ..store import Store
-from ..tables import provenance
-from ..writing import NewSegment
+from ..upkeep.rewrite import Rewrite
 from .present import Overlap, Present
 from .tables import Input, LeaveOut
 
-AT_ONCE = 32_768  # records per transaction: a chunk, as in a step of a merge of segments
 EXAMPLES = 5  # most visited positions to keep of each kind
 
 Places = NDArray[np.int64]
@@ -165,32 +162,57 @@ def batches(one: Input, counts: RecordCounts, leave_out: LeaveOut) -> Iterator[R
             yield batch
 
 
+@dataclass(frozen=True, slots=True)
+class United:
+    """The new and changed records of a union of two batches.
+
+    Attributes:
+      out: the records, in order. whence: `[out]` index of each in the second batch.
+      clashing: one for each of the second batch: where proofs contradict each other.
+      counts: as `unite` of `records_kernel.py` returns them.
+    """
+
+    out: RecordBatch
+    whence: Places
+    clashing: NDArray[np.bool_]
+    counts: Places
+
+
+def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> United:
+    """Returns the union of two batches; records of `old` that stay as they are left out.
+
+    Args:
+      places: for each of `new` the index of its position in `old`, -1 for none.
+      bound: number of the evaluator that the file is bound to.
+    """
+    from .records_kernel import COUNTS, unite
+
+    codes = int(new.code_offsets[-1])
+    out = RecordBatch.room(len(new), codes, codes)
+    whence, clashing = np.empty(len(new), np.int64), np.zeros(len(new), bool)
+    counts = np.zeros(COUNTS, np.int64)
+    found = int(
+        unite(columns_of(old), columns_of(new), places, bound, columns_of(out), whence, clashing, counts)
+    )
+    return United(out.part(0, found).copied(), whence[:found], clashing, counts)
+
+
 def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts) -> Iterator[Part]:
     """Yields the union of some records with those of a file, in bounded parts.
 
     Args:
       bound: number of the evaluator that the file is bound to.
     """
-    from .records_kernel import CHANGED, CONTRADICTIONS, COUNTS, DIFFERENT, FRESH, unite
+    from .records_kernel import CHANGED, CONTRADICTIONS, DIFFERENT, FRESH
 
-    numbers = np.zeros(COUNTS, np.int64)
     for overlap in present.overlaps(batch):
-        places, size = overlap.pairs(), len(overlap.batch)
-        codes = int(overlap.batch.code_offsets[-1])
-        out = RecordBatch.room(size, codes, codes)
-        whence, clashing = np.empty(size, np.int64), np.zeros(size, bool)
-        numbers[:] = 0
-        found = int(
-            unite(
-                columns_of(overlap.old), columns_of(overlap.batch), places, bound, columns_of(out),
-                whence, clashing, numbers,
-            )
-        )  # fmt: skip
-        counts.fresh += int(numbers[FRESH])
-        counts.changed += int(numbers[CHANGED])
-        counts.different += int(numbers[DIFFERENT])
-        counts.contradictions += int(numbers[CONTRADICTIONS])
-        yield Part(overlap, out.part(0, found), places[whence[:found]], clashing)
+        places = overlap.pairs()
+        found = united(overlap.old, overlap.batch, places, bound)
+        counts.fresh += int(found.counts[FRESH])
+        counts.changed += int(found.counts[CHANGED])
+        counts.different += int(found.counts[DIFFERENT])
+        counts.contradictions += int(found.counts[CONTRADICTIONS])
+        yield Part(overlap, found.out, places[found.whence], found.clashing)
 
 
 def unite(
@@ -209,7 +231,7 @@ def unite(
     Args:
       on_records: called with the number of records read so far.
       leave_out: called with a message for each unsound record.
-      begin: called in the first transaction that writes records.
+      begin: called in every transaction that writes records.
 
     Raises:
       CorruptRecordError: if either file is damaged; records written before stay.
@@ -217,14 +239,14 @@ def unite(
     """
     counts = RecordCounts()
     present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
-    writer, first = _Writer(store, begin), not store.node_count  # in an empty file everything is new
+    work, first = Rewrite(store, begin), not store.node_count  # in an empty file everything is new
     for batch in batches(one, counts, leave_out):
         for part in parts(batch, present, store.evaluator_number, counts):
             if not first:
                 examples.note(part)
-            writer.add(part)
+            work.add(part.out, int((part.before < 0).sum()))
         on_records(counts.records)
-    writer.flush()
+    work.flush()
     return counts
 
 
@@ -239,43 +261,6 @@ def add_records(store: Store, batch: RecordBatch) -> RecordCounts:
     """
     counts = RecordCounts(records=len(batch))
     present = Present(store.connection, store.catalog, lambda error: None)
-    found = [part.out.copied() for part in parts(batch, present, store.evaluator_number, counts)]
+    found = [part.out for part in parts(batch, present, store.evaluator_number, counts)]
     store.append_parts([part for part in found if len(part)], fresh=counts.fresh)
     return counts
-
-
-class _Writer:
-    """Writes the new segment."""
-
-    def __init__(self, store: Store, begin: Callable[[], object]) -> None:
-        self._store, self._begin = store, begin
-        self._waiting: list[RecordBatch] = []
-        self._fresh = self._chunks = 0
-        self._segment: NewSegment | None = None
-
-    def add(self, part: Part) -> None:
-        """Adds a part; writes all waiting parts once they have AT_ONCE records."""
-        if len(part.out):
-            self._waiting.append(part.out.copied())
-            self._fresh += int((part.before < 0).sum())
-        if sum(map(len, self._waiting)) >= AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Writes all waiting parts in one transaction."""
-        if not self._waiting:
-            return
-        store, batch = self._store, RecordBatch.concat(self._waiting)
-        self._waiting = []
-        with store.rearranging():
-            if not self._segment:
-                self._begin()
-                self._segment = NewSegment(store.connection, store.catalog)
-            if self._chunks % CHUNKS_ALIKE == 0:
-                self._segment.dictionary = b""
-            self._segment.append(batch)
-            provenance.add_nodes(store.connection, self._fresh)
-            store.records_changed(batch.words, batch)
-        self._chunks += 1
-        self._fresh = 0
-        store.shorten_log()

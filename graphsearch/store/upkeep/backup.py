@@ -17,7 +17,7 @@ from ..file import check_is_file, open_reader, real_path, sql_errors
 from ..lock import WriteLock
 from ..side_files import remove_side_files
 from ..tables import provenance
-from .rewrite import Progress
+from .rewrite import OnCount
 
 STEP_PAGES = 256  # copied between two checks for a signal: 4 MiB
 
@@ -36,7 +36,7 @@ def backup(
     copy: str | os.PathLike[str],
     *,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: OnCount | None = None,
 ) -> BackupReport:
     """Copies a snapshot of a graph file; other processes may read and write the file meanwhile.
 
@@ -64,7 +64,7 @@ def backup(
 
 
 def copy_state(
-    connection: sqlite3.Connection, source: Path, part: Path, progress: Progress | None = None
+    connection: sqlite3.Connection, source: Path, part: Path, progress: OnCount | None = None
 ) -> None:
     """Copies a file, as a connection sees it, to a new file."""
 

@@ -1,25 +1,29 @@
-"""Passes every record of a file through a function, while all segments are merged into one: `rewrite`.
+"""Whole-file passes: new versions of records (`rewrite`), merges of all segments (`merge_all`), and pruning.
 
-There are two passes, unless the file has only one segment. The first is an ordinary merge. The second reads
-the merged segment in steps of whole blocks. So no block with records from below the frontier is left over:
-those that the function has dropped would reappear.
+A pass that changes records reads them in segment order, and writes those that change as one new segment:
 
-`compact` is the first pass alone, and `prune` a rewrite that drops records; both then give the space back.
+    rewrite(store, (changed(batch) for batch in store.all_records()))
+
+`refresh`, `reevaluate` and the merge of files are such passes. Each step is one transaction that leaves a
+sound file. After an interruption the same pass, from the beginning, writes what is still missing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...base.answer import Answer
-from ...base.errors import CorruptRecordError, InvalidParameterError, StoreError
+from ...base.errors import CorruptRecordError, InvalidParameterError
 from ...position.board import key_of_text
-from .. import merging, order
+from .. import merging
 from ..codec.bulk import take
+from ..codec.layout import BLOCK
 from ..codec.soundness import sound_part
 from ..file import sql_errors
 from ..record.node import RecordBatch
@@ -30,44 +34,36 @@ from ..side_files import file_bytes
 from ..store import Store
 from ..tables import provenance
 from ..transpositions import saved
-from ..writing import write_chunks
+from ..writing import NewSegment, dictionary_for, write_chunks
 
-Transform = Callable[[RecordBatch], RecordBatch]
-Progress = Callable[[int, int], None]
+STEP_SECONDS = 3.0  # a killed process loses at most these
+MERGE_STEPS = 4  # most merge steps after a small step
+
+OnCount = Callable[[int, int], object]  # done, total
 
 
-def rewrite(store: Store, transform: Transform, on_progress: Progress | None = None) -> None:
-    """Passes every record once through `transform`, in bounded steps of one transaction each.
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far work on a whole file is.
 
-    All segments become one. Unsound records are left out and reported. After an interruption the file is
-    sound: the records so far are transformed, and an ordinary merge copies the others unchanged.
-
-    Args:
-      transform: gets the newest versions of some 65,000 records in segment order; it may change values and
-        drop records, but must not add positions or change the order.
-      on_progress: called with (records done, records in all); with several segments each record counts twice.
-
-    Raises:
-      CorruptRecordError: naming a damaged block; everything before it is done.
-      StoreError: if the file cannot be written; it stays consistent.
+    Attributes:
+      stage: in one word. done, total: records, or rows, of this stage.
+      note: what else there is to say, for people.
     """
-    advance = Advance(on_progress, store.catalog.records if _has_many(store) else 0, store.node_count)
-    merge_all(store, advance)
-    if not store.catalog.segments:
-        return
-    with store.rearranging():
-        merging.start(store.connection, store.catalog.segments)
-    while merging.under_way(store.catalog):
-        with store.rearranging():
-            moved = _step(store, transform)
-        store.shorten_log()
-        advance(moved)
+
+    stage: str
+    done: int
+    total: int
+    note: str = ""
+
+
+OnProgress = Callable[[Progress], object]
 
 
 class Advance:
     """Counts processed records and reports the progress."""
 
-    def __init__(self, on_progress: Progress | None, *totals: int) -> None:
+    def __init__(self, on_progress: OnCount | None, *totals: int) -> None:
         self._on_progress = on_progress
         self._done, self._total = 0, sum(totals)
 
@@ -78,6 +74,81 @@ class Advance:
             self._on_progress(self._done, self._total)
 
 
+# ------------------------------------------------------------------ new versions
+class Rewrite:
+    """Writes new versions of records that come in segment order, in steps of one transaction each.
+
+    Full steps make one segment. A step that is due by time is a small segment of its own, and some ordinary
+    merges follow it.
+    """
+
+    def __init__(self, store: Store, in_step: Callable[[], object] = lambda: None) -> None:
+        """Writes nothing yet; `in_step` is called in the transaction of every step."""
+        self._store, self._in_step = store, in_step
+        self._waiting: list[RecordBatch] = []
+        self._fresh = self._chunks = 0
+        self._at_once = store.sizes.step_blocks * BLOCK  # as in a step of a merge of segments
+        self._segment: NewSegment | None = None
+        self._written_at = time.monotonic()
+
+    def add(self, batch: RecordBatch, fresh: int = 0) -> None:
+        """Adds records, `fresh` of them not in the file yet; writes all that wait if a step is due.
+
+        Raises:
+          StoreError: if the file cannot be written; it stays consistent.
+        """
+        if len(batch):
+            self._waiting.append(batch)
+            self._fresh += fresh
+        is_late = time.monotonic() - self._written_at >= STEP_SECONDS
+        if is_late or sum(map(len, self._waiting)) >= self._at_once:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes all waiting records."""
+        batch, fresh = RecordBatch.concat(self._waiting), self._fresh
+        self._waiting, self._fresh = [], 0
+        self._written_at = time.monotonic()
+        if not len(batch):
+            return
+        store, is_small = self._store, len(batch) < self._at_once
+        with store.rearranging():
+            self._in_step()
+            self._place(batch).append(batch)
+            provenance.add_nodes(store.connection, fresh)
+            store.records_changed(batch.words, batch)
+        store.shorten_log()
+        if is_small:
+            self._segment = None
+            for _ in range(MERGE_STEPS):
+                if not store.merge_step():
+                    break
+
+    def _place(self, batch: RecordBatch) -> NewSegment:
+        """Returns the segment to append a step to."""
+        store, is_small = self._store, len(batch) < self._at_once
+        if self._segment is None or is_small:
+            dictionary = dictionary_for(store.catalog, len(batch)) if is_small else b""
+            self._segment, self._chunks = NewSegment(store.connection, store.catalog, dictionary), 0
+        elif self._chunks % merging.CHUNKS_ALIKE == 0:
+            self._segment.dictionary = b""
+        self._chunks += 1
+        return self._segment
+
+
+def rewrite(store: Store, versions: Iterable[RecordBatch]) -> None:
+    """Writes new versions of records of a file, which come in segment order.
+
+    Raises:
+      StoreError: if the file cannot be written; it stays consistent, and all steps so far are complete.
+    """
+    work = Rewrite(store)
+    for batch in versions:
+        work.add(batch)
+    work.flush()
+
+
+# ------------------------------------------------------------------ merging all segments
 def _has_many(store: Store) -> bool:
     return len(store.catalog.segments) > 1
 
@@ -104,36 +175,6 @@ def _left(store: Store) -> int:
     return sum(segment.records for segment in store.catalog.segments if segment.merged_into)
 
 
-def _step(store: Store, transform: Transform) -> int:
-    """Transforms the first records of the input and writes them to the output; returns the number read."""
-    output, inputs = merging.parts_of_merge(store.catalog)
-    blocks = store.catalog.sizes.step_blocks
-    cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
-    end = min(blocks, len(cursor.keys))
-    stored = cursor.read(store.connection, end)
-    batch = sound_part(stored, passed_over, str(store.path))
-    pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
-    kept = _checked(store, batch, transform(batch)) if len(batch) else batch
-    merging.drop(store.connection, cursor, end)
-    write_chunks(store.connection, store.catalog, output.id, [kept])
-    merging.set_frontier(store.connection, output, inputs, pivot)
-    provenance.add_nodes(store.connection, len(kept) - len(stored))
-    store.records_changed(stored.words, kept if len(kept) == len(stored) else None)
-    return len(stored)
-
-
-def _checked(store: Store, before: RecordBatch, after: RecordBatch) -> RecordBatch:
-    """Returns a transformed batch after checking it.
-
-    Raises:
-      StoreError: if records were added or moved; nothing of the step is written.
-    """
-    old, new = order.sort_keys(before.words), order.sort_keys(after.words)
-    if len(after) > len(before) or (new[1:] < new[:-1]).any() or not np.isin(new, old).all():
-        raise StoreError(f"{store.path}: a rewrite may drop and change records, but not move or add any")
-    return after
-
-
 # ------------------------------------------------------------------ compacting
 TIDY_SECONDS = 2.0  # the CPU time that tidying a file may take
 MERGED_PER_SECOND = 800_000  # records of CPU time, read and written
@@ -157,7 +198,7 @@ class CompactReport(Answer):
     bytes_after: int
 
 
-def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> CompactReport:
+def compact(path: str | os.PathLike[str], progress: OnCount | None = None) -> CompactReport:
     """Makes a graph file as small as its nodes allow, in bounded steps; it can be interrupted at any of them.
 
     Damaged pieces of transposition entries stay as they are; they are reported after everything else is
@@ -186,7 +227,7 @@ def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> C
         return CompactReport(store.node_count, superseded, segments, before, file_bytes(store.path))
 
 
-def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:
+def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: OnCount | None = None) -> None:
     """Drops superseded versions from a file of moderate size, and returns their space to the file system.
 
     Args:
@@ -204,7 +245,7 @@ def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | No
         shrink(store, progress)
 
 
-def shrink(store: Store, progress: Progress | None = None) -> None:
+def shrink(store: Store, progress: OnCount | None = None) -> None:
     """Frees unused pages to the file system and empties the write-ahead log.
 
     It moves pages in steps of 1024, each a transaction. The log stays as long as a reader needs it.
@@ -225,6 +266,56 @@ def shrink(store: Store, progress: Progress | None = None) -> None:
 
 
 # ------------------------------------------------------------------ pruning
+def keep_only(
+    store: Store, keep: Callable[[RecordBatch], NDArray[np.bool_]], on_progress: OnCount | None = None
+) -> None:
+    """Drops the records that a function does not keep; all segments become one.
+
+    There are two passes, unless the file has only one segment. The first is an ordinary merge. The second
+    reads the merged segment in steps of whole blocks. So no block with records from below the frontier is
+    left over: those that were dropped would reappear. After an interruption an ordinary merge copies the
+    rest unchanged.
+
+    Args:
+      keep: returns a mask of the records to keep among some 32,000, the newest versions in segment order.
+        Unsound records are dropped and reported.
+      on_progress: called with (records done, records in all); with several segments each record counts twice.
+
+    Raises:
+      CorruptRecordError: naming a damaged block; everything before it is done.
+      StoreError: if the file cannot be written; it stays consistent.
+    """
+    advance = Advance(on_progress, store.catalog.records if _has_many(store) else 0, store.node_count)
+    merge_all(store, advance)
+    if not store.catalog.segments:
+        return
+    with store.rearranging():
+        merging.start(store.connection, store.catalog.segments)
+    while merging.under_way(store.catalog):
+        with store.rearranging():
+            moved = _keep_step(store, keep)
+        store.shorten_log()
+        advance(moved)
+
+
+def _keep_step(store: Store, keep: Callable[[RecordBatch], NDArray[np.bool_]]) -> int:
+    """Writes the kept ones of the first records of the input to the output; returns the number read."""
+    output, inputs = merging.parts_of_merge(store.catalog)
+    blocks = store.catalog.sizes.step_blocks
+    cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
+    end = min(blocks, len(cursor.keys))
+    stored = cursor.read(store.connection, end)
+    batch = sound_part(stored, passed_over, str(store.path))
+    kept = take(batch, np.nonzero(keep(batch))[0])
+    merging.drop(store.connection, cursor, end)
+    write_chunks(store.connection, store.catalog, output.id, [kept])
+    pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
+    merging.set_frontier(store.connection, output, inputs, pivot)
+    provenance.add_nodes(store.connection, len(kept) - len(stored))
+    store.records_changed(stored.words, kept if len(kept) == len(stored) else None)
+    return len(stored)
+
+
 @dataclass(frozen=True, slots=True)
 class PruneReport(Answer):
     """The result of pruning; bytes are those of the file with its write-ahead log."""
@@ -238,7 +329,7 @@ class PruneReport(Answer):
 def prune(
     path: str | os.PathLike[str],
     min_visits: int,
-    progress: Progress | None = None,
+    progress: OnCount | None = None,
 ) -> PruneReport:
     """Drops the records with fewer visits, except roots of searches, and compacts the file.
 
@@ -260,10 +351,9 @@ def prune(
         nodes, size = store.node_count, file_bytes(store.path)
         stays = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
 
-        def kept(batch: RecordBatch) -> RecordBatch:
-            stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)
-            return take(batch, np.nonzero(stay)[0])
+        def kept(batch: RecordBatch) -> NDArray[np.bool_]:
+            return np.asarray((visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays))
 
-        rewrite(store, kept, progress)
+        keep_only(store, kept, progress)
         shrink(store, progress)
         return PruneReport(nodes, store.node_count, size, file_bytes(store.path))

@@ -41,7 +41,7 @@ from ..transpositions import runs
 from ..transpositions import saved as entries
 from ..writing import NewSegment
 from .backup import new_file
-from .rewrite import Advance, Progress, merge_all, shrink
+from .rewrite import Advance, OnCount, merge_all, shrink
 from .verify import Problems
 
 
@@ -84,7 +84,7 @@ def salvage(
     *,
     identity: EvaluatorIdentity | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: OnCount | None = None,
 ) -> SalvageReport:
     """Writes a new file from the sound data of a damaged one, which is only read.
 
@@ -126,7 +126,7 @@ def _save_blocks(
     store: Store,
     sources: Sources,
     report: SalvageReport,
-    progress: Progress | None,
+    progress: OnCount | None,
 ) -> None:
     """Appends all sound records, oldest segment first, so that the newest version of each counts."""
     chunks, lost_tables = damaged_chunks(damaged, lambda: progress(0, 1) if progress else None)
@@ -185,8 +185,7 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
     with store.transaction():
         for fact in ("created", "created_by"):
             _save_fact(damaged, store.connection, fact, report)
-        for fact in (unfinished.MARK, unfinished.ROOTS):
-            _save_fact(damaged, store.connection, fact, report, optional=True)
+        _save_fact(damaged, store.connection, unfinished.MARK, report, optional=True)
         sources.write(store)
         for table in PLAIN:
             if lost := copy_table(damaged, store.connection, table):
@@ -764,7 +763,7 @@ def _fetch(connection: sqlite3.Connection, chunk: DamagedChunk) -> Iterator[byte
 
 
 def damaged_chunks(
-    connection: sqlite3.Connection, tick: Callable[[], None]
+    connection: sqlite3.Connection, tick: Callable[[], object]
 ) -> tuple[list[DamagedChunk], list[str]]:
     """Returns the chunks of a file, those of the oldest segment first, and the tables with unreadable rows.
 
@@ -792,7 +791,7 @@ def _is_chunk(row: Row) -> bool:
 
 
 def _orphans(
-    connection: sqlite3.Connection, chunks: list[DamagedChunk], tick: Callable[[], None]
+    connection: sqlite3.Connection, chunks: list[DamagedChunk], tick: Callable[[], object]
 ) -> tuple[list[DamagedChunk], bool]:
     """Returns ranges of blocks that no chunk owns, and whether any ids of blocks could not be read."""
     begins, ends = _owned(chunks)

@@ -30,7 +30,7 @@ from ..tables.rows import shown
 from ..tables.schema import TABLES, fault_of_row
 from ..tables.top import TopTables
 from ..transpositions import saved as entries
-from .rewrite import Progress
+from .rewrite import OnCount
 
 MAX_PROBLEMS = 1000  # listed; all are counted
 LONGEST = 600  # characters of one: a record may be wrong in each of its moves
@@ -95,7 +95,7 @@ class VerifyReport(Problems):
         return not self.found
 
 
-def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> VerifyReport:
+def verify(path: str | os.PathLike[str], progress: OnCount | None = None) -> VerifyReport:
     """Checks a graph file; damage is reported, never raised.
 
     Args:
@@ -131,7 +131,7 @@ def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
 class _Check:
     """One pass over an open store."""
 
-    def __init__(self, store: Store, report: VerifyReport, progress: Progress) -> None:
+    def __init__(self, store: Store, report: VerifyReport, progress: OnCount) -> None:
         self._store = store
         self._connection = store.connection
         self._catalog: Catalog = store.catalog

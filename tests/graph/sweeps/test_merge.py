@@ -36,7 +36,7 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games, players
 from graphsearch.store.transpositions import saved
-from graphsearch.store.union import present, records
+from graphsearch.store.union import present
 from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT, sql
@@ -58,6 +58,7 @@ from .test_refresh import Stop
 
 LAZY = Wanted(refresh=False)  # random records are no graph
 SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
+SMALLEST = replace(SMALL, step_blocks=1)
 
 
 @cache
@@ -454,10 +455,9 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
 
 @pytest.mark.parametrize("stop", [1, 4])
 def test_a_merge_may_stop_at_any_step_and_be_repeated(
-    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+    files: tuple[Path, Path], tmp_path: Path, stop: int
 ) -> None:
     a, b = files
-    monkeypatch.setattr(records, "AT_ONCE", 40)
     calls = iter(range(1, 1000))
 
     def stopping(_: MergeProgress) -> None:
@@ -465,7 +465,7 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
             raise Stop
 
     with pytest.raises(Stop):
-        sized(SMALL, merge, [b], into=a, wanted=LAZY, on_progress=stopping)
+        sized(SMALLEST, merge, [b], into=a, wanted=LAZY, on_progress=stopping)
     part = held(a)
     before = by_identity(ours())
     assert all(record in (union()[key], before.get(key)) for key, record in part.items())
@@ -483,15 +483,14 @@ def _raise(_: MergeProgress) -> None:
 
 @needs_fork
 def test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it(
-    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     a, b = files
     rng = random.Random(8)
     before = b.read_bytes()
-    monkeypatch.setattr(records, "AT_ONCE", 20)
     for k in range(3):
         path = Path(shutil.copy(a, tmp_path / f"{k}.graph"))
-        with Fork(lambda _, path=path: sized(SMALL, merge, [b], into=path, wanted=LAZY)):  # type: ignore[misc]
+        with Fork(lambda _, path=path: sized(SMALLEST, merge, [b], into=path, wanted=LAZY)):  # type: ignore[misc]
             time.sleep(rng.random() * 0.1)
         assert set(held(path)) >= set(by_identity(ours()))
         merge([b], into=path, wanted=LAZY)

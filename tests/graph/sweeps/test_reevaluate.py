@@ -22,23 +22,17 @@ from graphsearch.base.errors import (
     UnfinishedError,
 )
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
-from graphsearch.graph.sweeps.evaluating import (
-    EvaluatingProgress,
-    Reevaluation,
-    open_flags,
-    positions_of,
-    reevaluated,
-)
-from graphsearch.graph.sweeps.reevaluate import SETTLING, WRITING, reevaluate
-from graphsearch.graph.sweeps.refresh import refresh
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
+from graphsearch.graph.sweeps.reevaluate import evaluated, positions_of, reevaluate
+from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.store.record.node import NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.store.record.provenance import BY_RULE
 from graphsearch.store.record.ranking import edge_of
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import compact, prune
+from graphsearch.store.union.records import united
+from graphsearch.store.upkeep.rewrite import Progress, compact, prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
@@ -121,8 +115,8 @@ class Stopping:
         self.stop = threading.Event()
         self._after, self._stage = after, stage
 
-    def __call__(self, now: EvaluatingProgress) -> None:
-        if now.evaluated >= self._after or now.stage == self._stage:
+    def __call__(self, now: Progress) -> None:
+        if now.done >= self._after or now.stage == self._stage:
             self.stop.set()
 
 
@@ -136,10 +130,10 @@ def stopped(path: Path, evaluator: Evaluator, after: int) -> int:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.graph.sweeps import evaluating
+    from graphsearch.graph.sweeps import reevaluate
 
     for name in ("FIRST_BATCH", "LARGEST_BATCH"):
-        monkeypatch.setattr(evaluating, name, 16)
+        monkeypatch.setattr(reevaluate, name, 16)
 
 
 # ------------------------------------------------------------------ what a file holds afterwards
@@ -220,7 +214,7 @@ def node_of(board: chess.Board, record: NodeRecord) -> Node:
     )
 
 
-def test_roots_whose_favourite_has_changed_are_told(old: Path) -> None:
+def test_roots_whose_best_move_has_changed_are_told(old: Path) -> None:
     report = reevaluate(old, CountingEvaluator("other"))
     assert report.roots == 4
     for root in report.changed:
@@ -238,15 +232,13 @@ def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     rng = random.Random(3)
     codes = [bytes(rng.choice((1, 2, 9, 30, 63)) for _ in record.codes) for record in records]
     batch = batch_of(records)
-    v, d = np.zeros(len(records), np.float32), np.zeros(len(records), np.uint16)
-    flat = np.frombuffer(b"".join(codes), np.uint8)
-    found = reevaluated(
-        Reevaluation(batch, np.zeros(len(flat), np.uint16), v, d, flat, open_flags(len(records))),
-        7,
-        np.full(len(records), 3, np.uint32),
-    )
+    priors = ((np.frombuffer(b"".join(codes), np.uint8) / 63) ** 4).astype(np.float32)
+    draws = np.tile(np.array([0.5, 0, 0.5], np.float32), (len(records), 1))
+    answered = evaluated(batch, Evaluation(draws, priors), 7, 3)
+    found = united(batch, answered, np.arange(len(records)), 7)
+    assert found.whence.tolist() == list(range(len(records)))
     for i, record in enumerate(records):
-        new = found.record(i)
+        new = found.out.record(i)
         assert problems(new) == []
         assert (new.codes, new.evaluator, new.run, new.v) == (codes[i], 7, 3, 0.0)
         old_edges = {index: edge for index, edge in zip(record.order, record.edges, strict=False) if edge.n}
@@ -286,7 +278,7 @@ def assert_same(path: Path, other: Path) -> None:
         assert [edge.q for edge in record.edges] == pytest.approx(q, abs=3e-3), board.fen()
 
 
-@pytest.mark.parametrize("stage", [SETTLING, WRITING])
+@pytest.mark.parametrize("stage", [SWEEPING, WRITING])
 def test_a_stop_while_it_settles_is_gone_on_from(old: Path, whole: Path, stage: str) -> None:
     stopping, evaluator = Stopping(stage=stage), CountingEvaluator("other")
     assert not reevaluate(old, evaluator, stop=stopping.stop, on_progress=stopping).finished

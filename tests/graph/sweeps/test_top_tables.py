@@ -91,7 +91,9 @@ def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
 def stopped_refresh(path: Path, step: int) -> bool:
     """Refreshes a file; stops at the given step of writing, and returns True, if there is one."""
     with suppress(Stop):
-        sized(Sizes(step_blocks=2), refresh, path, 1e-6, on_progress=stopping(WRITING, step - 1))
+        sized(
+            Sizes(step_blocks=2, scan_blocks=2), refresh, path, 1e-6, on_progress=stopping(WRITING, step - 1)
+        )
         return False
     return True
 

@@ -15,8 +15,8 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ..base.errors import GraphSearchError
-from .api import comparing, games, positions, repertoire, review, studies, tables, work
-from .api.requests import error_response, served_by
+from .api import games, positions, repertoire, studies, tables, work
+from .api.routes import error_response, served_by
 from .assets import asset, page
 from .served_file import ServedFile
 
@@ -32,12 +32,10 @@ def application(served: ServedFile) -> Starlette:
             Route("/", _page, methods=["GET"]),
             Route("/p/{fen:path}", _page, methods=["GET"]),
             Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg", 308), methods=["GET"]),
-            *comparing.ROUTES,
             *positions.ROUTES,
             *games.ROUTES,
             *tables.ROUTES,
             *work.ROUTES,
-            *review.ROUTES,
             *studies.ROUTES,
             *repertoire.ROUTES,
             Route("/api/events", _events, methods=["GET"]),

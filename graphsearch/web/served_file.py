@@ -5,9 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,12 @@ from ..evaluators.factory import EvaluatorSpec
 from ..query.source import KeptFile
 from ..store.lock import holder
 from .jobs.kept_queue import KeptQueue
-from .jobs.memory import Ask, json_of
+from .jobs.live import Ask, json_of
+from .jobs.task import Place, Task
 from .jobs.task_queue import TaskQueue
 
 CLOSE_SECONDS = 30.0  # for the last changes of the queue
-MOST_OTHERS = 1000  # files in the list
+FLUSH_SECONDS = 2.0  # time limit of saving a task before its request is answered
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class ServedFile:
         """Makes the cache of records and the queue."""
         self.kept = KeptFile(self.path, self.stamp)
         self.kept_queue = KeptQueue(self.path, read_only=self.read_only)
-        self.queue = TaskQueue(self.kept_queue)
+        self.queue = TaskQueue(self.kept_queue, lambda: self.place)
 
     @property
     def folder(self) -> Path:
@@ -62,14 +61,16 @@ class ServedFile:
                 self._folder = tempfile.TemporaryDirectory(prefix="graphsearch-")
             return Path(self._folder.name)
 
-    def others(self) -> dict[str, Path]:
-        """Returns the other graph files that a page may name: those of the folder, and those `beside`."""
-        near: list[Path] = []
-        with suppress(OSError):  # a folder without permission to list it
-            near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
-        graphs = (path for path in [*near, *self.beside] if path.is_file())
-        found = (path for path in graphs if not path.samefile(self.path))
-        return {path.name: path for path in islice(found, MOST_OTHERS)}
+    @property
+    def place(self) -> Place:
+        """The file, as tasks know it."""
+        return Place(self.path, self.folder, self.evaluators, self.ram_bytes, self.beside)
+
+    def add(self, task: Task) -> dict[str, object]:
+        """Queues a task, and returns it for the page once the file has it; `TaskQueue.add` has the errors."""
+        job = self.queue.add(task)
+        self.kept_queue.flush(FLUSH_SECONDS)
+        return job.as_dict()
 
     def answer(self, ask: Ask) -> dict[str, Any]:
         """Returns the answer of a running search from its memory, else that of the file."""

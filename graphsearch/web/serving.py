@@ -18,7 +18,6 @@ from ..base.limits import PASSWORD, read_file
 from ..base.outside import KeptAddress, declared
 from ..base.system import is_secret
 from ..store.store import Store
-from .api.kept import restore
 from .app import application
 from .gate import Gate, Keys, is_local
 from .served_file import ServedFile
@@ -73,7 +72,7 @@ class Server:
         shown = f"[{host}]" if ":" in host else host
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
         self.address = f"http://{shown}:{bound}/enter?token={keys.token}"
-        restore(served)
+        served.queue.restore()
         self._app = application(served)
         self.gate = Gate(self._app, keys=keys, host=host, port=bound)
 

@@ -19,13 +19,13 @@ from starlette.routing import Route
 
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.query.source import KeptFile
-from graphsearch.web.api.requests import Wanted, read_request
-from graphsearch.web.api.work import ExportWanted, SearchWanted
 from graphsearch.web.app import application
 from graphsearch.web.gate import GUESSES
-from graphsearch.web.jobs.tasks import EXPORTS
+from graphsearch.web.jobs.files import EXPORTS, ExportTask
+from graphsearch.web.jobs.searching import SearchTask
 from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
+from graphsearch.web.wanted import Wanted, read_request
 
 from ..conftest import Cli
 from .client import Client, Serve, done
@@ -312,7 +312,7 @@ def test_a_number_that_is_none_is_named_with_its_field(reader: Client) -> None:
 
 
 def test_numbers_come_as_forms_write_them_and_blanks_are_nothing(reader: Client) -> None:
-    found = read_request(SearchWanted, b'{"visits": " 12 ", "seconds": "0.5", "evaluations": ""}')
+    found = read_request(SearchTask, b'{"visits": " 12 ", "seconds": "0.5", "evaluations": ""}')
     assert (found.visits, found.seconds, found.evaluations) == (12, 0.5, None)
     assert reader.get("lines", lines="").status == 200
 
@@ -341,7 +341,7 @@ def test_every_field_of_a_request_has_bounds() -> None:
 
 
 def test_an_export_may_have_every_form(reader: Client) -> None:
-    assert set(get_args(ExportWanted.model_fields["form"].annotation)) == set(EXPORTS)
+    assert set(get_args(ExportTask.model_fields["form"].annotation)) == set(EXPORTS)
     assert "form" in reader.post("export", form="exe").error
 
 
@@ -358,7 +358,7 @@ def test_a_question_that_reads_too_many_records_ends_with_a_line(
     }
     for path, given in asked.items():
         assert client.get(path, **given).status == 200
-    monkeypatch.setattr("graphsearch.web.api.requests.QUESTION_SECONDS", -1.0)
+    monkeypatch.setattr("graphsearch.web.api.routes.QUESTION_SECONDS", -1.0)
     served = client.server.served
     for path, given in asked.items():
         served.kept = KeptFile(served.path, served.stamp)  # forgets what was read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +11,15 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
+from graphsearch.evaluators.factory import create
 from graphsearch.graph.reading import Loader
 from graphsearch.graph.view import show
 from graphsearch.search.job import SearchJob
 from graphsearch.search.turns import Turns
 from graphsearch.store.store import Store
-from graphsearch.web.jobs.searching import do_search
-from graphsearch.web.jobs.tasks import SearchTask
+from graphsearch.web.jobs.searching import SearchTask
+from graphsearch.web.jobs.task import Order, Place
+from graphsearch.web.served_file import offered
 
 from .client import Client, until
 from .page import LINE, Page
@@ -93,7 +96,7 @@ def test_a_new_root_does_not_wait_until_it_has_caught_up_nor_takes_all_the_time(
 def test_a_running_search_answers_from_its_memory(
     client: Client, small_graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.web.jobs.memory.ANSWER_SECONDS", 60.0)  # else the file answers
+    monkeypatch.setattr("graphsearch.web.jobs.live.ANSWER_SECONDS", 60.0)  # else the file answers
     client.post("search", threads=1)
     until(lambda: root_visits(client) > FEWER_VISITS, "visits")
     line = {"line": "e2e4 e7e5"}
@@ -195,7 +198,7 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
     page.click("#start")
     until(lambda: root_visits(page.client) > FEWER_VISITS, "the search")
     task: Any = page.client.server.served.queue._running[False].task
-    assert len(task.searchmoves) == 19
+    assert len(task.searchmoves.split()) == 19
     grown = until(lambda: more_than(before, page.client), "more visits of moves")
     assert chess.Board().parse_san(first).uci() not in grown
     page.has("#stop:not([hidden])")
@@ -229,8 +232,16 @@ def test_a_search_tells_how_far_its_file_is_read(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
     told: list[dict[str, Any]] = []
     stop = SimpleNamespace(is_set=lambda: any(facts.get("reading") for facts in told))
-    orders: Any = SimpleNamespace(stop=stop, watched=(), answer=lambda records: None)
-    task = SearchTask(title="search", path=path, boards=(chess.Board(),), limits=Limits(seconds=240))
-    do_search(task, orders, told.append)
+    task, place = SearchTask(seconds=240), Place(path, path.parent, offered())
+    work: Any = SimpleNamespace(
+        order=Order(1, task, place, {}),
+        place=place,
+        stop=stop,
+        watched=(),
+        ready=lambda spec: closing(create(spec)),
+        send=told.append,
+        answer=lambda read: None,
+    )
+    task.run(work)
     reading = [facts["reading"] for facts in told if facts.get("reading")]
     assert reading[0] == (0, nodes)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
-from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,17 +18,16 @@ from urllib.parse import urlsplit
 
 import chess
 
-from graphsearch import Limits
+from graphsearch.evaluators.factory import create
 from graphsearch.graph.view import show
 from graphsearch.store.info import info
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.web.jobs.kept_queue import READ_ONLY, TAKEN
-from graphsearch.web.jobs.searching import do_search
-from graphsearch.web.jobs.tasks import Reached, SearchTask
+from graphsearch.web.jobs.searching import SearchTask, spent_before
+from graphsearch.web.jobs.task import Order, Place
+from graphsearch.web.served_file import offered
 
 from ..conftest import Cli, start
-from ..support.graphs import ENDGAME
-from ..support.positions import KIWIPETE
 from .client import PATIENCE_S, Address, Client, Serve, queue, until
 
 PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
@@ -121,11 +119,8 @@ def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, sm
     assert list(small_graph.parent.glob("*-queue/*")) == []
     again = entered(serve, small_graph)
     assert states(again)["waiting"] == [("search", "interrupted"), ("search", "waiting")]
-    rest = again.server.served.queue.job(queue(again)["waiting"][0]["number"]).rest()
-    assert isinstance(rest, SearchTask)
-    left = rest.reached.left(rest.limits)
-    assert (rest.reached.positions, left is not None and left.visits) == (0, 10**9 - rest.reached.visits)
-    assert 0 < rest.reached.visits == queue(again)["waiting"][0]["facts"]["new_visits"]
+    facts = queue(again)["waiting"][0]["facts"]
+    assert 0 < facts["new_visits"] == facts["spent"]["new_visits"] == spent_before(facts)["new_visits"]
     again.post("queue", action="clear")
     assert states(again)["waiting"] == []
     again.end()
@@ -133,16 +128,22 @@ def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, sm
 
 
 def test_an_interrupted_search_makes_what_is_left_of_its_limits(small_graph: Path) -> None:
-    boards, limits = (chess.Board(), chess.Board(KIWIPETE), chess.Board(ENDGAME)), Limits(visits=300)
-    stop = threading.Event()
-    requests: Any = SimpleNamespace(stop=stop, watched=(), answer=lambda records: None)
-    task = SearchTask(title="search", path=small_graph, boards=boards, limits=limits)
-    reached = Reached.of({"reached": {"positions": 1, "visits": 260, "evaluations": 9, "seconds": 1}})
-    found = do_search(replace(task, reached=reached), requests, lambda facts: None)
-    assert found["new_visits"] == 40 + 300
-    assert Reached.of(found) == Reached(3)
-    assert Reached.of({"reached": {"positions": 1}}) == Reached.of({"reached": "3"}) == Reached()
-    assert Reached(seconds=2.5).left(Limits(seconds=2.5)) is None
+    task, place = SearchTask(visits=300), Place(small_graph, small_graph.parent, offered())
+    for before, visits in (({"spent": {"new_visits": 260, "seconds": 1}}, 40), ({"spent": "3"}, 300)):
+        work: Any = SimpleNamespace(
+            order=Order(1, task, place, before),
+            place=place,
+            stop=threading.Event(),
+            watched=(),
+            ready=lambda spec: closing(create(spec)),
+            send=lambda facts: None,
+            answer=lambda read: None,
+        )
+        found = task.run(work)
+        assert found["new_visits"] == visits
+        assert found["spent"]["new_visits"] == 300
+    work.order = Order(1, task, place, found)
+    assert task.run(work)["new_visits"] == 0
 
 
 def test_one_server_keeps_the_queue_and_others_say_so(serve: Serve, small_graph: Path) -> None:

@@ -21,7 +21,6 @@ from graphsearch.query.diff import WHATS, diff
 from graphsearch.query.position import position
 from graphsearch.store.lock import WriteLock, holder
 from graphsearch.store.store import Store
-from graphsearch.web.jobs import reporting
 
 from ..query.handmade import LINES, graph_file
 from .client import Client, done, queue, until
@@ -141,8 +140,8 @@ def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
 def waiting_pid(client: Client) -> int:
     """Returns the pid of the process that waits for a task."""
     queue = client.server.served.queue
-    until(lambda: queue._spare._waiting, "a process in reserve")
-    waiting = queue._spare._waiting
+    until(lambda: queue._spare.waiting, "a process in reserve")
+    waiting = queue._spare.waiting
     assert waiting is not None
     return int(waiting.child.pid)
 
@@ -160,22 +159,10 @@ def test_a_task_begins_in_a_process_that_has_started_before(client: Client) -> N
 
 def test_a_task_runs_though_the_process_in_reserve_was_killed(client: Client) -> None:
     os.kill(waiting_pid(client), signal.SIGKILL)
-    spare = client.server.served.queue._spare._waiting
-    until(lambda: spare and spare._gone, "its end")
+    spare = client.server.served.queue._spare.waiting
+    until(lambda: spare and spare.gone, "its end")
     number = client.post("search", visits=5, threads=1).json["number"]
     assert done(client, number)["state"] == "done"
-
-
-def test_numbers_of_what_is_looked_at_are_never_older_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = {"now": 0.0, "used": 0.0}
-    monkeypatch.setattr("graphsearch.web.jobs.reporting.time.monotonic", lambda: clock["now"])
-    monkeypatch.setattr("graphsearch.web.jobs.reporting.time.thread_time", lambda: clock["used"])
-    share = reporting._Share(reporting.SHARE, reporting.UPDATE_SECONDS, reporting.LONGEST_SECONDS)
-    with share:
-        clock["used"] += 0.1  # which is a share of 20 s
-    assert not share.is_due()
-    clock["now"] = 0.7
-    assert share.is_due()
 
 
 def test_a_game_is_searched_position_by_position_and_a_kill_stops_only_one_task(

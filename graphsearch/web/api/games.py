@@ -19,7 +19,8 @@ from ...query.games import games
 from ...query.players import kept_game
 from ...store.store import Store
 from ..served_file import ServedFile
-from .requests import SPELLED, GivenPosition, Name, Ply, download, get
+from ..wanted import SPELLED, GivenPosition, Name, Ply
+from .routes import download, get
 
 MOST_LISTED_GAMES = 100_000  # of a file; a page of the list has some dozens
 BARE = "its comments and variations: graphsearch did not store them then, and the PGN file is missing"

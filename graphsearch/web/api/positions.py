@@ -25,10 +25,11 @@ from ...query.path import path
 from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.tree import tree
-from ..jobs.memory import node
+from ..jobs.live import node
 from ..lines import MOST_PLIES
 from ..served_file import ServedFile
-from .requests import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words, get, post
+from ..wanted import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words
+from .routes import get, post
 
 MOST_GAMES = 500  # games offered from a pasted PGN
 

@@ -14,7 +14,8 @@ from ...book.study.repertoire.survey import survey
 from ...book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
 from ...exchange.sources import GivenFile
 from ..served_file import ServedFile
-from .requests import GivenPosition, Wanted, download, get, post
+from ..wanted import GivenPosition, Wanted
+from .routes import download, get, post
 from .studies import StudyImport, closed, imported
 
 Side = Literal["white", "black"]

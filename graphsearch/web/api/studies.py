@@ -30,23 +30,10 @@ from ...book.study.pgn import MoveRow, game_of, read_games, text_of
 from ...exchange.sources import GivenFile
 from ...position.notation import START_WORD, named_board
 from ...query.line import tree_values
+from ..jobs.files import file_name
 from ..served_file import ServedFile
-from .requests import (
-    MOST_BODY_BYTES,
-    SPELLED,
-    GivenPosition,
-    Name,
-    Nothing,
-    Text,
-    Wanted,
-    Words,
-    download,
-    get,
-    post,
-    read_request,
-    served_by,
-)
-from .work import file_name, received
+from ..wanted import MOST_BODY_BYTES, SPELLED, GivenPosition, Name, Nothing, Text, Wanted, Words, read_request
+from .routes import download, get, post, received, served_by
 
 IMPORT_SECONDS = 60.0  # time limit of an import from the page
 MOST_VALUES = 1000  # moves that are shown with their values

@@ -21,7 +21,7 @@ from ...store.store import Store
 from ...store.tables.books import books
 from ..lines import with_ways
 from ..served_file import ServedFile
-from .requests import (
+from ..wanted import (
     MOST_COUNT,
     SPELLED,
     Count,
@@ -33,9 +33,8 @@ from .requests import (
     Statement,
     Wanted,
     Words,
-    get,
-    post,
 )
+from .routes import get, post
 
 SQL_SECONDS = 10.0
 MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer

@@ -7,10 +7,12 @@ a file; another one has its queue in memory.
 from __future__ import annotations
 
 import os
-import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from sqlite3 import Connection
 
 from ...base.errors import GraphSearchError, StoreError
 from ...store.lock import lock_of, release
@@ -22,8 +24,6 @@ ENDING = "-queue"  # of the folder's name
 LOCK = "lock"  # a file in it
 READ_ONLY = "the file is served for reading only, so the queue is lost when graphsearch serve ends"
 TAKEN = "another graphsearch serve saves the queue of this file; this queue is lost when this one ends"
-
-_Change = TaskRow | int | threading.Event
 
 
 class KeptQueue:
@@ -39,7 +39,7 @@ class KeptQueue:
         self.problem = READ_ONLY if read_only else ""
         self.folder: Path | None = None
         self._path = path
-        self._changes: SimpleQueue[_Change] = SimpleQueue()
+        self._writer = ThreadPoolExecutor(1, "graphsearch-queue")
         self._lock: int | None = None
 
     def begin(self) -> None:
@@ -54,7 +54,6 @@ class KeptQueue:
         if self.folder is not None:
             with suppress(StoreError), changing(self._path) as connection:
                 forget_edits(connection)
-            threading.Thread(target=self._write, daemon=True).start()
 
     def _locked(self, folder: Path) -> int | None:
         """Makes the folder and returns its lock; None, with `problem` set, if that fails."""
@@ -83,27 +82,39 @@ class KeptQueue:
 
     def put(self, row: TaskRow) -> None:
         """Queues a task to be written."""
-        if self.folder is not None:
-            self._changes.put(row)
+        self._change(partial(put_tasks, tasks=[row]))
 
     def drop(self, number: int) -> None:
         """Queues a task to be deleted."""
+        self._change(partial(drop_tasks, numbers=[number]))
+
+    def _change(self, change: Callable[[Connection], None]) -> None:
         if self.folder is not None:
-            self._changes.put(number)
+            self._writer.submit(self._write, change)
+
+    def _write(self, change: Callable[[Connection], None]) -> None:
+        try:
+            with changing(self._path) as connection:
+                change(connection)
+            self.problem = ""
+        except (GraphSearchError, OSError) as error:
+            self.problem = f"the queue cannot be saved in the file: {error}"
 
     def flush(self, seconds: float) -> bool:
         """Waits at most `seconds` until the file has all changes; returns whether it has."""
         if self.folder is None:
             return False
-        done = threading.Event()
-        self._changes.put(done)
-        return done.wait(seconds) and not self.problem
+        with suppress(TimeoutError):
+            self._writer.submit(lambda: None).result(seconds)
+            return not self.problem
+        return False
 
     def close(self, wanted: set[Path], seconds: float) -> None:
         """Writes the remaining changes, removes the files that no task needs, and unlocks the queue."""
         if self.folder is None or self._lock is None:
             return
         self.flush(seconds)
+        self._writer.shutdown(wait=False, cancel_futures=True)
         self.tidy(wanted)
         release(self._lock)
         with suppress(OSError):
@@ -118,32 +129,3 @@ class KeptQueue:
             for path in self.folder.iterdir() if self.folder else ():
                 if path not in wanted and path.name != LOCK and path.is_file():
                     path.unlink()
-
-    # ---------------------------------------------------------------- the thread
-    def _write(self) -> None:
-        while True:
-            changes = [self._changes.get()]
-            while not self._changes.empty():
-                changes.append(self._changes.get())
-            try:
-                self._save(changes)
-                self.problem = ""
-            except (GraphSearchError, OSError) as error:
-                self.problem = f"the queue cannot be saved in the file: {error}"
-            for change in changes:
-                if isinstance(change, threading.Event):
-                    change.set()
-
-    def _save(self, changes: list[_Change]) -> None:
-        """Writes the last state of each task."""
-        last: dict[int, TaskRow | None] = {}
-        for change in changes:
-            if isinstance(change, TaskRow):
-                last[change.id] = change
-            elif isinstance(change, int):
-                last[change] = None
-        if not last:
-            return
-        with changing(self._path) as connection:
-            put_tasks(connection, [row for row in last.values() if row is not None])
-            drop_tasks(connection, [number for number, row in last.items() if row is None])

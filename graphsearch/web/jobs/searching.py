@@ -1,185 +1,333 @@
-"""Searches of a graph file for the page, in the worker process.
+"""The searches of the page: of a position, of all positions of a line, of several positions in turn.
 
-A search that follows the board shares the time among its current position and a list of others. The graph
-stays open between two searches, so a repeated search of a position continues where it ended.
+The graph stays open between two searches of a process, so a repeated search of a position continues where it
+ended.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import chess
+from pydantic import Field
 
-from ...base.errors import GraphSearchError, UnsavedError
-from .memory import Memory
-from .reporting import UPDATE_SECONDS, Reports
-from .tasks import Reached, SearchTask, ready
+from ...base.answer import picked
+from ...position.board import board_of, fen_of
+from ...position.notation import read_moves
+from ...search.job import Control, OnProgress, SearchJob, limits_after
+from ...search.params import Limits
+from ..wanted import Count, GivenPosition, Words
+from .task import Place, Settings, Task, Work
 
 if TYPE_CHECKING:
     import threading
 
     from ...graph.graph import Graph
-    from ...search.job import Control, OnProgress
-    from ...search.params import Limits
-    from ...search.results import Progress
-    from .tasks import FollowTask, Requests, Searching, SendProgress
+    from ...graph.view import NodeView, Reader
+    from ...search.results import Progress, SearchResult
 
-IDLE_SECONDS = 0.03  # between two checks of requests while no root needs a search
+MOST_FOLLOWED = 50  # roots
+MOST_SECONDS = 10**9
+MOST_NAMED = 5  # moves in the title of a search
+IDLE_SECONDS = 0.03  # between two looks at the server's messages while no root needs a search
+UPDATE_SECONDS = 0.2  # least time between two progress reports
+LONGEST_SECONDS = 0.6  # most time between two updates of the numbers, plus the wait for the next progress
+SHARE = 0.005  # of a search's time spent on reports
+COUNTERS = (
+    "seconds visits new_visits evaluations catch_ups collisions nodes resident ram_bytes read_back written"
+    " depth seldepth visits_per_s evaluations_per_s"
+)
+TOTALS = "new_visits evaluations seconds"
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 
 
-def do_search(task: SearchTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
-    """Runs the searches of a task; returns the final report for the page."""
-    send({"stage": "starting"})
-    with _open_graph(task, requests, send) as graph:
-        return _Searches(task, graph, requests, send).run()
+# ---------------------------------------------------------------- what a search is
+class RootWanted(GivenPosition):
+    """A position to search, and the moves to search there; none: all."""
+
+    searchmoves: Words = ""
+
+    def listed(self, board: chess.Board) -> tuple[chess.Move, ...]:
+        """Returns the moves to search; raises InvalidPositionError if one is illegal."""
+        return tuple(read_moves(board, self.searchmoves)) if self.searchmoves.strip() else ()
+
+    def name(self) -> str:
+        """Returns the position as a title, with the moves that the search takes or leaves out."""
+        board = self.board()
+        listed = self.listed(board)
+        others = [move for move in board.legal_moves if move not in listed]
+        if not listed or not others:
+            return name_of(board)
+        word, moves = ("only", listed) if len(listed) <= len(others) else ("without", tuple(others))
+        names = [board.san(move) for move in moves[:MOST_NAMED]]
+        return f"{name_of(board)}, {word} {' '.join([*names, *['...'][: len(moves) - len(names)]])}"
+
+    def job(self, settings: Settings, limits: Limits, share: float = 1.0) -> SearchJob:
+        """Returns the search of the position."""
+        from ...solvers.mate.beside import MateFinder
+
+        board = self.board()
+        return SearchJob(
+            board=board,
+            limits=limits,
+            params=settings.search_params(),
+            searchmoves=self.listed(board),
+            mates=MateFinder.within,
+            title=self.name(),
+            share=share,
+        )
+
+
+def name_of(board: chess.Board) -> str:
+    """Returns a line as a title: its last moves, or the position's FEN."""
+    if not board.move_stack:
+        return "the start position" if board.fen() == chess.STARTING_FEN else board.fen()
+    text = board.root().variation_san(board.move_stack)
+    return text if len(text) <= 60 else "… " + text[-58:].partition(" ")[2]
 
 
 @contextmanager
-def _open_graph(task: Searching, requests: Requests, send: SendProgress) -> Iterator[Graph]:
+def opened(task: Settings, work: Work) -> Iterator[Graph]:
     """Compiles the kernels of a task, opens its graph in this process, and yields it."""
     from ...graph.graph import Graph
     from ...search.warm import paging_kernels_compiling
 
     with (
-        ready(task.evaluator, send) as evaluator,
-        Graph.open(task.path, evaluator=evaluator, ram_bytes=task.ram_bytes) as graph,
+        work.ready(task.spec(work.place)) as evaluator,
+        Graph.open(work.place.path, evaluator=evaluator, ram_bytes=work.place.ram(task.ram)) as graph,
         paging_kernels_compiling(),
     ):
         yield graph
 
 
-@contextmanager
-def _unsaved_told() -> Iterator[None]:
-    """Turns the failure of a save into an error for the page."""
-    try:
-        yield
-    except UnsavedError as error:
-        raise GraphSearchError(f"the results could not be saved: {error}") from error
+class Reports:
+    """The reports of a task's searches, and their totals.
+
+    Attributes:
+      facts: of the task itself; they are part of every report.
+    """
+
+    def __init__(self, read: Reader, work: Work) -> None:
+        """Prepares reports; `read` reads positions of the graph."""
+        self.facts: dict[str, Any] = {}
+        self.totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
+        self._read, self._work = read, work
+        self._next = 0.0
+        self._watched_before: tuple[str, ...] = ()
+
+    def control(self, stop: threading.Event, show: OnProgress | None = None) -> Control:
+        """Returns the control of searches until `stop` that report by `show`, and answer questions."""
+        return Control(
+            on_progress=show or self.show,
+            interval=UPDATE_SECONDS,
+            stop=stop,
+            on_slice=lambda: self._work.answer(self._read),
+        )
+
+    def count(self, result: SearchResult) -> None:
+        """Adds a search to the totals."""
+        self.totals |= {name: value + getattr(result, name) for name, value in self.totals.items()}
+
+    def show(self, now: Progress) -> None:
+        """Reports a search's state, unless it was reported just now."""
+        began, used, watched = time.monotonic(), time.thread_time(), self._work.watched
+        if began < self._next and watched == self._watched_before:
+            return
+        self._watched_before = watched
+        root = now.node(0)
+        nodes = [_node(root), *(_node(each) for each in self._watched(root.position))]
+        report = {"counters": picked(now, COUNTERS), "reading": now.loaded, "nodes": nodes}
+        self._next = began + pause_after(time.thread_time() - used)
+        self._work.send(self.facts | {"stage": "searching"} | report)
+
+    def _watched(self, root: str) -> Iterator[NodeView]:
+        """Yields the watched positions in the graph, except the root."""
+        from ...graph.view import view
+
+        for fen in self._work.watched:
+            node = None if fen == root else view(self._read, board_of(fen), lines=0)
+            if node is not None:
+                yield node
 
 
-def _control(graph: Graph, requests: Requests, stop: threading.Event, on_progress: OnProgress) -> Control:
-    """Returns the control of searches until `stop` that answer the questions of requests meanwhile."""
-    from ...search.job import Control
+def pause_after(used: float) -> float:
+    """Returns the seconds between two reports, the first of which took so many of CPU time.
 
-    return Control(
-        on_progress=on_progress,
-        interval=UPDATE_SECONDS,
-        stop=stop,
-        on_slice=partial(_answer, graph, requests),
-    )
+    >>> pause_after(0.0), pause_after(0.002), pause_after(0.1)
+    (0.2, 0.4, 0.6)
+    """
+    return max(UPDATE_SECONDS, min(LONGEST_SECONDS, used / SHARE))
 
 
-def _answer(graph: Graph, requests: Requests) -> None:
-    """Answers the open questions from the memory of a graph."""
-    assert graph.path is not None
-    requests.answer(partial(Memory, graph.path, graph.read))
+def _node(node: NodeView) -> dict[str, Any]:
+    """Returns a node for the page, without lines of its moves."""
+    found = node.as_dict()
+    for move in found["moves"]:
+        del move["pv"]
+    return found | {"mate": node.mate}
 
 
-class _Searches:
-    def __init__(self, task: SearchTask, graph: Graph, requests: Requests, send: SendProgress) -> None:
-        self._task, self._graph, self._requests = task, graph, requests
-        self._reached = task.reached
-        self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
-        self._reports = Reports(graph.read, requests, send)
-        self._listed = tuple(chess.Move.from_uci(move) for move in task.searchmoves)
+# ---------------------------------------------------------------- tasks
+class SearchTask(RootWanted, Settings, Task):
+    """A search of a position; with `queue` it waits for its turn."""
 
-    def run(self) -> dict[str, Any]:
-        reason = "visits"
-        for place, board in enumerate(self._task.boards):
-            self._reports.facts = {"place": place + 1, "positions": len(self._task.boards)}
-            if self._requests.stop.is_set():
-                break
-            if place < self._reached.positions:
-                continue
-            if (limits := self._limits(board)) is not None:
-                reason = self._one(board, limits)
-            if not self._requests.stop.is_set():
-                self._reached = Reached(place + 1)
-        return {
-            "stage": "done",
-            "reason": "stop" if self._requests.stop.is_set() else reason,
-            "positions": len(self._task.boards),
-            "reached": asdict(self._reached),
-            **self._totals,
-        }
+    word = "search"
+    visits: Count | None = None
+    evaluations: Count | None = None
+    seconds: Seconds | None = None
+    queue: bool = False
 
-    def _limits(self, board: chess.Board) -> Limits | None:
-        """Returns the limits of a position; None if it needs no more visits."""
-        limits, until = self._reached.left(self._task.limits), self._task.until
-        if until is None or limits is None:
-            return limits
-        known = self._graph.read(board)
-        missing = until - (known.visits if known else 0)
-        if missing <= 0:
-            return None
-        return replace(limits, visits=min(missing, limits.visits or missing))
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for other programs, too."""
+        return self.queue
 
-    def _one(self, board: chess.Board, limits: Limits) -> str:
-        from ...search.job import SearchJob
+    def limits(self) -> Limits:
+        """Returns the limits of the whole search."""
+        return Limits(visits=self.visits, evaluations=self.evaluations, seconds=self.seconds)
+
+    def title(self, place: Place) -> str:
+        """Returns the position's name."""
+        self.check(place)
+        return f"search {self.job(self, self.limits()).title}"
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Searches what an interruption has left of the limits."""
         from ...search.loop import search
-        from ...solvers.mate.beside import MateFinder
 
-        job = SearchJob(
-            board=board,
-            limits=limits,
-            params=self._task.params,
-            searchmoves=self._listed,
-            mates=MateFinder.within,
-        )
-        control = _control(self._graph, self._requests, self._requests.stop, self._reports.show)
-        with _unsaved_told():
-            result = search(self._graph, job, control)
-        self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
-        self._reached = replace(
-            self._reached,
-            visits=self._reached.visits + result.new_visits,
-            evaluations=self._reached.evaluations + result.evaluations,
-            seconds=self._reached.seconds + result.seconds,
-        )
-        return result.stop_reason
+        before = spent_before(work.order.before)
+        names = {"new_visits": "visits"}
+        left = limits_after(self.limits(), **{names.get(name, name): before[name] for name in before})
+        with opened(self, work) as graph:
+            reports, reason = Reports(graph.read, work), "visits"
+            if left is not None:
+                result = search(graph, self.job(self, left), reports.control(work.stop))
+                reports.count(result)
+                reason = result.stop_reason
+        spent = {name: before[name] + reports.totals[name] for name in before}
+        return {"stage": "done", "reason": reason, "spent": spent, **reports.totals}
 
 
-# ------------------------------------------------------------ following
-def do_follow(task: FollowTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
-    """Searches the roots of a task in turn until it is stopped; returns the final report for the page."""
-    send({"stage": "starting"})
-    with _open_graph(task, requests, send) as graph, _unsaved_told():
-        return _Follower(task, graph, requests, send).run()
+def spent_before(facts: dict[str, Any]) -> dict[str, float]:
+    """Returns the visits, evaluations and seconds of a search before its interruption, from its last report.
+
+    >>> spent_before({"spent": {"new_visits": 3, "evaluations": "x"}})
+    {'new_visits': 3, 'evaluations': 0, 'seconds': 0}
+    """
+    kept = facts.get("spent")
+    found = kept if isinstance(kept, dict) else {}
+    numbers = {name: found.get(name) for name in TOTALS.split()}
+    return {name: value if isinstance(value, int | float) else 0 for name, value in numbers.items()}
+
+
+class GameSearchTask(RootWanted, Settings, Task):
+    """A search of every position of a line to `until` visits."""
+
+    word = "search-game"
+    until: Count = 10_000
+
+    def boards(self) -> list[chess.Board]:
+        """Returns the positions of the line, the first one first."""
+        from ...book.review.sessions import before
+
+        return [board for board in before(self.board()) if any(board.legal_moves)][::-1]
+
+    def title(self, place: Place) -> str:
+        """Returns the number of positions, and the line."""
+        self.check(place)
+        board = self.board()
+        count = len(board.move_stack) + 1
+        return f"{count} positions to {self.until:,} visits each: {name_of(board)}"
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Searches the positions one after the other; those with enough visits are passed over."""
+        from ...book.review.sessions import PositionSearcher, SearchSettings, Session
+        from ...search.detached import OwnSearches
+
+        boards, reason = self.boards(), "visits"
+        with opened(self, work) as graph:
+            reports = Reports(graph.read, work)
+            settings = SearchSettings(
+                limits=Limits(visits=self.until),
+                params=self.search_params(),
+                stop=work.stop,
+                note=lambda note: None,
+            )
+            session = Session(graph, OwnSearches[Any](graph, reports.control(work.stop)), settings)
+            searcher = PositionSearcher(session, settings, on_progress=reports.show)
+            reports.facts = {"place": 1, "positions": len(boards)}
+            for place, (_, result) in enumerate(searcher.run((board, board) for board in boards), 2):
+                reports.facts["place"] = min(place, len(boards))
+                if result is not None:
+                    reports.count(result)
+                    reason = result.stop_reason
+            session.finish()
+        return {"stage": "done", "reason": reason, "positions": len(boards), **reports.totals}
+
+
+class FollowedRoot(RootWanted):
+    """A position to search in turn with others."""
+
+    share: Annotated[float, Field(ge=0.01, le=1000)] = 1.0
+
+
+class FollowTask(Settings, Task):
+    """A search of some roots in turn, until it is stopped; another such task replaces them."""
+
+    word = "follow"
+    is_kept = False
+    roots: Annotated[list[FollowedRoot], Field(min_length=1, max_length=MOST_FOLLOWED)]
+
+    def jobs(self) -> tuple[SearchJob, ...]:
+        """Returns the searches of the roots, each once."""
+        distinct: dict[tuple[str, tuple[chess.Move, ...]], SearchJob] = {}
+        for root in self.roots:
+            job = root.job(self, Limits(), root.share)
+            distinct.setdefault((fen_of(job.board), job.searchmoves), job)
+        return tuple(distinct.values())
+
+    def title(self, place: Place) -> str:
+        """Returns the name of the first root."""
+        self.check(place)
+        return f"follow {self.jobs()[0].title}"
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Searches the roots in turn until the end."""
+        with opened(self, work) as graph:
+            return _Follower(self, graph, work).run()
 
 
 class _Follower:
-    def __init__(self, task: FollowTask, graph: Graph, requests: Requests, send: SendProgress) -> None:
+    def __init__(self, task: FollowTask, graph: Graph, work: Work) -> None:
         from ...search.turns import Turns
 
-        self._graph, self._requests, self._send = graph, requests, send
-        self._turns = Turns(task.roots)
-        self._reports = Reports(graph.read, requests, send)
-        self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
+        self._task, self._graph, self._work = task, graph, work
+        self._turns = Turns(task.jobs())
+        self._reports = Reports(graph.read, work)
 
     def run(self) -> dict[str, Any]:
         from ...search.detached import OwnSearches
-        from ...search.params import Limits
         from ...search.turns import search_in_turns
 
-        requests = self._requests
-        searches = OwnSearches[Any](self._graph, _control(self._graph, requests, requests.turn, self._show))
-        while not requests.stop.is_set():
-            requests.turn.clear()  # before the roots are read, so that new ones end the search
-            if requests.stop.is_set():
+        work, reports = self._work, self._reports
+        searches = OwnSearches[Any](self._graph, reports.control(work.turn, self._show))
+        while not work.stop.is_set():
+            work.turn.clear()  # before the roots are read, so that new ones end the search
+            if work.stop.is_set():
                 break
-            if requests.roots is not None:
-                self._turns.replace(requests.roots)
-            for _, result in search_in_turns(searches, self._turns, requests.turn, Limits()):
-                self._totals |= {name: value + getattr(result, name) for name, value in self._totals.items()}
+            if work.task is not self._task and isinstance(work.task, FollowTask):
+                self._task = work.task
+                self._turns.replace(self._task.jobs())
+            for _, result in search_in_turns(searches, self._turns, work.turn, Limits()):
+                reports.count(result)
                 self._graph.save_soon()
-            if not requests.turn.is_set():
+            if not work.turn.is_set():
                 self._rest()
         self._graph.flush()  # with all roots in the file's list, also those of the last seconds
-        return {"stage": "done", "reason": "stop", **self._totals}
+        return {"stage": "done", "reason": "stop", **reports.totals}
 
     def _show(self, now: Progress) -> None:
         """Reports a search of the root that has its turn."""
@@ -189,7 +337,7 @@ class _Follower:
 
     def _rest(self) -> None:
         """Waits for other roots: the current ones need no more search."""
-        self._send({"stage": "resting", "roots": self._turns.as_list()})
-        while not self._requests.turn.wait(IDLE_SECONDS):
-            _answer(self._graph, self._requests)
+        self._work.send({"stage": "resting", "roots": self._turns.as_list()})
+        while not self._work.turn.wait(IDLE_SECONDS):
+            self._work.answer(self._graph.read)
             self._graph.save_soon()

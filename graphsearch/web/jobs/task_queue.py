@@ -7,30 +7,149 @@ Waiting tasks continue when every page is closed, until they are stopped. The fi
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...base.answer import picked
 from ...base.errors import GraphSearchError, InvalidParameterError
-from ...workers.process import Handlers
+from ...store.tables.provenance import now
+from ...store.tables.rows import json_object
+from ...store.tables.tasks import TaskRow
+from ...workers.process import Child, Handlers
+from ..wanted import read_request
 from .kept_queue import KeptQueue
-from .memory import Ask, MemoryAnswer, OpenQuestions
-from .queued import DONE, ENDED, FAILED, INTERRUPTED, RUNNING, STOPPED, QueuedTask, Request
-from .spare import SpareWorker
-from .tasks import READING, FollowTask, Roots, Searching, Stop, Task, TaskReport, Watch
+from .live import Ask, LiveAnswer, OpenQuestions
+from .searching import FollowTask, GameSearchTask, SearchTask
+from .task import STOP, Order, Place, Task, TaskReport, Watch
+from .worker import KINDS, SpareWorker
 
 KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000
 MOST_WATCHED = 4  # positions that a search shows beside its own
-
+WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
+INTERRUPTED = "interrupted"  # by the end of the server; the task waits for a new start
+ENDED = (DONE, FAILED, STOPPED)
+OF_A_POSITION = ("nodes", "roots")  # facts dropped when a task has ended
 BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be killed
-
 ANSWERING = ("searching", "resting")  # stages in which a search answers questions
+SEARCHES = (SearchTask, GameSearchTask, FollowTask)
+
+
+@dataclass(slots=True, eq=False)
+class QueuedTask:
+    """A queued, running or ended task.
+
+    Attributes:
+      task: None if its request in the file cannot be done any more.
+      kind: of the task, in a word.
+      state: `waiting`, `running`, `done`, `failed`, `stopped` or `interrupted`.
+      stopping: whether the task has been asked to end.
+      facts: the latest report of its process. error: why it failed.
+      before: seconds that it ran under a server that has ended.
+    """
+
+    number: int
+    task: Task | None
+    kind: str
+    title: str
+    state: str = WAITING
+    stopping: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    before: float = 0.0
+    added: str = field(default_factory=now)
+    child: Child | None = None
+
+    @classmethod
+    def of_row(cls, row: TaskRow, place: Place) -> QueuedTask:
+        """Returns the task of a row of the file, or a failed one with the reason."""
+        facts = json_object(row.facts) or {}
+        facts.pop("title", None)
+        error, state = row.note or "", INTERRUPTED if row.state == RUNNING else row.state
+        task, title = None, row.title
+        try:
+            task = _task_of(json_object(row.request) or {})
+            title = task.title(place)
+            if state in ENDED and not all((place.folder / name).exists() for name in task.written(row.id)):
+                facts["missing"] = True  # in a copy of the graph file, without the folder of its queue
+            if task.upload and state not in ENDED and not (place.folder / task.upload).exists():
+                raise InvalidParameterError("the uploaded file is gone")
+        except GraphSearchError as problem:
+            task = None
+            if state not in ENDED:
+                state, error = FAILED, f"it was interrupted and cannot continue: {problem}"
+        return cls(
+            row.id,
+            task,
+            row.kind,
+            title,
+            state,
+            facts=facts,
+            error=error,
+            before=row.seconds,
+            added=row.added,
+        )
+
+    @property
+    def lane(self) -> bool:
+        """Whether it only reads: one task that reads runs beside one that writes."""
+        return self.task is not None and self.task.reads_only
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that the task has run."""
+        last = self.ended or time.monotonic()
+        return round(self.before + (last - self.began if self.began else 0.0), 1)
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the JSON object for the page."""
+        return (
+            picked(self, "number kind")
+            | {"title": self.facts.get("title", self.title)}
+            | picked(self, "state stopping seconds facts error")
+        )
+
+    def brief(self) -> dict[str, object]:
+        """Returns the JSON object without the moves of its last position."""
+        return self.as_dict() | {"facts": self._kept_facts()}
+
+    def _kept_facts(self) -> dict[str, object]:
+        return {name: value for name, value in self.facts.items() if name not in OF_A_POSITION}
+
+    def row(self) -> TaskRow:
+        """Returns the task's row in the file."""
+        request: dict[str, object] = {}
+        if self.task is not None and self.task.is_kept:
+            wanted = self.task.model_dump(mode="json", exclude_defaults=True)
+            request = {"name": self.task.word, "wanted": wanted}
+        texts = (json.dumps(request), json.dumps(self._kept_facts()))
+        head = (self.number, self.kind, self.title, self.state)
+        return TaskRow(*head, *texts, self.error or None, self.seconds, self.added, now())
+
+    def files(self) -> set[str]:
+        """Returns the names of the files that the task still needs, or has written."""
+        if self.task is None:
+            return set()
+        needed = {self.task.upload} - {""} if self.state not in ENDED else set()
+        return needed.union(self.task.written(self.number))
+
+
+def _task_of(request: dict[str, object]) -> Task:
+    """Returns the task of a request that the file keeps; raises InvalidParameterError if it is no such."""
+    kinds = {kind.word: kind for kind in KINDS if kind.is_kept}
+    name, wanted = request.get("name"), request.get("wanted")
+    if not isinstance(name, str) or name not in kinds or not isinstance(wanted, dict):
+        raise InvalidParameterError("a task of this kind is not repeated")
+    return read_request(kinds[name], wanted)
 
 
 class TaskQueue:
@@ -40,10 +159,10 @@ class TaskQueue:
       version: grows with every change, so that a reader detects changes.
     """
 
-    def __init__(self, kept: KeptQueue | None = None) -> None:
-        """Makes an empty queue; `kept` saves it in the file, None: it is in memory only."""
+    def __init__(self, kept: KeptQueue, place: Callable[[], Place]) -> None:
+        """Makes an empty queue that `kept` saves; `place` returns the served file."""
         self.version = 0
-        self._kept = kept
+        self._kept, self._place = kept, place
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
         self._waiting: deque[QueuedTask] = deque()
@@ -61,67 +180,82 @@ class TaskQueue:
             if not self._closed:
                 self._spare.prepare()
 
-    def restore(self, jobs: Sequence[QueuedTask]) -> None:
-        """Adds the jobs of an ended server; unfinished ones wait until the queue is released."""
-        with self._changed:
-            self._numbers = itertools.count(max((job.number for job in jobs), default=0) + 1)
-            self._ended.extend(job for job in jobs if job.state in ENDED)
-            self._waiting.extend(job for job in jobs if job.state not in ENDED)
-            self._held = bool(self._waiting)
-            self._news()
+    def restore(self) -> None:
+        """Adds the tasks of an ended server; unfinished ones wait until the queue is released."""
+        self._kept.begin()
+        rows = self._kept.rows()
+        ended = [row for row in rows if row.state in ENDED][-KEPT:]
+        others = [row for row in rows if row.state not in ENDED][:MOST_WAITING]
+        if rows:
+            place = self._place()
+            jobs = [
+                QueuedTask.of_row(row, place) for row in sorted([*ended, *others], key=lambda row: row.id)
+            ]
+            with self._changed:
+                self._numbers = itertools.count(jobs[-1].number + 1)
+                self._ended.extend(job for job in jobs if job.state in ENDED)
+                self._waiting.extend(job for job in jobs if job.state not in ENDED)
+                self._held = bool(self._waiting)
+                self._news()
+        self._kept.tidy(self.files())
 
-    def add(self, task: Task, *, now: bool = False, request: Request | None = None) -> QueuedTask:
-        """Queues a task, which starts as soon as nothing else is running; returns its job.
+    def add(self, task: Task) -> QueuedTask:
+        """Queues a task, which starts as soon as nothing else is running; returns it.
 
-        Args:
-          now: refuse it unless it can start at once. request: makes the task again after a restart.
+        A task that does not wait is refused unless it can start at once.
 
         Raises:
-          InvalidParameterError: if the queue is full, or if `now` and something is running.
+          GraphSearchError: if it cannot be done.
+          InvalidParameterError: if the queue is full, or if the task cannot wait and something is running.
         """
+        title = task.title(self._place())
         with self._changed:
-            lane = isinstance(task, READING)
-            if now and lane in self._running:
+            at_once = not task.waits
+            if at_once and task.reads_only in self._running:
                 raise InvalidParameterError(
-                    f"“{self._running[lane].task.title}” is running; stop it first, or add this to the queue"
+                    f"“{self._running[task.reads_only].title}” is running; stop it first, or add this to the"
+                    " queue"
                 )
             if len(self._waiting) >= MOST_WAITING:
                 raise InvalidParameterError(f"at most {MOST_WAITING:,} tasks may wait")
-            job = QueuedTask(next(self._numbers), task, request)
-            self._keep(job)
-            if now:
-                self._waiting.appendleft(job)
-                self._held = False
-            else:
-                self._waiting.append(job)
+            job = self._queued(task, title, first=at_once)
+            self._held = self._held and not at_once
             self._deal()
             return job
 
+    def _queued(self, task: Task, title: str, *, first: bool) -> QueuedTask:
+        job = QueuedTask(next(self._numbers), task, task.word.partition("-")[0], title)
+        self._keep(job)
+        (self._waiting.appendleft if first else self._waiting.append)(job)
+        return job
+
     def follow(self, task: FollowTask) -> QueuedTask:
-        """Searches other roots from now on, and first ends any other search; returns the job.
+        """Searches other roots from now on, and first ends any other search; returns the task.
 
         Raises:
+          GraphSearchError: if a root is wrong.
           InvalidParameterError: if something else is running.
         """
+        title = task.title(self._place())
         with self._changed:
             job = self._running.get(False)
             if job and job.child and isinstance(job.task, FollowTask) and not job.stopping:
-                job.task = replace(job.task, roots=task.roots)
-                job.child.send(Roots(task.roots))
+                job.task = task
+                job.child.send(task)
                 return job
             waiting = next((one for one in self._waiting if isinstance(one.task, FollowTask)), None)
             if waiting is not None:
-                waiting.task = task
+                waiting.task, waiting.title = task, title
                 return waiting
-            if job is None or not isinstance(job.task, Searching):
-                return self.add(task, now=True)
+            if job is not None and not isinstance(job.task, SEARCHES):
+                raise InvalidParameterError(
+                    f"“{job.title}” is running; stop it first, or add this to the queue"
+                )
             self._held = False
-            found = QueuedTask(next(self._numbers), task)
-            self._keep(found)
-            self._waiting.appendleft(found)
-            if not job.stopping:
+            found = self._queued(task, title, first=True)
+            if job is not None and not job.stopping:
                 self._end_soon(job)
-            self._news()
+            self._deal()
             return found
 
     def stop(self, number: int, *, hold: bool = False) -> None:
@@ -157,7 +291,7 @@ class TaskQueue:
             rest = [fen for fen in self._watched if fen != position]
             self._watched = (position, *rest)[:MOST_WATCHED]
             job = self._running.get(False)
-            if job and job.child and isinstance(job.task, Searching):
+            if job and job.child and isinstance(job.task, SEARCHES):
                 job.child.send(Watch(self._watched))
 
     def ask(self, ask: Ask) -> dict[str, Any] | None:
@@ -186,7 +320,7 @@ class TaskQueue:
         with self._changed:
             return {
                 "held": self._held,
-                "memory_only": self._kept.problem if self._kept else "",
+                "memory_only": self._kept.problem,
                 "running": [job.as_dict() for job in self._running.values()],
                 "waiting": [job.as_dict() for job in self._waiting],
                 "ended": [job.brief() for job in reversed(self._ended)],
@@ -210,32 +344,32 @@ class TaskQueue:
     def files(self) -> set[Path]:
         """Returns the files that waiting and ended tasks still need."""
         with self._changed:
-            return {path for job in (*self._waiting, *self._ended) for path in job.files()}
+            names = {name for job in (*self._waiting, *self._ended) for name in job.files()}
+        folder = self._place().folder if names else Path()
+        return {folder / name for name in names}
 
     # ---------------------------------------------------------------- inside; the lock is held
     def _deal(self) -> None:
         """Starts the waiting tasks that can run."""
         for job in list(self._waiting):
-            lane = isinstance(job.task, READING)
-            if lane not in self._running and not self._closed and (lane or not self._held):
+            if job.lane not in self._running and not self._closed and (job.lane or not self._held):
                 self._waiting.remove(job)
-                self._start(job, lane)
+                self._start(job)
         self._news()
 
-    def _start(self, job: QueuedTask, lane: bool) -> None:
-        self._running[lane] = job
+    def _start(self, job: QueuedTask) -> None:
+        assert job.task is not None
+        self._running[job.lane] = job
         job.state, job.began = RUNNING, time.monotonic()
         self._keep(job)
         try:
-            handlers = Handlers(
-                partial(self._heard, job), partial(self._lost, job, lane), self._questions.cancel
-            )
+            handlers = Handlers(partial(self._heard, job), partial(self._lost, job), self._questions.cancel)
             job.child = self._spare.take(handlers)
         except GraphSearchError as error:
             job.state, job.error = FAILED, str(error)
-            self._end(job, lane)
+            self._end(job)
             return
-        job.child.send(job.rest())
+        job.child.send(Order(job.number, job.task, self._place(), job.facts))
         job.child.send(Watch(self._watched))
 
     @staticmethod
@@ -243,27 +377,26 @@ class TaskQueue:
         """Ends a job: a process that may be writing saves first, others are killed at once."""
         job.stopping = True
         if job.child:
-            job.child.send(Stop())
-            if isinstance(job.task, READING) or job.facts.get("stage", "starting") in BEFORE_WRITING:
+            job.child.send(STOP)
+            if job.lane or job.facts.get("stage", "starting") in BEFORE_WRITING:
                 job.child.kill()
 
-    def _end(self, job: QueuedTask, lane: bool) -> None:
+    def _end(self, job: QueuedTask) -> None:
         job.ended = time.monotonic()
         job.child, job.stopping = None, False
-        if self._closed and job.state == STOPPED and job.request:
+        if self._closed and job.state == STOPPED and job.task and job.task.is_kept:
             job.state = INTERRUPTED  # by the end of the server
             self._waiting.appendleft(job)
         else:
-            job.remove_upload()
+            self._remove({job.task.upload} if job.task else set())
             if len(self._ended) == KEPT:
                 self._forget(self._ended.popleft())
             self._ended.append(job)
-        self._running.pop(lane, None)
+        self._running.pop(job.lane, None)
         self._keep(job)
 
     def _keep(self, job: QueuedTask) -> None:
-        if self._kept:
-            self._kept.put(job.row())
+        self._kept.put(job.row())
 
     def _forget_all(self, jobs: deque[QueuedTask]) -> None:
         with self._changed:
@@ -273,19 +406,20 @@ class TaskQueue:
             self._news()
 
     def _forget(self, job: QueuedTask) -> None:
-        for path in job.files():
-            path.unlink(missing_ok=True)
-        job.remove_upload()
-        if self._kept:
-            self._kept.drop(job.number)
+        self._remove(job.files())
+        self._kept.drop(job.number)
+
+    def _remove(self, names: set[str]) -> None:
+        for name in names - {""}:
+            (self._place().folder / name).unlink(missing_ok=True)
 
     def _news(self) -> None:
         self.version += 1
         self._changed.notify_all()
 
     # ---------------------------------------------------------------- threads of the children
-    def _heard(self, job: QueuedTask, told: TaskReport | MemoryAnswer) -> None:
-        if isinstance(told, MemoryAnswer):
+    def _heard(self, job: QueuedTask, told: TaskReport | LiveAnswer) -> None:
+        if isinstance(told, LiveAnswer):
             self._questions.settle(told)
             return
         with self._changed:
@@ -296,13 +430,13 @@ class TaskQueue:
                 job.facts = {**told.facts} or job.facts
             self._news()
 
-    def _lost(self, job: QueuedTask, lane: bool, how: str) -> None:
+    def _lost(self, job: QueuedTask, how: str) -> None:
         with self._changed:
             if job.state == RUNNING:
                 job.state = STOPPED if job.stopping else FAILED
                 job.error = "" if job.stopping else f"{how}; everything saved before is in the file"
             elif job.state == DONE and job.stopping:
                 job.state = STOPPED
-            self._end(job, lane)
+            self._end(job)
             self._deal()
             self.prepare()

@@ -32,7 +32,7 @@ DEAF_SECONDS = 1.0  # without questions after a timeout: the search is saving or
 Ask = Callable[[Any], Answer | dict[str, Any]]
 
 
-class Memory(Records):
+class LiveRecords(Records):
     """Records in the memory of a search."""
 
     def __init__(self, path: Path, read: Reader) -> None:
@@ -58,20 +58,19 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryAnswer:
+class LiveAnswer:
     """The answer to a question as a JSON object; None if the search refused it."""
 
     number: int
     found: dict[str, Any] | None
 
 
-def answer_of(question: Question, records: Records) -> MemoryAnswer:
+def answer_of(question: Question, records: Records) -> LiveAnswer:
     """Returns the answer to a question, in the process of the search."""
     try:
-        found = question.ask(records)
+        return LiveAnswer(question.number, json_of(question.ask(records)))
     except GraphSearchError:  # the file gives the reason
-        return MemoryAnswer(question.number, None)
-    return MemoryAnswer(question.number, json_of(found))
+        return LiveAnswer(question.number, None)
 
 
 def json_of(found: Answer | dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +107,7 @@ class OpenQuestions:
             with self._lock:
                 self._open.pop(number, None)
 
-    def settle(self, answer: MemoryAnswer) -> None:
+    def settle(self, answer: LiveAnswer) -> None:
         """Passes an answer to the thread that asked."""
         with self._lock:
             waiting = self._open.get(answer.number)

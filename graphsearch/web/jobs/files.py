@@ -1,0 +1,403 @@
+"""Tasks with files and books: builds, imports, exports, comparisons, merges and reviews."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from zipfile import ZipFile
+
+from pydantic import Field
+
+from ...base.answer import picked
+from ...base.errors import BookConfigError, GraphSearchError, InvalidParameterError
+from ...base.limits import open_file, shortened
+from ...book.review.games import GameChoice, read_since
+from ...book.review.review import LEAST_VISITS
+from ...book.toml import load_toml, parse_config
+from ...book.why import admitted_moves
+from ...evaluators.factory import EvaluatorSpec, with_threads
+from ...exchange.choices import Weights
+from ...exchange.selection import Selection
+from ...exchange.sources import GivenFile
+from ...query.diff import WHATS
+from ..wanted import MOST_COUNT, SPELLED, Count, Name, Ply, Rooted, Statement, Upload, Wanted, Words
+from .searching import UPDATE_SECONDS, Seconds
+from .task import Place, Settings, Task, Work
+
+if TYPE_CHECKING:
+    from ...book.config import BookConfig
+    from ...book.review.results import GameReview
+    from ...exchange.sources import FileProgress
+
+EXPORTS = {  # form -> ending
+    "pgn": "pgn",
+    "polyglot": "bin",
+    "epd": "epd",
+    "jsonl": "jsonl",
+    "csv": "csv",
+    "parquet": "zip",
+}
+LONGEST_NAME = 120
+MOST_PROBLEMS = 20  # of a merge, an import or a review, reported to the page
+MOST_GAMES = 200  # of a review, for the page; the files have all
+REVIEWED = (".json", ".pgn")  # endings of the files of a review
+
+
+class _Pace:
+    """Reports an export's or a merge's progress now and then."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._next = 0.0
+
+    def show(self, done: int, total: int, stage: str = "writing") -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + 2 * UPDATE_SECONDS
+            self._work.send({"stage": stage, "done": done, "total": total})
+
+
+def _counted(work: Work) -> Callable[[FileProgress], None]:
+    """Returns a function that sends the progress in a file, without the file's name."""
+    return lambda now: work.send(picked(now, "stage done total count rate"))
+
+
+# ---------------------------------------------------------------- books
+class BuildTask(Task):
+    """A build of a book from the text of a BOOK.toml; `seconds` and `evaluations` end it."""
+
+    word = "build"
+    text: Statement = ""
+    seconds: Seconds | None = None
+    evaluations: Count | None = None
+    threads: Annotated[int, Field(ge=1, le=100_000), SPELLED] | None = None
+    ram: Name | None = None
+
+    def config(self, place: Place) -> BookConfig:
+        """Returns the book; raises BookConfigError if the text is wrong."""
+        return parse_config(self.text, place.folder, "BOOK.toml")
+
+    def title(self, place: Place) -> str:
+        """Returns the book's name; the book may not name files of the server, or other evaluators."""
+        _refuse_files(self.text)
+        config = self.config(place)
+        if config.evaluator != EvaluatorSpec() and config.evaluator not in place.evaluators.values():
+            raise InvalidParameterError(
+                "a book built from the page must use an evaluator that the page offers; remove [evaluator]"
+            )
+        place.ram(self.ram)
+        return f"build the book {config.name}"
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Builds the book."""
+        from ...book.build import build
+        from ...book.config import BuildLimits, Resources
+
+        config = self.config(work.place)
+        if self.threads is not None:
+            config = replace(config, evaluator=with_threads(config.evaluator, self.threads))
+        with work.ready(config.evaluator) as evaluator:
+            report = build(
+                work.place.path,
+                config,
+                evaluator=evaluator,
+                limits=BuildLimits(seconds=self.seconds, evaluations=self.evaluations),
+                resources=Resources(ram_bytes=work.place.ram(self.ram)),
+                stop=work.stop,
+                on_progress=lambda now: work.send(asdict(now)),
+            )
+        return {"stage": "done", **report.as_dict()}
+
+
+def _refuse_files(text: str) -> None:
+    """Raises InvalidParameterError if a book names files of the server."""
+    try:
+        found = load_toml(text, "the book")
+    except BookConfigError:
+        return  # the parser reports the error
+    roots = found.get("root")
+    for root in roots if isinstance(roots, list) else ():
+        if isinstance(root, dict) and "pgn" in root:
+            raise InvalidParameterError("a book built from the page must give its roots as moves or fen")
+
+
+# ---------------------------------------------------------------- imports and exports
+def file_name(text: str) -> str:
+    """Returns the name of an uploaded file for lists.
+
+    >>> file_name("C:/games/my.pgn"), file_name("")
+    ('my.pgn', 'upload')
+    """
+    bare = text.replace("\\", "/").rpartition("/")[2]
+    return "".join(c for c in bare if c.isprintable())[:LONGEST_NAME] or "upload"
+
+
+class ImportTask(Task):
+    """An import of a received file; `name` is the user's name for it.
+
+    Attributes:
+      file: its name in the folder of the queue.
+      again: even if it was imported before. players: of `pgn`, store the players.
+    """
+
+    word = "import"
+    form: Literal["pgn", "polyglot", "epd"]
+    file: Upload
+    name: Words = ""
+    again: bool = False
+    players: bool = False
+
+    @property
+    def upload(self) -> str:
+        """The received file."""
+        return self.file
+
+    def title(self, place: Place) -> str:
+        """Returns the file's name."""
+        return f"import {file_name(self.name)}"
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Imports the file."""
+        from ...exchange.epd_import import import_epd
+        from ...exchange.pgn_import import import_pgn
+        from ...exchange.polyglot_import import import_polyglot
+
+        take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[self.form]
+        more: dict[str, Any] = {"players": self.players} if self.form == "pgn" else {}
+        more |= {"stop": work.stop, "on_progress": _counted(work)}
+        with open_file(work.place.folder / self.file) as stream:
+            given = GivenFile(file_name(self.name), stream)
+            report = take(work.place.path, [given], again=self.again, **more)[0]
+        if report.error:
+            raise GraphSearchError(report.error)
+        facts = report.as_dict()
+        shown = {"found": len(report.problems), "problems": facts["problems"][:MOST_PROBLEMS]}
+        return {"stage": "done", **facts, **shown}
+
+
+class ExportTask(Rooted, Task):
+    """An export into a file that is then downloaded; `weights` of a Polyglot book."""
+
+    word = "export"
+    reads_only = True
+    form: Literal["pgn", "polyglot", "epd", "jsonl", "csv", "parquet"]
+    book: Name | None = None
+    side: Literal["white", "black", "both"] | None = None
+    depth: Ply | None = None
+    min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 0
+    max_moves: Count | None = None
+    weights: Weights | None = None
+
+    def selection(self) -> Selection:
+        """Returns the selected positions; raises GraphSearchError if they are wrong."""
+        root = self.board()
+        given = self.model_dump(include={"book", "side", "depth", "min_visits", "max_moves"})
+        admits = admitted_moves if self.book else None
+        return Selection(roots=() if root is None else (root,), admits=admits, **given)
+
+    def title(self, place: Place) -> str:
+        """Returns the name of the file or the book."""
+        return f"export {self.selection().book or place.path.stem} as {self.form}"
+
+    def written(self, number: int) -> tuple[str, ...]:
+        """Returns the exported file."""
+        return (f"{number}.{EXPORTS[self.form]}",)
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Writes the file."""
+        from ...exchange.epd_export import export_epd
+        from ...exchange.parquet_export import export_parquet
+        from ...exchange.pgn_export import export_pgn
+        from ...exchange.polyglot_export import export_polyglot
+        from ...exchange.rows_export import export_csv, export_jsonl
+
+        kinds: dict[str, Any] = {
+            "pgn": export_pgn,
+            "polyglot": export_polyglot,
+            "epd": export_epd,
+            "jsonl": export_jsonl,
+            "csv": export_csv,
+            "parquet": export_parquet,
+        }
+        file = work.place.folder / self.written(work.order.number)[0]
+        target = file.with_suffix(".tables") if self.form == "parquet" else file
+        more = {"weights": self.weights} if self.form == "polyglot" else {}
+        try:
+            report = kinds[self.form](
+                work.place.path, target, self.selection(), on_progress=_Pace(work).show, **more
+            )
+            if target is not file:
+                _pack(target, file)
+        finally:
+            if target is not file:
+                rmtree(target, ignore_errors=True)
+        return {"stage": "done", **report.as_dict(), "path": file.name}
+
+
+def _pack(folder: Path, file: Path) -> None:
+    """Packs tables into one file to download; they are compressed already."""
+    with ZipFile(file, "w") as packed:
+        for table in sorted(folder.iterdir()):
+            packed.write(table, table.name)
+
+
+# ---------------------------------------------------------------- other files
+class OtherFile(Wanted):
+    """A graph file beside the served one, by its name; a page may name no other files."""
+
+    other: Annotated[str, Field(max_length=1000)] = ""
+
+    def path(self, place: Place) -> Path:
+        """Returns its path; raises InvalidParameterError if there is none of that name."""
+        found = place.others().get(self.other)
+        if found is None:
+            name = shortened(self.other, 80)
+            raise InvalidParameterError(f"there is no graph file {name!r} beside {place.path.name}")
+        return found
+
+
+class CompareTask(OtherFile, Task):
+    """A comparison with an older file, or a newer one with `turned`, into a JSON file."""
+
+    word = "compare"
+    reads_only = True
+    turned: bool = False
+    cp: Count = 20
+    what: Name | None = None
+    top: Annotated[int, Field(ge=1, le=500), SPELLED] = 50
+
+    def title(self, place: Place) -> str:
+        """Returns the other file's name."""
+        if self.what and self.what not in WHATS:
+            raise InvalidParameterError(
+                f"a change is one of {', '.join(WHATS)}, not {shortened(self.what)!r}"
+            )
+        return f"compare with {self.path(place).name}"
+
+    def written(self, number: int) -> tuple[str, ...]:
+        """Returns the JSON file."""
+        return (f"{number}.json",)
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Writes the differences."""
+        from ...book.changes import changes
+        from ...query.diff import diff
+        from ..lines import with_ways
+
+        own, other = work.place.path, self.path(work.place)
+        pair = (own, other) if self.turned else (other, own)
+        what = (self.what,) if self.what else WHATS
+        found = diff(*pair, cp=self.cp, what=what, top=self.top, on_progress=_Pace(work).show).as_dict()
+        for name, path in (("changes", pair[1]), ("come", pair[1]), ("gone", pair[0])):
+            found[name] = with_ways(path, found[name])
+        found |= {"old": pair[0].name, "new": pair[1].name}
+        found["books"] = [book.as_dict() for book in changes(*pair, top=self.top)]
+        file = work.place.folder / self.written(work.order.number)[0]
+        file.write_text(json.dumps(found), encoding="utf-8")
+        return {"stage": "done", "path": file.name}
+
+
+class MergeTask(OtherFile, Task):
+    """A merge of another file into the served one."""
+
+    word = "merge"
+
+    def title(self, place: Place) -> str:
+        """Returns the names of both files."""
+        return f"merge {self.path(place).name} into {place.path.name}"
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Merges the other file."""
+        from ...graph.sweeps.merge import MergeProgress, merge
+        from ...graph.sweeps.merge import Wanted as MergeWanted
+
+        pace = _Pace(work)
+
+        def show(now: MergeProgress) -> None:
+            if work.stop.is_set():
+                raise GraphSearchError("stopped; the part merged so far is sound; merge again to finish it")
+            pace.show(now.done, now.total, now.stage)
+
+        wanted = MergeWanted(ram_bytes=work.place.ram_bytes)
+        other = self.path(work.place)
+        report = merge([other], into=work.place.path, wanted=wanted, on_progress=show)
+        (counts,) = (one.counts for one in report.inputs)
+        facts = {
+            "nodes": report.nodes,
+            "added": counts.fresh,
+            "changed": counts.changed,
+            "found": report.found,
+        }
+        return {"stage": "done", **facts, "problems": report.problems[:MOST_PROBLEMS]}
+
+
+# ---------------------------------------------------------------- reviews
+class ReviewTask(Settings, Task):
+    """A review of the games of a received file; `name` is the user's name for it.
+
+    It writes a JSON file for the page, and annotated games. `file`: as for an import.
+    """
+
+    word = "review"
+    file: Upload
+    name: Words = ""
+    visits: Annotated[int, Field(ge=LEAST_VISITS, le=10**9), SPELLED] = 1000
+    player: Name = ""
+    since: Name | None = None
+
+    @property
+    def upload(self) -> str:
+        """The received file."""
+        return self.file
+
+    def choice(self) -> GameChoice:
+        """Returns the games to review; raises GraphSearchError if the date is wrong."""
+        return GameChoice(player=self.player.strip(), since=read_since(self.since) if self.since else None)
+
+    def title(self, place: Place) -> str:
+        """Returns the file's name, and the visits."""
+        self.check(place)
+        self.choice()
+        return f"review {file_name(self.name)}, {self.visits:,} visits of every position"
+
+    def written(self, number: int) -> tuple[str, ...]:
+        """Returns the JSON file and the games."""
+        return tuple(f"{self.file}{ending}" for ending in REVIEWED)
+
+    def run(self, work: Work) -> dict[str, Any]:
+        """Reviews the games."""
+        from ...book.review.review import ReviewSettings, review
+
+        games: list[dict[str, object]] = []
+
+        def keep(game: GameReview) -> None:
+            if len(games) < MOST_GAMES:
+                games.append(game.as_dict())
+
+        shown, written = (work.place.folder / name for name in self.written(work.order.number))
+        settings = ReviewSettings(
+            visits=self.visits, choice=self.choice(), pgn=written, params=self.search_params()
+        )
+        received = work.place.folder / self.file
+        with work.ready(self.spec(work.place)) as evaluator, open_file(received) as stream:
+            report = review(
+                work.place.path,
+                GivenFile(file_name(self.name), stream),
+                settings,
+                evaluator=evaluator,
+                ram_bytes=work.place.ram(self.ram),
+                stop=work.stop,
+                on_progress=_counted(work),
+                on_game=keep,
+            )
+        found = report.as_dict()
+        if report.reviewed:
+            shown.write_text(json.dumps(found | {"games": games}), encoding="utf-8")
+        for name in ("problems", "players", "notes"):
+            found[name] = found[name][:MOST_PROBLEMS]
+        return {"stage": "done", **found, "output": None, "reason": "stop" if report.stopped else "visits"}

@@ -11,18 +11,22 @@ Evaluators are imported when they are made; importing all of them would add 0.03
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..base.errors import InvalidParameterError, UnknownEvaluatorError
 from ..base.system import cores
-from . import option_values as values
-from .option_values import WORKERS
-from .protocol import Evaluator
-from .uci.settings import OWN as UCI_OPTIONS
-from .uci.settings import read_options
+from ..store.record.provenance import EvaluatorIdentity, Option
+from ..workers.executor import check_pool, threads_per_worker
+from . import options as read
+from .options import MAX_WORKERS, WORKERS, Reader, Value
+from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 if TYPE_CHECKING:
     from .pool import Crew
@@ -33,11 +37,12 @@ Part = Literal["both", "policy", "value"]  # the part of an evaluator that is us
 BOTH: Part = "both"
 POLICY: Part = "policy"
 VALUE: Part = "value"
-POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")  # no effect on values
-VALUE_OPTIONS = ("value_head",)  # no effect on policies
+# options without effect on the other part
+POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")
+VALUE_OPTIONS = ("nodes", "depth", "value_head")
 SEARCH_OPTIONS = ("PolicyTemperature",)  # in lc0 these are search options
 
-Options = dict[str, str]
+Options = dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,59 +110,41 @@ def check(spec: EvaluatorSpec) -> None:
       UnknownEvaluatorError: if a name is unknown.
       InvalidParameterError: if an evaluator does not have an option, or a value is out of range.
     """
-    from ..workers.executor import check_pool
-
-    kinds = {role: _kind(name) for role, name in _parts(spec).items()}
     if spec.pool is not None:
         check_pool(spec.pool)
-    if spec.pool is not None and not _has_own_pool(spec, kinds):
         _, spec = _without_workers(spec)
-    for role, options in _shares(spec, kinds).items():
-        if kinds[role].passes_on:
-            read_options(options)
-        else:
-            values.temperature(options, 1.0)
-            values.threads(options)
-            values.workers(options)
-            values.history(options)
-
-
-def _has_own_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> bool:
-    from ..workers.executor import LOCAL
-
-    return BOTH in kinds and kinds[BOTH].has_workers and spec.pool == LOCAL
+    for role, options in _shares(spec).items():
+        if _kind(_parts(spec)[role]).passes_on:
+            _uci_arguments(options)
 
 
 def _made(spec: EvaluatorSpec) -> Evaluator:
     """Makes the evaluator of a specification, without tablebases."""
-    parts = _parts(spec)
-    kinds = {role: _kind(name) for role, name in parts.items()}
-    if spec.pool is not None and not _has_own_pool(spec, kinds):
-        return _in_pool(spec, kinds)
-    shares = _shares(spec, kinds)
-    if BOTH in parts:
-        return _part(parts[BOTH], shares[BOTH], BOTH)
-    from .combined import CombinedEvaluator
-
-    policy = _part(parts[POLICY], shares[POLICY], POLICY)
-    try:
-        return CombinedEvaluator(policy, _part(parts[VALUE], shares[VALUE], VALUE))
-    except BaseException:
-        policy.close()
-        raise
+    if spec.pool is not None:
+        return _in_pool(spec, spec.pool)
+    made = list[Evaluator]()
+    with ExitStack() as stack:  # if the second part fails, the first is closed
+        for role, options in _shares(spec).items():
+            made.append(_part(_parts(spec)[role], options, role))
+            stack.callback(made[-1].close)
+        stack.pop_all()
+    return made[0] if len(made) == 1 else CombinedEvaluator(*made)
 
 
-def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
+def _in_pool(spec: EvaluatorSpec, pool: str) -> Evaluator:
     """Returns a pool whose workers each have the whole evaluator, both parts if there are two."""
-    from ..workers.executor import threads_per_worker
-    from .pool import pooled
+    from .pool import PooledEvaluator
 
-    assert spec.pool is not None
     given, inner = _without_workers(spec)
     workers = given or cores()
-    _shares(inner, kinds)  # raises errors in options before any worker starts
-    threads = threads_per_worker(workers, spec.pool)
-    return pooled(partial(create, with_threads(inner, threads)), workers, spec.pool)
+    check(inner)  # before any worker starts
+    make = partial(create, with_threads(inner, threads_per_worker(workers, pool)))
+    return PooledEvaluator(make, workers, pool, timeout=_timeout(*_parts(spec).values()))
+
+
+def _timeout(*names: str) -> float | None:
+    """Returns the timeout of a pool: none for an engine, which has its own."""
+    return float("inf") if any(_kind(name).passes_on for name in names) else None
 
 
 def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
@@ -170,7 +157,6 @@ def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
       InvalidParameterError: if the pool is unknown, or the evaluator has workers of its own.
       EvaluatorError: if the pool cannot be used.
     """
-    from ..workers.executor import check_pool, threads_per_worker
     from .pool import Crew
 
     check_pool(pool)
@@ -188,7 +174,7 @@ def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
     numbers = [text for name, text in spec.options if name.lower() == WORKERS]
     if len(numbers) > 1:
         raise InvalidParameterError(f"the option {WORKERS} is given twice")
-    workers = values.workers({WORKERS: numbers[0]}) if numbers else None
+    workers = int(_WORKERS(WORKERS, numbers[0])) if numbers else None
     rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
     return workers, replace(spec, options=rest, syzygy=None, pool=None)
 
@@ -200,10 +186,12 @@ def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
       UnknownEvaluatorError: if a name is unknown.
       InvalidParameterError: if no evaluator has an option.
     """
-    kinds = {role: _kind(name) for role, name in _parts(spec).items()}
     _, bare = _without_workers(spec)
-    shares = _shares(bare, kinds)
-    missing = [role for role, kind in kinds.items() if {"threads"} & {*kind.options} - {*shares[role]}]
+    missing = [
+        role
+        for role, options in _shares(bare).items()
+        if "threads" in _kind(_parts(spec)[role]).options and "threads" not in options
+    ]
     more = tuple(("threads" if role == BOTH else f"{role}.threads", str(threads)) for role in missing)
     return replace(spec, options=spec.options + more)
 
@@ -222,76 +210,28 @@ def _parts(spec: EvaluatorSpec) -> dict[Part, str]:
 
 
 # -------------------------------------------------------------------- kinds
-Maker = Callable[[str, Options, Part], Evaluator]
-
-
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """A kind of evaluator.
 
     Attributes:
-      make: makes the evaluator from the text after the colon, the options, and the part that is used.
-      options: its own options. passes_on: whether it passes other options on to its program.
-      has_workers: whether it splits batches itself.
+      module, name: of its class. options: the readers of its own options, besides `workers`.
+      passes_on: whether it passes other options on to its program.
     """
 
-    make: Maker
-    options: tuple[str, ...]
+    module: str
+    name: str
+    options: Mapping[str, Reader]
     passes_on: bool = False
-    has_workers: bool = False
 
 
-def _builtin(_: str, options: Options, part: Part) -> Evaluator:
-    from .builtin.evaluator import BuiltinEvaluator
-
-    temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
-    return BuiltinEvaluator(temperature, threads=values.threads(options))
-
-
-def _nnue(source: str, options: Options, part: Part) -> Evaluator:
-    from .nnue.evaluator import NnueEvaluator
-
-    temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
-    return NnueEvaluator(source, temperature=temperature, threads=values.threads(options))
-
-
-def _uniform(_: str, options: Options, part: Part) -> Evaluator:
-    from .uniform import UniformEvaluator
-
-    return UniformEvaluator(threads=values.threads(options))
-
-
-def _lc0(file: str, options: Options, part: Part) -> Evaluator:
-    from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
-    from .lc0.weights import POLICY_HEAD, VALUE_HEAD
-
-    temperature = values.temperature(options, DEFAULT_TEMPERATURE)
-    if part == VALUE:
-        temperature = DEFAULT_TEMPERATURE  # no effect on values, so keep it out of the identity
-    device = options.get("device", "auto").lower()
-    return Lc0Evaluator(
-        file,
-        temperature=temperature,
-        history=values.history(options),
-        device=device,
-        threads=values.threads(options),
-        policy_head=options.get("policy_head", POLICY_HEAD) if part != VALUE else POLICY_HEAD,
-        value_head=options.get("value_head", VALUE_HEAD) if part != POLICY else VALUE_HEAD,
-    )
-
-
-def _uci(program: str, options: Options, part: Part) -> Evaluator:
-    from .uci.evaluator import UciEvaluator
-
-    return UciEvaluator(program, options, part)
-
-
+_WORKERS = read.whole(1, MAX_WORKERS)
 _KINDS = {
-    "builtin": _Kind(_builtin, ("PolicyTemperature", "threads")),
-    "uniform": _Kind(_uniform, ("threads",)),
-    "nnue": _Kind(_nnue, ("PolicyTemperature", "threads")),
-    "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads", "policy_head", "value_head")),
-    "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),
+    "builtin": _Kind("builtin.evaluator", "BuiltinEvaluator", read.BUILTIN),
+    "uniform": _Kind("uniform", "UniformEvaluator", {"threads": read.THREADS}),
+    "nnue": _Kind("nnue.evaluator", "NnueEvaluator", read.BUILTIN),
+    "lc0": _Kind("lc0.evaluator", "Lc0Evaluator", read.LC0),
+    "uci": _Kind("uci.evaluator", "UciEvaluator", read.UCI, passes_on=True),
 }
 
 
@@ -303,42 +243,65 @@ def _kind(name: str) -> _Kind:
     return _KINDS[kind]
 
 
-def plain(name: str, options: tuple[tuple[str, str], ...], part: Part) -> Evaluator:
+def plain(name: str, options: tuple[tuple[str, Value], ...], part: Part) -> Evaluator:
     """Makes an evaluator in this process; workers call it."""
-    return _kind(name).make(name.partition(":")[2], dict(options), part)
+    kind, unused = _kind(name), {POLICY: VALUE_OPTIONS, VALUE: POLICY_OPTIONS, BOTH: ()}[part]
+    given = {option: value for option, value in options if option not in unused}
+    arguments = _uci_arguments(given) | {"part": part} if kind.passes_on else _arguments(given)
+    made: Evaluator = getattr(import_module(f"..{kind.module}", __name__), kind.name)(
+        *filter(None, [name.partition(":")[2]]), **arguments
+    )
+    return made
+
+
+def _arguments(options: Options) -> dict[str, Any]:
+    """Returns options as the arguments of an evaluator."""
+    return {"temperature" if name == "PolicyTemperature" else name: value for name, value in options.items()}
+
+
+def _uci_arguments(options: Options) -> dict[str, Any]:
+    """Returns options as the arguments of an evaluator that passes some on."""
+    if "nodes" in options and options.get("depth"):
+        raise InvalidParameterError(
+            "give either nodes or depth, not both: each of them ends the search for V"
+        )
+    own = {name: value for name, value in options.items() if name in read.UCI}
+    return _arguments(own) | {"options": {name: options[name] for name in options if name not in own}}
 
 
 def _part(name: str, options: Options, part: Part) -> Evaluator:
     """Makes the evaluator of a part, in worker processes if its option `workers` is above 1."""
-    kind = _kind(name)
-    workers = 1 if kind.has_workers else values.workers(options) or 1
+    workers = int(options.pop(WORKERS, 1))
     if workers == 1:
         return plain(name, tuple(options.items()), part)
-    from ..workers.executor import threads_per_worker
-    from .pool import pooled
+    from .pool import PooledEvaluator
 
-    del options[WORKERS]
-    if "threads" in kind.options:
-        options.setdefault("threads", str(threads_per_worker(workers)))
-    return pooled(partial(plain, name, tuple(options.items()), part), workers)
+    if "threads" in _kind(name).options:
+        options.setdefault("threads", threads_per_worker(workers))
+    return PooledEvaluator(
+        partial(plain, name, tuple(options.items()), part), workers, timeout=_timeout(name)
+    )
 
 
 # ------------------------------------------------------------------ options
-def _shares(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> dict[Part, Options]:
-    """Returns the options of each part.
+def _shares(spec: EvaluatorSpec) -> dict[Part, Options]:
+    """Returns the values of the options of each part.
 
     Raises:
-      InvalidParameterError: if no part has an option, several have it, or it is given twice.
+      UnknownEvaluatorError: if a name is unknown.
+      InvalidParameterError: if no part has an option, several have it, it is given twice, or has a bad value.
     """
+    kinds = {role: _kind(name) for role, name in _parts(spec).items()}
     shares: dict[Part, Options] = {role: {} for role in kinds}
-    for given, value in spec.options:
+    for given, text in spec.options:
         role, name = _addressed(given, kinds)
         known = _own(name, kinds[role]) or (name if kinds[role].passes_on else None)
         if known is None:
             raise InvalidParameterError(_unknown(name, spec, kinds if name == given else {role: kinds[role]}))
         if known.lower() in {other.lower() for other in shares[role]}:
             raise InvalidParameterError(f"the option {known} is given twice")
-        shares[role][known] = value
+        readers = {**kinds[role].options, WORKERS: _WORKERS}
+        shares[role][known] = readers.get(known, read.word)(known, text)
     return shares
 
 
@@ -369,7 +332,7 @@ def _owners(name: str, kinds: Mapping[Part, _Kind]) -> list[Part]:
 
 def _own(name: str, kind: _Kind) -> str | None:
     """Returns an option's name as a kind spells it, None if it has no such option of its own."""
-    return {own.lower(): own for own in {*kind.options, WORKERS}}.get(name.lower())
+    return {own.lower(): own for own in (*kind.options, WORKERS)}.get(name.lower())
 
 
 def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> str:
@@ -412,3 +375,60 @@ def parse_options(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
             raise InvalidParameterError(f"an option must be NAME=VALUE, not {text!r}")
         pairs.append((name.strip(), value.strip()))
     return tuple(pairs)
+
+
+# ------------------------------------------------------------------ two evaluators
+SHOWN_HEX = 16  # digits of each part's digest in the options; the combined digest hashes both in full
+
+
+class CombinedEvaluator(Evaluator):
+    """Returns P of one evaluator and V of another; both evaluate a batch at the same time.
+
+    Attributes:
+      policy, value: the two parts.
+      identity: of both; option names have the prefix of their part, such as "policy.digest".
+    """
+
+    def __init__(self, policy: Evaluator, value: Evaluator) -> None:
+        self.policy = policy
+        self.value = value
+        options = {**_prefixed("policy", policy.identity), **_prefixed("value", value.identity)}
+        both = policy.identity.digest + "+" + value.identity.digest
+        digest = hashlib.sha256(both.encode()).hexdigest()
+        self.identity = EvaluatorIdentity("policy+value", digest, options, value.identity.mapping)
+        self.notes = (*policy.notes, *value.notes)
+        self.wants_lines = policy.wants_lines or value.wants_lines
+        self.batch_size = max(OUTSIDE_BATCH, policy.batch_size, value.batch_size)
+        self._thread = ThreadPoolExecutor(1, "graphsearch-value")
+
+    @property
+    def calls_kernels(self) -> bool:
+        """Whether one of the parts calls kernels."""
+        return self.policy.calls_kernels or self.value.calls_kernels
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns the WDL of `value` and the priors of `policy`.
+
+        Raises:
+          EvaluatorError: if either fails; raised after both have finished.
+        """
+        answer = self._thread.submit(self.value.evaluate, batch)
+        try:
+            priors = self.policy.evaluate(batch).priors
+        finally:
+            answer.exception()  # always wait: an evaluator allows one caller at a time
+        value = answer.result()
+        return Evaluation(value.wdl, priors, value.bounds)
+
+    def close(self) -> None:
+        """Closes both evaluators."""
+        self._thread.shutdown()
+        self.policy.close()
+        self.value.close()
+
+
+def _prefixed(role: str, identity: EvaluatorIdentity) -> dict[str, Option]:
+    found: dict[str, Option] = {f"{role}.kind": identity.kind}
+    if identity.digest:
+        found[f"{role}.digest"] = identity.digest[:SHOWN_HEX]
+    return found | {f"{role}.{name}": value for name, value in identity.options.items()}

@@ -165,6 +165,16 @@ def accepted(evaluator: Evaluator) -> Evaluator:
     return evaluator
 
 
+def check_shapes(batch: PositionBatch, evaluation: Evaluation) -> None:
+    """Raises EvaluatorError unless an evaluation has a value for each position and a prior for each move."""
+    wdl, priors = evaluation.wdl, evaluation.priors
+    if wdl.shape != (len(batch), 3) or priors.shape != batch.moves.shape:
+        raise EvaluatorError(
+            f"the evaluator answered {wdl.shape} values and {priors.shape} priors to {len(batch)} positions"
+            f" with {len(batch.moves)} moves"
+        )
+
+
 def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
     """Returns the evaluation, checked and normalised, as float32 arrays.
 
@@ -173,11 +183,7 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
     """
     wdl = np.asarray(evaluation.wdl, np.float32)
     priors = np.asarray(evaluation.priors, np.float32)
-    if wdl.shape != (len(batch), 3) or priors.shape != batch.moves.shape:
-        raise EvaluatorError(
-            f"the evaluator answered {wdl.shape} values and {priors.shape} priors to {len(batch)} positions"
-            f" with {len(batch.moves)} moves"
-        )
+    check_shapes(batch, Evaluation(wdl, priors))
     sums = np.add.reduceat(priors, batch.offsets[:-1]) if len(batch) else np.zeros(0, np.float32)
     totals = wdl.sum(axis=1)
     # these comparisons also reject NaN (never >= 0) and infinity (never near 1)

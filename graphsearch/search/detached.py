@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ..base.errors import InvalidParameterError
 from ..base.system import cores
 from ..evaluators.factory import EvaluatorSpec, create, crew_of
-from ..evaluators.pool import Crew, Make, compiled_once, evaluator_of
+from ..evaluators.pool import Crew, compiled_once
 from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..graph.arena import default_budget
 from ..graph.graph import Graph
@@ -98,10 +98,10 @@ class DetachedResult:
 
 
 # ---------------------------------------------------------- in a worker
-def search_detached(make: Make, wanted: DetachedJob) -> DetachedResult:
+def search_detached(evaluator: Evaluator, wanted: DetachedJob) -> DetachedResult:
     """Returns the result of a search in memory, in a worker process."""
     ram_bytes = wanted.ram_bytes or default_budget() // cores()
-    with Graph.detached(evaluator_of(make), wanted.known.records(), wanted.evaluator, ram_bytes) as graph:
+    with Graph.detached(evaluator, wanted.known.records(), wanted.evaluator, ram_bytes) as graph:
         with compiled_once("search"):
             result = search(graph, wanted.job, Control(stop=STOPPING))
         return DetachedResult(result, Chunk.of(graph.changed_records()))
@@ -194,9 +194,9 @@ class DetachedSearches(Generic[Tag]):
         number = graph.store.evaluator_number
         job = replace(job, run=job.run or self._run, lists=False, hurry=False)
         wanted = DetachedJob(job=job, known=known, evaluator=number, ram_bytes=self._ram_bytes)
-        call = partial(search_detached, self._crew.make, wanted)
         name = f"the search of {fen_of(job.board)}"
-        self._running[self._crew.workers.give(call, seconds=self._allowance, name=name)] = tag
+        given = self._crew.give(search_detached, wanted, seconds=self._allowance, name=name)
+        self._running[given] = tag
 
     def _begin_run(self, job: SearchJob, store: Store) -> None:
         if self._run is None:

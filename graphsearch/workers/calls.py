@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..base import errors
-from ..base.errors import EvaluatorDefectError, GraphSearchError
+from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError
 from ..base.version import __version__
 
-START_SECONDS = 600.0  # until a worker can be called: it may load a large network
 SAME_VERSION = "install the same version of graphsearch on all machines"
+
+
+class WorkerLostError(Exception):
+    """Raised if a worker has ended; the message says how."""
 
 
 class StopFlag(Protocol):
@@ -44,30 +47,10 @@ class Stopping(threading.Event):
 STOPPING = Stopping()  # of this process
 
 
-def own_place() -> str:
-    """Returns the host name and the process, for messages."""
-    return f"{platform.node()}, process {os.getpid()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """The first answer of a worker.
-
-    Attributes:
-      place: host name and process. version: of graphsearch there. begun: of the first call
-    """
-
-    place: str
-    version: str
-    begun: Any = None
-
-    @property
-    def fault(self) -> str:
-        """A message if the worker cannot be used; empty if it can."""
-        if self.version == __version__:
-            return ""
-        text = f"it has graphsearch {self.version}, this machine has {__version__}; {SAME_VERSION}"
-        return f"{text} ({self.place})"
+def require_version(version: str) -> None:
+    """Raises EvaluatorError unless this worker has the owner's version of graphsearch."""
+    if version != __version__:
+        raise EvaluatorError(f"it has graphsearch {__version__}, this machine has {version}; {SAME_VERSION}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +78,13 @@ class Failure:
         return EvaluatorDefectError(text, self.trace) if self.trace else kind(text)
 
 
-def failure_of(error: BaseException, place: str = "") -> Failure:
-    """Returns the message for an exception.
+def failure_of(error: BaseException) -> Failure:
+    """Returns the message for an exception in this process.
 
     >>> failure_of(ZeroDivisionError("division by zero")).text
     'the evaluator failed: ZeroDivisionError: division by zero'
     """
+    place = f"{platform.node()}, process {os.getpid()}"
     if not isinstance(error, GraphSearchError):
         trace = "".join(traceback.format_exception(error))
         text = f"the evaluator failed: {type(error).__name__}: {error}"
@@ -115,9 +99,4 @@ def guarded(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except BaseException as error:
-        return failure_of(error, own_place())
-
-
-def greeting(begin: Callable[[], Any] | None) -> Greeting:
-    """Returns this process's greeting, with the result of its first call."""
-    return Greeting(own_place(), __version__, begin and guarded(begin))
+        return failure_of(error)

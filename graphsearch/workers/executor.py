@@ -4,17 +4,17 @@
       ^                   | dies, or is killed because it hangs
       +----- again -------+---- the third in a row over one call ----> an error in the Future
 
-Each worker runs one call at a time. `workers_for` says where the workers run.
+Each worker runs one call at a time, and has a thread here that waits for the result. `workers_for` says where
+the workers run.
 """
 
 from __future__ import annotations
 
+import atexit
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, InvalidStateError
-from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -22,10 +22,12 @@ from typing import Any, Protocol
 
 from ..base.errors import EvaluatorError, GraphSearchError, InvalidParameterError
 from ..base.system import cores
-from .calls import START_SECONDS, Failure, Greeting, greeting, guarded
+from ..base.version import __version__
+from .calls import Failure, WorkerLostError, failure_of, guarded, require_version
 
 LOCAL, RAY = "local", "ray"
 MOST_LOST = 3  # workers in a row over one call, or at their start
+LEAVING_SECONDS = 5.0  # for the last call of each worker
 
 
 class Worker(Protocol):
@@ -37,8 +39,13 @@ class Worker(Protocol):
 
     pid: int
 
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Returns the result of a call there; an exception of the future means that the worker has ended."""
+    def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
+        """Returns the result of a call there.
+
+        Raises:
+          TimeoutError: if it takes longer.
+          WorkerLostError: if the worker has ended.
+        """
 
     def stop(self) -> None:
         """Makes `calls.STOPPING` true there."""
@@ -46,15 +53,12 @@ class Worker(Protocol):
     def kill(self) -> None:
         """Ends the process at once."""
 
-    def how_it_ended(self, error: BaseException) -> str:
-        """Returns how the process ended, for a message; `error`: of its future."""
-
 
 class Site(Protocol):
     """The place of workers.
 
     Attributes:
-      patience: seconds until the first worker can be called. advice: if none starts.
+      patience: seconds until a worker can be called. advice: if none starts.
       is_remote: whether workers may be on other machines, which messages name then.
     """
 
@@ -89,20 +93,17 @@ class _Call:
 
 @dataclass(eq=False)
 class _Seat:
-    """A worker's number and state; a replacement gets the same seat.
+    """A worker, its replacements, and their thread.
 
     Attributes:
-      call: under way; None: idle, or not greeted yet. deadline: when the worker counts as hung.
-      answers: number of its results. lost_at_start: workers in a row that ended before they could be called.
+      worker: None: the next call starts one. call: under way. is_ready: whether the worker runs calls.
+      answers: number of its results.
     """
 
-    number: int
     worker: Worker | None = None
-    is_ready: bool = False
     call: _Call | None = None
-    deadline: float = inf
+    is_ready: bool = False
     answers: int = 0
-    lost_at_start: int = 0
 
 
 class Workers(Executor):
@@ -114,33 +115,15 @@ class Workers(Executor):
 
     closed = "the pool of workers is closed"
 
-    def __init__(
-        self,
-        count: int,
-        site: Site,
-        begin: Callable[[], Any] | None = None,
-        check: Callable[[Any], None] = lambda begun: None,
-    ) -> None:
-        """Starts nothing yet.
-
-        Args:
-          begin: called first in each worker; if it fails, so do all calls that wait.
-          check: called with its results; raises EvaluatorError if that worker must not be used.
-        """
-        self.count, self._site = count, site
-        self._begin, self._check = begin, check
-        self._seats = [_Seat(number) for number in range(count)]
+    def __init__(self, count: int, site: Site, last: Callable[[], Any] | None = None) -> None:
+        """Starts nothing yet; `last` is called in each idle worker at the end."""
+        self.count, self._site, self._last = count, site, last
+        self._seats: list[_Seat] = []
+        self._threads: list[threading.Thread] = []
         self._waiting: deque[_Call] = deque()
         self._changed = threading.Condition(threading.RLock())
         self._is_over = False
-        self._begun = inf  # when a call began to wait for the first worker
-        self._watch: threading.Thread | None = None
-
-    @property
-    def processes(self) -> list[int]:
-        """The ids of the running processes of this machine."""
-        with self._changed:
-            return [seat.worker.pid for seat in self._seats if seat.worker is not None and seat.worker.pid]
+        atexit.register(self.close)  # before Python waits for the end of child processes
 
     # ---------------------------------------------------------- for callers
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -150,10 +133,8 @@ class Workers(Executor):
     def start(self) -> None:
         """Starts all workers, before calls need them."""
         with self._changed:
-            for seat in self._seats:
-                if seat.worker is None and not self._is_over:
-                    self._start(seat)
-            self._watch_over()
+            while len(self._seats) < self.count:
+                self._add_seat()
 
     def give(
         self, call: Callable[[], Any], *, seconds: Allowance = lambda first: inf, name: str = "a call"
@@ -173,8 +154,10 @@ class Workers(Executor):
                 found.future.set_exception(EvaluatorError(self.closed))
                 return found.future
             self._waiting.append(found)
-            self._hand_out()
-            self._watch_over()
+            idle = sum(seat.call is None for seat in self._seats)
+            if idle < len(self._waiting) and len(self._seats) < self.count:
+                self._add_seat()
+            self._changed.notify_all()
         return found.future
 
     def stop(self) -> None:
@@ -193,161 +176,138 @@ class Workers(Executor):
                 )
         self.close()
 
-    def close(self, *, last: Callable[[], Any] | None = None, seconds: float = 0.0) -> None:
-        """Ends all workers; calls that wait or are under way fail. Safe to call from any thread, and twice.
-
-        Args:
-          last: called in each idle worker, within so many seconds.
-        """
+    def close(self) -> None:
+        """Ends all workers; their calls, and those that wait, fail. Any thread may call it, and twice."""
         with self._changed:
             if self._is_over:
                 return
             self._is_over = True
-            calls = [*self._waiting, *(seat.call for seat in self._seats if seat.call)]
-            self._waiting.clear()
-            idle = [seat.worker for seat in self._seats if seat.worker and seat.is_ready and not seat.call]
-            workers = [seat.worker for seat in self._seats if seat.worker is not None]
-            leaving = [worker.submit(partial(guarded, last)) for worker in idle] if last else []
+            atexit.unregister(self.close)
+            busy = [seat for seat in self._seats if seat.call or not seat.is_ready]
+            self._fail_waiting(EvaluatorError(self.closed))
+            for seat in busy:
+                if seat.call is not None:
+                    _settle(seat.call.future, error=EvaluatorError(self.closed))
+                if seat.worker is not None:
+                    seat.worker.kill()
             self._changed.notify_all()
-        for call in calls:
-            _settle(call.future, error=EvaluatorError(self.closed))
-        wait_for(leaving, seconds)
-        for worker in workers:
-            worker.kill()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(2 * LEAVING_SECONDS)
         self._site.close()
 
-    # ---------------------------------------------------------- handing out; the caller holds `_changed`
-    def _hand_out(self) -> None:
-        """Gives calls to idle workers, and starts workers for the others."""
-        self._waiting = deque(call for call in self._waiting if not call.future.done())
-        for seat in self._seats:
-            if self._is_over or not self._waiting:
-                return
-            if seat.worker is None:
-                if self._count_starting() < len(self._waiting):
-                    self._start(seat)
-            elif seat.is_ready and seat.call is None:
-                call = self._waiting.popleft()
-                seat.call, seat.deadline = call, time.monotonic() + call.seconds(not seat.answers)
-                future = seat.worker.submit(partial(guarded, call.function))
-                future.add_done_callback(partial(self._ended, seat, seat.worker))
+    # ---------------------------------------------------------- the thread of a seat
+    def _add_seat(self) -> None:
+        seat = _Seat()
+        self._seats.append(seat)
+        thread = threading.Thread(target=self._serve, args=(seat,), name="graphsearch-workers", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
-    def _count_starting(self) -> int:
-        return sum(seat.worker is not None and not seat.is_ready for seat in self._seats)
+    def _serve(self, seat: _Seat) -> None:
+        """Runs waiting calls with one worker after another, until all is over."""
+        self._start(seat)
+        while (call := self._next_call(seat)) is not None:
+            self._run(seat, call)
+            del call  # it refers to the caller
+        if seat.worker is not None and seat.is_ready and self._last is not None:
+            _finish(seat.worker, self._last)
+        if seat.worker is not None:
+            seat.worker.kill()
+
+    def _next_call(self, seat: _Seat) -> _Call | None:
+        """Returns the next call, once there is a worker for it; None if all is over."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_over or self._waiting)
+                if self._is_over:
+                    return None
+                if seat.is_ready:
+                    seat.call = self._waiting.popleft()
+                    if seat.call.lost or seat.call.future.set_running_or_notify_cancel():
+                        return seat.call
+                    seat.call = None
+                    continue
+            self._start(seat)
 
     def _start(self, seat: _Seat) -> None:
-        try:
-            worker = self._site.start()
-        except GraphSearchError as error:
-            self._fail_waiting(error)
-            return
-        seat.worker, seat.is_ready, seat.answers = worker, False, 0
-        seat.deadline = time.monotonic() + START_SECONDS if worker.pid else inf
-        if self._begun == inf and not any(seat.is_ready for seat in self._seats):
-            self._begun = time.monotonic()
-        worker.submit(partial(greeting, self._begin)).add_done_callback(partial(self._greeted, seat, worker))
-
-    def _fail_waiting(self, error: GraphSearchError) -> None:
-        calls, self._waiting = list(self._waiting), deque()
-        for call in calls:
-            _settle(call.future, error=error)
-
-    # ---------------------------------------------------------- results
-    def _greeted(self, seat: _Seat, worker: Worker, future: Future[Greeting]) -> None:
-        with self._changed:
-            self._begun = inf
-            if seat.worker is not worker or self._is_over:
+        """Starts the worker of a seat, and waits until it can be called; else all that waits fails."""
+        greeting = partial(guarded, partial(require_version, __version__))
+        for _ in range(MOST_LOST):
+            if self._is_over:
                 return
-            seat.deadline = inf
-            error = future.exception()
-            if error is not None:
-                self._lost_at_start(seat, worker.how_it_ended(error))
-            else:
-                self._admit(seat, worker, future.result())
-            self._hand_out()
-            self._changed.notify_all()
+            try:
+                seat.worker, seat.answers = self._site.start(), 0
+                if self._is_over:  # `close` may not have seen it
+                    return
+                answer = seat.worker.run(greeting, self._site.patience)
+                if isinstance(answer, Failure):
+                    raise answer.as_error(placed=True)
+                seat.is_ready = True
+                return
+            except WorkerLostError as lost:
+                problem = f"{MOST_LOST} workers in a row ended as they started: {lost}"
+            except TimeoutError:
+                self._lose(seat)
+                problem = f"no worker has started in {self._site.patience:.0f} s"
+                break
+            except GraphSearchError as error:
+                self._lose(seat)
+                self._fail_waiting(error)
+                return
+        if not any(other.is_ready for other in self._seats):
+            self._fail_waiting(EvaluatorError(f"{problem}; {self._site.advice}"))
 
-    def _admit(self, seat: _Seat, worker: Worker, greeting: Greeting) -> None:
-        """Makes a worker ready for calls, unless its start has failed."""
+    def _run(self, seat: _Seat, call: _Call) -> None:
+        """Runs a call and settles its future; if the worker is lost, the call waits again."""
+        assert seat.worker is not None
+        seconds, how, found = call.seconds(not seat.answers), "", None
         try:
-            if greeting.fault:
-                raise EvaluatorError(greeting.fault)
-            if isinstance(greeting.begun, Failure):
-                raise greeting.begun.as_error(placed=self._site.is_remote)
-            self._check(greeting.begun)
-        except GraphSearchError as error:
-            worker.kill()
-            seat.worker = None
-            self._fail_waiting(error)
-        else:
-            seat.is_ready, seat.lost_at_start = True, 0
-
-    def _lost_at_start(self, seat: _Seat, how: str) -> None:
-        seat.worker = None
-        seat.lost_at_start += 1
-        if seat.lost_at_start >= MOST_LOST:
-            seat.lost_at_start = 0
-            text = f"{MOST_LOST} workers in a row ended as they started: {how}; {self._site.advice}"
-            self._fail_waiting(EvaluatorError(text))
-
-    def _ended(self, seat: _Seat, worker: Worker, future: Future[Any]) -> None:
-        """Settles a call that has ended, or gives it to another worker if its worker was lost."""
-        error = future.exception()
-        how = "" if error is None else worker.how_it_ended(error)
+            found = seat.worker.run(partial(guarded, call.function), seconds)
+        except TimeoutError:
+            how = f"a worker did not answer within {seconds:.0f} s"
+        except WorkerLostError as lost:
+            how = str(lost)
+        except Exception as error:  # the call cannot be sent
+            found = failure_of(error)
         with self._changed:
-            call, seat.call, seat.deadline = seat.call, None, inf
+            seat.call = None
             seat.answers += 1
-            if error is not None:
-                worker.kill()
-                seat.worker, seat.is_ready = None, False
-                if call is not None:
-                    self._give_again(call, how)
-            self._hand_out()
+            if how:
+                self._lose(seat)
+                self._give_again(call, how)
             self._changed.notify_all()
-        if call is not None and error is None:
-            self._answer(call, future.result())
+        if isinstance(found, Failure):
+            _settle(call.future, error=found.as_error(placed=self._site.is_remote))
+        elif not how:
+            _settle(call.future, found)
+
+    def _lose(self, seat: _Seat) -> None:
+        if seat.worker is not None:
+            seat.worker.kill()
+        seat.worker, seat.is_ready = None, False
 
     def _give_again(self, call: _Call, how: str) -> None:
         call.lost += 1
-        if self._is_over:
-            return
-        if call.lost < MOST_LOST:
+        if call.lost < MOST_LOST and not self._is_over:
             self._waiting.appendleft(call)
         else:
             text = f"{call.lost} workers in a row ended over {call.name}: {how}"
             _settle(call.future, error=EvaluatorError(text))
 
-    def _answer(self, call: _Call, found: Any) -> None:
-        if isinstance(found, Failure):
-            _settle(call.future, error=found.as_error(placed=self._site.is_remote))
-        else:
-            _settle(call.future, found)
-
-    # ---------------------------------------------------------- hung workers
-    def _watch_over(self) -> None:
-        """Has deadlines watched."""
-        if self._watch is None:
-            self._watch = threading.Thread(
-                target=self._watch_deadlines, name="graphsearch-workers", daemon=True
-            )
-            self._watch.start()
-        self._changed.notify_all()
-
-    def _watch_deadlines(self) -> None:
-        """Kills the workers that are past their deadline, until all is over."""
+    def _fail_waiting(self, error: GraphSearchError) -> None:
         with self._changed:
-            while not self._is_over:
-                now = time.monotonic()
-                for seat in self._seats:
-                    if seat.worker is not None and now >= seat.deadline:
-                        seat.deadline = inf
-                        seat.worker.kill()
-                if now >= self._begun + self._site.patience:
-                    self._begun = inf
-                    seconds = f"no worker has started in {self._site.patience:.0f} s"
-                    self._fail_waiting(EvaluatorError(f"{seconds}; {self._site.advice}"))
-                soonest = min(self._begun + self._site.patience, *(seat.deadline for seat in self._seats))
-                self._changed.wait(min(max(0.0, soonest - now), 3600.0))
+            calls, self._waiting = list(self._waiting), deque()
+        for call in calls:
+            _settle(call.future, error=error)
+
+
+def _finish(worker: Worker, last: Callable[[], Any]) -> None:
+    """Makes the last call of a worker, unless it has ended or takes long."""
+    try:
+        worker.run(partial(guarded, last), LEAVING_SECONDS)
+    except (TimeoutError, WorkerLostError):
+        return
 
 
 def _settle(future: Future[Any], result: Any = None, *, error: BaseException | None = None) -> None:
@@ -359,11 +319,6 @@ def _settle(future: Future[Any], result: Any = None, *, error: BaseException | N
             future.set_exception(error)
     except InvalidStateError:
         return
-
-
-def cores_per_worker(workers: int) -> int:
-    """Returns the number of this process's cores for each worker, at least 1."""
-    return max(1, cores() // workers)
 
 
 def check_pool(pool: str | None) -> None:
@@ -381,22 +336,17 @@ def threads_per_worker(workers: int, pool: str | None = None) -> int:
     >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
     (1, 1)
     """
-    return cores_per_worker(workers) if pool in (None, LOCAL) else 1
+    return max(1, cores() // workers) if pool in (None, LOCAL) else 1
 
 
 def workers_for(
-    pool: str | None,
-    count: int,
-    *,
-    cpus: int = 1,
-    begin: Callable[[], Any] | None = None,
-    check: Callable[[Any], None] = lambda begun: None,
+    pool: str | None, count: int, *, cpus: int = 1, last: Callable[[], Any] | None = None
 ) -> Workers:
     """Returns the workers of a pool: `local`, `ray` or `ray:ADDRESS`.
 
     Args:
       cpus: with Ray, CPUs of a machine to reserve for each worker.
-      begin, check: as for `Workers`.
+      last: as for `Workers`.
 
     Raises:
       InvalidParameterError: if there is no such pool.
@@ -404,9 +354,9 @@ def workers_for(
     """
     check_pool(pool)
     if pool in (None, LOCAL):
-        from .local_workers import LocalSite
+        from .process import LocalSite
 
-        return Workers(count, LocalSite(cores_per_worker(count)), begin, check)
+        return Workers(count, LocalSite(threads_per_worker(count)), last)
     from .ray_workers import RaySite
 
-    return Workers(count, RaySite(str(pool).partition(":")[2], count, cpus=cpus), begin, check)
+    return Workers(count, RaySite(str(pool).partition(":")[2], count, cpus=cpus), last)

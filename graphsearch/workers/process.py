@@ -1,23 +1,28 @@
-"""Signals, threads and the end of worker processes on this machine."""
+"""Worker processes on this machine: their start, their signals and threads, and their end."""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import multiprocessing.util  # it waits for all processes at exit: `Workers` must register its end later
 import os
 import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from multiprocessing import get_context
+from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
 from ..base.system import SIGNALS, end_at_once, signals_blocked, unblock_signals, wait_for_process
+from .calls import STOPPING, StopFlag, WorkerLostError, failure_of
 
 ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
 
@@ -84,6 +89,104 @@ Work = Callable[[Pipe], None]  # the main function of a worker; its argument is 
 STARTING = threading.Lock()  # held while a process starts
 
 
+@contextlib.contextmanager
+def starting() -> Iterator[SpawnContext]:
+    """Yields the context in which to start a process.
+
+    Raises:
+      EvaluatorError: if no process can be started.
+    """
+    try:
+        with STARTING, signals_blocked():
+            yield get_context("spawn")
+    except OSError as error:
+        raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
+    except RuntimeError:  # this process is being started itself
+        raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
+
+
+def start_process(work: Work, *, name: str, threads: int) -> tuple[BaseProcess, Pipe]:
+    """Returns a new process, and this end of the pipe to it; `starting` describes the errors.
+
+    Args:
+      work: its main function, called there with its end of the pipe.
+      threads: the number it should use.
+    """
+    with starting() as context:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(work, threads, theirs), name=name)
+        process.start()
+        theirs.close()
+    return process, ours
+
+
+# ---------------------------------------------------------- workers of an executor
+class LocalSite:
+    """Starts processes of this machine, each with `threads` threads; see `executor.Site`."""
+
+    patience, advice, is_remote = 600.0, ADVICE, False
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def start(self) -> LocalWorker:
+        """Returns a worker that was just started."""
+        return LocalWorker(self._threads)
+
+    def close(self) -> None:
+        """Does nothing: the processes have ended."""
+
+
+class LocalWorker:
+    """A process of this machine; see `executor.Worker`."""
+
+    def __init__(self, threads: int) -> None:
+        """Starts it; `starting` describes the errors."""
+        with starting() as context:  # the first semaphore starts a process that tracks them
+            self._stop = context.Event()
+        work = partial(run_calls, self._stop)
+        self._process, self._pipe = start_process(work, name="graphsearch worker", threads=threads)
+        self.pid = self._process.pid or 0
+
+    def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
+        """Returns the result of a call in the process."""
+        try:
+            self._pipe.send(call)
+            has_answered = self._pipe.poll(None if seconds == inf else seconds)
+            if has_answered:
+                return self._pipe.recv()
+        except (EOFError, OSError):
+            raise WorkerLostError(how_it_ended(self._process)) from None
+        raise TimeoutError
+
+    def stop(self) -> None:
+        """Makes `calls.STOPPING` true there."""
+        self._stop.set()
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        self._process.kill()
+
+
+def run_calls(stop: StopFlag, pipe: Pipe) -> None:
+    """Runs calls from a pipe and sends their results, in a worker's process."""
+    STOPPING.flag = stop
+    while True:
+        try:
+            found = pipe.recv()()
+        except (EOFError, OSError):
+            return
+        except Exception as error:  # the call cannot be unpickled
+            found = failure_of(error)
+        try:
+            pipe.send(found)
+        except OSError:
+            return
+        except Exception as error:  # the result cannot be pickled
+            pipe.send(failure_of(error))
+
+
+# ---------------------------------------------------------- one process, with messages in both directions
 @dataclass(frozen=True, slots=True)
 class Handlers:
     """Callbacks for a worker, called in the process that has started it.
@@ -107,31 +210,13 @@ class Child:
     """
 
     def __init__(self, work: Work, handlers: Handlers, *, name: str, threads: int) -> None:
-        """Starts a process.
-
-        Args:
-          work: its main function, called there with its end of the pipe.
-          threads: the number it should use.
-
-        Raises:
-          EvaluatorError: if no process can be started.
-        """
+        """Starts a process; `start_process` describes the arguments, and the errors."""
         self._handlers = handlers
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        context = get_context("spawn")
-        try:
-            with STARTING, signals_blocked():
-                ours, theirs = context.Pipe()
-                self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
-                self._process.start()
-        except OSError as error:
-            raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
-        except RuntimeError:  # this process is being started itself
-            raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
-        theirs.close()
+        self._process, pipe = start_process(work, name=name, threads=threads)
         self.pid = self._process.pid or 0
-        self._thread(self._speak, ours)
-        self._thread(self._follow, ours)
+        self._thread(self._speak, pipe)
+        self._thread(self._follow, pipe)
 
     def send(self, message: object) -> None:
         """Sends a message without waiting; does nothing if the process has ended."""
@@ -184,19 +269,14 @@ class Child:
 
 
 def _work(work: Work, threads: int, pipe: Pipe) -> None:
-    """Runs `work` in the new process. It reports a defect on stderr, because the pipe may be broken."""
-    begin_worker(threads)
+    """Runs `work` in the new process. It reports defects on stderr, because the pipe may be broken."""
+    prepare(threads)
+    Watch(_write_line)
+    watch_logs(_write_line)
     try:
         work(pipe)
     except Exception as error:
         _write_line(error_line(error, "work of a worker process"))
-
-
-def begin_worker(threads: int) -> None:
-    """Prepares a worker process, which reports defects of its threads on stderr."""
-    prepare(threads)
-    Watch(_write_line)
-    watch_logs(_write_line)
 
 
 def _write_line(line: str) -> None:

@@ -13,12 +13,12 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from typing import Any
 
 from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageError
 from ..base.system import SIGNALS
-from .calls import SAME_VERSION, STOPPING
+from .calls import SAME_VERSION, STOPPING, WorkerLostError
 from .process import end_with_parent
 
 
@@ -66,18 +66,16 @@ class RaySite:
         if self.is_remote:
             options["runtime_env"] = {"env_vars": ENVIRONMENT}
         self._kind = self._ray.remote(WorkerActor).options(**options)
-        self._results = ThreadPoolExecutor(1, "graphsearch-ray")
 
     def start(self) -> RayWorker:
         """Returns a worker that starts as soon as a machine has room."""
         try:
-            return RayWorker(self._ray, self._kind.remote(), self._results)
+            return RayWorker(self._ray, self._kind.remote())
         except self._ray.exceptions.RayError as error:
             raise EvaluatorError(f"Ray cannot start a worker: {line_of(error)}") from None
 
     def close(self) -> None:
         """Leaves the cluster; a cluster that was started here ends."""
-        self._results.shutdown(wait=False)
         self._connection.leave()
 
 
@@ -88,30 +86,22 @@ def _cpus_of_machines(ray: Any) -> list[int]:
 
 
 class RayWorker:
-    """An actor."""
+    """An actor; see `executor.Worker`."""
 
     pid = 0
 
-    def __init__(self, ray: Any, actor: Any, results: ThreadPoolExecutor) -> None:
-        self._ray, self._actor, self._results = ray, actor, results
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
 
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+    def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
         """Returns the result of a call there, once a machine has room for the actor."""
-        found = Future[Any]()
-
-        def settle(reply: Future[Any]) -> None:
-            error = reply.exception()
-            if error is None:
-                found.set_result(reply.result())
-            else:
-                found.set_exception(error)
-
-        def pass_on(reply: Future[Any]) -> None:
-            with contextlib.suppress(RuntimeError):  # all is over
-                self._results.submit(settle, reply)  # on Ray's own thread, calls of Ray would wait for ever
-
-        self._actor.run.remote(call).future().add_done_callback(pass_on)
-        return found
+        try:
+            return self._ray.get(self._actor.run.remote(call), timeout=None if seconds == inf else seconds)
+        except self._ray.exceptions.GetTimeoutError:
+            raise TimeoutError from None
+        except self._ray.exceptions.RayError as error:  # without Ray's traceback
+            cause = getattr(error, "cause", None) or error
+            raise WorkerLostError(f"a worker of Ray has ended: {line_of(cause)}") from None
 
     def stop(self) -> None:
         """Makes `calls.STOPPING` true there."""
@@ -122,10 +112,6 @@ class RayWorker:
         if self._ray.is_initialized():
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._ray.kill(self._actor)
-
-    def how_it_ended(self, error: BaseException) -> str:
-        """Returns how the actor ended, without Ray's traceback."""
-        return f"a worker of Ray has ended: {line_of(getattr(error, 'cause', None) or error)}"
 
 
 PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes

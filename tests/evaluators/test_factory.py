@@ -18,8 +18,7 @@ from graphsearch.base.errors import (
     UnknownEvaluatorError,
 )
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
-from graphsearch.evaluators.combined import CombinedEvaluator
-from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options
+from graphsearch.evaluators.factory import CombinedEvaluator, EvaluatorSpec, create, parse_options
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ import numpy as np
 import pytest
 
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
-from graphsearch.evaluators import pool as pool_module
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool import PooledEvaluator, Throughput, compiled_once, pooled
+from graphsearch.evaluators.pool import Pace, PooledEvaluator, compiled_once
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.jit import compiler
 from graphsearch.jit.places import LevelFolders
+from graphsearch.workers import executor
 
 from ..conftest import ROOT
 from ..support.pools import (
@@ -29,7 +30,6 @@ from ..support.pools import (
     all_ready,
     children,
     evaluated,
-    expire,
     games,
     in_the_middle,
     is_alive,
@@ -72,7 +72,7 @@ def names(batch: PositionBatch) -> list[str]:
 def test_a_pooled_builtin_is_the_builtin_bit_for_bit() -> None:
     options = {"PolicyTemperature": "1.7"}
     plain = create("builtin", options)
-    with pooled(partial(create, "builtin", options), 2) as pool:
+    with PooledEvaluator(partial(create, "builtin", options), 2) as pool:
         for count in (0, 1, 17, 200):
             batch = PositionBatch.from_boards(games(count))
             assert same(pool.evaluate(batch), plain.evaluate(batch))
@@ -83,9 +83,9 @@ def test_a_pooled_builtin_is_the_builtin_bit_for_bit() -> None:
 def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "LEAVING_SECONDS", 60.0)
+    monkeypatch.setattr(executor, "LEAVING_SECONDS", 60.0)
     before = set(children(os.getpid()))
-    with pooled(Oracle(log, 0.02), 2) as pool:
+    with PooledEvaluator(Oracle(log, 0.02), 2) as pool:
         all_ready(pool)
         assert same(pool.evaluate(BATCH), expected())
         assert pool.notes == ("a note",)  # the evaluator's
@@ -106,7 +106,7 @@ def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_kille
 ) -> None:
     alone, once = HashEvaluator(), tmp_path / "once"
     plain = searched(alone, 600)
-    with pooled(Oracle(log, bad=alone.asked[200], how="hang", once=once), 2) as pool:
+    with PooledEvaluator(Oracle(log, bad=alone.asked[200], how="hang", once=once), 2) as pool:
         thread = in_the_middle(
             lambda: once.exists() and bool(once.read_text()),
             lambda: os.kill(int(once.read_text()), signal.SIGKILL),
@@ -119,25 +119,22 @@ def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_kille
         until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) == 3)  # it was replaced
 
 
-def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(log: Path, tmp_path: Path) -> None:
-    once = tmp_path / "once"
-    with PooledEvaluator(Oracle(log, bad=BAD, how="hang", once=once), workers=2, timeout=1000.0) as pool:
+def test_a_worker_that_hangs_is_replaced_and_its_part_sent_again(log: Path, tmp_path: Path) -> None:
+    oracle = Oracle(log, bad=BAD, how="hang", once=tmp_path / "once")
+    with PooledEvaluator(oracle, 2, timeout=1000.0) as pool:
         all_ready(pool)
         before = set(children(os.getpid()))
-        thread = in_the_middle(
-            lambda: once.exists() and bool(once.read_text()),
-            lambda: expire(pool, int(once.read_text())),
-        )
+        pool._timeout = 8.0  # now that both have started
         assert same(pool.evaluate(BATCH), expected())
-        thread.join()
         assert len(before & set(children(os.getpid()))) < len(before)
+    assert (tmp_path / "once").exists()
     assert sorted(evaluated(log)) == sorted(names(BATCH))
 
 
 def test_a_part_that_three_workers_do_not_survive_is_an_error_that_names_its_first_position(
     log: Path,
 ) -> None:
-    with pooled(Oracle(log, bad=BAD, how="die"), 1) as pool:
+    with PooledEvaluator(Oracle(log, bad=BAD, how="die"), 1) as pool:
         with pytest.raises(
             EvaluatorError, match=r"3 workers in a row .* begins with (\S+ ){5}\d+: .* signal 9"
         ):
@@ -159,7 +156,7 @@ def test_what_an_evaluator_raises_arrives_with_its_text(log: Path) -> None:
     }
     bad = dict(zip(texts, (board.epd() for board in games(len(texts))), strict=True))
     rest = PositionBatch.from_boards(games(60)[len(texts) :])
-    with pooled(Oracle(log, bad=" ".join(bad.values()), how=" ".join(bad)), 2) as pool:
+    with PooledEvaluator(Oracle(log, bad=" ".join(bad.values()), how=" ".join(bad)), 2) as pool:
         for k, (how, text) in enumerate(texts.items()):
             with pytest.raises(EvaluatorError, match=text.format(bad=bad[how])):
                 pool.evaluate(PositionBatch.from_boards([games(len(texts))[k], *games(60)[len(texts) :]]))
@@ -171,19 +168,19 @@ def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a
     with pytest.raises(InvalidParameterError, match="threads must be") as plain:
         make()
     with pytest.raises(InvalidParameterError) as found:
-        pooled(make, 1)
+        PooledEvaluator(make, 1)
     assert str(found.value) == str(plain.value)
 
 
 def test_workers_that_die_as_they_start_are_an_error(log: Path) -> None:
     with pytest.raises(
-        EvaluatorError, match=r"3 workers in a row ended as they started: .* signal 9; .*__main__"
+        EvaluatorError, match=r"3 workers in a row ended over the start of an evaluator: .* signal 9"
     ):
-        pooled(Oracle(log, how="die at start"), 1)
+        PooledEvaluator(Oracle(log, how="die at start"), 1)
 
 
 def test_workers_whose_evaluators_differ_are_refused(log: Path) -> None:
-    pool = pooled(Oracle(log, 0.01, how="differ"), 2)
+    pool = PooledEvaluator(Oracle(log, 0.01, how="differ"), 2)
     with pool, pytest.raises(EvaluatorError, match="the workers' evaluators differ"):
         _ = [pool.evaluate(BATCH) for _ in range(20)]
 
@@ -203,13 +200,13 @@ def test_wrong_use_is_refused_before_any_worker_starts(log: Path) -> None:
         with pytest.raises(InvalidParameterError, match=text):
             PooledEvaluator(Oracle(log), **{"workers": 2, **options})
     with pytest.raises(EvaluatorError, match="cannot be sent to a worker"):
-        pooled(lambda: create("uniform"), 2)
+        PooledEvaluator(lambda: create("uniform"), 2)
     assert set(children(os.getpid())) <= before
 
 
 # ---------------------------------------------------------- the end
 def test_a_pool_that_is_forgotten_ends_its_workers(log: Path) -> None:
-    pool = pooled(Oracle(log), 1)
+    pool = PooledEvaluator(Oracle(log), 1)
     pool.evaluate(BATCH)
     (worker,) = (int(file.name) for file in log.iterdir())
     del pool
@@ -218,7 +215,7 @@ def test_a_pool_that_is_forgotten_ends_its_workers(log: Path) -> None:
 
 
 def test_closing_from_another_thread_ends_a_batch_that_is_under_way(log: Path) -> None:
-    pool = pooled(Oracle(log, 0.05), 1)
+    pool = PooledEvaluator(Oracle(log, 0.05), 1)
     thread = in_the_middle(lambda: len(evaluated(log)) > 0, pool.close)
     with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
         all(pool.evaluate(BATCH) for _ in range(1000))  # until it is closed
@@ -228,7 +225,7 @@ def test_closing_from_another_thread_ends_a_batch_that_is_under_way(log: Path) -
 SCRIPT = """
 import signal, sys
 from pathlib import Path
-from graphsearch.evaluators.pool import pooled
+from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import PositionBatch
 from tests.support.pools import Oracle, all_ready, games, until
 
@@ -237,7 +234,7 @@ if __name__ == "__main__":
         signal.signal(number, lambda *_: None)
     print("ready", flush=True)
     log = Path(sys.argv[0]).parent / "log"
-    pool = pooled(Oracle(log, {seconds}), 2)
+    pool = PooledEvaluator(Oracle(log, {seconds}), 2)
     all_ready(pool)
     batch = PositionBatch.from_boards(games(200))
     {body}
@@ -299,32 +296,23 @@ def test_signals_to_the_whole_group_leave_the_workers_at_work_and_the_program_en
 
 
 # ---------------------------------------------------------- parts
-def test_parts_cover_a_batch_and_none_is_a_crumb() -> None:
-    for per_position in (1e-5, 1e-4, 1e-2, 1.0):
-        for fixed in (0.0, 0.01):
-            for workers in (1, 2, 7):
-                pace = Throughput(fixed, per_position, 0.001, 1.0)
-                for count in (1, 2, 64, 1000, 4096):
-                    sizes = pace.sizes(count, workers)
-                    assert sum(sizes) == count
-                    assert min(sizes) > 0
+def test_parts_depend_on_what_a_position_takes_and_on_the_batch_that_keeps_a_worker_busy() -> None:
+    for batch_size in (1, 16, 256):
+        for per_position in (0.0, 1e-5, 1e-2, 1.0, 100.0):
+            for count in (1, 2, 1000, 4096):
+                assert 0 < Pace(batch_size, per_position).size(count, 2) <= max(1, count // 2)
+    assert Pace(16, 1.0).size(256, 2) == 2  # seconds of work that a death costs
+    assert Pace(256, 1e-4).size(1024, 4) == 256  # a call takes long
 
 
-def test_parts_depend_on_what_a_position_and_a_call_take() -> None:
-    slow, quick = Throughput(0.0, 1.0, 0.001, 1.0), Throughput(0.0, 1e-5, 0.001, 1.0)
-    assert max(slow.sizes(256, 2)) <= 2  # seconds of work that a death costs
-    assert quick.sizes(256, 2) == [256]  # sending would take longer
-    assert len(quick.sizes(4096, 2)) >= 2
-    assert Throughput(0.05, 1e-4, 0.001, 1.0).sizes(1024, 4) == [256] * 4  # a call takes long
-
-
-def test_the_pace_is_a_line_through_parts_of_several_sizes() -> None:
-    pace = Throughput()
-    for n in (10, 100, 400, 50, 300, 200):
-        pace.learn(n, 0.02 + 0.001 * n, 0.03 + 0.001 * n)
-    assert pace.fixed == pytest.approx(0.02, rel=0.01)
-    assert pace.per_position == pytest.approx(0.001, rel=0.01)
-    assert pace.overhead == pytest.approx(0.01, rel=0.2)
+def test_the_pace_is_a_mean_of_the_latest_parts() -> None:
+    pace = Pace(1)
+    assert pace.allowance(10, first=False) == 600
+    for _ in range(100):
+        pace.learn(10, 5.0)
+    pace.learn(10, nan)
+    assert pace.per_position == pytest.approx(0.5)
+    assert (pace.allowance(100, first=False), pace.allowance(1, first=True)) == (1000, 600)
 
 
 def test_kernels_are_compiled_by_one_process_while_others_wait(

@@ -18,7 +18,7 @@ import pytest
 
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool import PooledEvaluator, pooled
+from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.workers import ray_workers
 from graphsearch.workers.ray_workers import ENVIRONMENT
@@ -84,14 +84,14 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from importlib import import_module
-from graphsearch.evaluators.pool import pooled
+from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import PositionBatch
 from tests.support.pools import Oracle, games, until
 
 if __name__ == "__main__":
     log = Path(sys.argv[0]).parent / "log"
     with import_module("graphsearch.cli.signals").StopSignals() as signals:
-        pool = pooled(Oracle(log, 0.01), 2, "ray")
+        pool = PooledEvaluator(Oracle(log, 0.01), 2, "ray")
         signals.arm()
         batch = PositionBatch.from_boards(games(64))
         print(len(pool.evaluate(batch).wdl), flush=True)
@@ -126,7 +126,7 @@ def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_pa
 # ---------------------------------------------------------- two nodes
 @pytest.mark.slow
 def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(nodes: Any, log: Path) -> None:
-    with pooled(Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
+    with PooledEvaluator(Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
         pool.evaluate(PositionBatch.from_boards(games(64)))
         first = {int(file.name) for file in log.iterdir()}
         thread = in_the_middle(lambda: len(evaluated(log)) > 80, lambda: os.kill(min(first), signal.SIGKILL))
@@ -153,7 +153,7 @@ def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
 @pytest.mark.slow
 def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> None:
     plain = create("builtin")
-    with pooled(partial(create, "builtin"), 2, f"ray:{nodes.address}") as pool:
+    with PooledEvaluator(partial(create, "builtin"), 2, f"ray:{nodes.address}") as pool:
         found, single = pool.evaluate(BATCH), plain.evaluate(BATCH)
     assert pool.identity == plain.identity
     assert np.array_equal(found.wdl, single.wdl)
@@ -163,7 +163,7 @@ def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> N
 @pytest.mark.slow
 def test_what_cannot_be_made_on_a_cluster_is_one_line_that_says_where(nodes: Any, log: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"^the network /no/such.pb.gz cannot be read.*process \d+\)$"):
-        pooled(partial(create, "lc0:/no/such.pb.gz"), 2, f"ray:{nodes.address}")
+        PooledEvaluator(partial(create, "lc0:/no/such.pb.gz"), 2, f"ray:{nodes.address}")
     with pytest.raises(EvaluatorError, match="no machine of the Ray cluster has 64 CPUs"):
         PooledEvaluator(Oracle(log), workers=2, pool=f"ray:{nodes.address}", cpus=64)
 
@@ -175,7 +175,7 @@ def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
     plain = searched(HashEvaluator(), 800)
     victim = nodes.worker_nodes[0] if isinstance(nodes.worker_nodes, list) else next(iter(nodes.worker_nodes))
     before = signal.getsignal(signal.SIGTERM)
-    with pooled(Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
+    with PooledEvaluator(Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
         assert signal.getsignal(signal.SIGTERM) == before
         everyone = PositionBatch.from_boards(games(64))
         until(lambda: pool.evaluate(everyone) is not None and len(list(log.iterdir())) == 4)
@@ -224,7 +224,7 @@ def test_an_address_where_nothing_listens_is_refused_within_seconds(log: Path) -
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(EvaluatorError, match=f"no Ray cluster answers at {address}: Connection refused"):
-            pooled(Oracle(log), 2, f"ray:{address}")
+            PooledEvaluator(Oracle(log), 2, f"ray:{address}")
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", None])
@@ -247,7 +247,7 @@ def test_an_address_where_something_else_listens_is_refused_within_seconds(
         thread = threading.Thread(target=serve)
         thread.start()
         with pytest.raises(EvaluatorError, match="no Ray cluster"):
-            pooled(Oracle(log), 2, f"ray:127.0.0.1:{server.getsockname()[1]}")
+            PooledEvaluator(Oracle(log), 2, f"ray:127.0.0.1:{server.getsockname()[1]}")
         ended.set()
         thread.join()
 
@@ -255,10 +255,10 @@ def test_an_address_where_something_else_listens_is_refused_within_seconds(
 @pytest.mark.parametrize("address", ["nowhere", "host:port", "host:0", "ray://host:10001", ":6379"])
 def test_what_is_no_address_is_wrong_use(log: Path, address: str) -> None:
     with pytest.raises(InvalidParameterError, match="HOST:PORT or auto"):
-        pooled(Oracle(log), 2, f"ray:{address}")
+        PooledEvaluator(Oracle(log), 2, f"ray:{address}")
 
 
 def test_without_ray_one_line_says_how_to_install_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(EvaluatorError, match=r"pip install '\.\[ray\]'"):
-        pooled(Oracle(log), 2, "ray")
+        PooledEvaluator(Oracle(log), 2, "ray")

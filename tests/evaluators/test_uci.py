@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
@@ -27,7 +28,6 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.evaluators.uci import engine
 from graphsearch.evaluators.uci.evaluator import UciEvaluator
 from graphsearch.evaluators.uci.scores import Score, cp_wdl, last_score, policy_q, scores_by_move, wdl_of
-from graphsearch.evaluators.uci.settings import UciSettings
 from graphsearch.position.board import board_of
 from graphsearch.store.upkeep.verify import verify
 
@@ -53,9 +53,9 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def made() -> Iterator[list[UciEvaluator]]:
+def made() -> Iterator[list[Any]]:
     """Evaluators to close after the test."""
-    evaluators: list[UciEvaluator] = []
+    evaluators: list[Any] = []
     yield evaluators
     for evaluator in evaluators:
         evaluator.close()
@@ -63,7 +63,7 @@ def made() -> Iterator[list[UciEvaluator]]:
 
 def answers(path: Path | str, **options: str) -> Evaluation:
     """Returns what an engine says about BATCH."""
-    evaluator = UciEvaluator(str(path), options)
+    evaluator = create(f"uci:{path}", options)
     try:
         return checked(BATCH, evaluator.evaluate(BATCH))
     finally:
@@ -73,7 +73,7 @@ def answers(path: Path | str, **options: str) -> Evaluation:
 CHESS960 = board_of("5k2/8/8/8/8/8/8/1R3K1R w HB - 0 1")
 
 
-def test_an_engine_without_chess960_is_not_asked_about_it(tmp_path: Path, made: list[UciEvaluator]) -> None:
+def test_an_engine_without_chess960_is_not_asked_about_it(tmp_path: Path, made: list[Any]) -> None:
     evaluator = UciEvaluator(str(fake_engine(tmp_path)))
     made.append(evaluator)
     with pytest.raises(EvaluatorError, match=r"has no option UCI_Chess960.*1R3K1R w KQ - 0 1"):
@@ -82,8 +82,8 @@ def test_an_engine_without_chess960_is_not_asked_about_it(tmp_path: Path, made: 
     assert (found.wdl.shape, found.priors.shape) == ((0, 3), (0,))
 
 
-def test_stockfish_is_told_of_chess960(made: list[UciEvaluator]) -> None:
-    evaluator = UciEvaluator(stockfish(), {"nodes": "50", "policy_depth": "1"})
+def test_stockfish_is_told_of_chess960(made: list[Any]) -> None:
+    evaluator = UciEvaluator(stockfish(), nodes=50, policy_depth=1)
     made.append(evaluator)
     boards = [CHESS960, chess.Board(), board_of("4k3/8/8/8/8/8/8/R3KR2 w FA - 0 1")]
     found = evaluator.evaluate(PositionBatch.from_boards(boards))
@@ -107,7 +107,7 @@ def expected() -> Evaluation:
             child = board.copy()
             child.push(move)
             q.append(policy_q(Score(-cp_of(child))))
-        weights = np.exp(np.array(q) / UciSettings().policy_temperature)
+        weights = np.exp(np.array(q) / 0.08)
         priors += list(weights / weights.sum())
     return Evaluation(np.array(wdl, np.float32), np.array(priors, np.float32))
 
@@ -145,7 +145,7 @@ def test_moves_that_an_engine_leaves_out_are_asked_for(tmp_path: Path) -> None:
     same(answers(fake_engine(tmp_path, changes)), expected())
 
 
-def test_moves_that_end_the_game_need_no_engine(tmp_path: Path, made: list[UciEvaluator]) -> None:
+def test_moves_that_end_the_game_need_no_engine(tmp_path: Path, made: list[Any]) -> None:
     path = fake_engine(tmp_path, "del OPTIONS[1]")
     board = chess.Board("7k/5Q2/6K1/8/8/8/8/8 w - - 0 1")  # mates, and a stalemate
     batch = PositionBatch.from_boards([board])
@@ -239,14 +239,14 @@ def test_options_reach_the_engine_under_its_own_names(tmp_path: Path) -> None:
 
 
 WRONG_OPTIONS: list[tuple[dict[str, str], str]] = [
-    ({"Hash": "65"}, "from 1 to 64, not '65'"),
-    ({"Hash": "much"}, "from 1 to 64, not 'much'"),
-    ({"Style": "Odd"}, "one of Solid, Very Wild, not 'Odd'"),
+    ({"Hash": "65"}, "expected value for option 'Hash' to be at most 64, got: 65"),
+    ({"Hash": "much"}, "expected integer for spin option 'Hash', got: 'much'"),
+    ({"Style": "Odd"}, "got: Odd (available: Solid, Very Wild)"),
     ({"Book Lines": "perhaps"}, "true or false"),
     ({"Clear Hash": ""}, "is a button"),
     ({"MultiPV": "2"}, "set by graphsearch itself"),
-    ({"nodes": "0"}, "nodes must be from 1"),
-    ({"depth": "-1"}, "the option depth must be from 0 to"),
+    ({"nodes": "0"}, "nodes must be a whole number from 1"),
+    ({"depth": "-1"}, "depth must be a whole number from 0 to"),
     ({"nodes": "1e3"}, "whole number"),
     ({"nodes": "10", "depth": "2"}, "either nodes or depth"),
     ({"policy_depth": "0"}, "policy_depth must be"),
@@ -271,40 +271,41 @@ def test_options_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None
 
 
 def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
-    tmp_path: Path, made: list[UciEvaluator]
+    tmp_path: Path, made: list[Any]
 ) -> None:
     path = fake_engine(tmp_path)
 
-    def text(program: object = path, part: str = "both", **options: str) -> str:
-        made.append(UciEvaluator(str(program), options, part))  # type: ignore[arg-type]
-        return made[-1].identity.as_json()
+    def text(program: object = path, **options: Any) -> str:
+        evaluator = UciEvaluator(str(program), **options)
+        made.append(evaluator)
+        return evaluator.identity.as_json()
 
     plain = text()
-    assert text(workers="2", timeout="9", nodes="1000", hash="16") == plain
+    assert text(timeout=9, nodes=1000, options={"hash": "16"}) == plain
     (tmp_path / "link").symlink_to(path)
     assert text(tmp_path / "link") == plain
     changed = [
-        text(nodes="999"),
-        text(depth="5"),
-        text(policy_depth="7"),
-        text(PolicyTemperature="0.2"),
-        text(Style="Very Wild"),
-        text(reproducible="true"),
+        text(nodes=999),
+        text(depth=5),
+        text(policy_depth=7),
+        text(temperature=0.2),
+        text(options={"Style": "Very Wild"}),
+        text(reproducible=True),
         text(f"{path} --fast"),
         text(fake_engine(tmp_path / "b", 'NAME = "Fake 1.1"')),
         text(part="value"),
         text(part="policy"),
     ]
     assert len({plain, *changed}) == 1 + len(changed)
-    assert text(part="value", policy_depth="9", PolicyTemperature="1") == text(part="value")
-    assert text(part="policy", nodes="9") == text(part="policy")
+    assert text(part="value", policy_depth=9, temperature=1) == text(part="value")
+    assert text(part="policy", nodes=9) == text(part="policy")
     assert made[0].identity.options["engine"] == "Fake 1.0"
     assert made[0].identity.mapping == "cp-logistic-110-40, policy-lichess-cp"
     assert made[0].identity.options["interpreter"] == f"{sys.executable} -S"
 
 
 def test_a_network_that_an_engine_or_its_arguments_name_is_part_of_the_identity(
-    tmp_path: Path, made: list[UciEvaluator]
+    tmp_path: Path, made: list[Any]
 ) -> None:
     net = tmp_path / "a.nnue"
     net.write_bytes(b"one")
@@ -319,7 +320,7 @@ def test_a_network_that_an_engine_or_its_arguments_name_is_part_of_the_identity(
 
 
 def test_the_value_part_searches_no_moves_and_the_policy_part_no_value(
-    tmp_path: Path, made: list[UciEvaluator]
+    tmp_path: Path, made: list[Any]
 ) -> None:
     value, policy = fake_engine(tmp_path / "value"), fake_engine(tmp_path / "policy")
     made += [UciEvaluator(str(value), part="value"), UciEvaluator(str(policy), part="policy")]
@@ -371,7 +372,7 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
         create("uci:")
 
 
-def test_a_program_may_have_arguments_and_a_path_blanks(tmp_path: Path, made: list[UciEvaluator]) -> None:
+def test_a_program_may_have_arguments_and_a_path_blanks(tmp_path: Path, made: list[Any]) -> None:
     path = fake_engine(tmp_path / "with blanks", "NAME = ' '.join(sys.argv[1:]) or 'alone'")
     made += [UciEvaluator(str(path)), UciEvaluator(f"'{path}' -x 'y z'")]
     assert [m.identity.options["engine"] for m in made] == ["alone", "-x y z"]
@@ -449,9 +450,7 @@ def go(board, words, k):
     assert sent(path).count("uci") == 1 + int(workers)
 
 
-def test_an_engine_that_ends_between_two_batches_is_started_again(
-    tmp_path: Path, made: list[UciEvaluator]
-) -> None:
+def test_an_engine_that_ends_between_two_batches_is_started_again(tmp_path: Path, made: list[Any]) -> None:
     made.append(UciEvaluator(str(fake_engine(tmp_path))))
     made[0].evaluate(BATCH)
     (process,) = made[0].processes()
@@ -489,7 +488,7 @@ def test_what_fails_after_a_failure_is_told_too(tmp_path: Path, changes: str, to
     assert re.search(r"; position \S+ [wb] \S+ \S+ \d+ 1\b", text), "no move number that nobody gave"
 
 
-def test_after_a_failure_the_evaluator_works_on(tmp_path: Path, made: list[UciEvaluator]) -> None:
+def test_after_a_failure_the_evaluator_works_on(tmp_path: Path, made: list[Any]) -> None:
     changes = (
         f"good = go\n{CRASH}\nbad = go\ndef go(*args):\n    (bad if once('a') or once('b') else good)(*args)"
     )
@@ -509,8 +508,8 @@ def test_workers_share_a_batch_and_answers_keep_their_order(tmp_path: Path) -> N
         assert (sent(path).count("uci"), sent(path).count("ucinewgame")) == (2, new_games)
 
 
-def test_one_evaluator_serves_one_thread_after_another(tmp_path: Path, made: list[UciEvaluator]) -> None:
-    made.append(UciEvaluator(str(fake_engine(tmp_path)), {"workers": "2"}))
+def test_one_evaluator_serves_one_thread_after_another(tmp_path: Path, made: list[Any]) -> None:
+    made.append(create(f"uci:{fake_engine(tmp_path)}", {"workers": "2"}))
     found: list[Evaluation] = []
     for _ in range(2):
         thread = threading.Thread(target=lambda: found.append(made[0].evaluate(BATCH)))
@@ -532,15 +531,12 @@ def await_end(*processes: int) -> None:
 DEAF = "def main(plain=main):\n    plain()\n    while True:\n        time.sleep(1)\n"
 
 
-def test_close_ends_the_engines_even_those_that_do_not_listen(
-    tmp_path: Path, made: list[UciEvaluator]
-) -> None:
+def test_close_ends_the_engines_even_those_that_do_not_listen(tmp_path: Path, made: list[Any]) -> None:
     for changes in ("", DEAF):
-        made.append(UciEvaluator(str(fake_engine(tmp_path, changes)), {"workers": "2"}))
+        made.append(UciEvaluator(str(fake_engine(tmp_path, changes))))
         made[-1].evaluate(BATCH)
         processes = made[-1].processes()
-        assert len(processes) == 2
-        assert all(map(is_alive, processes))
+        assert list(map(is_alive, processes)) == [True]
         made[-1].close()
         made[-1].close()
         await_end(*processes)
@@ -548,7 +544,7 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(
             made[-1].evaluate(BATCH)
 
 
-def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: list[UciEvaluator]) -> None:
+def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: list[Any]) -> None:
     made.append(UciEvaluator(str(fake_engine(tmp_path, HANG))))
     (process,) = made[0].processes()
     thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), made[0].close)
@@ -596,9 +592,7 @@ def test_no_engine_survives_the_program(tmp_path: Path, kind: str, ending: str) 
 # ----------------------------------------------------------------------- searches
 
 
-def test_an_engine_that_fails_leaves_a_saved_search_that_goes_on(
-    tmp_path: Path, made: list[UciEvaluator]
-) -> None:
+def test_an_engine_that_fails_leaves_a_saved_search_that_goes_on(tmp_path: Path, made: list[Any]) -> None:
     changes = """
 good = go
 def go(board, words, k):
@@ -627,11 +621,11 @@ def go(board, words, k):
 
 
 def test_a_search_that_overlaps_with_two_engines_finds_what_one_finds(
-    tmp_path: Path, made: list[UciEvaluator]
+    tmp_path: Path, made: list[Any]
 ) -> None:
     path, found = fake_engine(tmp_path), []
     for workers in ("1", "2"):
-        made.append(UciEvaluator(str(path), {"workers": workers}))
+        made.append(create(f"uci:{path}", {"workers": workers}))
         with Graph.open(None, evaluator=made[-1]) as graph:
             result = analyze(graph, chess.Board(), Limits(visits=32), SearchParams(minibatch_size=16))
             found.append([(move.move, move.n, move.q) for move in result.node.moves])
@@ -673,8 +667,8 @@ def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------- a real engine
 
 
-def test_stockfish_knows_mates_and_good_moves(made: list[UciEvaluator]) -> None:
-    made.append(UciEvaluator(stockfish(), {"workers": "2", "reproducible": "true"}))
+def test_stockfish_knows_mates_and_good_moves(made: list[Any]) -> None:
+    made.append(create(f"uci:{stockfish()}", {"workers": "2", "reproducible": "true"}))
     boards = [
         chess.Board("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1"),
         chess.Board("6k1/8/6K1/8/8/8/8/7R b - - 0 1"),

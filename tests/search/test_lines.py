@@ -13,9 +13,9 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.assess import assess
-from graphsearch.evaluators.combined import CombinedEvaluator
+from graphsearch.evaluators.factory import CombinedEvaluator
 from graphsearch.evaluators.lines import LINE_PLIES, Lines
-from graphsearch.evaluators.pool import pooled
+from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import key_of, pack
@@ -172,7 +172,7 @@ def test_parts_of_an_evaluator_and_workers_get_the_lines(monkeypatch: pytest.Mon
     assert both.wants_lines
     assert np.array_equal(both.evaluate(batch).wdl, expected)
     both.close()
-    with pooled(partial(LineEvaluator), 2) as pool:
+    with PooledEvaluator(partial(LineEvaluator), 2) as pool:
         assert pool.wants_lines
         assert np.array_equal(pool.evaluate(batch).wdl, expected)
 

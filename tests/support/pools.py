@@ -149,18 +149,9 @@ def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
 
 
 def all_ready(pool: PooledEvaluator) -> None:
-    """Waits until every worker has its evaluator; on a busy machine one may do all before another begins."""
-    until(lambda: all(seat.is_ready for seat in pool._crew.workers._seats))
-
-
-def expire(pool: PooledEvaluator, process: int) -> None:
-    """Lets the time of a worker be over: one that works well could never be sure to keep to a short one."""
+    """Waits until every worker can be called; on a busy machine one may do all before another begins."""
     workers = pool._crew.workers
-    with workers._changed:
-        for seat in workers._seats:
-            if seat.worker is not None and seat.worker.pid == process:
-                seat.deadline = 0.0
-        workers._changed.notify_all()
+    until(lambda: sum(seat.is_ready for seat in workers._seats) == workers.count)
 
 
 def in_the_middle(condition: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:

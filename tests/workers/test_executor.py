@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
 
 from graphsearch.base.errors import EvaluatorError
-from graphsearch.workers.calls import Greeting
+from graphsearch.workers import executor
+from graphsearch.workers.calls import WorkerLostError
 from graphsearch.workers.executor import Workers, workers_for
 from graphsearch.workers.process import Child, Handlers, Pipe
 
@@ -26,51 +29,46 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Puppet:
-    """A worker without a process: the test decides what its calls return, and when it ends."""
+    """A worker without a process; its script says what becomes of each call.
+
+    `ok` runs it, `end` loses the worker, `hang` takes too long, and `wait` waits until the worker is killed.
+    """
 
     pid = 0
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[Callable[[], Any], Future[Any]]] = []
-        self.kills = self.stops = 0
+    def __init__(self, script: Iterable[str]) -> None:
+        self.script = iter(script)
+        self.killed = threading.Event()
+        self.stops = 0
 
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        self.calls.append((call, Future()))
-        return self.calls[-1][1]
-
-    def answer(self, count: int = 1) -> None:
-        """Runs the oldest calls."""
-        for _ in range(count):
-            call, future = self.calls.pop(0)
-            future.set_result(call())
-
-    def end(self, how: str = "bang") -> None:
-        """Ends with everything that it was given."""
-        calls, self.calls = self.calls, []
-        for _, future in calls:
-            future.set_exception(OSError(how))
+    def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
+        what = next(self.script, "ok")
+        if what == "ok":
+            return call()
+        if what == "hang":
+            raise TimeoutError
+        if what == "wait":
+            self.killed.wait(60)
+        raise WorkerLostError("bang")
 
     def stop(self) -> None:
         self.stops += 1
 
     def kill(self) -> None:
-        self.kills += 1
-        self.end("killed")
-
-    def how_it_ended(self, error: BaseException) -> str:
-        return str(error)
+        self.killed.set()
 
 
 class Stage:
-    """A site of puppets; keeps all that there ever were."""
+    """A site of puppets with some scripts; keeps all that there ever were."""
 
     patience, advice, is_remote = 600.0, "look at __main__", False
 
-    def __init__(self) -> None:
+    def __init__(self, *scripts: str) -> None:
+        self.scripts = list(scripts)
         self.all: list[Puppet] = []
 
     def start(self) -> Puppet:
-        self.all.append(Puppet())
+        self.all.append(Puppet(self.scripts.pop(0).split() if self.scripts else ()))
         return self.all[-1]
 
     def close(self) -> None:
@@ -81,115 +79,104 @@ def divide() -> float:
     return 1 / 0
 
 
-def test_an_idle_worker_gets_the_next_call_and_results_arrive() -> None:
+def result(future: Future[Any]) -> Any:
+    return future.result(60)
+
+
+def test_results_arrive_and_workers_start_only_for_calls_that_wait() -> None:
     stage = Stage()
-    workers = Workers(2, stage)
-    futures = [workers.submit(pow, 2, k) for k in range(3)]
-    assert len(stage.all) == 2
-    for puppet in stage.all:
-        puppet.answer()  # the greeting
-    assert [len(puppet.calls) for puppet in stage.all] == [1, 1]
-    stage.all[1].answer(2)
-    stage.all[0].answer()
-    assert [future.result(0) for future in futures] == [1, 2, 4]
+    with Workers(2, stage) as workers:
+        assert result(workers.submit(pow, 2, 3)) == 8
+        assert len(stage.all) == 1
+        assert [result(future) for future in [workers.submit(pow, 2, k) for k in range(9)]] == [
+            2**k for k in range(9)
+        ]
+        assert len(stage.all) <= 2
 
 
 def test_the_call_of_a_lost_worker_is_done_by_its_replacement() -> None:
-    stage = Stage()
-    future = Workers(1, stage).submit(pow, 2, 3)
-    stage.all[0].answer()
-    stage.all[0].end()
-    stage.all[1].answer(2)
-    assert future.result(0) == 8
-
-
-def test_three_workers_in_a_row_fail_what_they_died_over_and_nothing_else() -> None:
-    stage = Stage()
-    workers = Workers(1, stage)
-    bad, good = workers.give(divide, name="the sum 0"), workers.submit(pow, 2, 3)
-    for k in range(3):
-        assert not bad.done()
-        stage.all[k].answer()
-        stage.all[k].end()
-    with pytest.raises(EvaluatorError, match="3 workers in a row ended over the sum 0: bang"):
-        bad.result(0)
-    stage.all[3].answer(2)
-    assert good.result(0) == 8
-
-
-def test_three_workers_in_a_row_that_never_start_fail_all_that_waits() -> None:
-    stage = Stage()
-    workers = Workers(1, stage)
-    future = workers.submit(pow, 2, 3)
-    for k in range(3):
-        stage.all[k].end()
-    with pytest.raises(EvaluatorError, match=r"3 workers in a row ended as they started: bang; .*__main__"):
-        future.result(0)
-    again = workers.submit(pow, 2, 3)
-    stage.all[3].answer(2)
-    assert again.result(0) == 8
-
-
-def test_a_worker_that_cannot_begin_fails_what_waits_and_is_not_replaced() -> None:
-    stage = Stage()
-    future = Workers(1, stage, begin=divide).submit(pow, 2, 3)
-    stage.all[0].answer()
-    with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
-        future.result(0)
-    assert (len(stage.all), stage.all[0].kills) == (1, 1)
-
-
-def test_a_worker_of_another_kind_or_version_is_not_mixed_in() -> None:
-    def check(begun: str) -> None:
-        raise EvaluatorError(f"{begun} differs")
-
-    stage = Stage()
-    future = Workers(1, stage, begin=partial(str, "it"), check=check).submit(pow, 2, 3)
-    stage.all[0].answer()
-    with pytest.raises(EvaluatorError, match="it differs"):
-        future.result(0)
-    assert "install the same version" in Greeting("there", "0.0.0").fault
-
-
-def test_a_worker_whose_time_is_up_is_killed_and_its_call_given_again() -> None:
-    stage = Stage()
-    seconds = iter([0.05, 600.0])
-    future = Workers(1, stage).give(partial(pow, 2, 3), seconds=lambda first: next(seconds))
-    stage.all[0].answer()
-    until(lambda: len(stage.all) == 2)
-    assert stage.all[0].kills
-    stage.all[1].answer(2)
-    assert future.result(0) == 8
-
-
-def test_nobody_waits_for_ever_for_a_worker_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stage, "patience", 0.05)
-    future = Workers(1, Stage()).submit(pow, 2, 3)
-    with pytest.raises(EvaluatorError, match="no worker has started in 0 s"):
-        future.result(60)
-
-
-def test_at_the_end_the_idle_make_a_last_call_and_calls_under_way_fail() -> None:
-    stage, left = Stage(), list[int]()
-    workers = Workers(2, stage)
-    workers.start()
-    for puppet in stage.all:
-        puppet.answer()
-    busy = workers.submit(pow, 2, 3)
-    workers.stop()
-    assert [puppet.stops for puppet in stage.all] == [1, 1]
-    workers.close(last=partial(left.append, 1))
-    for future in (busy, workers.submit(pow, 2, 3)):
-        with pytest.raises(EvaluatorError, match="closed"):
-            future.result(0)
-    assert [puppet.kills > 0 for puppet in stage.all] == [True, True]
+    stage = Stage("ok end")
+    with Workers(1, stage) as workers:
+        assert result(workers.submit(pow, 2, 3)) == 8
     assert len(stage.all) == 2
 
 
-def test_shutdown_waits_for_calls() -> None:
+def test_three_workers_in_a_row_fail_what_they_died_over_and_nothing_else() -> None:
+    with Workers(1, Stage("ok end", "ok hang", "ok end")) as workers:
+        bad, good = workers.give(divide, name="the sum 0"), workers.submit(pow, 2, 3)
+        with pytest.raises(EvaluatorError, match="3 workers in a row ended over the sum 0: bang"):
+            result(bad)
+        assert result(good) == 8
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (["end"] * 3, "3 workers in a row ended as they started: bang; .*__main__"),
+        (["hang"], "no worker has started in 600 s; .*__main__"),
+    ],
+)
+def test_workers_that_never_start_fail_all_that_waits(script: list[str], told: str) -> None:
+    with Workers(1, Stage(*script)) as workers:
+        with pytest.raises(EvaluatorError, match=told):
+            result(workers.submit(pow, 2, 3))
+        assert result(workers.submit(pow, 2, 3)) == 8
+
+
+def test_a_worker_that_starts_late_holds_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage("ok", "wait")
+    workers = Workers(2, stage)
+    workers.start()
+    assert [result(workers.submit(pow, 2, k)) for k in range(3)] == [1, 2, 4]
+    workers.close()
+
+
+def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "__version__", "0.0.0")
+    stage = Stage()
+    with Workers(1, stage) as workers, pytest.raises(EvaluatorError, match="install the same version"):
+        result(workers.submit(pow, 2, 3))
+    assert stage.all[0].killed.is_set()
+
+
+def test_a_call_gets_the_seconds_of_its_worker_and_errors_arrive() -> None:
+    asked: list[bool] = []
+    with Workers(1, Stage()) as workers:
+        for _ in range(2):
+            future = workers.give(divide, seconds=lambda first: asked.append(first) or 1.0)  # type: ignore[func-returns-value]
+            with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
+                result(future)
+    assert asked == [True, False]
+
+
+def test_at_the_end_the_idle_make_a_last_call_and_calls_under_way_fail() -> None:
+    stage, left = Stage("ok wait", "ok ok"), list[int]()
+    workers = Workers(2, stage, partial(left.append, 1))
+    busy = workers.submit(pow, 2, 3)
+    until(busy.running)
+    assert result(workers.submit(pow, 2, 4)) == 16
+    workers.stop()
+    assert [puppet.stops for puppet in stage.all] == [1, 1]
+    workers.close()
+    for future in (busy, workers.submit(pow, 2, 3)):
+        with pytest.raises(EvaluatorError, match="closed"):
+            result(future)
+    assert [puppet.killed.is_set() for puppet in stage.all] == [True, True]
+    assert (left, len(stage.all)) == ([1], 2)
+
+
+class Unpicklable:
+    def __reduce__(self) -> Any:
+        raise ZeroDivisionError
+
+
+def test_a_process_runs_calls_and_survives_what_cannot_be_sent() -> None:
     with workers_for(None, 1) as workers:
+        for call in (partial(pow, Unpicklable(), 3), Unpicklable):
+            with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
+                result(workers.submit(call))
         future = workers.submit(pow, 2, 3)
-    assert future.result(0) == 8
+    assert result(future) == 8
 
 
 # ---------------------------------------------------------- one process

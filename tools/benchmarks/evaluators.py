@@ -15,7 +15,7 @@ from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options,
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import priors
-from graphsearch.evaluators.pool import pooled
+from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch, answer
 
 from .clocks import Work, in_turns
@@ -47,9 +47,11 @@ def pool(
     with ExitStack() as pools:
         known = {f"{n} threads": create(with_threads(spec, n)) for n in threads}
         for count in workers:
-            known[f"{count} workers"] = pools.enter_context(pooled(partial(create, spec), count, kind))
+            known[f"{count} workers"] = pools.enter_context(
+                PooledEvaluator(partial(create, spec), count, kind)
+            )
         known["uniform"] = create("uniform")
-        known["uniform, 1 worker"] = pools.enter_context(pooled(partial(create, "uniform"), 1, kind))
+        known["uniform, 1 worker"] = pools.enter_context(PooledEvaluator(partial(create, "uniform"), 1, kind))
         for size in batch:
             positions = random_positions(size)
             works = {name: partial(one.evaluate, positions) for name, one in known.items()}

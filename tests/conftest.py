@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from .support.browser import driver as driver
 from .support.compiling import compile_all
 from .support.places import ROOT as ROOT
 from .support.traces import FOLDER, Summary, Traces
+from .support.windows import NOT_THERE
 
 SHARED = ROOT.parent / "shared"
 LONGEST_PROCESS_S = 240
@@ -47,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "GRAPHSEARCH_STATE_DIR" not in os.environ:  # for reports of defects, and evaluators that were named
         state = os.environ["GRAPHSEARCH_STATE_DIR"] = tempfile.mkdtemp(prefix="graphsearch-state-")
         config.add_cleanup(partial(shutil.rmtree, state, ignore_errors=True))
+    if os.linesep != "\n":  # files of tests have the same bytes on every system
+        setattr(Path, "write_text", partialmethod(Path.write_text, newline="\n"))  # noqa: B010
     gc.set_threshold(20_000, 20, 50)  # modules of thousands of tests are looked through less often
     os.environ["RAY_ADDRESS"] = "local"  # no test joins a Ray cluster that happens to run here
     for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
@@ -59,6 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
     elif not config.getoption("collectonly"):
         config.pluginmanager.register(Summary())
         compile_all()  # here are no tests: this process deals them out to the workers
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips on Windows what does not run there."""
+    for item in items if os.name == "nt" else []:
+        name = item.nodeid.partition("[")[0]
+        if name in NOT_THERE:
+            item.add_marker(pytest.mark.skip(reason=f"Windows: {NOT_THERE[name]}"))
 
 
 def _start_processes_with_default_signals() -> None:

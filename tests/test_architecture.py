@@ -210,6 +210,7 @@ SYSTEM_NAMES = {
     *("sys.platform", "os.name", "os.uname", "os.sysconf", "os.nice", "os.fork", "os.killpg", "os.geteuid"),
     *("os.set_blocking", "os.preadv", "os.pwrite", "os.pread", "os.sched_getaffinity", "os.cpu_count"),
     *("os.register_at_fork", "platform.system", "signal.pthread_sigmask", "signal.SIGKILL", "signal.SIGHUP"),
+    *("time.clock_gettime", "time.pthread_getcpuclockid"),
 }
 
 

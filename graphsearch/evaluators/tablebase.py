@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorError, EvaluatorFileError
+from ..base.system import thread_seconds
 from ..position.board import fen_of, unpack
 from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META, WHITE
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
@@ -53,7 +53,7 @@ class ProbeLimit:
         """
         thread = threading.get_ident()
         with self._lock:
-            self._ends[thread] = time.thread_time() + PROBE_SECONDS
+            self._ends[thread] = thread_seconds(thread) + PROBE_SECONDS
             if self._watch is None:
                 self._watch = threading.Thread(target=self._look, name="graphsearch-probes", daemon=True)
                 self._watch.start()
@@ -71,7 +71,7 @@ class ProbeLimit:
         while not self._closed.wait(LOOK_SECONDS):
             with self._lock:
                 for thread, end in list(self._ends.items()):
-                    if time.clock_gettime(time.pthread_getcpuclockid(thread)) > end:
+                    if thread_seconds(thread) > end:
                         del self._ends[thread]
                         raised = ctypes.py_object(EndlessProbeError)
                         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

@@ -37,6 +37,8 @@ def graph() -> Graph:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_an_argument_of_the_wrong_kind_is_named_in_one_line(name: str, graph: Graph) -> None:
+    if name == "answer":
+        pytest.importorskip("pandas")
     for bad in (3.5, {1: 2}, ["x" * 999], object()):
         with pytest.raises(GraphSearchError) as caught:
             CALLS[name](graph, bad)

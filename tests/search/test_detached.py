@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError
+from graphsearch.base.system import end_tree
 from graphsearch.evaluators.factory import EvaluatorSpec, crew_of
 from graphsearch.evaluators.pool import Crew
 from graphsearch.evaluators.protocol import AbsentEvaluator
@@ -163,7 +162,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path
     graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, 2)
     thread = in_the_middle(
         lambda: once.exists() and bool(once.read_text()),
-        lambda: os.kill(int(once.read_text()), signal.SIGKILL),
+        lambda: end_tree(int(once.read_text())),
     )
     search_all(graph, searches, 100)
     thread.join()

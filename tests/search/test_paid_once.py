@@ -28,7 +28,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..graph.sweeps.test_reevaluate import assert_same
 from ..support.counting import CountingEvaluator
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from ..support.graphs import ENDGAME, searched
 
 KILLS = 30 if os.environ.get("GRAPHSEARCH_FULL") else 3
@@ -100,22 +100,23 @@ def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
             say(len(self.asked))
             return found
 
-    if work == "search":
-        with Graph.open(path, evaluator=Slow(log=log)) as graph:
-            analyze(graph, chess.Board(), Limits(), SearchParams(minibatch_size=16, max_wave_share=1.0))
-    else:
-        reevaluate(path, Slow("other", log=log))
+    with pytest.MonkeyPatch.context() as patches:
+        save_often(patches)
+        if work == "search":
+            with Graph.open(path, evaluator=Slow(log=log)) as graph:
+                analyze(graph, chess.Board(), Limits(), SearchParams(minibatch_size=16, max_wave_share=1.0))
+        else:
+            reevaluate(path, Slow("other", log=log))
 
 
-@pytest.fixture
-def saves_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
-    monkeypatch.setattr("graphsearch.store.upkeep.rewrite.STEP_SECONDS", 0.0)
+def save_often(patches: pytest.MonkeyPatch) -> None:
+    patches.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
+    patches.setattr("graphsearch.store.upkeep.rewrite.STEP_SECONDS", 0.0)
     session = sys.modules["graphsearch.search.loop"]
     for name in ("FIRST_FLUSH_SECONDS", "FLUSH_SECONDS"):
-        monkeypatch.setattr(session, name, 0.0)
+        patches.setattr(session, name, 0.0)
     for name in ("FIRST_BATCH", "LARGEST_BATCH"):
-        monkeypatch.setattr(reevaluating, name, 16)
+        patches.setattr(reevaluating, name, 16)
 
 
 def killed(work: str, path: Path, log: Path, rng: random.Random) -> None:
@@ -138,8 +139,6 @@ def known_to(path: Path) -> set[str]:
     return {unpack(words).epd() for words in np.concatenate(batches).tolist()}
 
 
-@needs_fork
-@pytest.mark.usefixtures("saves_often")
 @pytest.mark.parametrize("work", ["search", "reevaluate"])
 def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, work: str) -> None:
     path, log = tmp_path / "a.graph", tmp_path / "asked"

@@ -6,7 +6,9 @@ import os
 import random
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import chess
 import numpy as np
@@ -20,7 +22,7 @@ from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.rewrite import compact, prune, rewrite
 from graphsearch.store.upkeep.verify import verify
 
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from .records import IDENTITY, Records, batch_of, contents, filled, identity, lookup, merge_all, sized
 
 KILLS = 50 if os.environ.get("GRAPHSEARCH_FULL") else 1  # of each kind of work
@@ -72,7 +74,7 @@ def part(k: int) -> list[NodeRecord]:
 
 def kill_a_writer(work: str, path: Path, rng: random.Random) -> int:
     """Returns the last batch that a writer told of before it was killed."""
-    with Fork(lambda say: work_for_ever(work, path, say)) as writer:
+    with Fork(partial(work_for_ever, work, path)) as writer:
         said = [writer.line() for _ in range(rng.randrange(1, 10))]
         time.sleep(rng.random() * 0.05)  # the moment is what is drawn by chance
         return int([*said, *writer.kill()][-1])
@@ -104,7 +106,6 @@ def check(path: Path, work: str, last: int) -> int:
     return len(batches)
 
 
-@needs_fork
 @pytest.mark.parametrize("work", ["flush", "merge", "compact", "prune", "rewrite"])
 def test_a_killed_writer_leaves_a_sound_file_with_all_it_committed(path: Path, work: str) -> None:
     rng = random.Random(work)
@@ -119,12 +120,15 @@ def test_a_killed_writer_leaves_a_sound_file_with_all_it_committed(path: Path, w
     assert verify(path).problems == []
 
 
-@needs_fork
-def test_a_killed_backup_leaves_the_old_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.store.upkeep.backup.STEP_PAGES", 1)
+def copy_slowly(path: Path, copy: Path, say: Say) -> None:
+    with patch("graphsearch.store.upkeep.backup.STEP_PAGES", 1):
+        backup(path, copy, force=True, progress=lambda done, total: say("."))
+
+
+def test_a_killed_backup_leaves_the_old_copy(tmp_path: Path) -> None:
     path = filled(tmp_path / "test.graph", RECORDS, runs=4)
     copy = filled(tmp_path / "copy.graph", RECORDS[:7])
-    with Fork(lambda say: backup(path, copy, force=True, progress=lambda done, total: say("."))) as child:
+    with Fork(partial(copy_slowly, path, copy)) as child:
         for _ in range(5):
             child.line()
     assert verify(copy).problems == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from .records import IDENTITY, Records, contents, filled
 
 RECORDS = Records(71, 40)
@@ -132,10 +133,9 @@ def hold(path: Path, say: Say) -> None:
         time.sleep(60)
 
 
-@needs_fork
 def test_the_lock_of_a_killed_writer_is_free(path: Path) -> None:
     filled(path, RECORDS)
-    with Fork(lambda say: hold(path, say)) as holder:
+    with Fork(partial(hold, path)) as holder:
         assert holder.line() == "open"
         assert f"process {holder.process} since" in refused(path, StoreLockedError)
     with Store.open(path) as store:

@@ -1,4 +1,7 @@
-"""A forked process that works beside a test: what it needs is imported already."""
+"""A forked process that works beside a test: what it needs is imported already.
+
+Where there is no fork, a new process does the work, if it can be pickled.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Self, TextIO, cast
 
 import pytest
 
@@ -29,13 +33,26 @@ class Fork:
     """
 
     def __init__(self, work: Callable[[Say], object]) -> None:
+        self._spawned: multiprocessing.process.BaseProcess | None = None
+        if not hasattr(os, "fork"):
+            self._spawn(work)
+            return
         reading, writing = os.pipe()
         self.process = os.fork()
         if not self.process:
             os.close(reading)
             _work(work, writing)
         os.close(writing)
-        self._lines = os.fdopen(reading)
+        self._lines: TextIO = os.fdopen(reading)
+
+    def _spawn(self, work: Callable[[Say], object]) -> None:
+        context = multiprocessing.get_context("spawn")
+        reader, writer = context.Pipe(duplex=False)
+        self._spawned = context.Process(target=_work_alone, args=(work, writer), daemon=True)
+        self._spawned.start()
+        writer.close()
+        self.process = self._spawned.pid or 0
+        self._lines = cast(TextIO, _Lines(reader))
 
     def __enter__(self) -> Self:
         return self
@@ -50,15 +67,51 @@ class Fork:
 
     def kill(self) -> list[str]:
         """Kills it; returns the lines that were not read."""
-        os.kill(self.process, signal.SIGKILL)
+        if self._spawned is not None:
+            self._spawned.kill()
+        else:
+            os.kill(self.process, signal.SIGKILL)
         return self.rest()
 
     def rest(self) -> list[str]:
         """Waits for its end; returns the lines that were not read."""
         with self._lines:
             lines = self._lines.read().splitlines()
+        if self._spawned is not None:
+            self._spawned.join()
+            self.status = self._spawned.exitcode or 0
+            return lines
         _, self.status = os.waitpid(self.process, 0)
         return lines
+
+
+class _Lines:
+    """The lines of a new process, as a file has them."""
+
+    closed = False
+
+    def __init__(self, reader: Connection) -> None:
+        self._reader = reader
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self.closed = True
+
+    def readline(self) -> str:
+        try:
+            return f"{self._reader.recv()}\n"
+        except (EOFError, OSError):
+            return ""
+
+    def read(self) -> str:
+        return "".join(iter(self.readline, ""))
+
+
+def _work_alone(work: Callable[[Say], object], writer: Connection) -> None:
+    work(lambda text: writer.send(str(text)))
 
 
 class Command(Fork):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -14,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import psutil
 
 from graphsearch.base.errors import EvaluatorError
+from graphsearch.base.system import end_at_once
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
@@ -54,7 +55,7 @@ class Oracle:
         if self.how == "unmakeable":
             raise EvaluatorError("the network nowhere.pb.gz cannot be read")
         if self.how == "die at start":
-            os.kill(os.getpid(), signal.SIGKILL)
+            end_at_once()
         return LoggedEvaluator(self)
 
 
@@ -94,7 +95,7 @@ class LoggedEvaluator(Evaluator):
     def _misbehave(self, name: str, found: Evaluation) -> Evaluation:
         how = self._bad[name]
         if how == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
+            end_at_once()
         if how == "hang":
             time.sleep(600)
         if how == "raise":
@@ -169,24 +170,17 @@ def in_the_middle(condition: Callable[[], bool], act: Callable[[], None]) -> thr
 def is_alive(process: int) -> bool:
     """Returns whether a process runs: it is there, and not one that only waits to be counted off."""
     try:
-        status = Path(f"/proc/{process}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
-    return status.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def children(process: int) -> list[int]:
     """Returns the processes that a process has started and that run."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and is_alive(int(folder.name)):
-            try:
-                status = (folder / "stat").read_text()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(status.rsplit(")", 1)[1].split()[1]) == process:
-                found.append(int(folder.name))
-    return found
+    try:
+        return [child.pid for child in psutil.Process(process).children() if is_alive(child.pid)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def run_script(path: Path, text: str) -> subprocess.Popen[str]:

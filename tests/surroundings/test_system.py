@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PureWindowsPath
@@ -120,6 +121,16 @@ def test_a_machine_has_cores_memory_and_a_peak(both: str) -> None:
     assert system.cores() >= 1
     assert system.memory_bytes() > 1 << 27
     assert 1 << 20 < system.peak_memory() <= psutil.virtual_memory().total
+
+
+def test_a_thread_that_works_uses_seconds(both: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if both == "elsewhere":
+        monkeypatch.delattr(time, "pthread_getcpuclockid")
+    before = system.thread_seconds(threading.get_ident())
+    end = time.thread_time() + 0.1
+    while time.thread_time() < end:
+        pass
+    assert system.thread_seconds(threading.get_ident()) > before
 
 
 def test_address_space_has_a_limit_only_where_there_are_such_limits(elsewhere: None) -> None:

@@ -1,0 +1,230 @@
+"""Runs the main commands of an installed graphsearch, and prints what two systems must agree on as JSON.
+
+    python tools/smoke.py SAMPLES > here.json
+
+Times, dates and paths are left out; exported files are listed with a digest. SAMPLES: docs/samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+PROGRAM = [sys.executable, "-m", "graphsearch"]
+KILLS = 20
+FOLDER = "Größe und Übung"  # blanks and umlauts
+BOOK = """[book]
+side = "white"
+max_ply = 3
+[[root]]
+moves = "1. d4"
+[[window]]
+reply_p = 0.15
+[leaf]
+evaluations = 50
+"""
+COMMANDS = """
+analyze startpos --visits 2000 --store a.graph
+analyze startpos --moves "e4 e5" --visits 500 --store a.graph --json
+analyze startpos --visits 3000 --store a.graph
+show startpos --moves "e4 e5" --store a.graph
+show startpos --store a.graph --json
+lines startpos --store a.graph
+tree startpos --depth 3 --max-moves 3 --min-visits 100 --store a.graph
+curve startpos --moves "e4 e5 Nf3" --store a.graph
+find --store a.graph --limit 3
+history startpos --store a.graph
+import games.pgn --store a.graph
+import positions.epd --store a.graph
+games startpos --store a.graph
+players --store a.graph
+novelties --store a.graph
+review opera.pgn --visits 50 --store a.graph -o reviewed.pgn
+export --store a.graph -o a.bin --weights q --min-visits 2
+export --store a.graph -o a.csv
+export --store a.graph -o a.jsonl
+export --store a.graph -o a.pgn
+export --store a.graph -o a.epd
+export --store a.graph -o a.svg
+export --store a.graph -o site
+book build white.toml --store book.graph --evaluations 500
+book status --store book.graph
+book why startpos --moves "d4" --store book.graph
+book todo --store book.graph
+book build white.toml --store book2.graph --evaluations 200 --workers 2
+repertoire add startpos --moves "d4 d5 c4" --store a.graph --side white
+repertoire show --store a.graph
+study import games.pgn --store a.graph
+study list --store a.graph
+note write startpos "größer" --store a.graph
+note show startpos --store a.graph
+mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1" --store m.graph
+alphabeta startpos --depth 3
+evaluate startpos
+evaluate startpos --evaluator uci:ENGINE --evaluator-option nodes=10
+store verify a.graph
+store backup a.graph b.graph
+store merge a.graph book.graph -o merged.graph
+store compact merged.graph
+store verify merged.graph
+store info merged.graph
+diff a.graph b.graph
+lab sql a.graph "SELECT count(*) FROM game"
+lab perft startpos 4
+config
+show startpos --store missing.graph
+analyze "no position"
+"""
+DEEP = Path(*["a long name of a folder"] * 14)  # more than 260 characters
+VOLATILE = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\+00:00)?|[\d.,]+ (ms|s|MB|kB|B)\b|\"(seconds|created)\": [^,}]*"
+    r"|process \d+"
+)
+
+
+def run(*words: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command line in a folder."""
+    return subprocess.run([*PROGRAM, *words], cwd=folder, capture_output=True, check=False, **options)
+
+
+def plain(data: bytes, folder: Path) -> str:
+    """Returns output without what differs from run to run and from system to system."""
+    text = data.decode("utf-8")
+    for form in (str(folder), json.dumps(str(folder), ensure_ascii=False)[1:-1]):
+        text = text.replace(form, "FOLDER")
+    return VOLATILE.sub("#", text)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Returns digests of everything that was exported."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        for path in files
+        if path.suffix in {".bin", ".csv", ".jsonl", ".pgn", ".epd", ".svg", ".js", ".html", ".css"}
+    }
+
+
+def talk(folder: Path) -> list[str]:
+    """Returns the best moves of the engine to a chess program that ends its lines as Windows does."""
+    said = (
+        b"uci\r\nsetoption name GraphFile value uci.graph\r\nsetoption name Threads value 1\r\nisready\r\n"
+        b"ucinewgame\r\nposition startpos moves e2e4\r\ngo nodes 300\r\n"
+    )
+    with subprocess.Popen(
+        [*PROGRAM, "uci"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as engine:
+        assert engine.stdin is not None
+        assert engine.stdout is not None
+        engine.stdin.write(said)
+        engine.stdin.flush()
+        lines = []
+        for line in engine.stdout:
+            lines.append(line.decode().split(" ponder")[0].strip())
+            if line.startswith(b"bestmove"):
+                engine.stdin.write(b"quit\r\n")
+                engine.stdin.flush()
+        return [line for line in lines if line.split(" ")[0] in {"uciok", "readyok", "bestmove"}]
+
+
+def browse(folder: Path) -> list[str]:
+    """Returns the answers of the page's server."""
+    with subprocess.Popen(
+        [*PROGRAM, "serve", "a.graph", "--port", "0", "--no-browser"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as server:
+        assert server.stdout is not None
+        address = b""
+        for line in server.stdout:
+            if found := re.search(rb"http://\S+", line):
+                address = found[0]
+                break
+        try:
+            opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with opener.open(address.decode(), timeout=30) as answer:
+                return [str(answer.status), answer.headers["Content-Type"]]
+        finally:
+            server.kill()
+
+
+WRITER = """
+import sys, chess
+from graphsearch import Graph, Limits, analyze
+while True:
+    with Graph.open(sys.argv[1]) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=150))
+    print(result.node.n, flush=True)
+"""
+
+
+def kill_writers(folder: Path) -> str:
+    """Kills a process that writes, KILLS times; returns the first fault, or `sound`."""
+    path, known = folder / "killed.graph", 0
+    for k in range(KILLS):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            for _ in range(1 + k % 3):
+                known = max(known, int(writer.stdout.readline()))
+            time.sleep(0.013 * k)
+            writer.kill()
+            rest = writer.stdout.read().split()
+            known = max([known, *map(int, rest)])
+        checked = run("store", "verify", str(path), folder=folder)
+        if checked.returncode:
+            return f"after kill {k + 1}: {checked.stdout + checked.stderr!r}"
+        roots = json.loads(run("show", "startpos", "--store", str(path), "--json", folder=folder).stdout)
+        if roots["position"]["n"] < known:
+            return f"after kill {k + 1}: {roots['position']['n']} visits, {known} were acknowledged"
+    return "sound"
+
+
+def main(samples: Path) -> None:
+    """Runs everything in a new folder and prints it."""
+    found: dict[str, Any] = {}
+    engine = subprocess.list2cmdline(PROGRAM) if os.name == "nt" else shlex.join(PROGRAM)
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("GRAPHSEARCH_S")}
+    environment["GRAPHSEARCH_STATE_DIR"] = tempfile.mkdtemp()
+    os.environ.clear()
+    os.environ.update(environment)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as around:
+        folder = Path(around).resolve() / FOLDER
+        folder.mkdir()
+        (folder / "white.toml").write_text(BOOK, encoding="utf-8", newline="\n")
+        for sample in samples.iterdir():
+            (folder / sample.name).write_bytes(sample.read_bytes())
+        for line in COMMANDS.strip().splitlines():
+            words = [word.replace("ENGINE", f"{engine} uci") for word in shlex.split(line)]
+            began = time.monotonic()
+            done = run(*words, folder=folder, stdin=subprocess.DEVNULL)
+            problem = plain(done.stderr, folder).splitlines() if done.returncode else []
+            found[line] = [done.returncode, *problem, *plain(done.stdout, folder).splitlines()]
+            print(f"{time.monotonic() - began:5.1f} s  {line}", file=sys.stderr, flush=True)
+        deep = folder / DEEP
+        os.makedirs(f"\\\\?\\{deep}" if os.name == "nt" else deep)  # noqa: PTH103
+        done = run("analyze", "startpos", "--visits", "100", "--store", str(deep / "a.graph"), folder=folder)
+        found["long path"] = [
+            done.returncode,
+            *(done.stderr.decode().splitlines() if done.returncode else []),
+        ]
+        found["files"] = digests(folder)
+        found["uci"] = talk(folder)
+        found["serve"] = browse(folder)
+        found["killed"] = kill_writers(folder)
+    json.dump(found, sys.stdout, indent=1, ensure_ascii=True)
+    print()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

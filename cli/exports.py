@@ -76,6 +76,10 @@ class Request:
         bool,
         option("--all-moves", "Of jsonl, csv, parquet: also the moves without visits, nine tenths of all."),
     ] = False
+    comments: Annotated[
+        bool,
+        option("--comments", "Of pgn: also comments with N, Q, P, proofs and where a line goes on."),
+    ] = False
     weights: Annotated[
         str | None,
         option(
@@ -104,10 +108,10 @@ class Request:
 def export(request: Request) -> None:
     """Write a graph, or a book in it, in the format of another program. The ending of OUT chooses it.
 
-    pgn: one game tree per root, the best line first, every position expanded once; a comment says where a
-    line goes on elsewhere. Comments have [%eval], N, Q and P; ?!, ? and ?? mark moves with 10 or more visits
-    that lose 0.1, 0.2 or 0.3 in Q. With --side and without --max-moves: a repertoire, the best move of that
-    side against all replies.
+    pgn: one game tree per root, the best line first, every position expanded once. Moves have [%eval]; ?!, ?
+    and ?? mark those with 10 or more visits that lose 0.1, 0.2 or 0.3 in Q; notes are comments. A game that
+    leads to the position keeps its tags. --comments adds N, Q, P, and where a line goes on elsewhere. With
+    --side and without --max-moves: a repertoire, the best move of that side against all replies.
 
     polyglot: an opening book (.bin). epd: a line per position, ce in centipawns for the side to move. jsonl,
     csv: positions and their visited moves as the records hold them; with --all-moves the moves without
@@ -146,7 +150,7 @@ def export(request: Request) -> None:
                 on_progress=show,
             )
         else:
-            write, selection = _writer(form, request), _selection(request, roots)
+            write, selection = _writer(form, request), _selection(form, request, roots)
             report = write(request.store, target, selection, on_progress=show)
     _finish(report, request)
 
@@ -163,6 +167,7 @@ def _check(request: Request, form: str) -> None:
         raise typer.BadParameter(f"{form} cannot go to stdout; name a file or folder with -o")
     given = {
         "--weights": request.weights is not None and form != "polyglot",
+        "--comments": request.comments and form != "pgn",
         "--all": request.all and request.book is None,
         "--side": request.side is not None and form == "site",
         "--max-moves": request.max_moves is not None and form == "site",
@@ -183,6 +188,22 @@ def _roots(request: Request) -> tuple[chess.Board, ...]:
     return tuple(request.line.board_after(text) for text in texts)
 
 
+def _headers(request: Request) -> dict[str, str]:
+    """Returns the tags of the game that leads to the only position; none if that is not in a PGN file."""
+    from graphsearch.base.errors import InvalidPositionError
+    from graphsearch.position.pgn_position import read_games
+
+    [name] = names if len(names := request.positions or []) == 1 else [""]
+    if not Path(name).is_file():
+        return {}
+    number = request.line.game or 1
+    try:
+        found = next(read_games(Path(name), only={number}), None)
+    except InvalidPositionError:
+        return {}
+    return found.headers if found else {}
+
+
 def _admits(request: Request) -> Admits | None:
     """Returns which moves of a book to export; None: all."""
     from graphsearch.book.why import admitted_moves
@@ -190,7 +211,7 @@ def _admits(request: Request) -> Admits | None:
     return None if request.all or request.book is None else admitted_moves
 
 
-def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
+def _selection(form: str, request: Request, roots: tuple[chess.Board, ...]) -> Selection:
     from graphsearch.exchange.selection import Selection
 
     return Selection(
@@ -202,6 +223,7 @@ def _selection(request: Request, roots: tuple[chess.Board, ...]) -> Selection:
         min_visits=request.min_visits or 0,
         max_moves=request.max_moves,
         all_moves=request.all_moves,
+        headers=_headers(request) if form == "pgn" else {},
     )
 
 
@@ -218,15 +240,17 @@ def _say_size(form: str, request: Request, large: OutputSize) -> None:
 def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
     write: Callable[..., ExportReport]
     if form == "pgn":
-        from graphsearch.exchange.pgn_export import export_pgn as write
-    elif form == "epd":
+        from graphsearch.exchange.pgn_export import export_pgn
+
+        return partial(export_pgn, comments=request.comments)
+    if form == "epd":
         from graphsearch.exchange.epd_export import export_epd as write
     elif form == "jsonl":
         from graphsearch.exchange.rows_export import export_jsonl as write
     elif form == "csv":
         from graphsearch.exchange.rows_export import export_csv as write
     elif form == "parquet":
-        from graphsearch.exchange.parquet_export import export_parquet as write
+        from graphsearch.exchange.rows_export import export_parquet as write
     else:
         from graphsearch.exchange.polyglot_export import export_polyglot
 
@@ -281,9 +305,7 @@ def _summary(report: ExportReport) -> list[str]:
         f" {report.seconds:.1f} s"
     ]
     if report.transpositions:
-        lines.append(
-            f"{count(report.transpositions, 'move')} with a reference to a position expanded elsewhere"
-        )
+        lines.append(f"{count(report.transpositions, 'move')} to a position that is expanded elsewhere")
     if report.scaled:
         lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
     if report.merged:

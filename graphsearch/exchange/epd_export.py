@@ -9,8 +9,9 @@ c0    Q and the chances to win, draw and lose; c1  the proven result
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +19,16 @@ from numpy.typing import NDArray
 from ..position.board import CHECKMATE
 from ..position.fens import clocks_of, key_texts
 from ..position.values import MATE_CE
-from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..query.columns import best_places, cps_of, edges_by_move
-from ..query.steps import SAN_BYTES, Ints, legal_codes, names_of, positions_after
-from ..store.codec.bulk import take
+from ..query.columns import cps_of, edges_by_move, ranked
+from ..query.steps import SAN_BYTES, Ints, Legal, Words, legal_codes, names_of, positions_after
 from ..store.reading import Reader
-from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from .met import Met, Rows
 from .output import ExportReport, Target
-from .rows_export import OnLarge, Part, export_stream
+from .rows_export import OnLarge, export_stream
 from .selection import Selection
-from .walk import NOTES, OnProgress, records_at
+from .walk import NOTES, OnProgress, Positions, records_at
 
 MAX_PV = 12
 UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # states of a link: not computed, no best move, best move stored
@@ -48,22 +47,18 @@ def export_epd(
 
 
 @contextmanager
-def _texts(_: Store, reader: Reader, folder: Path) -> Iterator[Callable[[Part], bytes]]:
-    with closing(Lines(reader, folder)) as lines:
-        yield lambda part: _text(part, lines)
+def _texts(_: Store, reader: Reader, folder: Path) -> Iterator[Callable[[Positions], list[str]]]:
+    with Lines(reader, folder) as lines:
+        yield lambda found: _rows(found, lines)
 
 
-def _text(part: Part, lines: Lines) -> bytes:
-    visits, rows = part.visits, part.rows
-    worth = visits.worth()
-    mate, note = (values[rows] for values in visits.proofs(worth))
-    q, draw = worth.q[rows], worth.draw[rows]
-    value = visits.value(worth)[rows]
-    valued = ~np.isnan(value)
-    share = np.minimum(np.maximum(draw, 0.0), 1.0 - np.abs(q))
+def _rows(found: Positions, lines: Lines) -> list[str]:
+    worth, mate, value = found.worth, found.proofs.mates, found.value
+    valued, q = ~np.isnan(value), worth.q
+    share = np.minimum(np.maximum(worth.draw, 0.0), 1.0 - np.abs(q))
     chances = ((1.0 - share + q) / 2, share, (1.0 - share - q) / 2)
     wdl = (np.rint(100 * np.maximum(chance, 0.0)).astype(np.int64).tolist() for chance in chances)
-    mated = visits.batch.flags[rows] & TERMINAL_MASK == CHECKMATE
+    mated = found.batch.flags & TERMINAL_MASK == CHECKMATE
     ce = np.where(
         mate > 0,
         MATE_CE - mate,
@@ -71,11 +66,11 @@ def _text(part: Part, lines: Lines) -> bytes:
     )
     ce = np.where(mated, -MATE_CE, ce)
     columns = (
-        *(part.fens, lines.of(part), part.known.tolist(), visits.n[rows].tolist(), q.tolist()),
-        *(zip(*wdl, strict=True), note.tolist()),
-        *((valued | mated | (mate != 0)).tolist(), ce.tolist(), mate.tolist(), key_texts(part.words)),
+        *(found.fens, lines.of(found), found.known.tolist(), found.n.tolist(), q.tolist()),
+        *(zip(*wdl, strict=True), found.notes.tolist()),
+        *((valued | mated | (mate != 0)).tolist(), ce.tolist(), mate.tolist(), key_texts(found.words)),
     )
-    text = []
+    rows = []
     for fen, line, known, n, q_, chances_, note, has_ce, ce_, mate_, key in zip(*columns, strict=True):
         *fields, clock, number = fen.split(" ")
         operations = [f"acd {len(line)}"]
@@ -94,12 +89,12 @@ def _text(part: Part, lines: Lines) -> bytes:
         operations += [f"fmvn {number}", f"hmvc {clock}", f'id "{key}"']
         if line:
             operations.append(f"pv {' '.join(line)}")
-        text.append(f"{' '.join(fields)} {'; '.join(operations)};\n")
-    return "".join(text).encode()
+        rows.append(f"{' '.join(fields)} {'; '.join(operations)};\n")
+    return rows
 
 
 class Lines:
-    """The best lines of positions; caches each position's best move and the position after it.
+    """The best lines of positions; caches each position's best move.
 
     Clocks up to 75 are not part of a position, so the position after a move is the same on every path, except
     for a move from clock 75.
@@ -107,27 +102,27 @@ class Lines:
 
     def __init__(self, reader: Reader, folder: Path) -> None:
         """Makes an empty cache of the records of a file; `folder`: for its temporary files."""
-        self._reader, self._met = reader, Met(folder)
-        self._links = Rows(folder, san=f"S{SAN_BYTES}", code=np.uint16, state=np.uint8)
+        self._reader, self._open = reader, ExitStack()
+        self._met = self._open.enter_context(Met(folder))
+        links = Rows(folder, san=f"S{SAN_BYTES}", code=np.uint16, state=np.uint8)
+        self._links = self._open.enter_context(links)
 
-    def close(self) -> None:
-        """Closes the temporary files."""
-        self._links.__exit__()
-        self._met.close()
+    def __enter__(self) -> Self:
+        return self
 
-    def of(self, part: Part) -> list[list[str]]:
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def of(self, found: Positions) -> list[list[str]]:
         """Returns the lines of some positions in SAN."""
-        words = part.words
-        ids, _ = self._met.meet(words)
+        ids, _ = self._met.meet(found.words)
         path = np.full((len(ids), MAX_PV + 1), -1, np.int64)
         path[:, 0] = ids
         sans = np.zeros((len(ids), MAX_PV), f"S{SAN_BYTES}")
-        self._add_links(ids, _at_evaluation(part))
-        going, codes = self._first(part)
-        counts, moves, marks = part.visits.legal
-        legal = counts[part.rows], moves[part.rows], marks[part.rows]
-        sans[going, 0] = names_of(words, going, codes, legal)[0]
-        words, _ = positions_after(words, going, codes)
+        self._add_links(ids, found.words, found.ranked.best, found.legal)
+        going, codes = _first_moves(found)
+        sans[going, 0] = names_of(found.words, going, codes, found.legal)[0]
+        words, _ = positions_after(found.words, going, codes)
         for ply in range(1, MAX_PV + 1):
             ids, _ = self._met.meet(words)
             new = ~(path[going, :ply] == ids[:, None]).any(1)
@@ -143,50 +138,39 @@ class Lines:
         lengths = (sans > b"").sum(1).tolist()
         return [line[:length] for line, length in zip(sans.astype(str).tolist(), lengths, strict=True)]
 
-    def _first(self, part: Part) -> tuple[Ints, NDArray[np.uint16]]:
-        """Returns the positions with a first move, and their best moves, exported or not visited."""
-        codes, has = np.zeros(len(part.rows), np.uint16), np.zeros(len(part.rows), bool)
-        chosen = part.moves.chosen
-        first, where = np.unique(part.of[chosen], return_index=True)
-        codes[first], has[first] = part.moves.code[chosen][where], True
-        visits, batch = part.visits, part.visits.batch
-        best = best_places(batch, clocks_of(batch.words))
-        moves = visits.legal[1][np.arange(len(batch)), best]
-        known = np.flatnonzero(best >= 0)
-        edges = edges_by_move(batch)[batch.code_offsets[known] + best[known]]
-        unvisited = np.zeros(len(batch), bool)  # a best move without visits mates, or all visited ones lose
-        unvisited[known] = np.append(visits.edges.n, np.uint32(0))[edges] == 0  # -1 is the zero at the end
-        better, moves = unvisited[part.rows], moves[part.rows]
-        if part.moves.in_tables is not None:  # they know better than the record
-            better &= ~has & (np.diff(part.visits.edges.edge_offsets)[part.rows] == 0)
-        codes[better], has[better] = moves[better], True
-        return np.flatnonzero(has), codes[has]
-
     def _link(self, ids: Ints) -> None:
         """Computes the best moves of positions that are not in the cache yet."""
         self._links.extend_to(len(self._met))
         new = np.unique(ids[self._links["state"][ids - 1] == UNKNOWN])
         if len(new):
-            records, _ = records_at(self._reader, self._met.words[new - 1])
-            self._add_links(new, records)
+            batch, _ = records_at(self._reader, self._met.words[new - 1])
+            best = ranked(batch, clocks_of(batch.words)).best
+            self._add_links(new, batch.words, best, legal_codes(batch.words))
         self._links.release()
         self._met.release()
 
-    def _add_links(self, ids: Ints, batch: RecordBatch) -> None:
-        """Adds the best moves of records, at the clocks of their evaluations."""
-        links = self._links
+    def _add_links(self, ids: Ints, words: Words, best: Ints, legal: Legal) -> None:
+        """Adds the best moves of positions, -1 for none."""
+        links, some = self._links, np.flatnonzero(best >= 0)
         links.extend_to(len(self._met))
-        best, legal = best_places(batch, clocks_of(batch.words)), legal_codes(batch.words)
-        codes = legal[1][np.arange(len(ids)), best]
         links["state"][ids - 1] = np.where(best >= 0, GOES_ON, ENDS)
-        some = np.flatnonzero(best >= 0)
-        links["san"][ids[some] - 1] = names_of(batch.words, some, codes[some], legal)[0]
-        links["code"][ids[some] - 1] = codes[some]
+        codes = legal[1][some, best[some]]
+        links["san"][ids[some] - 1] = names_of(words, some, codes, legal)[0]
+        links["code"][ids[some] - 1] = codes
 
 
-def _at_evaluation(part: Part) -> RecordBatch:
-    """Returns the records of positions at the clocks of their evaluations."""
-    batch = take(part.visits.batch, part.rows).copied()
-    clocks = part.visits.clocks[part.rows].astype(np.uint64) << np.uint64(CLOCK_SHIFT)
-    batch.words[:, META] = batch.words[:, META] & np.uint64(WITHOUT_CLOCK) | clocks
-    return batch
+def _first_moves(found: Positions) -> tuple[Ints, NDArray[np.uint16]]:
+    """Returns the positions with a first move, and their best moves, exported or not visited."""
+    moves, edges, best = found.moves, found.edges, found.ranked.best
+    codes, has = np.zeros(len(found), np.uint16), np.zeros(len(found), bool)
+    chosen = moves.some(moves.chosen)
+    first, where = np.unique(chosen.of, return_index=True)
+    codes[first], has[first] = chosen.code[where], True
+    known = np.flatnonzero(best >= 0)
+    edge = edges_by_move(edges)[edges.code_offsets[known] + best[known]]
+    better = np.zeros(len(found), bool)  # a best move without visits mates, or all visited ones lose
+    better[known] = np.append(edges.n, np.uint32(0))[edge] == 0  # -1 is the zero at the end
+    if moves.in_tables is not None:  # they know better than the record
+        better &= ~has & (np.diff(edges.edge_offsets) == 0)
+    codes[better], has[better] = found.legal[1][better, best[better]], True
+    return np.flatnonzero(has), codes[has]

@@ -13,7 +13,6 @@ import chess.pgn
 
 from ..base.errors import GraphSearchError, ImportFileError
 from ..position.board import board_of, legal_moves
-from ..position.lines import number
 from ..query.diff import Difference, Worth
 from ..query.game_list import ListedGames
 from ..query.prepare import Departure, Preparation
@@ -24,7 +23,7 @@ from ..store.store import Store
 from ..store.tables.players import GameRow
 from .kept_games import game_text, stored_text
 from .output import Target, new_output
-from .pgn_writing import MoveText, header
+from .pgn_writing import pgn_text
 
 
 def export_games(path: str | os.PathLike[str], found: ListedGames, target: Target, *, form: str) -> int:
@@ -61,32 +60,22 @@ def whole_text(path: str | os.PathLike[str], row: GameRow) -> tuple[str, bool]:
 
 
 def plain_text(row: GameRow) -> str:
-    """Returns a game as PGN with the stored headers and moves."""
+    """Returns a game as PGN with the stored headers and moves, up to the first invalid move."""
     date = ".".join([*(row.date or "????").split("-"), "??", "??"][:3])
     names = {"Event": row.event, "Site": row.site, "Date": date, "Round": row.round}
     names |= {"White": row.white, "Black": row.black, "Result": row.result}
     more = {"WhiteElo": row.white_elo, "BlackElo": row.black_elo, "ECO": row.eco}
-    lines = [header(name, str(value or "?")) for name, value in names.items()]
-    lines += [header(name, str(value)) for name, value in more.items() if value]
-    if start_of(row.fen).chess960:
-        lines.append(header("Variant", "Chess960"))
-    if row.fen:
-        lines += [header("SetUp", "1"), header("FEN", row.fen)]
-    return f"{b''.join(lines).decode()}\n{_moves(row)} {row.result}"
-
-
-def _moves(row: GameRow) -> str:
-    """Returns the moves of a game in SAN, up to the first invalid one."""
-    board = start_of(row.fen)
-    moves: list[chess.Move] = []
-    walk = board.copy()
+    headers = {name: str(value or "?") for name, value in names.items()}
+    headers |= {name: str(value) for name, value in more.items() if value}
+    walk = start_of(row.fen)
+    headers |= {"Variant": "Chess960"} if walk.chess960 else {}
+    headers |= {"SetUp": "1", "FEN": row.fen} if row.fen else {}
     for place in row.moves:
         legal = legal_moves(walk)
         if place >= len(legal):
             break
-        moves.append(legal[place])
         walk.push(legal[place])
-    return board.variation_san(moves)
+    return pgn_text(chess.pgn.Game.from_board(walk), headers).rstrip()
 
 
 def form_of(target: Path) -> str:
@@ -155,69 +144,33 @@ def export_diff(found: Difference, target: Target) -> int:
     """
     with new_output(target, store=real_path(found.new)) as out:
         for change in found.changes:
-            board = board_of(change.position)
-            out.write(header("Event", f"changed: {', '.join(change.what)}"))
-            out.write(header("Newer", Path(found.new).name))
-            out.write(header("Older", Path(found.old).name))
-            out.write(header("Result", "*") + header("SetUp", "1") + header("FEN", change.position) + b"\n")
-            text = MoveText(out)
-            _write_change(
-                text,
-                board,
-                _best_line(found.new, board),
-                _best_line(found.old, board),
-                change.new,
-                change.old,
-            )
-            text.word("*")
-            text.end()
-            out.write(b"\n")
+            game = chess.pgn.Game()
+            game.setup(board_of(change.position))
+            for when, path, worth in (("now", found.new, change.new), ("before", found.old, change.old)):
+                _add_line(game, path, f"{when}: {_worth_text(worth, game.turn())}")
+            headers = {"Event": f"changed: {', '.join(change.what)}", "Newer": Path(found.new).name}
+            headers |= {"Older": Path(found.old).name, "Result": "*", "SetUp": "1", "FEN": change.position}
+            out.write(f"{pgn_text(game, headers)}\n".encode())
     return len(found.changes)
 
 
-def _best_line(path: str, board: chess.Board) -> list[str]:
-    """Returns the best line of a position in SAN; empty if the query fails."""
+def _add_line(game: chess.pgn.Game, path: str, comment: str) -> None:
+    """Adds the best line of a file with a comment on its first move, unless that move is there already."""
     try:
-        lines = pv(path, board).lines
+        lines = pv(path, game.board()).lines
     except GraphSearchError:
-        return []
-    return [ply.san for ply in lines[0].plies[:MOST_PLIES]] if lines else []
+        return
+    moves = [chess.Move.from_uci(ply.move) for ply in lines[0].plies[:MOST_PLIES]] if lines else []
+    if moves and game.has_variation(moves[0]):
+        game.variation(moves[0]).comment += f" {comment}"
+    elif moves:
+        game.add_variation(moves[0], comment=comment).add_line(moves[1:])
 
 
-def _write_change(
-    text: MoveText, board: chess.Board, new: Sequence[str], old: Sequence[str], now: Worth, then: Worth
-) -> None:
-    """Writes the newer line, with the older one as a variation on its first move."""
-    if new:
-        _write_moves(text, board, new[:1])
-        text.comment(_comment_words("now", now, board))
-    if old and old[:1] != new[:1]:
-        if new:
-            text.open()
-        _write_moves(text, board, old[:1])
-        text.comment(_comment_words("before", then, board))
-        _write_moves(text, board, old[1:], skip=1)
-        if new:
-            text.close()
-    elif old:
-        text.comment(_comment_words("before", then, board))
-    _write_moves(text, board, new[1:], skip=1)
-
-
-def _write_moves(text: MoveText, board: chess.Board, sans: Sequence[str], *, skip: int = 0) -> None:
-    """Writes moves; `skip`: plies between the position and the first move."""
-    for k, san in enumerate(sans):
-        before = number(board.ply() + skip + k, first=k == 0)
-        if before:
-            text.word(before)
-        text.word(san)
-
-
-def _comment_words(when: str, worth: Worth, board: chess.Board) -> list[str]:
-    us, them = ("White", "Black") if board.turn else ("Black", "White")
+def _worth_text(worth: Worth, turn: chess.Color) -> str:
+    us, them = ("White", "Black") if turn else ("Black", "White")
     bounds = {(1, 1): [us, "wins"], (0, 0): ["draw"], (-1, -1): [them, "wins"]}.get(worth.bounds, [])
-    cp = worth.cp if board.turn else -worth.cp
-    return [f"{when}:", "N", f"{worth.n:,},", f"{cp:+d}", "cp", *bounds]
+    return " ".join([f"N {worth.n:,}, {worth.cp if turn else -worth.cp:+d} cp", *bounds])
 
 
 # ------------------------------------------------------------------ preparations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,7 @@ class Rows:
             for column in self._columns.values():
                 column.release()
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -147,8 +147,10 @@ class Met:
         self._words = Column(folder, np.uint64, POSITION_WORDS)
         self._table = self._empty_table(LEAST_PLACES)
 
-    def close(self) -> None:
-        """Closes the temporary files."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._words.close()
         self._table.close()
 

@@ -177,7 +177,7 @@ class ExportReport:
       form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `parquet` or `site`.
       path: of the output, `-` for a stream.
       positions, moves: written; for PGN, those of the trees. games: for PGN, else 0.
-      transpositions: for PGN, moves that end in a reference.
+      transpositions: for PGN, moves to positions that are expanded elsewhere.
       scaled: for Polyglot, moves with a weight that was scaled to fit 16 bits.
       merged: for Polyglot, entries of one position and move that became one.
       left_out: counts of omitted items, by the names of LEFT_OUT.

@@ -7,6 +7,7 @@ so a large tree need not fit in memory.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -20,21 +21,24 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError
 from ..position.board import fen_of, is_chess960, pack
-from ..position.lines import numbered, sans_of
+from ..position.fens import key_texts
+from ..position.lines import number, sans_of
 from ..position.openings import opening_of
 from ..query.columns import cps_of
 from ..query.steps import SAN_BYTES
+from ..store.store import Store
+from ..store.tables.studies import all_notes
 from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
-from .tree import Tree
-from .walk import NOTES, UNKNOWN, OnProgress, Visits, Walk
+from .walk import NOTES, UNKNOWN, OnProgress, Positions, Steps, Tree, Walk
 
 DRAWN = "draw by repetition or the fifty-move rule"
 POSITIONS = {
     "ply": np.int32,
     "mate": np.int32,
-    "note": np.uint8,
+    "proof": np.uint8,
+    "note": np.int32,
     "n": np.int64,
     "q": np.float64,
     "game": np.int32,
@@ -54,14 +58,18 @@ def export_pgn(
     target: Target,
     selection: Selection | None = None,
     *,
+    comments: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes the game trees of a graph file as PGN; returns a report.
+
+    Moves have `[%eval]`, NAGs, and the notes on the positions after them as comments.
 
     Args:
       path: the graph file, opened read-only; a search may write it meanwhile.
       target: the PGN file, replaced atomically; or a binary stream.
       selection: what to export; for one side without `max_moves`, its best moves against all replies.
+      comments: also write N, Q, P, what is proven, and where a line goes on that is not continued.
       on_progress: called with positions visited and met.
 
     Raises:
@@ -75,48 +83,64 @@ def export_pgn(
         open_export(path, partial(new_output, target), report) as (store, out),
         Tree(folder, POSITIONS, MOVES) as tree,
     ):
-        chosen = plan(store, with_one_move(selection))
+        chosen, notes = plan(store, with_one_move(selection)), Notes(store)
         adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
         with Walk(store, chosen, folder, report, leaves=False, on_progress=on_progress) as walk:
-            for visits in walk.visits():
-                _add(tree, visits, adopted, of_book=chosen.book is not None)
+            for found, steps in walk.visits():
+                _add(tree, found, steps, notes, adopted, of_book=chosen.book is not None)
         claim_main_lines(tree, len(chosen.roots))
-        _Writer(tree, out, report, chosen).write(store.path.name)
+        text = io.TextIOWrapper(out, encoding="utf-8", newline="\n")
+        _Writer(tree, text, report, chosen, notes, comments=comments).write(store.path.name)
+        text.detach()
         if not report.games:
             raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
     return report
 
 
-def _add(tree: Tree, visits: Visits, adopted: int, *, of_book: bool) -> None:
-    moves, worth = visits.moves, visits.worth()
-    mates, notes = visits.proofs(worth)
-    edges = visits.move_worth(moves)
-    sans, _ = visits.names(moves)
+class Notes:
+    """The notes of a file on positions; `texts[0]` is empty."""
+
+    def __init__(self, store: Store) -> None:
+        with store.reading() as connection:
+            found = all_notes(connection)
+        self.texts = ["", *(" ".join(note.text.split()) for note in found)]
+        self._places = {note.key: place for place, note in enumerate(found, 1)}
+
+    def on(self, found: Positions) -> list[int]:
+        """Returns the index of the note on each position, 0 without one."""
+        if not self._places:
+            return [0] * len(found)
+        return [self._places.get(key, 0) for key in key_texts(found.words)]
+
+
+def _add(tree: Tree, found: Positions, steps: Steps, notes: Notes, adopted: int, *, of_book: bool) -> None:
+    moves, edges = found.moves, found.move_worth
     n, cp, value = edges.n, edges.cp, edges.value
     if of_book:
         cp[~np.isnan(value)] = cps_of(value[~np.isnan(value)])
-    counts = np.bincount(moves.of, minlength=len(visits))
-    best = np.zeros(len(visits))
+    counts = np.bincount(moves.of, minlength=len(found))
+    best = np.zeros(len(found))
     best[counts > 0] = value[(np.cumsum(counts) - counts)[counts > 0]]
     loss, nags = best[moves.of] - value, np.zeros(len(n), np.uint8)
     for least, nag in reversed(MISTAKES):  # as `pgn_writing.mistake_of`
         nags[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
     positions: dict[str, NDArray[Any]] = {
-        "ply": visits.ply,
-        "mate": mates,
-        "note": notes,
-        "n": np.where(visits.known, visits.n, UNKNOWN),
-        "q": visits.value(worth),
+        "ply": np.asarray(found.ply),
+        "mate": found.proofs.mates,
+        "proof": found.notes,
+        "note": np.array(notes.on(found), np.int32),
+        "n": np.where(found.known, found.n, UNKNOWN),
+        "q": found.value,
     }
     columns: dict[str, NDArray[Any]] = {
-        "san": sans,
+        "san": found.names[0],
         "nag": nags,
         "cp": cp,
         "n": n,
         "q": value,
-        "p": 100 * visits.any_priors(moves),
+        "p": 100 * found.any_priors,
     }
-    tree.add(visits, positions, columns, adopted=adopted)
+    tree.add(found, steps, positions, columns, adopted=adopted)
 
 
 def claim_main_lines(tree: Tree, roots: int) -> None:
@@ -168,8 +192,18 @@ class _Move(NamedTuple):
 
 
 class _Writer:
-    def __init__(self, tree: Tree, out: BinaryIO, report: ExportReport, chosen: ExportPlan) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        out: io.TextIOWrapper[BinaryIO],
+        report: ExportReport,
+        chosen: ExportPlan,
+        notes: Notes,
+        *,
+        comments: bool,
+    ) -> None:
         self._tree, self._out, self._report, self._chosen = tree, out, report, chosen
+        self._notes, self._comments = notes.texts, comments
         self._text = MoveText(out)
 
     def write(self, name: str) -> None:
@@ -183,39 +217,48 @@ class _Writer:
         self._report.games = len(top)
 
     def _write_game(self, i: int, game: int, name: str) -> None:
-        root, positions = self._chosen.roots[i], self._tree.positions
-        if game > 1:
-            self._out.write(b"\n")
-        for key, text in self._headers(root, game, name):
-            self._out.write(header(key, text))
-        self._out.write(b"\n")
+        root, positions, text = self._chosen.roots[i], self._tree.positions, self._text
+        headers = self._headers(root, game, name)
+        self._out.write("".join(header(*pair).decode() for pair in headers.items()) + "\n")
+        text.begin_game()
+        text.force_movenumber = True
         before = self._chosen.games.get(without_clocks(fen_of(root)))
         if before is not None:
-            for word in numbered(sans_of(before.root(), before.move_stack), before.root().ply()).split():
-                self._text.word(word)
-        n, q, note = (positions[column].item(i) for column in ("n", "q", "note"))
+            start = before.root()
+            for ply, san in enumerate(sans_of(start, before.move_stack), start.ply()):
+                text.visit_san(ply, san)
+        n, q, proof = (positions[column].item(i) for column in ("n", "q", "proof"))
         words = [] if n == UNKNOWN else [f"N {n}"]
-        words += [f"Q {q:+.3f}", f"for {'Black' if root.ply() & 1 else 'White'}"]
-        self._text.comment([*words, NOTES[note]] if note else words)
+        words += [f"Q {q:+.3f} for {'Black' if root.ply() & 1 else 'White'}"]
+        words += [NOTES[proof]] if proof else []
+        self._comment([], words, positions["note"].item(i))
         self._write_tree(i + 1, game)
-        self._text.word("*")
-        self._text.end()
+        text.visit_result(headers["Result"])
+        text.end_game()
 
-    def _headers(self, root: chess.Board, game: int, name: str) -> Iterator[tuple[str, str]]:
-        yield "Event", f"graph {name}"
-        yield "Site", "?"
-        yield "Date", datetime.now(UTC).strftime("%Y.%m.%d")
-        yield "Round", str(game)
-        yield from (("White", "?"), ("Black", "?"), ("Result", "*"), ("Annotator", "graphsearch"))
+    def _headers(self, root: chess.Board, game: int, name: str) -> dict[str, str]:
+        """Returns the headers of a game: those of the game that leads to its root, where it is known."""
+        given = dict(self._chosen.selection.headers)
+        found = {
+            "Event": f"graph {name}",
+            "Site": "?",
+            "Date": datetime.now(UTC).strftime("%Y.%m.%d"),
+            "Round": str(game),
+            "White": "?",
+            "Black": "?",
+            "Result": "*",
+        }
+        found |= given | {"Annotator": "graphsearch"}
         before = self._chosen.games.get(without_clocks(fen_of(root)))
         start = root if before is None else before.root()
         opening = opening_of(root if before is None else before)
         if opening:
-            yield from (("ECO", opening.eco), ("Opening", opening.name))
+            found |= {"ECO": opening.eco, "Opening": opening.name} | given
         if is_chess960(pack(root)) or start.chess960:
-            yield "Variant", "Chess960"
+            found["Variant"] = "Chess960"
         if fen_of(start) != chess.STARTING_FEN:
-            yield from (("SetUp", "1"), ("FEN", fen_of(start)))
+            found |= {"SetUp": "1", "FEN": fen_of(start)}
+        return found
 
     def _write_tree(self, root: int, game: int) -> None:
         """Writes the moves below a root: the best, the others as variations, then those after the best."""
@@ -223,19 +266,19 @@ class _Writer:
         while opened:
             node = opened[-1]
             if node.in_variation:
-                self._text.close()
+                self._text.end_variation()
                 node.in_variation = False
             elif node.next < len(node.moves):
                 move, is_variation = node.moves[node.next], node.next > 0
                 node.next += 1
                 if is_variation:
-                    self._text.open()
+                    self._text.begin_variation()
                 self._write_move(node, move, game)
                 if is_variation and self._expands(node.id, move.child):
                     node.in_variation = True
                     opened.append(self._opened(move.child))
                 elif is_variation:
-                    self._text.close()
+                    self._text.end_variation()
             elif node.moves and self._expands(node.id, node.moves[0].child):
                 opened[-1] = self._opened(node.moves[0].child)
             else:
@@ -254,26 +297,29 @@ class _Writer:
         return bool(here and positions["size"].item(child - 1))
 
     def _write_move(self, node: _Node, move: _Move, game: int) -> None:
-        text, san = self._text, move.san.decode()
-        text.word(_number(node.ply))
-        text.word(san)
+        san, positions = move.san.decode(), self._tree.positions
+        self._text.visit_san(node.ply, san)
         if move.nag:
-            text.word(f"${move.nag}")
-        words = [f"N {move.n}"]
-        if not isnan(move.q):
-            words.append(f"Q {move.q:+.3f}")
-        if not isnan(move.p):
-            words.append(f"P {move.p:.1f}%")
+            self._text.visit_nag(move.nag)
+        is_mate, words = san.endswith("#"), [f"N {move.n}"]
+        words += [] if isnan(move.q) else [f"Q {move.q:+.3f}"]
+        words += [] if isnan(move.p) else [f"P {move.p:.1f}%"]
+        note = 0
         if move.child == 0:
-            text.comment([*self._eval(move, node.ply), *words, DRAWN])
-            return
-        positions, mates = self._tree.positions, san.endswith("#")
-        note = positions["note"].item(move.child - 1)
-        if note and not mates:
-            words.append(NOTES[note])
-        if positions["size"].item(move.child - 1) and positions["parent"].item(move.child - 1) != node.id:
-            words += self._reference(node.id, move.child, game)
-        text.comment(words if mates else [*self._eval(move, node.ply), *words])
+            words.append(DRAWN)
+        else:
+            proof, note = (positions[column].item(move.child - 1) for column in ("proof", "note"))
+            words += [NOTES[proof]] if proof and not is_mate else []
+            if positions["size"].item(move.child - 1) and positions["parent"].item(move.child - 1) != node.id:
+                self._report.transpositions += 1
+                words += self._reference(node.id, move.child, game) if self._comments else ()
+        self._comment([] if is_mate else self._eval(move, node.ply), words, note)
+
+    def _comment(self, value: list[str], words: list[str], note: int) -> None:
+        """Writes a comment: the value of a move, the note on a position, and the other words if wanted."""
+        parts = [*value, *(words if self._comments else []), *([self._notes[note]] if note else [])]
+        if parts:
+            self._text.visit_comment(" ".join(parts))
 
     def _eval(self, move: _Move, ply: int) -> list[str]:
         """Returns the `[%eval]` of a move, seen by White: a proven mate, else centipawns; none if unknown."""
@@ -289,7 +335,6 @@ class _Writer:
     def _reference(self, node: int, child: int, game: int) -> Iterator[str]:
         """Yields the words of a reference to the line where a move's child position is expanded."""
         positions, sans = self._tree.positions, self._tree.moves["san"]
-        self._report.transpositions += 1
         above = self._tree.above(child)
         *_, root = above
         yield "repeats" if child in self._tree.above(node) else "transposes to"
@@ -301,9 +346,5 @@ class _Writer:
         first = positions["ply"].item(root - 1)
         for ply, step in enumerate(reversed(above[:-1]), first):
             if ply == first or not ply & 1:
-                yield _number(ply)
+                yield number(ply)
             yield sans[positions["way"].item(step - 1)].decode()
-
-
-def _number(ply: int) -> str:
-    return f"{ply // 2 + 1}{'...' if ply & 1 else '.'}"

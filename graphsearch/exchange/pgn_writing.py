@@ -1,70 +1,26 @@
-"""Writes PGN text: lines of 80 columns, comments, headers, and NAGs of mistakes."""
+"""Writes PGN text by the rules of `chess.pgn`: headers, moves of which the SAN is known, NAGs of mistakes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import BinaryIO
+import chess.pgn
 
 COLUMNS = 80
-WORDS = 1 << 12  # buffered before a write
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
 MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))
 JUDGED_VISITS = 10  # minimum visits of a move with a NAG
 
 
-class MoveText:
-    """Writes words to a stream, in lines of at most 80 columns unless a word is longer."""
+class MoveText(chess.pgn.FileExporter):
+    """Writes games to a text stream as `chess.pgn` does, from moves in SAN instead of boards."""
 
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-        self._column = 0
-        self._opening = ""
-        self._words: list[str] = []  # buffered; a parenthesis may still follow the last one
-
-    def word(self, text: str) -> None:
-        """Writes a word, after a blank or a line end."""
-        self._words.append(self._opening + text if self._opening else text)
-        self._opening = ""
-
-    def open(self) -> None:
-        """Begins a variation; the parenthesis goes before the next word."""
-        self._opening = "("
-
-    def close(self) -> None:
-        """Ends a variation; the parenthesis follows the last word."""
-        self._words[-1] += ")"
-
-    def comment(self, parts: Iterable[str]) -> None:
-        """Writes a comment; a part is not broken across lines."""
-        words = list(parts)
-        words[0] = f"{self._opening}{{{words[0]}"
-        words[-1] += "}"
-        self._opening = ""
-        self._words += words
-        if len(self._words) > WORDS:
-            self._write(self._words[:-1])
-            del self._words[:-1]
-
-    def _write(self, words: list[str]) -> None:
-        column, pieces = self._column, []
-        for word in words:
-            if column and column + 1 + len(word) <= COLUMNS:
-                pieces.append(" ")
-                column += 1
-            elif column:
-                pieces.append("\n")
-                column = 0
-            pieces.append(word)
-            column += len(word)
-        self._out.write("".join(pieces).encode())
-        self._column = column
-
-    def end(self) -> None:
-        """Ends the line."""
-        self._write(self._words)
-        self._words = []
-        self._out.write(b"\n")
-        self._column = 0
+    def visit_san(self, ply: int, san: str) -> None:
+        """Writes a move; `ply`: half-moves before it."""
+        if not ply & 1:
+            self.write_token(f"{ply // 2 + 1}. ")
+        elif self.force_movenumber:
+            self.write_token(f"{ply // 2 + 1}... ")
+        self.write_token(f"{san} ")
+        self.force_movenumber = False
 
 
 def header(name: str, value: str) -> bytes:
@@ -75,6 +31,14 @@ def header(name: str, value: str) -> bytes:
     """
     text = "".join(c if c.isprintable() else "?" for c in value).replace("\\", "\\\\").replace('"', '\\"')
     return f'[{name} "{text}"]\n'.encode()
+
+
+def pgn_text(game: chess.pgn.Game, headers: dict[str, str]) -> str:
+    """Returns a game as PGN with these headers."""
+    lines = b"".join(header(name, value) for name, value in headers.items())
+    game.headers["Result"] = headers.get("Result", "*")
+    moves = game.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
+    return f"{lines.decode()}\n{moves}\n"
 
 
 def mistake_of(loss: float) -> int | None:

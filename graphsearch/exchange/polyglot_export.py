@@ -40,8 +40,7 @@ from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows
 from .output import ExportReport, new_output, open_export, scratch_folder
 from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted, raw_move
 from .selection import ExportPlan, Selection, plan, without_clocks
-from .tree import Tree
-from .walk import OnProgress, Visits, Walk
+from .walk import OnProgress, Positions, Steps, Tree, Walk
 
 WEIGHTS: tuple[Weights, ...] = ("n", "q", "minimax", "games", "imported")
 BY_VALUE = ("q", "minimax")
@@ -98,8 +97,8 @@ def export_polyglot(
             wanted = plan(store, chosen, game_starts(store) if weights == "games" else ())
             walk = Walk(store, wanted, folder, report, leaves=False, weights=weights, on_progress=on_progress)
             with walk, GraphBook(folder) as book:
-                for visits in walk.visits():
-                    book.visit(visits)
+                for found, steps in walk.visits():
+                    book.visit(found, steps)
                 if weights == "minimax" and wanted.book is None:
                     book.spread_minimax(walk.depths)
                 book.write(out, weights, report, book.ways_to_roots(wanted))
@@ -131,17 +130,18 @@ class GraphBook(Tree):
             },
         )
 
-    def visit(self, visits: Visits) -> None:
+    def visit(self, found: Positions, steps: Steps) -> None:
         """Adds the positions and moves of a batch of a walk."""
-        moves, in_tables = visits.moves, visits.moves.in_tables
+        moves, in_tables = found.moves, found.moves.in_tables
         nothing = np.zeros(len(moves.of), np.int64)
         self.add(
-            visits,
-            {"key": visits.batch.words[:, KEY], "value": visits.worth().q},
+            found,
+            steps,
+            {"key": found.words[:, KEY], "value": found.worth.q},
             {
-                "n": moves.by_edge(visits.edges.n),
-                "value": in_tables.value if in_tables else moves.by_edge(visits.edge_worth().q),
-                "raw": _raw_moves(visits.batch.words, moves),
+                "n": moves.by_edge(found.edges.n),
+                "value": in_tables.value if in_tables else moves.by_edge(found.edge_worth.q),
+                "raw": _raw_moves(found.words, moves),
                 "weight": in_tables.weight if in_tables else nothing,
                 "learn": in_tables.learn if in_tables else nothing,
             },

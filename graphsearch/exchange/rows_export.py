@@ -1,4 +1,4 @@
-"""Exports positions as JSON lines, and moves as CSV; the walk that all exports of text lines share.
+"""Exports positions and moves as JSON lines, CSV and Parquet; the export that all texts of lines share.
 
 schema/exports.md lists the fields. Values are seen by the side to move; N, P and Q follow exactly from
 the fields: N = 1 + sum n, Q = clamp(bounds, (v + sum n q) / N).
@@ -6,100 +6,142 @@ the fields: N = 1 + sum n, Q = clamp(bounds, (v + sum n q) / N).
 
 from __future__ import annotations
 
-import csv
-import io
+import importlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import ExportError
-from ..position.fens import fens, key_texts
+from ..base.errors import ExportError, MissingPackageError
+from ..base.version import __version__
+from ..position.board import CHECKMATE
+from ..position.fens import key_texts
 from ..position.rules_kernel import MATE
-from ..query.columns import draws_of
-from ..query.steps import Ints, Mask, Words, positions_after, uci_names
+from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
+from ..query.columns import draws_of, places_by_prior
+from ..query.steps import SAN_BYTES, Ints, Mask, names_of, positions_after, uci_names
 from ..store.reading import Reader
-from ..store.record.node import TERMINAL_MASK
+from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK
+from ..store.segments import keys_of
 from ..store.store import Store
 from ..store.tables import games
-from .choices import BookEntry, Moves, has_rows
-from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
+from .choices import BookEntry, has_rows
+from .output import (
+    ExportReport,
+    Target,
+    new_folder,
+    new_output,
+    open_export,
+    scratch_folder,
+    synced,
+    target_name,
+)
 from .selection import Selection, plan
-from .walk import TERMINALS, UNKNOWN, OnProgress, Visits, Walk
+from .walk import TERMINALS, UNKNOWN, OnProgress, Positions, Walk, scanned
 
+TERMINAL_TEXTS = ("", *TERMINALS.values())
+
+
+class Column(NamedTuple):
+    """Rows of a column, unknown where not `valid`; with `texts`, the values are indices of these.
+
+    `kind`: the type in Parquet, as Arrow names it, or `text`, a dictionary.
+    """
+
+    values: NDArray[Any]
+    valid: Mask | None = None
+    kind: str = "text"
+    texts: Sequence[str] | None = None
+
+    def rows(self) -> list[Any]:
+        """Returns the values, None where one is unknown."""
+        found: list[Any] = self.values.tolist()
+        if self.texts is not None:
+            found = [self.texts[i] for i in found]
+        if self.valid is None or self.valid.all():
+            return found
+        return [v if is_valid else None for v, is_valid in zip(found, self.valid.tolist(), strict=True)]
+
+    def some(self, rows: Mask | Ints) -> Column:
+        """Returns some of the rows."""
+        valid = None if self.valid is None else self.valid[rows]
+        return self._replace(values=self.values[rows], valid=valid)
+
+
+Columns = dict[str, Column]
+
+
+def _objects(values: list[str]) -> NDArray[Any]:
+    return np.array(values, object)
+
+
+def _indexed(texts: NDArray[np.bytes_]) -> Column:
+    """Returns a column of texts of which many are equal."""
+    different, which = np.unique(texts, return_inverse=True)
+    return Column(which, texts=different.astype(str).tolist())
+
+
+def nodes_of(found: Positions) -> Columns:
+    """Returns the columns of positions that all formats of rows have."""
+    batch, known, worth = found.batch, found.known, found.worth
+    q = worth.q
+    draw = np.minimum(np.maximum(worth.draw, 0.0), 1.0 - np.abs(q))
+    win, loss = (np.maximum((1.0 - draw + sign * q) / 2, 0.0) + 0.0 for sign in (1.0, -1.0))
+    terminal = batch.flags & TERMINAL_MASK
+    nothing = Column(np.zeros(len(found), np.int32), np.zeros(len(found), bool), "int32")
+    return {
+        "key": Column(_objects(key_texts(found.words)), None, "string"),
+        "fen": Column(_objects(found.fens), None, "string"),
+        "ply": nothing if found.ply is None else Column(found.ply, None, "int32"),
+        "depth": nothing if found.depth is None else Column(found.depth, None, "int32"),
+        "n": Column(found.n, known, "int64"),
+        "q": Column(q, known, "float32"),
+        "win": Column(win, known, "float32"),
+        "draw": Column(draw, known, "float32"),
+        "loss": Column(loss, known, "float32"),
+        "v": Column(batch.v, known, "float32"),
+        "v_draw": Column(draws_of(batch), known, "float32"),
+        "lower": Column(worth.lower, known, "int8"),
+        "upper": Column(worth.upper, known, "int8"),
+        "terminal": Column(terminal, terminal > 0, "text", TERMINAL_TEXTS),
+        "evaluator": Column(batch.evaluator, known, "uint8"),
+        "run": Column(batch.run, batch.run > 0, "uint32"),
+    }
+
+
+def moves_of(found: Positions) -> Columns:
+    """Returns the columns of moves that all formats of rows have."""
+    moves, worth, p = found.moves, found.move_worth, found.priors
+    sans, marks = found.names
+    visited, mates = worth.n > 0, marks & MATE > 0
+    return {
+        "move": Column(moves.code, texts=uci_names()),
+        "san": _indexed(sans),
+        "n": Column(worth.n, None, "uint32"),
+        "r": Column(moves.by_edge(found.edges.r), None, "uint32"),
+        "p": Column(p, ~np.isnan(p), "float32"),
+        "q": Column(worth.q, visited, "float32"),
+        "draw": Column(worth.draw, visited, "float32"),
+        "mate": Column(np.where(mates, 1, worth.mates), mates | (worth.mates != 0), "int16"),
+    }
+
+
+# ------------------------------------------------------------------ texts
 LARGE = 10**9  # bytes of an output whose size is predicted
 SAMPLE = 4000  # positions before the prediction: after 4,000 of 620,000 it was 3.8 GB, and 4.5 GB came
 
-TERMINAL_TEXTS = ("", *TERMINALS.values())
-NODE = (
-    *("key", "fen", "ply", "depth", "n", "q", "node_draw", "v", "v_draw", "bounds", "upper", "terminal"),
-    *("evaluator", "run"),
-)
-MOVE = ("move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
-_IN_CSV = {"n": "node_n", "q": "node_q", "bounds": "lower"}  # names of NODE that moves have, too
-JSON_NODE = (
-    *("key", "fen", "ply", "depth", "n", "q", "wdl", "v", "v_draw", "bounds", "terminal"),
-    *("evaluator", "run"),
-)
-COLUMNS = (*(_IN_CSV.get(name, name) for name in NODE), *MOVE)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some positions of a batch, and their moves.
-
-    Attributes:
-      rows: indices in `visits`. moves: the moves of these positions. of: index in `rows` of each move.
-      begins: offset of each position's first move.
-    """
-
-    visits: Visits
-    rows: Ints
-    moves: Moves
-    of: Ints
-    begins: Ints
-
-    @classmethod
-    def of_visits(cls, visits: Visits, rows: Ints) -> Part:
-        """Returns the part with the positions `rows`."""
-        place = np.full(len(visits), -1, np.int64)
-        place[rows] = np.arange(len(rows))
-        moves = visits.moves.some(place[visits.moves.of] >= 0)
-        of = place[moves.of]
-        begins = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(rows)))])
-        return cls(visits, rows, moves, of, begins)
-
-    @property
-    def words(self) -> Words:
-        """The positions, `[R, 10]`."""
-        return np.asarray(self.visits.batch.words[self.rows])
-
-    @property
-    def fens(self) -> list[str]:
-        """The positions' FENs."""
-        return fens(self.words, self.visits.ply[self.rows].tolist())
-
-    @property
-    def known(self) -> Mask:
-        """Whether the file has each of the positions."""
-        return np.asarray(self.visits.known[self.rows])
-
-    @property
-    def entries(self) -> list[BookEntry]:
-        """The book entries of the positions; empty without a book."""
-        return [self.visits.entries[i] for i in self.rows.tolist()] if self.visits.entries else []
-
-
-# (file, its reader, folder for temporary files) -> context manager of a function that formats a part as text
-Texts = Callable[[Store, Reader, Path], AbstractContextManager[Callable[[Part], bytes]]]
+# (file, its reader, folder for temporary files) -> context manager of a function that formats positions as
+# texts, one for each
+Texts = Callable[[Store, Reader, Path], AbstractContextManager[Callable[[Positions], list[str]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +190,6 @@ def export_stream(
     texts: Texts,
     *,
     head: bytes = b"",
-    rest: bool = False,
     on_progress: OnProgress | None = None,
     on_large: OnLarge | None = None,
 ) -> ExportReport:
@@ -157,7 +198,7 @@ def export_stream(
     If the selection is for one side, only positions with that side to move are written.
 
     Args:
-      head: bytes before the first position. rest: whether moves without visits may be written.
+      head: bytes before the first position.
       on_large: called once if the output will have `LARGE` bytes or does not fit on the disk.
 
     Raises:
@@ -170,29 +211,44 @@ def export_stream(
     with open_export(path, partial(new_output, target), report) as (store, out):
         chosen = plan(store, selection)
         with (
-            Walk(store, chosen, folder, report, leaves=True, rest=rest, on_progress=on_progress) as walk,
-            texts(store, walk.reader, folder) as text_of,
+            Walk(store, chosen, folder, report, leaves=True, on_progress=on_progress) as walk,
+            texts(store, walk.reader, folder) as texts_of,
         ):
             written, check = len(head), _SizeCheck(store, selection, target, on_large)
-            for visits in walk.visits():
-                rows = np.flatnonzero(visits.own)
-                report.left_out["other_side"] += len(visits) - len(rows)
-                if not len(rows):
+            for found, steps in walk.visits():
+                if not _count(found, report):
                     continue
-                part = Part.of_visits(visits, rows)
-                out.write(head if not report.positions else b"")
-                text = text_of(part)
-                out.write(text)
-                written += len(text)
-                report.positions += len(rows)
-                report.moves += len(part.of)
-                check.look(written, int(visits.ids[-1]), walk.met)
-        if not report.positions:
-            raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
+                text = "".join(compress(texts_of(found), found.own.tolist())).encode()
+                out.write(head + text)
+                head, written = b"", written + len(text)
+                check.look(written, int(steps.ids[-1]), walk.met)
+        _check_some(store, report)
     return report
 
 
+def _check_some(store: Store, report: ExportReport) -> None:
+    if not report.positions:
+        raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
+
+
+def _count(found: Positions, report: ExportReport) -> int:
+    """Returns the number of positions of the exported side; adds them and their moves to the report."""
+    own = int(found.own.sum())
+    report.left_out["other_side"] += len(found) - own
+    report.positions += own
+    report.moves += int(found.own[found.moves.of].sum())
+    return own
+
+
 # ------------------------------------------------------------------ JSON lines and CSV
+NODE = (
+    *("key", "fen", "ply", "depth", "n", "q", "draw", "v", "v_draw", "lower", "upper", "terminal"),
+    *("evaluator", "run"),
+)
+MOVE = ("move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
+COLUMNS = (*(f"node_{name}" if name in MOVE else name for name in NODE), *MOVE)
+
+
 def export_jsonl(
     path: str | Path,
     target: Target,
@@ -203,11 +259,10 @@ def export_jsonl(
 ) -> ExportReport:
     """Writes one JSON object per position; arguments and errors as in `export_stream`."""
 
-    def texts(store: Store, *_: object) -> AbstractContextManager[Callable[[Part], bytes]]:
+    def texts(store: Store, *_: object) -> AbstractContextManager[Callable[[Positions], list[str]]]:
         return nullcontext(partial(_json_lines, store=store, has_games=has_rows(store, "game_move")))
 
-    more: Any = {"rest": True, "on_progress": on_progress, "on_large": on_large}
-    return export_stream(path, target, selection, "jsonl", texts, **more)
+    return export_stream(path, target, selection, "jsonl", texts, on_progress=on_progress, on_large=on_large)
 
 
 def export_csv(
@@ -220,111 +275,257 @@ def export_csv(
 ) -> ExportReport:
     """Writes CSV (RFC 4180): a row per move, or one per position without moves; else as `export_jsonl`."""
     head = ",".join(COLUMNS).encode() + b"\r\n"
-    more: Any = {"rest": True, "on_progress": on_progress, "on_large": on_large}
-    return export_stream(path, target, selection, "csv", lambda *_: nullcontext(_csv_rows), head=head, **more)
+    more: Any = {"head": head, "on_progress": on_progress, "on_large": on_large}
+    return export_stream(path, target, selection, "csv", lambda *_: nullcontext(_csv_rows), **more)
+
+
+def _moves_of_text(found: Positions) -> Columns:
+    """Returns the columns of moves in texts."""
+    columns, moves, cp = moves_of(found), found.moves, found.move_worth.cp
+    children, _ = positions_after(found.words, moves.of, moves.code)
+    more = {"cp": Column(cp, cp != UNKNOWN), "child": Column(_objects(key_texts(children)))}
+    return {name: (columns | more)[name] for name in MOVE}
+
+
+def _by_position(found: Positions, rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yields the rows of the moves of each position."""
+    ends = np.cumsum(np.bincount(found.moves.of, minlength=len(found))).tolist()
+    return (rows[begin:end] for begin, end in zip([0, *ends], ends, strict=False))
 
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def _json_lines(part: Part, *, store: Store, has_games: bool) -> bytes:
-    nodes, rows = _nodes(part), list(zip(*_moves(part).values(), strict=True))
-    moves = [dict(zip(MOVE, row, strict=True)) for row in rows]
-    played = games.counts(store, nodes["key"]) if has_games else {}
-    lines, begins = [], part.begins.tolist()
-    for i, row in enumerate(zip(*nodes.values(), strict=True)):
+def _json_lines(found: Positions, *, store: Store, has_games: bool) -> list[str]:
+    nodes = {name: column.rows() for name, column in nodes_of(found).items()}
+    columns = (column.rows() for column in _moves_of_text(found).values())
+    moves = [dict(zip(MOVE, row, strict=True)) for row in zip(*columns, strict=True)]
+    played, lines = games.counts(store, nodes["key"]) if has_games else {}, []
+    rows = zip(zip(*nodes.values(), strict=True), _by_position(found, moves), strict=True)
+    for i, (row, own) in enumerate(rows):
         node = dict(zip(nodes, row, strict=True))
-        chances = node.pop("win"), node.pop("node_draw"), node.pop("loss")
-        node["wdl"] = None if node["n"] is None else chances
-        node["bounds"] = None if node["n"] is None else (node["bounds"], node.pop("upper"))
-        line = {name: node[name] for name in JSON_NODE} | {"moves": moves[begins[i] : begins[i + 1]]}
+        is_known = node["n"] is not None
+        line = {name: node[name] for name in ("key", "fen", "ply", "depth", "n", "q")}
+        line["wdl"] = (node["win"], node["draw"], node["loss"]) if is_known else None
+        line |= {name: node[name] for name in ("v", "v_draw")}
+        line["bounds"] = (node["lower"], node["upper"]) if is_known else None
+        line |= {name: node[name] for name in ("terminal", "evaluator", "run")} | {"moves": own}
         if has_games:
             line["games"] = [asdict(game) for game in played.get(node["key"], [])]
-        if part.entries:
-            line["book"] = _book(part.entries[i])
+        if found.entries:
+            line["book"] = _book(found.entries[i])
         lines.append(f"{_to_json(line)}\n")
-    return "".join(lines).encode()
+    return lines
 
 
 def _book(entry: BookEntry) -> dict[str, Any]:
     names = ("move", "value", "rule", "loss")
-    return dict(entry.position) | {
-        "moves": [{name: getattr(move, name) for name in names} for move in entry.moves]
-    }
+    moves = [{name: getattr(move, name) for name in names} for move in entry.moves]
+    return dict(entry.position) | {"moves": moves}
 
 
-def _csv_rows(part: Part) -> bytes:
-    columns, begins = _nodes(part), part.begins.tolist()
-    nodes = _csv_lines(zip(*(columns[name] for name in NODE), strict=True))
-    moves, nothing = _csv_lines(zip(*_moves(part).values(), strict=True)), "," * (len(MOVE) - 1)
-    lines = [
-        f"{node},{move}\r\n"
-        for node, begin, end in zip(nodes, begins[:-1], begins[1:], strict=True)
-        for move in moves[begin:end] or [nothing]
+def _csv_rows(found: Positions) -> list[str]:
+    columns = nodes_of(found)
+    nodes = _csv_lines(columns[name] for name in NODE)
+    moves, nothing = _csv_lines(_moves_of_text(found).values()), ["," * (len(MOVE) - 1)]
+    return [
+        "".join([f"{node},{move}\r\n" for move in own or nothing])
+        for node, own in zip(nodes, _by_position(found, moves), strict=True)
     ]
-    return "".join(lines).encode()
 
 
-def _csv_lines(rows: Iterable[Sequence[Any]]) -> list[str]:
-    out = io.StringIO()
-    csv.writer(out).writerows(rows)
-    return out.getvalue().split("\r\n")[:-1]
+def _csv_lines(columns: Iterable[Column]) -> list[str]:
+    """Returns rows of CSV, without line ends; no text of ours needs quotes."""
+    return list(map(",".join, zip(*map(_csv_texts, columns), strict=True)))
 
 
-def _nodes(part: Part) -> dict[str, list[Any]]:
-    """Returns the columns of positions, None for unknown values."""
-    visits, rows, known = part.visits, part.rows, part.known
-    worth = visits.worth()
-    q, batch = worth.q[rows], visits.batch
-    draw = np.minimum(np.maximum(worth.draw[rows], 0.0), 1.0 - np.abs(q))
-    win, loss = ((1.0 - draw + sign * q) / 2 for sign in (1.0, -1.0))
-    terminal, run = batch.flags[rows] & TERMINAL_MASK, batch.run[rows]
+def _csv_texts(column: Column) -> list[str]:
+    """Returns the values as text; each different number is written once, as `repr` takes most of the time."""
+    if column.texts is not None or column.values.dtype == object:
+        return [text or "" for text in column.rows()]
+    values = np.ascontiguousarray(column.values)
+    bits, which = np.unique(values.view(f"i{values.itemsize}"), return_inverse=True)
+    numbers = bits.view(values.dtype).tolist()
+    texts = np.array([*map(repr, numbers), ""], object)
+    if column.valid is not None:
+        which = np.where(column.valid, which, len(numbers))
+    found: list[str] = texts[which].tolist()
+    return found
+
+
+# ------------------------------------------------------------------ Parquet
+INSTALL = "pip install '.[parquet]' in the folder of graphsearch"
+NODES, EDGES = "nodes.parquet", "edges.parquet"
+NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB while buffered
+
+
+def export_parquet(
+    path: str | Path,
+    target: str | Path,
+    selection: Selection | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+) -> ExportReport:
+    """Writes a folder with `nodes.parquet` and `edges.parquet`; returns a report.
+
+    Args:
+      path: the graph file, opened read-only.
+      target: the folder; made, or replaced if it has no other files than these two.
+      selection: what to export. If it limits visits at most, the export scans every record of the file,
+        reachable from a root or not; otherwise it walks over the selection.
+      on_progress: called with the positions done, and known so far.
+
+    Raises:
+      InvalidParameterError: if there is no such book.
+      ExportError: if there is nothing to write, the folder cannot be written, or pyarrow is not installed.
+      StoreError: if the graph file cannot be read.
+    """
+    try:
+        importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingPackageError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
+    chosen = selection or Selection()
+    report = ExportReport("parquet", str(target))
+    with open_export(path, partial(new_folder, target, is_own=_is_export), report) as (store, folder):
+        names = {0: "rules"} | {number: one.describe() for number, one in store.evaluators().items()}
+        evaluators = [names.get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
+        with ExitStack() as files:
+            nodes = files.enter_context(Table(folder / NODES, NODES_PER_GROUP))
+            edges = files.enter_context(Table(folder / EDGES, EDGES_PER_GROUP))
+            for found in _read(store, chosen, folder, report, on_progress, files):
+                if _count(found, report):
+                    nodes.add(_nodes_of_table(found, evaluators), found.own)
+                    edges.add(_moves_of_table(found), found.own[found.moves.of])
+        _check_some(store, report)
+    return report
+
+
+def _is_export(folder: Path) -> bool:
+    return {entry.name for entry in folder.iterdir()} <= {NODES, EDGES}
+
+
+def _read(
+    store: Store,
+    chosen: Selection,
+    folder: Path,
+    report: ExportReport,
+    on_progress: OnProgress | None,
+    files: ExitStack,
+) -> Iterator[Positions]:
+    """Yields the positions of a selection: from a scan if it limits visits at most, else from a walk."""
+    if chosen == Selection(min_visits=chosen.min_visits, all_moves=chosen.all_moves):
+        return scanned(store, chosen, report, on_progress)
+    walk = Walk(store, plan(store, chosen), folder.parent, report, leaves=True, on_progress=on_progress)
+    return (found for found, _ in files.enter_context(walk).visits())
+
+
+def _nodes_of_table(found: Positions, evaluators: Sequence[str]) -> Columns:
+    columns, batch, plies = nodes_of(found), found.batch, found.proofs.mates
+    meta, held = batch.words[:, META].astype(np.int64), np.diff(batch.code_offsets)
+    mated = batch.flags & TERMINAL_MASK == CHECKMATE
+    some = np.flatnonzero(found.known & (held > 0))
+    best = np.where(found.ranked.best < 0, places_by_prior(batch)[:, 0], found.ranked.best)
+    codes, has_best = np.zeros(len(batch), np.uint16), np.zeros(len(batch), bool)
+    codes[some], has_best[some] = found.legal[1][some, best[some]], True
+    sans = np.zeros(len(batch), f"S{SAN_BYTES}")
+    sans[some] = names_of(found.words, some, codes[some], found.legal)[0]
+    before = {name: columns.pop(name) for name in ("key", "fen")}
+    after = {name: columns.pop(name) for name in ("terminal", "evaluator", "run")}
     return {
-        "key": key_texts(part.words),
-        "fen": part.fens,
-        "ply": visits.ply[rows].tolist(),
-        "depth": visits.depth[rows].tolist(),
-        "n": _where(visits.n[rows], known),
-        "q": _where(q, known),
-        "win": _where(np.where(win > 0.0, win, 0.0), known),
-        "node_draw": _where(draw, known),
-        "loss": _where(np.where(loss > 0.0, loss, 0.0), known),
-        "v": _where(batch.v[rows], known),
-        "v_draw": _where(draws_of(batch)[rows], known),
-        "bounds": _where(worth.lower[rows], known),
-        "upper": _where(worth.upper[rows], known),
-        "terminal": [TERMINAL_TEXTS[kind] or None for kind in terminal.tolist()],
-        "evaluator": _where(batch.evaluator[rows], known),
-        "run": _where(run, run > 0),
+        "key": Column(keys_of(batch.words), None, "uint64"),
+        "rooks": Column(rooks_of(batch.words[:, META]), None, "uint16"),
+        "key_hex": before["key"],
+        "fen": before["fen"],
+        "turn": Column(meta & BLACK_TO_MOVE, texts=["w", "b"]),
+        "clock": Column(meta >> CLOCK_SHIFT & CLOCK_BITS, None, "uint8"),
+        **columns,
+        "mate": Column(np.where(plies > 0, (plies + 1) // 2, -(-plies // 2)), (plies != 0) | mated, "int16"),
+        "terminal": after["terminal"],
+        "moves": Column(held, None, "uint8"),
+        "best_move": Column(codes, has_best, texts=uci_names()),
+        "best_san": _indexed(sans)._replace(valid=has_best),
+        "evaluator": after["evaluator"],
+        "evaluator_name": Column(batch.evaluator, found.known, texts=evaluators),
+        "run": after["run"],
     }
 
 
-def _moves(part: Part) -> dict[str, list[Any]]:
-    """Returns the columns of moves, in the order of MOVE, None for unknown values."""
-    visits, moves = part.visits, part.moves
-    words = visits.batch.words
-    sans, marks = visits.names(moves)
-    worth, p, uci = visits.move_worth(moves), visits.priors(moves), uci_names()
-    visited, mates = worth.n > 0, marks & MATE > 0
-    return {
-        "move": [uci[code] for code in moves.code.tolist()],
-        "san": sans.astype(str).tolist(),
-        "n": worth.n.tolist(),
-        "r": moves.by_edge(visits.edges.r).tolist(),
-        "p": _where(p, ~np.isnan(p)),
-        "q": _where(worth.q, visited),
-        "draw": _where(worth.draw, visited),
-        "cp": _where(worth.cp, worth.cp != UNKNOWN),
-        "mate": _where(np.where(mates, 1, worth.mates), mates | (worth.mates != 0)),
-        "child": key_texts(positions_after(words, moves.of, moves.code)[0]),
+def _moves_of_table(found: Positions) -> Columns:
+    """Returns the columns of moves, in canonical order."""
+    moves, words, worth = found.moves, found.words, found.edge_worth
+    columns = moves_of(found)
+    children, keys = positions_after(words, moves.of, moves.code)
+    ranks = found.ranked.of_moves(found.batch)
+    known = found.known[moves.of] & (np.diff(found.batch.code_offsets)[moves.of] > 0)
+    at = np.where(known, found.batch.code_offsets[moves.of] + moves.index, 0)
+    table = {
+        "key": Column(keys_of(words)[moves.of], None, "uint64"),
+        "rooks": Column(rooks_of(words[moves.of, META]), None, "uint16"),
+        "move": columns["move"],
+        "san": columns["san"],
+        "rank": Column(ranks[at] if len(ranks) else at, known, "uint8"),
+        "child": Column(keys, None, "uint64"),
+        "child_rooks": Column(rooks_of(children[:, META]), None, "uint16"),
+        **{name: columns[name] for name in ("n", "r", "p", "q", "draw")},
+        "lower": Column(np.append(worth.lower, np.int8(-1))[moves.edge], None, "int8"),
+        "upper": Column(np.append(worth.upper, np.int8(1))[moves.edge], None, "int8"),
+        "mate": columns["mate"],
     }
+    order = np.lexsort((moves.index, moves.of))
+    return {name: column.some(order) for name, column in table.items()}
 
 
-def _where(values: NDArray[Any], valid: Mask) -> list[Any]:
-    """Returns values as a list, with None for those that are not valid."""
-    found = values.tolist()
-    return (
-        found
-        if valid.all()
-        else [v if is_valid else None for v, is_valid in zip(found, valid.tolist(), strict=True)]
-    )
+def rooks_of(metas: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Returns bits 20-32 of METAs: the castling rooks of Chess960 positions, 0 for standard castling."""
+    return (metas >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)).astype(np.uint16)
+
+
+class Table:
+    """One Parquet file; buffers rows until they fill a row group. The first rows set its columns."""
+
+    def __init__(self, path: Path, group: int) -> None:
+        self._arrow = importlib.import_module("pyarrow")
+        self._path, self._group = path, group
+        self._waiting: list[Any] = []  # tables
+        self._rows = 0
+        self._open = ExitStack()
+        self._writer: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self._flush()
+        self._open.__exit__(kind, error, trace)
+
+    def add(self, columns: Columns, rows: Mask) -> None:
+        """Adds the rows of a mask; writes a row group when enough are buffered."""
+        arrow = self._arrow
+        arrays = {name: self._array(column.some(rows)) for name, column in columns.items()}
+        about = json.dumps({"program": "graphsearch", "version": __version__})
+        self._waiting.append(arrow.table(arrays).replace_schema_metadata({"graphsearch": about}))
+        self._rows += int(rows.sum())
+        if self._rows >= self._group:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            table = self._arrow.concat_tables(self._waiting).unify_dictionaries().combine_chunks()
+            if self._writer is None:
+                file = self._open.enter_context(synced(self._path))
+                parquet = self._arrow.parquet.ParquetWriter(file, table.schema, compression="zstd")
+                self._writer = self._open.enter_context(parquet)
+            self._writer.write_table(table, row_group_size=self._rows)
+        self._waiting, self._rows = [], 0
+
+    def _array(self, column: Column) -> Any:
+        arrow, values = self._arrow, column.values
+        mask = None if column.valid is None else ~column.valid
+        if column.texts is None:
+            kind = getattr(arrow, column.kind)()
+            plain = values if values.dtype == object else values.astype(kind.to_pandas_dtype(), copy=False)
+            return arrow.array(plain, kind, mask=mask)
+        used, numbers = np.unique(values, return_inverse=True)
+        some = arrow.array([column.texts[i] for i in used.tolist()], arrow.string())
+        return arrow.DictionaryArray.from_arrays(arrow.array(numbers.astype(np.int32), mask=mask), some)

@@ -37,6 +37,7 @@ class Selection:
       max_moves: maximum own moves per position, best first; None: all. Replies are not limited.
       all_moves: of formats of rows, also the moves without visits, where neither `min_visits` nor `max_moves`
         limits the moves.
+      headers: of PGN, those of the game that leads to the root.
     """
 
     roots: tuple[chess.Board, ...] = ()
@@ -47,6 +48,7 @@ class Selection:
     min_visits: int = 0
     max_moves: int | None = None
     all_moves: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises InvalidParameterError if a number or the side is out of range."""

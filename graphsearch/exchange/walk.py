@@ -1,30 +1,35 @@
-"""Walks over the positions of a selection breadth first, in batches of thousands, as columns.
+"""The positions of an export in batches of thousands, as columns: from a walk, or from a scan of the file.
 
-The positions met are in temporary files (`met.py`), and records are read when their positions are visited, so
-memory does not depend on the size of the file. The moves are those visited by a search, or those in tables
-(`choices.py`).
+A walk goes over a selection breadth first. The positions met are in temporary files (`met.py`), and records
+are read when their positions are visited, so memory does not depend on the size of the file. The moves are
+those visited by a search, or those in tables (`choices.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import pack
-from ..position.fens import clocks_of
+from ..position.fens import clocks_of, fens
 from ..position.words import BLACK_TO_MOVE, META
 from ..query.columns import (
     EdgeWorth,
+    Proofs,
+    Ranked,
     Worth,
     cps_of,
-    places_by_prior,
+    moves_of_edges,
+    priors_of,
     proofs_of,
-    ranked_edges,
+    ranked,
     record_of_edges,
     worth_of,
     worth_of_edges,
@@ -33,17 +38,15 @@ from ..query.steps import Floats, Ints, Legal, Mask, Words, legal_codes, names_o
 from ..store.apart import ApartMoves, known_edges_of
 from ..store.codec.bulk import take
 from ..store.reading import Reader
-from ..store.record.known import CompletedRecord
 from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
 from .choices import BookEntry, Moves, TableRows, Weights, tables_of, with_moves
-from .met import Column, Met
+from .met import Met, Rows
 from .output import ExportReport
-from .selection import ExportPlan
+from .selection import ExportPlan, Selection
 
-BATCH = 4000  # positions visited together
-READ = 4 * BATCH  # positions whose records are read together, and visited between two releases of memory
+BATCH = 8192  # positions visited together
 UNKNOWN = -(1 << 31)  # a number that is not known
 
 TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
@@ -57,96 +60,112 @@ NOTES = (
 OnProgress = Callable[[int, int], None]  # positions visited, positions met or expected
 
 
-@dataclass(frozen=True, slots=True)
-class Visits:
-    """A batch of visited positions.
+@dataclass(frozen=True)
+class Positions:
+    """A batch of positions with their records, and the moves to export.
 
     Attributes:
-      ids: `[R]` from 1, in the order in which they were met.
-      depth: plies below the root. ply: by the move number. own: whether the side to move is the one exported.
-      batch: their records, at the clocks with which they were met. clocks: those of the evaluation.
+      batch: the records, at the clocks with which they were met. clocks: `[R]` those of the evaluation.
       edges: the same records with the known edges: those of moves that were searched apart (`store.apart`).
-      known: whether the file has the record; without one, only its legal moves are valid.
-      legal: the legal moves, as `legal_codes`.
-      n: node N. moves: of the positions. met: number of positions met so far.
-      children: `[C]` ids of the positions after the chosen moves, 0 for those not met so far, as may be those
-        after draws of the path. new: indices of the moves that were first to meet their position.
-      followed: whether a move has visits other than draws of the path.
-      values: of the positions, from tables, NaN if unknown; None without tables.
+      known: `[R]` whether the file has the record; without one, only its legal moves are valid.
+      own: `[R]` whether the side to move is the one exported.
+      depth: `[R]` plies below the root. ply: `[R]` by the move number. None without a walk.
+      legal: the legal moves, as `legal_codes`. ranked: their ranks.
+      moves: of the positions, record by record, best first.
+      values: `[R]` from tables, NaN if unknown; None without tables.
       entries: of a book; empty without one.
     """
 
-    ids: Ints
-    depth: NDArray[np.int32]
-    ply: NDArray[np.int32]
-    own: Mask
     batch: RecordBatch
     edges: RecordBatch
     clocks: Ints
     known: Mask
+    own: Mask
+    depth: NDArray[np.int32] | None
+    ply: NDArray[np.int32] | None
     legal: Legal
-    n: Ints
+    ranked: Ranked
     moves: Moves
-    children: Ints
-    new: Ints
-    followed: NDArray[np.uint8]
-    met: int
-    values: Floats | None
-    entries: Sequence[BookEntry]
+    values: Floats | None = None
+    entries: Sequence[BookEntry] = ()
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.batch)
 
+    @property
+    def words(self) -> Words:
+        """The positions, `[R, 10]`."""
+        return self.batch.words
+
+    @property
+    def fens(self) -> list[str]:
+        """The positions' FENs."""
+        return fens(self.words, None if self.ply is None else self.ply.tolist())
+
+    @cached_property
+    def n(self) -> Ints:
+        """Node N."""
+        return visits_of(self.batch)
+
+    @cached_property
     def worth(self) -> Worth:
-        """Returns the positions' values from their records."""
+        """The positions' values from their records."""
         return worth_of(self.batch)
 
-    def proofs(self, worth: Worth) -> tuple[Ints, Ints]:
-        """Returns the plies to the mate of each position, as `Proofs.mates`, and what is proven, in NOTES."""
-        mates, notes = proofs_of(self.batch, self.clocks, worth, self.legal[2])
+    @cached_property
+    def proofs(self) -> Proofs:
+        """The proofs of the positions."""
+        return proofs_of(self.batch, self.clocks, self.worth, self.legal[2])
+
+    @property
+    def notes(self) -> Ints:
+        """How each position ended or what is proven, in NOTES."""
+        proven = self.proofs.notes
         terminal = (self.batch.flags & TERMINAL_MASK).astype(np.int64)
-        black = (self.batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
-        results = np.where(notes > 0, len(TERMINALS) + notes + len(RESULTS) * black, 0)
-        return mates, np.where(self.known, np.where(terminal > 0, terminal, results), 0)
+        black = (self.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
+        results = np.where(proven > 0, len(TERMINALS) + proven + len(RESULTS) * black, 0)
+        return np.where(self.known, np.where(terminal > 0, terminal, results), 0)
 
-    def names(self, moves: Moves) -> tuple[NDArray[np.bytes_], NDArray[np.uint8]]:
-        """Returns moves in SAN, and their marks, as `names_of`."""
-        return names_of(self.batch.words, moves.of, moves.code, self.legal)
-
-    def move_worth(self, moves: Moves) -> MoveWorth:
-        """Returns what moves are worth."""
-        worth = self.edge_worth()
-        columns = (self.edges.n, worth.q, worth.draw, worth.mates)
-        n, q, draw, mates = (moves.by_edge(values) for values in columns)
-        visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
-        cp[visited] = cps_of(q[visited])
-        value = q if moves.in_tables is None else moves.in_tables.value
-        return MoveWorth(n, q, draw, mates, cp, value)
-
-    def edge_worth(self) -> EdgeWorth:
-        """Returns the values of the records' edges."""
-        return worth_of_edges(self.edges)
-
-    def value(self, worth: Worth) -> Floats:
-        """Returns the value of each position for its side to move, NaN if unknown."""
-        q = np.where(self.known, worth.q, np.nan)
+    @property
+    def value(self) -> Floats:
+        """The value of each position for its side to move, NaN if unknown."""
+        q = np.where(self.known, self.worth.q, np.nan)
         return q if self.values is None else np.where(np.isnan(self.values), q, self.values)
 
-    def priors(self, moves: Moves) -> Floats:
-        """Returns P of moves, as `priors_from_codes`; NaN without a record."""
-        batch = self.batch
-        powers = batch.codes.astype(np.int64) ** 4
-        before = np.concatenate([[0], np.cumsum(powers)])
-        totals = before[batch.code_offsets[1:]] - before[batch.code_offsets[:-1]]
-        found, has = np.full(len(moves.of), np.nan), self.known[moves.of] & (totals[moves.of] > 0)
-        of, index = moves.of[has], moves.index[has]
-        found[has] = powers[batch.code_offsets[of] + index] / totals[of]
+    @cached_property
+    def names(self) -> tuple[NDArray[np.bytes_], NDArray[np.uint8]]:
+        """The moves in SAN, and their marks, as `names_of`."""
+        return names_of(self.words, self.moves.of, self.moves.code, self.legal)
+
+    @cached_property
+    def edge_worth(self) -> EdgeWorth:
+        """The values of the records' edges."""
+        return worth_of_edges(self.edges)
+
+    @cached_property
+    def move_worth(self) -> MoveWorth:
+        """The values of the moves."""
+        worth, moves = self.edge_worth, self.moves
+        of_edges = (self.edges.n, worth.q, worth.draw, worth.mates)
+        n, q, draw, mates = (moves.by_edge(values) for values in of_edges)
+        visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
+        cp[visited] = cps_of(q[visited])
+        return MoveWorth(n, q, draw, mates, cp, q if moves.in_tables is None else moves.in_tables.value)
+
+    @property
+    def priors(self) -> Floats:
+        """P of the moves, as `priors_from_codes`; NaN without a record."""
+        batch, moves = self.batch, self.moves
+        has = self.known[moves.of] & (np.diff(batch.code_offsets)[moves.of] > 0)
+        found = np.full(len(moves.of), np.nan)
+        found[has] = priors_of(batch)[batch.code_offsets[moves.of[has]] + moves.index[has]]
         return found
 
-    def any_priors(self, moves: Moves) -> Floats:
-        """Returns P of moves from the records, else from the tables."""
-        p = self.priors(moves)
-        return p if moves.in_tables is None else np.where(np.isnan(p), moves.in_tables.p, p)
+    @property
+    def any_priors(self) -> Floats:
+        """P of the moves from the records, else from the tables."""
+        p, there = self.priors, self.moves.in_tables
+        return p if there is None else np.where(np.isnan(p), there.p, p)
 
 
 class MoveWorth(NamedTuple):
@@ -154,7 +173,7 @@ class MoveWorth(NamedTuple):
 
     Attributes:
       n: visits. q, draw: of the edge, 0 without visits. mates: moves to a proven mate, 0 without one.
-      cp: of q and draw, UNKNOWN without visits. value: q; of moves that tables name, their value there.
+      cp: of q, UNKNOWN without visits. value: q; of moves that tables name, their value there.
     """
 
     n: NDArray[np.uint32]
@@ -165,12 +184,95 @@ class MoveWorth(NamedTuple):
     value: Floats
 
 
+def listed(
+    batch: RecordBatch,
+    order: Ranked,
+    legal: NDArray[np.uint16],
+    own: Mask,
+    limits: Selection,
+    report: ExportReport,
+) -> Moves:
+    """Returns the moves visited by a search, and those without visits if the selection asks for them.
+
+    Args:
+      batch: the records with their known edges. legal: `[R, MAX_MOVES]` the legal moves.
+      own: `[R]` positions with limited moves.
+    """
+    n, left_out = batch.n[order.edges], report.left_out
+    kept = (n > 0) & (n >= limits.min_visits)
+    left_out["moves_few_visits"] += int(((n > 0) & ~kept).sum())
+    edges, ranks = order.edges[kept], order.ranks[kept]
+    of = record_of_edges(batch)[edges]
+    if limits.max_moves is not None:
+        sizes = np.bincount(of, minlength=len(batch))
+        kept = ~own[of] | (np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes) < limits.max_moves)
+        left_out["moves_beyond"] += int((~kept).sum())
+        of, edges, ranks = of[kept], edges[kept], ranks[kept]
+    moves = moves_of_edges(batch)[edges]
+    if limits.all_moves and limits.min_visits == 0:
+        owner = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
+        free = ~own[owner] if limits.max_moves is not None else np.ones(len(owner), bool)
+        free[moves_of_edges(batch)[batch.n > 0]] = False
+        rest = np.flatnonzero(free)
+        of, ranks = np.append(of, owner[rest]), np.append(ranks, order.of_moves(batch)[rest])
+        by_rank = np.lexsort((ranks, of))
+        of, moves = of[by_rank], np.append(moves, rest)[by_rank]
+        edges = np.append(edges, np.full(len(rest), -1))[by_rank]
+    place = (moves - batch.code_offsets[of]).astype(np.int16)
+    return Moves(of, edges, place, legal[of, place], edges >= 0)
+
+
+# ------------------------------------------------------------------ a scan of the file
+def scanned(
+    store: Store, limits: Selection, report: ExportReport, on_progress: OnProgress | None
+) -> Iterator[Positions]:
+    """Yields every record of a file that has enough visits, in the order of the file, from one snapshot.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    apart, done = ApartMoves.of(store), 0
+    for whole in store.scan(on_corrupt=lambda error: report.problems.append(str(error))):
+        for begin in range(0, len(whole), BATCH):
+            batch = whole.part(begin, min(begin + BATCH, len(whole)))
+            enough = np.flatnonzero(visits_of(batch) >= limits.min_visits)
+            report.left_out["few_visits"] += len(batch) - len(enough)
+            if len(enough):
+                batch, clocks = take(batch, enough), clocks_of(batch.words[enough])
+                every = np.ones(len(batch), bool)
+                completed = apart.completed_in(batch, store.read)
+                batch, edges = known_edges_of(batch, completed)
+                legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
+                moves = listed(edges, order, legal[1], every, limits, report)
+                yield Positions(batch, edges, clocks, every, every, None, None, legal, order, moves)
+        done += len(whole)
+        if on_progress:
+            on_progress(done, max(done, store.node_count))
+
+
+# ------------------------------------------------------------------ a walk over a selection
+class Steps(NamedTuple):
+    """Where the moves of some visited positions lead.
+
+    Attributes:
+      ids: `[R]` of the positions, from 1, in the order in which they were met. met: number of positions met.
+      children: `[C]` ids of the positions after the chosen moves, 0 for those not met so far, as may be those
+        after draws of the path. new: indices of the moves that were first to meet their position.
+      followed: `[C]` whether a move has visits other than draws of the path.
+    """
+
+    ids: Ints
+    met: int
+    children: Ints
+    new: Ints
+    followed: Mask
+
+
 class Walk:
     """A walk over one plan; counts omitted positions and moves in `report`.
 
     Args:
       leaves: visit positions at the depth limit, without following their moves.
-      rest: list moves without visits, if the selection asks for them.
       weights: how moves are weighted; "games" and "imported" take the moves from the tables.
     """
 
@@ -182,7 +284,6 @@ class Walk:
         report: ExportReport,
         *,
         leaves: bool,
-        rest: bool = False,
         weights: Weights = "n",
         on_progress: OnProgress | None = None,
     ) -> None:
@@ -193,25 +294,16 @@ class Walk:
         limits = plan.selection
         whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
         self._expected = store.node_count if whole and self._tables is None else 0
-        self._rest = rest and limits.all_moves and limits.min_visits == 0
-        self._met = Met(folder)
-        self._depth, self._ply = Column(folder, np.int32), Column(folder, np.int32)
-        self.reader = store.reader()
-        self._records = RecordBatch.empty(0, 0, 0)
-        self._known: Mask = np.zeros(0, bool)
-        self._first = 0  # row of the first of `_records`
+        self._open = ExitStack()
+        self._met = self._open.enter_context(Met(folder))
+        self._columns = self._open.enter_context(Rows(folder, depth=np.int32, ply=np.int32))
+        self.reader = self._open.enter_context(store.reader())
 
-    def close(self) -> None:
-        """Closes the temporary files and the reader."""
-        for column in (self._met, self._depth, self._ply):
-            column.close()
-        self.reader.close()
-
-    def __enter__(self) -> Walk:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        self._open.close()
 
     @property
     def met(self) -> int:
@@ -226,188 +318,121 @@ class Walk:
     @property
     def depths(self) -> NDArray[np.int32]:
         """The depth of each position, by id - 1."""
-        return self._depth.values
+        return self._columns["depth"]
 
     @property
     def plies(self) -> NDArray[np.int32]:
         """The ply of each position, by id - 1."""
-        return self._ply.values
+        return self._columns["ply"]
 
-    def visits(self) -> Iterator[Visits]:
-        """Yields the visited positions, batch by batch.
+    def visits(self) -> Iterator[tuple[Positions, Steps]]:
+        """Yields the visited positions, batch by batch, and where their moves lead.
 
         Raises:
           StoreError: if the file cannot be read.
           OSError: if the temporary files cannot be written.
         """
-        _, new = self._met.meet(np.array([pack(board) for board in self._plan.roots], np.uint64))
-        self._depth.extend(len(new))
-        self._ply.add(np.array([board.ply() for board in self._plan.roots], np.int32)[new])
+        roots = self._plan.roots
+        _, new = self._met.meet(np.array([pack(board) for board in roots], np.uint64))
+        plies = np.array([board.ply() for board in roots], np.int32)[new]
+        self._columns.add(depth=np.zeros(len(new), np.int32), ply=plies)
         done = 0
         while done < self.met:
-            last = min(done + BATCH, self.met)
-            found = self._visit(np.arange(done, last))
-            done = last
-            if found is not None:
-                yield found
+            rows = np.arange(done, min(done + BATCH, self.met))
+            done += len(rows)
+            yield from self._visit(self._within(rows))
+            self._met.release()
             self._report.problems = list(self.reader.problems)
             self._report.left_out["moves_not_admitted"] = self._tables.left_out if self._tables else 0
             if self._on_progress:
                 self._on_progress(done, max(self.met, self._expected) if done < self.met else done)
 
     # -------------------------------------------------------------- one batch
-    def _visit(self, rows: Ints) -> Visits | None:
-        """Visits a batch of positions, and meets the positions after their moves."""
-        rows = self._within(rows)
-        if not len(rows):
-            return None
-        batch, known = self._records_of(rows)
-        clocks = clocks_of(batch.words)
-        batch.words[:, META] = self.words[rows, META]
-        table_rows = self._tables.look_up(batch.words) if self._tables else None
-        held = known if table_rows is None else table_rows.held
-        roots = int((~held & (self._depth.values[rows] == 0)).sum())
-        self._report.left_out["roots"] += roots
-        if not (self._tables and self._tables.are_lines):
-            self._report.left_out["missing"] += int((~held).sum()) - roots
-        n = visits_of(batch)
-        few = held & known & (n < self._limits.min_visits)
-        self._report.left_out["few_visits"] += int(few.sum())
-        kept = np.flatnonzero(held & ~few)
-        if not len(kept):
-            return None
-        if len(kept) < len(rows):
-            rows, n, clocks, known = rows[kept], n[kept], clocks[kept], known[kept]
-            batch, table_rows = take(batch, kept), table_rows and table_rows.some(kept)
-        return self._visited(rows, with_moves(batch, known), clocks, known, n, table_rows)
-
-    def _records_of(self, rows: Ints) -> tuple[RecordBatch, Mask]:
-        """Returns the records of consecutive positions, and which of them the file has."""
-        begin, end = int(rows[0]) - self._first, int(rows[-1]) + 1 - self._first
-        if end > len(self._records):
-            self._met.release()
-            self._first, begin, end = int(rows[0]), 0, len(rows)
-            wanted = self.words[self._first : self._first + READ]
-            self._records, self._known = records_at(self.reader, wanted)
-        return self._records.part(begin, end), self._known[begin:end]
-
     def _within(self, rows: Ints) -> Ints:
         """Returns the positions above the depth limit, or all if leaves are visited."""
         limit = self._limits.depth
         if limit is None or self._leaves:
             return rows
-        inside = rows[self._depth.values[rows] < limit]
+        inside = rows[self.depths[rows] < limit]
         self._report.left_out["at_depth"] += len(rows) - len(inside)
         return inside
 
-    def _visited(
-        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, n: Ints, table_rows: TableRows | None
-    ) -> Visits:
+    def _visit(self, rows: Ints) -> Iterator[tuple[Positions, Steps]]:
+        """Yields a batch of positions, if there are any, and meets the positions after their moves."""
+        batch, known = records_at(self.reader, self.words[rows])
+        clocks = clocks_of(batch.words)
+        batch.words[:, META] = self.words[rows, META]
+        table_rows = self._tables.look_up(batch.words) if self._tables else None
+        kept = np.flatnonzero(self._held(rows, batch, known, table_rows))
+        if not len(kept):
+            return
+        if len(kept) < len(rows):
+            rows, clocks, known = rows[kept], clocks[kept], known[kept]
+            batch, table_rows = take(batch, kept), table_rows and table_rows.some(kept)
+        found = self._positions(rows, with_moves(batch, known), clocks, known, table_rows)
+        yield found, self._follow(found, rows, in_tables=table_rows is not None)
+
+    def _held(self, rows: Ints, batch: RecordBatch, known: Mask, table_rows: TableRows | None) -> Mask:
+        """Returns which positions are exported; counts the others."""
+        held, left_out = known if table_rows is None else table_rows.held, self._report.left_out
+        roots = int((~held & (self.depths[rows] == 0)).sum())
+        left_out["roots"] += roots
+        if not (self._tables and self._tables.are_lines):
+            left_out["missing"] += int((~held).sum()) - roots
+        few = held & known & (visits_of(batch) < self._limits.min_visits)
+        left_out["few_visits"] += int(few.sum())
+        return held & ~few
+
+    def _positions(
+        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, table_rows: TableRows | None
+    ) -> Positions:
         black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
         side = self._plan.side
         own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
         completed = self._apart.completed_in(batch, self._read)
         batch, edges = known_edges_of(batch, completed)
-        legal = legal_codes(batch.words)
+        legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
+        limits, report = self._limits, self._report
         if table_rows is None:
-            moves = self._listed(edges, clocks, own, completed, legal[1])
+            moves = listed(edges, order, legal[1], own, limits, report)
         else:
-            moves = table_rows.chosen(edges, legal[1], known, own, self._limits, self._report)
-        chosen = moves.some(moves.chosen)
-        follow = np.ones(len(chosen.of), np.uint8)
-        if table_rows is None:
-            follow = (edges.n[chosen.edge] > edges.r[chosen.edge]).astype(np.uint8)
-        depth, ply = self._depth.values[rows].copy(), self._ply.values[rows].copy()
-        children, new = self._follow(batch, chosen, follow, depth, ply)
-        return Visits(
-            ids=rows + 1,
-            depth=depth,
-            ply=ply,
-            own=own,
+            moves = table_rows.chosen(edges, legal[1], known, own, limits, report)
+        return Positions(
             batch=batch,
             edges=edges,
             clocks=clocks,
             known=known,
+            own=own,
+            depth=self.depths[rows],
+            ply=self.plies[rows],
             legal=legal,
-            n=n,
+            ranked=order,
             moves=moves,
-            children=children,
-            new=new,
-            followed=follow,
-            met=self.met,
             values=table_rows.values if table_rows else None,
             entries=table_rows.entries if table_rows else (),
         )
 
-    def _listed(
-        self,
-        batch: RecordBatch,
-        clocks: Ints,
-        own: Mask,
-        completed: Mapping[int, CompletedRecord],
-        legal: NDArray[np.uint16],
-    ) -> Moves:
-        """Returns the moves visited by a search, and those without visits if the selection asks for them.
-
-        Args:
-          batch: the records with their known edges. completed: those that know moves searched apart.
-          legal: `[R, MAX_MOVES]` the legal moves.
-        """
-        limits, by_prior = self._limits, places_by_prior(batch)
-        edges, all_of = ranked_edges(batch, clocks, completed), record_of_edges(batch)
-        n = batch.n[edges]
-        few = (n > 0) & (n < limits.min_visits)
-        edges = edges[(n > 0) & ~few]
-        of = all_of[edges]
-        if limits.max_moves is not None:
-            sizes = np.bincount(of, minlength=len(batch))
-            rank = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            kept = ~own[of] | (rank < limits.max_moves)
-            self._report.left_out["moves_beyond"] += int((~kept).sum())
-            of, edges = of[kept], edges[kept]
-        self._report.left_out["moves_few_visits"] += int(few.sum())
-        place = by_prior[of, edges - batch.edge_offsets[of]]
-        if self._rest:
-            visited = all_of, np.arange(len(all_of)) - batch.edge_offsets[all_of]
-            free = np.arange(by_prior.shape[1])[None] < np.diff(batch.code_offsets)[:, None]
-            free[visited] = batch.n == 0
-            if limits.max_moves is not None:
-                free[own] = False
-            rest, k = np.nonzero(free)
-            group = np.concatenate([2 * worth_of_edges(batch).lost[edges], np.ones(len(rest), np.int64)])
-            order = np.lexsort((group, np.concatenate([of, rest])))  # certain losses come last
-            of, edges = np.concatenate([of, rest])[order], np.append(edges, np.full(len(rest), -1))[order]
-            place = np.concatenate([place, by_prior[rest, k]])[order]
-        return Moves(of, edges, place.astype(np.int16), legal[of, place], edges >= 0)
-
-    def _follow(
-        self,
-        batch: RecordBatch,
-        chosen: Moves,
-        follow: NDArray[np.uint8],
-        depth: NDArray[np.int32],
-        ply: NDArray[np.int32],
-    ) -> tuple[Ints, Ints]:
-        """Meets the positions after moves.
-
-        Returns:
-          Their ids, 0 after moves at the depth limit; indices of the moves that met a position first.
-        """
+    def _follow(self, found: Positions, rows: Ints, *, in_tables: bool) -> Steps:
+        """Meets the positions after the chosen moves, except after moves at the depth limit."""
+        assert found.depth is not None
+        assert found.ply is not None
+        chosen, edges = found.moves.some(found.moves.chosen), found.edges
+        followed = np.ones(len(chosen.of), bool)
+        if not in_tables:
+            followed = edges.n[chosen.edge] > edges.r[chosen.edge]
         limit = self._limits.depth
-        children = np.zeros(len(chosen.of), np.int64)
-        steps = np.arange(len(chosen.of))
+        children, steps = np.zeros(len(chosen.of), np.int64), np.arange(len(chosen.of))
         if limit is not None:
-            steps = np.flatnonzero(depth[chosen.of] < limit)
+            steps = np.flatnonzero(found.depth[chosen.of] < limit)
             if self._leaves:
-                self._report.left_out["at_depth"] += len(np.unique(chosen.of[depth[chosen.of] == limit]))
-        if not len(steps):
-            return children, steps
+                self._report.left_out["at_depth"] += len(
+                    np.unique(chosen.of[found.depth[chosen.of] == limit])
+                )
         of = chosen.of[steps]
-        after, _ = positions_after(batch.words, of, chosen.code[steps])
-        children[steps], new = self._met.meet(after, follow[steps] > 0)
-        self._depth.add(depth[of[new]] + np.int32(1))
-        self._ply.add(ply[of[new]] + np.int32(1))
-        return children, steps[new]
+        after, _ = positions_after(found.words, of, chosen.code[steps])
+        children[steps], new = self._met.meet(after, followed[steps])
+        self._columns.add(depth=found.depth[of[new]] + np.int32(1), ply=found.ply[of[new]] + np.int32(1))
+        return Steps(rows + 1, self.met, children, steps[new], followed)
 
 
 def records_at(reader: Reader, words: Words) -> tuple[RecordBatch, Mask]:
@@ -418,3 +443,74 @@ def records_at(reader: Reader, words: Words) -> tuple[RecordBatch, Mask]:
     missing.flags[:] = UNPROVEN
     places = np.where(known, np.cumsum(known), len(records) + np.cumsum(~known)) - 1
     return take(RecordBatch.concat([records, missing]), places), known
+
+
+# ------------------------------------------------------------------ output after a walk
+class Tree:
+    """The positions of a walk, by id - 1, and their moves: grouped by position, best first.
+
+    Every position has `visited`, `own`, the index of its first move (`first`) and their number (`size`), and
+    its first parent: the id of the position (`parent`, 0 for a root) and the move (`way`, an index). Every
+    move has the id of its child position (`child`), 0 if the walk did not meet that.
+    """
+
+    def __init__(self, folder: Path, positions: Mapping[str, Any], moves: Mapping[str, Any]) -> None:
+        """Makes an empty tree; `positions`, `moves`: types of extra columns."""
+        self._open = ExitStack()
+        own = {"visited": np.uint8, "own": np.uint8, "first": np.int64, "size": np.int32}
+        ways = {"parent": np.int64, "way": np.int64}
+        self.positions = self._open.enter_context(Rows(folder, **own, **ways, **positions))
+        self.moves = self._open.enter_context(Rows(folder, child=np.int64, **moves))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def add(
+        self,
+        found: Positions,
+        steps: Steps,
+        positions: Mapping[str, NDArray[Any]],
+        moves: Mapping[str, NDArray[Any]],
+        *,
+        adopted: int = 0,
+    ) -> None:
+        """Adds a batch of a walk, with the extra columns of its positions and its chosen moves.
+
+        Args:
+          adopted: number of roots that may join another tree; a root joins it if a move leads there.
+        """
+        rows, of, children = steps.ids - 1, found.moves.of[found.moves.chosen], steps.children
+        begin = len(self.moves)
+        self.positions.extend_to(steps.met)
+        counts = np.bincount(of, minlength=len(found))
+        known = {
+            "visited": np.ones(len(rows), np.uint8),
+            "own": found.own,
+            "first": begin + np.cumsum(counts) - counts,
+            "size": counts,
+        }
+        for name, values in (known | dict(positions)).items():
+            self.positions[name][rows] = values
+        new = children[steps.new] - 1
+        self.positions["parent"][new] = steps.ids[of[steps.new]]
+        self.positions["way"][new] = begin + steps.new
+        self.moves.add(child=children, **moves)
+        if adopted:
+            parent, way = self.positions["parent"], self.positions["way"]
+            below = steps.followed & (children > 0) & (children <= adopted)
+            for k in np.flatnonzero(below).tolist():
+                root, node = int(children[k]), int(steps.ids[of[k]])
+                if parent[root - 1] == 0 and root not in self.above(node):  # else it would make a cycle
+                    parent[root - 1], way[root - 1] = node, begin + k
+        self.positions.release()
+        self.moves.release()
+
+    def above(self, node: int) -> list[int]:
+        """Returns a position and its ancestors, up to a root."""
+        found = [node]
+        while node := int(self.positions["parent"][node - 1]):
+            found.append(node)
+        return found

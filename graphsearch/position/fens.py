@@ -113,16 +113,16 @@ def _placements(words: NDArray[np.uint64]) -> list[str]:
         return []
     men = np.ascontiguousarray(words[:, : NO_MAN + 2]).astype("<u8").view(np.uint8)
     bits = np.unpackbits(men, axis=1, bitorder="little").reshape(len(words), -1, 8, 8)
-    board = np.full((len(words), 8, 9), _EMPTY, np.uint8)  # ranks from the first; 8 squares and a separator
+    board = np.full((len(words), 8, 8), _EMPTY, np.uint8)  # ranks from the first
     for kind, letter in enumerate(_LETTERS):
-        board[:, :, :8] += bits[:, kind] * np.uint8(letter - _EMPTY)
-    board[:, :, :8] += bits[:, BLACK] * np.uint8(ord("a") - ord("A"))
-    board[:, :, 8] = ord("/")
-    board[:, 0, 8] = ord("\n")
-    text = board[:, ::-1].tobytes().decode("ascii")
+        board += bits[:, kind] * np.uint8(letter - _EMPTY)
+    board += bits[:, BLACK] * np.uint8(ord("a") - ord("A"))
+    ranks, which = np.unique(board[:, ::-1].reshape(-1).view(np.uint64), return_inverse=True)
+    text = b"\n".join(ranks.view("V8").tolist()).decode("ascii")  # ranks repeat: each is written once
     for run in range(8, 0, -1):
         text = text.replace(chr(_EMPTY) * run, str(run))
-    return text.splitlines()
+    texts = np.array(text.splitlines(), object)
+    return list(map("/".join, texts[which].reshape(-1, 8).tolist()))
 
 
 UNREADABLE = b"?"  # to the kernel, in place of a line that is left to python-chess

@@ -1,4 +1,4 @@
-"""Values, proofs and ranks of records in columns: a row per position, edge or legal move, thousands at once.
+"""Values, proofs and ranks of records in columns: a row per position, edge or move, thousands at once.
 
 Every sum runs in the same order as that of a single record, so all numbers are equal to the last bit. Visits
 rank most moves. Proofs, or many visits, change the order in few records: `store.record.ranking` ranks these
@@ -10,20 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import (
-    CHECKMATE,
-    CLOCK_DRAW,
-    CLOCK_END,
-    MAX_MOVES,
-    clock_of_words,
-    legal_moves,
-    unpack,
-)
+from ..position.board import CLOCK_DRAW, CLOCK_END, clock_of_words, legal_moves, unpack
 from ..position.fens import clocks_of
 from ..position.rules_kernel import MATE
 from ..position.values import CP_FACTOR, CP_SLOPE, D_SCALE, cp_of
@@ -31,77 +23,13 @@ from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.record import bounds as rules
 from ..store.record.known import CompletedRecord, known_edges
 from ..store.record.leading import LED_BY_VALUE_FROM
-from ..store.record.node import (
-    LOWER_SHIFT,
-    MAX_CODE,
-    TERMINAL_MASK,
-    UPPER_SHIFT,
-    NodeRecord,
-    RecordBatch,
-)
+from ..store.record.node import LOWER_SHIFT, MAX_CODE, UPPER_SHIFT, NodeRecord, RecordBatch
 from ..store.record.ranking import ranking, resets_of, visits_of
-from ..store.segments import keys_of
-from .steps import Floats, Ints, Mask, Words, legal_codes, positions_after
+from .steps import Floats, Ints, Mask
 
 _CODES = rules.MOST_CODE + 1
 _SIGNS = (-1.0, 0.0, 1.0)  # of q: certain losses, all open values, certain wins
 NO_NOTE, WON, DRAWN, LOST = range(4)  # proven results of positions
-
-
-@dataclass(frozen=True, slots=True)
-class MoveColumns:
-    """The legal moves of some positions, in canonical order; values are seen by the side to move.
-
-    Attributes:
-      of: `[M]` the position. code: as `encode_move`. mark: CHECK, CHECK | MATE or 0.
-      child, child_meta: key and META of the position after it. p: prior.
-      n, r, q, draw: of its visits, as in `Edge` (`value`, `draws`); 0 where n = 0.
-      lower, upper: proven bounds. mate: moves to a proven mate, negative if the mover is mated; 0 for none.
-      rank: 1 for the best move, in the order of `store.record.ranking`.
-    """
-
-    of: Ints
-    code: NDArray[np.uint16]
-    mark: NDArray[np.uint8]
-    child: Words
-    child_meta: Words
-    p: Floats
-    n: NDArray[np.uint32]
-    r: NDArray[np.uint32]
-    q: Floats
-    draw: Floats
-    lower: NDArray[np.int8]
-    upper: NDArray[np.int8]
-    mate: NDArray[np.int16]
-    rank: NDArray[np.int16]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeColumns:
-    """The positions of some records; values are seen by the side to move.
-
-    Attributes:
-      key: of the position. n, q, draw: as `NodeRecord.visits` and `node_mean`.
-      lower, upper: proven bounds. mate: moves to it, negative if the side to move is mated; valid where
-        `mated`.
-      best: index among the moves of the batch, -1 without a move.
-    """
-
-    key: Words
-    n: Ints
-    q: Floats
-    draw: Floats
-    lower: NDArray[np.int8]
-    upper: NDArray[np.int8]
-    mate: NDArray[np.int16]
-    mated: Mask
-    best: Ints
-
-
-def columns_of(batch: RecordBatch) -> tuple[NodeColumns, MoveColumns]:
-    """Returns the columns of sound records."""
-    moves = _moves(batch)
-    return _nodes(batch, moves), moves
 
 
 # ------------------------------------------------------------------ values of edges
@@ -266,37 +194,64 @@ def draws_of(batch: RecordBatch) -> Floats:
 
 
 # ------------------------------------------------------------------ ranks
-def ranked_edges(
-    batch: RecordBatch, clocks: Ints, known: Mapping[int, CompletedRecord] | None = None
-) -> Ints:
-    """Returns the edges record by record, best first as in `ranking`, `[E]`.
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The moves of some records, best first as in `ranking`.
+
+    Attributes:
+      edges: `[E]`, record by record. ranks: `[E]` their ranks among the legal moves, from 1.
+      best: `[R]` the best move as its index in canonical order, -1 if none is known.
+      by_rules: the whole ranking of the records whose moves more than visits, value and P may rank.
+    """
+
+    edges: Ints
+    ranks: Ints
+    best: Ints
+    by_rules: Mapping[int, list[int]]
+
+    def of_moves(self, batch: RecordBatch) -> Ints:
+        """Returns the rank of every legal move, in canonical order."""
+        of = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
+        begins, of_edges = batch.code_offsets[of], record_of_edges(batch)[self.edges]
+        moves = begins + places_by_prior(batch)[of, np.arange(len(of)) - begins]
+        ranks = np.arange(1, len(of) + 1) - begins
+        ranks[batch.code_offsets[of_edges] + _places(batch)[self.edges]] = self.ranks
+        for i, places in self.by_rules.items():
+            ranks[batch.code_offsets[i] + np.array(places)] = np.arange(1, len(places) + 1)
+        found = np.empty(len(of), np.int64)
+        found[moves] = ranks
+        return found
+
+
+def ranked(batch: RecordBatch, clocks: Ints, known: Mapping[int, CompletedRecord] | None = None) -> Ranked:
+    """Returns the moves of records, best first.
 
     Args:
       batch: the records, at the clocks of the paths. clocks: `[R]` of the evaluations.
       known: records with moves that were searched apart, by index; the batch has their known edges.
     """
-    of, worth = record_of_edges(batch), _values(batch)
-    order = np.lexsort((np.arange(len(of)), -worth, -batch.n.astype(np.int64), of))
-    special = _ranked_by_rules(batch, of) & (np.diff(batch.edge_offsets) > 1)
-    special[list(known or ())] = True
-    for i in np.flatnonzero(special).tolist():
-        begin, end = int(batch.edge_offsets[i]), int(batch.edge_offsets[i + 1])
-        places = _ranking(batch, i, int(clocks[i]), known)
-        order[begin:end] = [begin + k for k in places if k < end - begin]
-    return order
-
-
-def _values(batch: RecordBatch) -> Floats:
-    n = np.maximum(batch.n, 1)
-    found: Floats = (batch.n - batch.r).astype(np.float64) * batch.q / n
-    return found
-
-
-def _ranked_by_rules(batch: RecordBatch, of: Ints) -> Mask:
-    """Returns the records whose moves more than visits, value and P may rank."""
-    special: Mask = (np.abs(batch.v) == 1.0) | (visits_of(batch) >= LED_BY_VALUE_FROM)
+    of, k, sizes = record_of_edges(batch), _places(batch), np.diff(batch.edge_offsets)
+    visits = batch.n.astype(np.int64)
+    values = (visits - batch.r) * batch.q.astype(np.float64) / np.maximum(visits, 1)
+    order, ranks = np.lexsort((k, -values, -visits, of)), k + 1
+    special = (np.abs(batch.v) == 1.0) | (visits_of(batch) >= LED_BY_VALUE_FROM)
     special[of[(batch.edge_d >= rules.DRAWN) | (np.abs(batch.q) == 1.0)]] = True
-    return special
+    special &= sizes > 0
+    has = (np.bincount(of[visits > 0], minlength=len(batch)) > 0) | ((batch.v == 1.0) & (batch.d == 1))
+    special[list(known or ())] = has[list(known or ())] = True
+    first, by_rules = np.zeros(len(batch), np.int64), dict[int, list[int]]()
+    some = np.flatnonzero(sizes)
+    first[some] = k[order[batch.edge_offsets[some]]]
+    for i in np.flatnonzero(special).tolist():
+        places = by_rules[i] = _ranking(batch, i, int(clocks[i]), known)
+        begin, end = int(batch.edge_offsets[i]), int(batch.edge_offsets[i + 1])
+        own = [(begin + place, rank) for rank, place in enumerate(places, 1) if place < end - begin]
+        order[begin:end], ranks[begin:end] = np.array(own, np.int64).reshape(-1, 2).T
+        first[i] = places[0]
+    best = np.full(len(batch), -1, np.int64)
+    rows = np.flatnonzero(has & (np.diff(batch.code_offsets) > 0))
+    best[rows] = places_by_prior(batch)[rows, first[rows]]
+    return Ranked(order, ranks, best, by_rules)
 
 
 def _ranking(
@@ -312,28 +267,6 @@ def _ranking(
     return ranking(record, at, resets)
 
 
-def best_places(batch: RecordBatch, clocks: Ints, known: Mapping[int, CompletedRecord] | None = None) -> Ints:
-    """Returns the best move of each record as its index in canonical order, -1 if none is known.
-
-    Args: as for `ranked_edges`.
-    """
-    found, sizes = np.full(len(batch), -1, np.int64), np.diff(batch.edge_offsets)
-    of = record_of_edges(batch)
-    has = (np.bincount(of[batch.n > 0], minlength=len(batch)) > 0) | ((batch.v == 1.0) & (batch.d == 1))
-    has[list(known or ())] = True
-    has &= np.diff(batch.code_offsets) > 0
-    order, by_rules = ranked_edges(batch, clocks, known), _ranked_by_rules(batch, of) & (sizes > 0)
-    by_rules[list(known or ())] = True
-    k = np.zeros(len(batch), np.int64)
-    some = np.flatnonzero(sizes)
-    k[some] = order[batch.edge_offsets[some]] - batch.edge_offsets[some]
-    for i in np.flatnonzero(has & by_rules).tolist():
-        k[i] = _ranking(batch, i, int(clocks[i]), known)[0]
-    rows = np.flatnonzero(has)
-    found[rows] = places_by_prior(batch)[rows, k[rows]]
-    return found
-
-
 def places_by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
     """Returns the moves' indices in canonical order by descending P, `[R, most moves]`."""
     sizes = np.diff(batch.code_offsets)
@@ -345,107 +278,32 @@ def places_by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
     return found
 
 
+def moves_of_edges(batch: RecordBatch) -> Ints:
+    """Returns the move of each edge, as an index in `codes`."""
+    of = record_of_edges(batch)
+    return np.asarray(batch.code_offsets[of] + places_by_prior(batch)[of, _places(batch)], np.int64)
+
+
 def edges_by_move(batch: RecordBatch) -> Ints:
     """Returns the edge of every legal move, in canonical order; -1 for a move without one."""
     found = np.full(len(batch.codes), -1)
-    found[_moves_of_edges(batch)] = np.arange(len(batch.n))
+    found[moves_of_edges(batch)] = np.arange(len(batch.n))
     return found
 
 
-def _moves_of_edges(batch: RecordBatch) -> Ints:
-    """Returns the move of each edge, as an index in `codes`."""
-    of = record_of_edges(batch)
-    k = np.arange(len(of)) - batch.edge_offsets[of]
-    return np.asarray(batch.code_offsets[of] + places_by_prior(batch)[of, k], np.int64)
+def _places(batch: RecordBatch) -> Ints:
+    """Returns the place of each edge among those of its record."""
+    found: Ints = np.arange(len(batch.n)) - np.repeat(batch.edge_offsets[:-1], np.diff(batch.edge_offsets))
+    return found
 
 
-# ------------------------------------------------------------------ moves
-def _moves(batch: RecordBatch) -> MoveColumns:
-    held = np.diff(batch.code_offsets)  # none where the game is over
-    _, codes, marks = legal_codes(batch.words)
-    here = np.arange(MAX_MOVES)[None] < held[:, None]
-    of, code, mark = np.repeat(np.arange(len(batch)), held), codes[here], marks[here]
-    into = _moves_of_edges(batch)
-    children, keys = positions_after(batch.words, of, code)
-    worth = worth_of_edges(batch)
-
-    def spread(values: NDArray[Any], otherwise: int = 0) -> NDArray[Any]:
-        """Returns the values of edges by move, `otherwise` for a move without an edge."""
-        found = np.full(len(of), otherwise, values.dtype)
-        found[into] = values
-        return found
-
-    n, q, mate = spread(batch.n), spread(worth.q), spread(worth.mates)
-    mate[mark & MATE != 0] = 1  # by the rules, visited or not
-    return MoveColumns(
-        of=of,
-        code=code,
-        mark=mark,
-        child=keys,
-        child_meta=children[:, META],
-        p=_priors(batch),
-        n=n,
-        r=spread(batch.r),
-        q=q,
-        draw=spread(worth.draw),
-        lower=spread(worth.lower, -1),
-        upper=spread(worth.upper, 1),
-        mate=mate,
-        rank=_ranks(batch, of, n, q),
-    )
-
-
-def _priors(batch: RecordBatch) -> Floats:
+def priors_of(batch: RecordBatch) -> Floats:
     """Returns P of every move, as `priors_from_codes` does."""
     powers, held = batch.codes.astype(np.float64) ** 4, np.diff(batch.code_offsets)
     filled = np.flatnonzero(held)
     sums = np.add.reduceat(powers, batch.code_offsets[filled]) if len(filled) else np.zeros(0)
     found: Floats = powers / np.repeat(sums, held[filled])
     return found
-
-
-def _ranks(batch: RecordBatch, of: Ints, n: NDArray[np.uint32], q: Floats) -> NDArray[np.int16]:
-    """Returns each move's rank as `ranking`; by visits, value and P where nothing else decides."""
-    by_prior, clocks = places_by_prior(batch), clocks_of(batch.words)
-    k = np.arange(len(of)) - batch.code_offsets[of]
-    place, rank = np.empty(len(of), np.int64), np.empty(len(of), np.int64)
-    place[batch.code_offsets[of] + by_prior[of, k]] = k
-    rank[np.lexsort((place, -q, -n.astype(np.int64), of))] = k + 1
-    special = _ranked_by_rules(batch, record_of_edges(batch)) & (np.diff(batch.code_offsets) > 0)
-    for i in np.flatnonzero(special).tolist():
-        places = _ranking(batch, i, int(clocks[i]), None)
-        rank[batch.code_offsets[i] + by_prior[i, places]] = np.arange(1, len(places) + 1)
-    return rank.astype(np.int16)
-
-
-# ------------------------------------------------------------------ nodes
-def _nodes(batch: RecordBatch, moves: MoveColumns) -> NodeColumns:
-    worth = worth_of(batch)
-    mate, mated = _mates(batch, worth)
-    best = np.full(len(batch), -1, np.int64)
-    first = np.flatnonzero(moves.rank == 1)
-    best[moves.of[first]] = first
-    return NodeColumns(
-        key=keys_of(batch.words),
-        n=visits_of(batch),
-        q=worth.q,
-        draw=np.clip(worth.draw, 0.0, 1.0 - np.abs(worth.q)),
-        lower=worth.lower,
-        upper=worth.upper,
-        mate=mate,
-        mated=mated,
-        best=best,
-    )
-
-
-def _mates(batch: RecordBatch, worth: Worth) -> tuple[NDArray[np.int16], Mask]:
-    """Returns the moves to mate in decided positions, and a mask of the known ones."""
-    mate, mated = np.zeros(len(batch), np.int16), batch.flags & TERMINAL_MASK == CHECKMATE
-    for i in np.flatnonzero((worth.lower == worth.upper) & (worth.lower != 0) & ~mated).tolist():
-        proof = batch.record(i).proof_at(clock_of_words(batch.words[i]))
-        if proof and proof.moves is not None:
-            mate[i], mated[i] = proof.moves, True
-    return mate, mated
 
 
 # ------------------------------------------------------------------ centipawns

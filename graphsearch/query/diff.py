@@ -27,7 +27,7 @@ from ..store.record.node import RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
 from .columns import Worth as Columns
-from .columns import best_places, cps_of, record_of_edges, worth_of
+from .columns import cps_of, ranked, record_of_edges, worth_of
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
 
@@ -206,7 +206,7 @@ class _Values:
 
 def values_of(batch: RecordBatch, known: Known | None = None) -> _Values:
     """Returns the values of records; `known` completes those with moves that were searched apart."""
-    best = best_places(batch, clocks_of(batch.words), known(batch) if known else None)
+    best = ranked(batch, clocks_of(batch.words), known(batch) if known else None).best
     return _Values(visits_of(batch), worth_of(batch), best)
 
 

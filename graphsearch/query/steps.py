@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 CASTLING_STEP = 2  # files that a king moves in castling only
+TARGET = 63 << 6  # of a move's code
 
 
 Legal = tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]  # of `legal_codes`
@@ -99,7 +100,8 @@ def names_of(
         rows, of = np.unique(of, return_inverse=True)
         words = words[rows]
         legal = legal_codes(words)
-    counts, moves, marks = legal
+    counts, most = legal[0], int(legal[0].max())
+    moves, marks = legal[1][:, :most], legal[2][:, :most]
     mark = marks[of, (moves[of] == codes[:, None]).argmax(1)]
     kinds = _kinds(words)
     origin, target, promotion = codes & 63, codes >> 6 & 63, codes >> 12
@@ -145,26 +147,16 @@ def _distinctions(
     codes: NDArray[np.uint16],
 ) -> tuple[Mask, Mask]:
     """Returns which moves need the file, and which the rank, of their origin in SAN."""
-    of_all = np.repeat(np.arange(len(counts)), counts)
-    moves = legal[np.arange(MAX_MOVES)[None] < counts[:, None]]
-
-    def groups(of: Ints, kind: NDArray[np.uint8], moves: NDArray[np.uint16]) -> Ints:
-        return (of << 6 | moves.astype(np.int64) >> 6 & 63) << 3 | kind
-
-    every = groups(of_all, kinds[of_all, moves & 63], moves)
-    order = np.argsort(every, kind="stable")
-    every, mine = every[order], groups(of, kind, codes)
-    begins, ends = (np.searchsorted(every, mine, side) for side in ("left", "right"))
-    several = np.flatnonzero((ends - begins > 1) & (kind != PAWNS) & (kind != KINGS))
-    sizes = (ends - begins)[several]
-    move = np.repeat(several, sizes)
-    rival = np.repeat(begins[several] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(move))
-    origin, other = codes[move] & 63, moves[order[rival]] & 63
-    rivals = origin != other
-    some, file, rank = (
-        np.bincount(move[rivals & alike], minlength=len(of)) > 0
-        for alike in (rivals, (origin ^ other) & 7 == 0, (origin ^ other) >> 3 == 0)
-    )
+    some, file, rank = np.zeros((3, len(of)), bool)
+    pieces = np.flatnonzero((kind != PAWNS) & (kind != KINGS))
+    where = of[pieces, None]
+    rivals = legal[of[pieces]]
+    apart = rivals ^ codes[pieces, None]
+    alike = (apart & TARGET == 0) & (apart & 63 != 0) & (np.arange(legal.shape[1]) < counts[where])
+    alike &= kinds[where, rivals & 63] == kind[pieces, None]
+    some[pieces] = alike.any(1)
+    file[pieces] = (alike & (apart & 7 == 0)).any(1)
+    rank[pieces] = (alike & (apart >> 3 & 7 == 0)).any(1)
     return some & (~file | rank), some & file
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -43,11 +42,11 @@ def test_a_walk_ranks_and_values_moves_as_single_records_do(graph: tuple[Path, s
     with Store.open(graph[0], read_only=True) as store:
         chosen = plan(store, Selection())
         with Walk(store, chosen, tmp_path, ExportReport("", ""), leaves=True) as walk:
-            for visits in walk.visits():
-                worth, moves = visits.worth(), visits.moves
-                for i in range(len(visits)):
-                    record = visits.batch.record(i)
-                    begin = int(visits.batch.edge_offsets[i])
+            for found, _ in walk.visits():
+                worth, moves = found.worth, found.moves
+                for i in range(len(found)):
+                    record = found.batch.record(i)
+                    begin = int(found.batch.edge_offsets[i])
                     clock = record.words[8] >> 12 & 255
                     visited = [
                         k for k in ranking(record, clock) if k < len(record.edges) and record.edges[k].n
@@ -56,7 +55,7 @@ def test_a_walk_ranks_and_values_moves_as_single_records_do(graph: tuple[Path, s
                     assert moves.index[moves.of == i].tolist() == [record.order[k] for k in visited]
                     assert (worth.q[i], worth.draw[i]) == node_mean(record)
                     assert (worth.lower[i], worth.upper[i]) == record.bounds
-                    assert visits.n[i] == record.visits
+                    assert found.n[i] == record.visits
 
 
 def test_names_of_moves_are_those_of_python_chess() -> None:
@@ -84,7 +83,7 @@ def test_positions_are_met_once_whatever_their_clock(tmp_path: Path) -> None:
     words = np.array([pack(board) for board in boards])
     known: dict[int, int] = {}
     numbers = [known.setdefault(key_of(board), len(known) + 1) for board in boards]
-    with closing(Met(tmp_path)) as met:
+    with Met(tmp_path) as met:
         ids, new = met.meet(words)
         assert ids.tolist() == numbers
         assert numbers[new[-1]] == len(met) == len(known)
@@ -101,7 +100,6 @@ def test_it_does_not_matter_how_many_records_are_read_together(
 ) -> None:
     whole = result_of(form, graph[0], tmp_path / "out", Selection())
     monkeypatch.setattr(walk, "BATCH", 7)
-    monkeypatch.setattr(walk, "READ", 20)
     assert result_of(form, graph[0], tmp_path / "out", Selection()) == whole
     assert whole[1]
 

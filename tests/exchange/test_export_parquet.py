@@ -15,8 +15,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import ExportError
-from graphsearch.exchange.parquet_export import EDGES, NODES, Table, export_parquet
-from graphsearch.exchange.rows_export import export_jsonl
+from graphsearch.exchange.rows_export import EDGES, NODES, Table, export_jsonl, export_parquet
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of, key_text, legal_moves, unpack
 from graphsearch.position.values import wdl_from_q
@@ -203,8 +202,8 @@ def test_a_position_of_a_book_that_the_graph_lacks_has_a_key_and_nothing_else(tm
 def test_rows_are_written_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = searched(tmp_path / "some.graph", visits=60)
     export_parquet(path, tmp_path / "one")
-    for name in ("AT_ONCE", "NODES_PER_GROUP", "EDGES_PER_GROUP"):
-        monkeypatch.setattr(f"graphsearch.exchange.parquet_export.{name}", 16)
+    for name in ("walk.BATCH", "rows_export.NODES_PER_GROUP", "rows_export.EDGES_PER_GROUP"):
+        monkeypatch.setattr(f"graphsearch.exchange.{name}", 16)
     export_parquet(path, tmp_path / "many")
     assert parquet.ParquetFile(tmp_path / "many" / NODES).num_row_groups > 2
     assert read(tmp_path / "one") == read(tmp_path / "many")

@@ -21,6 +21,7 @@ from graphsearch.position.board import board_of, key_of, legal_moves
 from graphsearch.position.values import cp_of
 from graphsearch.store.record.ranking import node_mean, ranking
 
+from ..conftest import Cli
 from ..store.records import filled
 from .exported import (
     CHESS960,
@@ -68,10 +69,12 @@ def read_games(text: str) -> list[chess.pgn.Game]:
     return games
 
 
-def exported(path: Path, out: Path, selection: Selection | None = None) -> list[chess.pgn.Game]:
-    report = export_pgn(path, out, selection or Selection(roots=(chess.Board(),)))
+def exported(
+    path: Path, out: Path, selection: Selection | None = None, *, comments: bool = True
+) -> list[chess.pgn.Game]:
+    report = export_pgn(path, out, selection or Selection(roots=(chess.Board(),)), comments=comments)
     text = out.read_text()
-    assert max(len(line) for line in text.splitlines()) <= COLUMNS
+    assert comments or max(len(line) for line in text.splitlines()) <= COLUMNS
     games = read_games(text)
     assert report.games == len(games)
     return games
@@ -202,6 +205,32 @@ def test_comments_have_the_numbers_of_the_records(lines: Path, tmp_path: Path) -
             else:
                 assert shown is not None
                 assert shown.pov(board.turn).score() == cp_of(edge.value)
+
+
+def test_moves_have_their_values_and_notes_and_no_other_words(lines: Path, tmp_path: Path, cli: Cli) -> None:
+    path = Path(shutil.copy(lines, tmp_path / "noted.graph"))
+    e4 = after(chess.Board(), chess.Move.from_uci("e2e4"))
+    for board, text in ((chess.Board(), "where it begins"), (e4, "my move\nagainst all")):
+        note = (f"{key_of(board):016x}", board.fen(), text)
+        execute(path, "INSERT INTO note VALUES (?, ?, ?, 1, '2026-01-01')", [note])
+    (game,) = exported(path, tmp_path / "out.pgn", comments=False)
+    assert game.comment == "where it begins"
+    for node in nodes_of(game)[1:]:
+        comment = re.sub(r"\[%eval \S+\]", "", node.comment).strip()
+        assert comment == ("my move against all" if key_of(node.board()) == key_of(e4) else "")
+    said = cli("export", path, "-o", tmp_path / "x.csv", "--comments").ends(2)
+    assert "--comments does not apply to csv" in said.err
+
+
+def test_the_tags_of_the_game_before_the_root_stay(lines: Path, tmp_path: Path, cli: Cli) -> None:
+    tags = '[Event "Cup"]\n[Site "Oslo"]\n[Date "2024.05.01"]\n[White "A"]\n[Black "B"]\n'
+    (tmp_path / "game.pgn").write_text(f'{tags}[Result "1-0"]\n\n1. e4 e5 2. Nf3 1-0\n')
+    cli("export", "--store", lines, tmp_path / "game.pgn", "--ply", 2, "-o", tmp_path / "out.pgn").ends(0)
+    (game,) = read_games((tmp_path / "out.pgn").read_text())
+    kept = [game.headers[name] for name in ("Event", "Site", "Date", "White", "Black", "Result")]
+    assert kept == ["Cup", "Oslo", "2024.05.01", "A", "B", "1-0"]
+    assert [move.uci() for move in game.mainline_moves()][:2] == ["e2e4", "e7e5"]
+    assert game.headers["Annotator"] == "graphsearch"
 
 
 def test_headers_name_the_game_and_where_it_begins(cycles: Path, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_exports_tell_them_apart(path: Path, tmp_path: Path) -> None:
 
 def test_parquet_tells_them_apart(path: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    from graphsearch.exchange.parquet_export import export_parquet
+    from graphsearch.exchange.rows_export import export_parquet
 
     export_parquet(path, tmp_path / "tables")
     nodes = parquet.read_table(tmp_path / "tables" / "nodes.parquet").to_pylist()

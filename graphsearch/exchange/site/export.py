@@ -38,8 +38,7 @@ from ..choices import BookEntry, book_entries
 from ..output import ExportReport, new_folder, open_export
 from ..pieces import sprite
 from ..selection import Admits, ExportPlan, Selection, plan
-from ..tree import Tree
-from ..walk import NOTES, UNKNOWN, OnProgress, Visits, Walk
+from ..walk import NOTES, UNKNOWN, OnProgress, Positions, Steps, Tree, Walk
 
 SCALE = 10_000
 MOST_WAYS = 50  # listed per position
@@ -73,27 +72,25 @@ class Pages(Tree):
         self._limit, self._roots = chosen.selection.depth, len(chosen.roots)
         self._adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
 
-    def visit(self, visits: Visits) -> None:
+    def visit(self, found: Positions, steps: Steps) -> None:
         """Adds the positions and moves of a batch of the walk."""
-        moves, worth = visits.moves, visits.worth()
-        mates, notes = visits.proofs(worth)
-        edges = visits.move_worth(moves)
+        edges = found.move_worth
         positions: dict[str, NDArray[Any]] = {
-            "n": np.where(visits.known, visits.n, UNKNOWN),
-            "q": in_units(visits.value(worth)),
-            "mate": mates,
-            "note": notes,
+            "n": np.where(found.known, found.n, UNKNOWN),
+            "q": in_units(found.value),
+            "mate": found.proofs.mates,
+            "note": found.notes,
         }
         columns: dict[str, NDArray[Any]] = {
-            "code": moves.code,
-            "san": visits.names(moves)[0],
+            "code": found.moves.code,
+            "san": found.names[0],
             "n": edges.n,
-            "p": in_units(visits.any_priors(moves)),
+            "p": in_units(found.any_priors),
             "q": in_units(np.where(edges.n > 0, edges.q, np.nan)),
             "cp": edges.cp,
             "value": in_units(edges.value),
         }
-        self.add(visits, positions, columns, adopted=self._adopted)
+        self.add(found, steps, positions, columns, adopted=self._adopted)
 
     def sort(self) -> None:
         """Numbers the positions and finds the ways to each; call it after the walk."""
@@ -264,9 +261,9 @@ def export_site(
             Walk(store, chosen, place, report, leaves=True, on_progress=on_progress) as walk,
             Pages(place, store, chosen, walk) as pages,
         ):
-            for visits in walk.visits():
-                pages.visit(visits)
-                report.positions += len(visits)
+            for found, steps in walk.visits():
+                pages.visit(found, steps)
+                report.positions += len(found)
             if not report.positions:
                 nothing = f"nothing to export; no position of this selection has {least} or more visits"
                 raise ExportError(f"{store.path}: {nothing}")

@@ -211,10 +211,9 @@ class ExportTask(Rooted, Task):
     def run(self, work: Work) -> dict[str, Any]:
         """Writes the file."""
         from ...exchange.epd_export import export_epd
-        from ...exchange.parquet_export import export_parquet
         from ...exchange.pgn_export import export_pgn
         from ...exchange.polyglot_export import export_polyglot
-        from ...exchange.rows_export import export_csv, export_jsonl
+        from ...exchange.rows_export import export_csv, export_jsonl, export_parquet
 
         kinds: dict[str, Any] = {
             "pgn": export_pgn,

@@ -61,7 +61,7 @@ CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "take": lambda batch: bulk.take(batch, np.arange(len(batch))[::-1].copy()),
     "soundness": unsound,
     "columns of a batch": bulk.columns_of,
-    "columns of an export": columns.columns_of,
+    "ranks": lambda batch: columns.ranked(batch, clocks_of(batch.words)),
     "values of a diff": diff.values_of,
 }
 

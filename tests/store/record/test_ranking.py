@@ -89,9 +89,9 @@ def test_exports_rank_such_moves_alike(edges: Edges, tmp_path: Path) -> None:
         Store.open(path, read_only=True) as store,
         Walk(store, plan(store, Selection()), tmp_path, ExportReport("", ""), leaves=True) as walk,
     ):
-        (visits,) = walk.visits()
-        visited = [k for k in ranking(visits.batch.record(0)) if k < len(edges)]
-        assert visits.moves.edge.tolist() == visited
+        ((found, _),) = walk.visits()
+        visited = [k for k in ranking(found.batch.record(0)) if k < len(edges)]
+        assert found.moves.edge.tolist() == visited
 
 
 @pytest.mark.parametrize(

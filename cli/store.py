@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
-    from graphsearch.graph.sweeps.merge import MergeProgress
+    from graphsearch.graph.sweeps.merge import InputReport, MergeReport
     from graphsearch.graph.sweeps.reevaluate import ReevaluateReport
     from graphsearch.graph.sweeps.refresh import RefreshReport
     from graphsearch.query.routes import Way
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from graphsearch.store.record.provenance import RootInfo, RunInfo
     from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
-    from graphsearch.store.union.all import InputReport, MergeReport
     from graphsearch.store.upkeep.backup import BackupReport
     from graphsearch.store.upkeep.rewrite import CompactReport, Progress, PruneReport
     from graphsearch.store.upkeep.salvage import SalvageReport
@@ -172,9 +171,6 @@ class MergeRequest:
     dry_run: Annotated[
         bool, option("--dry-run", "Write nothing; print what would be written, with examples.")
     ] = False
-    no_refresh: Annotated[
-        bool, option("--no-refresh", "Leave values as they are; searches update them where they pass.")
-    ] = False
     force: Force = False
     ram: Ram = None
     json: Json = False
@@ -206,11 +202,10 @@ def merge(request: MergeRequest) -> None:
     wanted = Wanted(
         keep=request.keep,
         dry_run=request.dry_run,
-        refresh=not request.no_refresh,
         force=request.force,
         ram_bytes=None if request.ram is None else byte_count(request.ram),
     )
-    with StopSignals(), titled_bar("Reading", _merge_title) as show:
+    with StopSignals(), titled_bar("Reading", _title) as show:
         report = merge_files(
             request.files, new=request.output, into=request.into, wanted=wanted, on_progress=show
         )
@@ -220,15 +215,6 @@ def merge(request: MergeRequest) -> None:
     if not report.complete:
         say(f"graphsearch: the merge is not complete: {count(report.found, 'problem')}, listed in the output")
         raise typer.Exit(FAILED)
-
-
-def _merge_title(now: MergeProgress) -> str:
-    name = Path(now.name).name
-    if now.stage == "records":
-        return f"Merging {name}"
-    if now.stage == "tables":
-        return f"Tables of {name}"
-    return f"{now.stage.capitalize()} {name}".rstrip()
 
 
 def _merged(report: MergeReport) -> Iterator[Part]:
@@ -241,9 +227,10 @@ def _merged(report: MergeReport) -> Iterator[Part]:
     yield from problem_lines(report.problems, report.found)
     if report.refreshed and report.refreshed["stale"]:
         yield (f"values brought up to date: {count(report.refreshed['changed_edges'], 'edge')}")
+    if report.unsettled:
+        say(f"note: values are not up to date, searches update them where they pass: {report.unsettled}")
     verb = "would have" if report.dry_run else "has"
-    most = "at most " if report.dry_run else ""
-    yield (f"{report.path} {verb} {count(report.nodes, 'node')}, {most}{size(report.bytes)}")
+    yield (f"{report.path} {verb} {count(report.nodes, 'node')}, {size(report.bytes)}")
     if report.dry_run:
         say("Nothing was written.")
 

@@ -32,6 +32,7 @@ from .arena import Arena, budget_of
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work
 from .summary import RootTables, root_values
+from .sweeps.refresh import UNSETTLED, refresh_if_due
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
@@ -424,8 +425,13 @@ class Graph:
     def note_apart(self, board: chess.Board, moves: Iterable[chess.Move]) -> None:
         """Notes that moves of a position are searched apart; the next save writes it."""
         new = self.apart.add(board, moves)
-        if new and self.store:
-            self.note_later(lambda store: write_apart(store.connection, new))
+
+        def write(store: Store) -> None:
+            write_apart(store.connection, new)
+            store.write_fact(UNSETTLED, "1")
+
+        if self.store:
+            self.note_later(write)
 
     def save_soon(self) -> bool:
         """Starts to save in the background if there are unsaved changes and no save is running; never waits.
@@ -566,6 +572,7 @@ class Graph:
                 self.flush()
             with contextlib.suppress(StoreError):  # everything is saved; tidying can wait
                 seconds = LEAST_TIDY_SECONDS + (time.process_time() - self._opened) / TIDY_SHARE
+                self.call(lambda store: refresh_if_due(store, seconds))
                 self.call(lambda store: tidy(store, seconds=seconds))
         except BaseException:
             self._release()

@@ -10,11 +10,13 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
 from graphsearch.base.errors import InvalidPositionError
+from graphsearch.graph.sweeps.refresh import UNSETTLED
 from graphsearch.position.board import legal_moves
 from graphsearch.search import loop_kernel
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
 from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.ranking import edge_of, node_mean
 from graphsearch.store.store import Store
 
 from ..conftest import Cli
@@ -253,3 +255,26 @@ def test_known_visits_of_a_lone_search_need_no_kernel_of_waves(monkeypatch: pyte
         found = analyze(graph, board, Limits(visits=60), searchmoves=[child.peek()])
         check_invariants(graph, board)
     assert found.evaluations < 60
+
+
+def test_values_are_brought_up_to_date_when_the_file_is_closed(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        found = analyze(graph, board, Limits(visits=300)).node.moves
+        move = min((one for one in found if one.n), key=lambda one: one.n).move
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=300), searchmoves=[move])
+        graph.flush()
+        with Store.open(path, read_only=True) as store:
+            assert store.read_fact(UNSETTLED)
+    with Store.open(path, read_only=True) as store:
+        record, index = store.read(board), legal_moves(board).index(move)
+        board.push(move)
+        child = store.read(board)
+        assert store.read_fact(UNSETTLED) is None
+        assert [run.kind for run in store.runs()] == ["search", "search", "refresh"]
+    assert record
+    assert child
+    edge = edge_of(record, record.order.index(index))
+    assert 0 < edge.n < child.visits - 200, "the visits stay out of the root"
+    assert edge.q == pytest.approx(-node_mean(child)[0], abs=1e-3)

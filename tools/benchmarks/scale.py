@@ -56,10 +56,9 @@ PHASES = {
     "prune": (NODE, "store compact {copy} --min-visits 2"),
     "refresh": (NODE, "lab refresh {copy}"),
     "diff": (BOTH, "diff {a} {b}"),
-    "merge_new": (BOTH, "store merge {a} {b} -o {new} --no-refresh --ram {ram}"),
-    "merge_refresh": (BOTH, "store merge {a} {b} -o {new}"),
-    "merge_into": (BOTH, "store merge {b} --into {into} --no-refresh --ram {ram}"),
-    "merge_small": (SMALL, "store merge {small} --into {into} --no-refresh --ram {ram}"),
+    "merge_new": (BOTH, "store merge {a} {b} -o {new} --ram {ram}"),
+    "merge_into": (BOTH, "store merge {b} --into {into} --ram {ram}"),
+    "merge_small": (SMALL, "store merge {small} --into {into} --ram {ram}"),
     "search": (VISIT, SEARCH + " --visits {visits} --store {copy}"),
 }
 

@@ -13,13 +13,18 @@ sound file, and the same command finishes it. A new file appears when it is comp
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from ...base.answer import picked
 from ...base.errors import (
     EvaluatorMismatchError,
     InvalidParameterError,
@@ -29,44 +34,25 @@ from ...base.errors import (
     StoreMovedError,
     UnfinishedError,
 )
-from ...position.board import board_of
-from ...store.file import real_path
-from ...store.record.provenance import UNBOUND, EvaluatorIdentity
-from ...store.side_files import file_bytes
+from ...position.board import fen_of, unpack
+from ...store.file import check_is_file, real_path
+from ...store.record.provenance import UNBOUND, EvaluatorIdentity, differences
+from ...store.side_files import file_bytes, remove_side_files
 from ...store.store import Store
 from ...store.tables.unfinished import Unfinished
-from ...store.union.all import InputReport, MergeReport, Union
-from ...store.union.preparing import (
-    AnyPath,
-    Source,
-    check_room,
-    identity_of,
-    remove_rescued,
-    rescue,
-    sources,
-)
+from ...store.union import books, entries, imports, numbers, records, tables
+from ...store.union.records import Examples, RecordCounts
 from ...store.union.tables import Input, open_input
-from ...store.upkeep.backup import new_file
-from ...store.upkeep.rewrite import Advance, Progress, merge_all, shrink
+from ...store.upkeep.backup import backup, new_file
+from ...store.upkeep.rewrite import Advance, OnProgress, Progress, merge_all, shrink
+from ...store.upkeep.salvage import salvage
+from ...store.upkeep.verify import Problems, verify
 from .reevaluate import done_of
-from .refresh import check_fits, settle, write_top_tables
+from .refresh import UNSETTLED, WRITING, lacks_memory, settle, write_root_tables
 
-RESCUING, SETTLING, WRITING = "rescuing", "settling", "writing"  # stages after those of `union/all.py`
-UNSETTLED = "unsettled"  # row of store_info: merged values have not been refreshed yet
+RESCUING, MERGING, TABLES = "rescuing", "merging", "tables of"  # stages; then those of `refresh`
+AnyPath = str | os.PathLike[str]
 _NO_DAMAGE = (EvaluatorMismatchError, SchemaVersionError, StoreLockedError, StoreMovedError, UnfinishedError)
-
-
-@dataclass(frozen=True, slots=True)
-class MergeProgress:
-    """Progress of a merge: the stage, the name of its file, and the work done and in total."""
-
-    stage: str
-    name: str
-    done: int
-    total: int
-
-
-OnProgress = Callable[[MergeProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +62,118 @@ class Wanted:
     Attributes:
       keep: the file whose evaluator is kept, if the inputs have several; records of others stay until
         `reevaluate`, and the file is marked.
-      dry_run: write nothing, and return the report of a merge; for more than two files the numbers of changed
-        records are approximate.
-      refresh: bring values up to date at the end; without it searches do so on their way.
+      dry_run: merge into a file that is thrown away, and return the report.
       force: replace an existing file, and begin even if the disk may be too small.
-      ram_bytes: most memory for bringing values up to date, 60 bytes a node; as for `refresh`.
+      ram_bytes: most memory for bringing values up to date, 60 bytes a node; with less, searches do so on
+        their way.
     """
 
     keep: AnyPath | None = None
     dry_run: bool = False
-    refresh: bool = True
     force: bool = False
     ram_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class InputReport:
+    """The result of merging one input.
+
+    Attributes:
+      path: the file, as the user gave it. salvaged: whether it is damaged and a salvaged copy was merged.
+      counts: of its records. rows: rows of plain tables that were written, by table, including those of
+        books, imports and entries.
+    """
+
+    path: str
+    salvaged: bool = False
+    counts: RecordCounts = field(default_factory=RecordCounts)
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object for the list `inputs`."""
+        counts = asdict(self.counts) | {"unchanged": self.counts.unchanged}
+        written = {name: number for name, number in self.rows.items() if number}
+        return {"path": self.path, "salvaged": self.salvaged, **counts, "rows": written}
+
+
+@dataclass(slots=True, kw_only=True)
+class MergeReport(Problems):
+    """The result of a merge; `problems` lists everything that was left out or contradicts itself.
+
+    Attributes:
+      path: the target file. dry_run: whether nothing was written.
+      evaluator: that the file is bound to. mixed: whether it has records of another one, until `reevaluate`
+        replaces them.
+      nodes: of the file. bytes: of the file with its log.
+      inputs: in the order in which they were named.
+      numbered: rows with numbers of their own, such as runs, that were written, by table.
+      examples: most visited new and changed positions, and contradictions.
+      refreshed: the report of `refresh`, if values were refreshed. unsettled: why they were not.
+      seconds: wall time.
+    """
+
+    path: str = ""
+    dry_run: bool = False
+    evaluator: str = ""
+    mixed: bool = False
+    nodes: int = 0
+    bytes: int = 0
+    inputs: list[InputReport] = field(default_factory=list)
+    numbered: dict[str, int] = field(default_factory=dict)
+    examples: Examples = field(default_factory=Examples)
+    refreshed: dict[str, Any] | None = None
+    unsettled: str = ""
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the file has everything from every input."""
+        return not self.found
+
+    @property
+    def written(self) -> int:
+        """Number of records that are new or changed."""
+        return sum(one.counts.fresh + one.counts.changed for one in self.inputs)
+
+    def name_contradictions(self) -> None:
+        """Adds positions with contradicting proofs to the problems, and the number of those not listed."""
+        total = sum(one.counts.contradictions for one in self.inputs)
+        for words in self.examples.contradictions:
+            self.add(
+                f"{fen_of(unpack(words))}: the files have proofs that contradict each other; the proof that"
+                " stands with more visits is kept"
+            )
+        if total > len(self.examples.contradictions):
+            self.add(f"{total - len(self.examples.contradictions):,} more positions with such contradictions")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch store merge`."""
+        return {
+            **picked(self, "path dry_run complete evaluator mixed nodes bytes inputs"),
+            "numbered": {name: number for name, number in self.numbered.items() if number},
+            "fresh": self.examples.of("fresh"),
+            "changed": self.examples.of("changed"),
+            **picked(self, "refresh=refreshed unsettled seconds found problems"),
+        }
+
+
+@dataclass(slots=True)
+class _Source:
+    """An input: its name as the user gave it, its real path, and its salvaged copy if it is damaged.
+
+    Attributes:
+      problems: one line for each loss in that copy.
+    """
+
+    name: str
+    path: Path
+    rescued: Path | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def readable(self) -> Path:
+        """The file to read."""
+        return self.rescued or self.path
 
 
 def merge(
@@ -121,21 +207,46 @@ def merge(
     if place is None or (new is not None and into is not None):
         raise InvalidParameterError("name the new file with -o, or the one to merge into with --into")
     target, started = real_path(place), time.monotonic()
-    found = sources(paths, target, is_new=into is None)
+    found = _sources(paths, target, is_new=into is None)
     work = _Merge(target, found, into is None, wanted or Wanted(), on_progress or (lambda _: None))
     try:
         report = work.run()
     finally:
-        remove_rescued(found)
+        for rescued in filter(None, (source.rescued for source in found)):
+            with suppress(OSError):
+                rescued.unlink(missing_ok=True)
+                remove_side_files(rescued, lock=True)
     report.seconds = time.monotonic() - started
     return report
+
+
+def _sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[_Source]:
+    """Returns the inputs of a merge, without the target, which may be the only path.
+
+    Raises:
+      InvalidParameterError: if too few are named, or the new file is one of them.
+      StoreError: if one does not exist.
+    """
+    found = [_Source(os.fspath(path), real_path(path)) for path in paths]
+    for source in found:
+        check_is_file(source.path, create=False)
+    if not is_new:
+        check_is_file(target, create=False)
+        found = [source for source in found if not source.path.samefile(target)]
+    elif any(target.exists() and source.path.samefile(target) for source in found):
+        raise InvalidParameterError(f"{target} is one of the inputs; name a new file, or use --into")
+    if len(paths) < 1 + is_new:
+        raise InvalidParameterError(
+            f"name at least {'two graph files' if is_new else 'one graph file'} to merge"
+        )
+    return found
 
 
 class _Merge:
     def __init__(
         self,
         target: Path,
-        found: Sequence[Source],
+        found: Sequence[_Source],
         is_new: bool,
         wanted: Wanted,
         on_progress: OnProgress,
@@ -153,9 +264,25 @@ class _Merge:
         except _NO_DAMAGE:
             raise
         except StoreError:
-            if not rescue(self._sources, self._target, lambda *how: self._say(RESCUING, *how)):
+            if not self._rescue():
                 raise
         return self._once()
+
+    def _rescue(self) -> bool:
+        """Salvages the damaged inputs, beside the target; returns whether there were any."""
+        damaged = 0
+        for source in self._sources:
+
+            def show(done: int, total: int, name: str = source.name) -> None:
+                self._say(RESCUING, name, done, total)
+
+            if source.rescued is None and not verify(source.path, show).ok:
+                place = self._target.with_name(f"{self._target.name}.rescued{damaged}")
+                report = salvage(source.path, place, force=True, progress=show)
+                source.rescued = place
+                source.problems = tuple(f"{source.name}: {line}" for line in report.problems)
+                damaged += 1
+        return bool(damaged)
 
     def _once(self) -> MergeReport:
         report = MergeReport(path=str(self._target), dry_run=self._wanted.dry_run)
@@ -164,40 +291,49 @@ class _Merge:
             report.add(problem)
         with ExitStack() as stack:
             inputs = [stack.enter_context(open_input(one.readable, one.name)) for one in self._sources]
-            if not self._wanted.force and not self._wanted.dry_run:
-                check_room(self._target, self._sources)
+            if not self._wanted.force:
+                self._check_room()
+            place = self._target
             if self._wanted.dry_run:
-                self._plan(stack, inputs, report)
-            elif self._is_new:
-                self._make(inputs, report)
+                place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent))) / place.name
+            if self._is_new:
+                self._make(place, inputs, report)
             else:
-                self._add(inputs, report)
+                self._add(place, inputs, report)
+            report.bytes = file_bytes(place)
         report.name_contradictions()
         return report
 
+    def _check_room(self) -> None:
+        """Raises StoreError if the disk has less room than a merge may take."""
+        most = sum(file_bytes(source.readable) for source in self._sources)
+        free = shutil.disk_usage(self._target.parent).free
+        if free < most:
+            raise StoreError(
+                f"{self._target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB;"
+                " free some space, name a file on another disk, or merge all the same with --force"
+            )
+
     # ------------------------------------------------------------------ the output file
-    def _make(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        identity = identity_of(self._stores(inputs), self._kept)
+    def _make(self, place: Path, inputs: Sequence[Input], report: MergeReport) -> None:
+        identity = _identity_of(self._stores(inputs), self._kept)
+        given = None if identity == UNBOUND else identity
         with (
-            new_file(self._target, force=self._wanted.force) as part,
-            self._new(part, identity) as store,
+            new_file(place, force=self._wanted.force) as part,
+            Store.open(part, create=True, identity=given, unbound=True) as store,
         ):
             self._unite(store, inputs, report)
             merge_all(store, Advance(lambda *how: self._say(WRITING, "", *how), store.catalog.records))
             shrink(store)
-        report.bytes = file_bytes(self._target)
 
-    def _new(self, path: Path, identity: EvaluatorIdentity) -> Store:
-        given = None if identity == UNBOUND else identity
-        return Store.open(path, create=True, identity=given, unbound=True)
-
-    def _add(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        with Store.open(self._target, resume=self._kept == self._target) as store:
-            self._bind(store, identity_of({self._target: store} | self._stores(inputs), self._kept))
+    def _add(self, place: Path, inputs: Sequence[Input], report: MergeReport) -> None:
+        if place != self._target:
+            backup(self._target, place)
+        with Store.open(place, resume=self._kept == self._target) as store:
+            self._bind(store, _identity_of({self._target: store} | self._stores(inputs), self._kept))
             self._unite(store, inputs, report)
             while store.merge_step():
                 self._say(WRITING, "", 0, store.catalog.records)
-        report.bytes = file_bytes(self._target)
 
     def _bind(self, store: Store, identity: EvaluatorIdentity) -> None:
         """Binds a file to the kept evaluator; `reevaluate` must then replace the file's own values."""
@@ -213,74 +349,89 @@ class _Merge:
         """Returns the inputs by the paths that the user gave."""
         return {source.path: one.store for source, one in zip(self._sources, inputs, strict=True)}
 
-    def _plan(self, stack: ExitStack, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Counts the changes, with a temporary file that has only tables."""
-        base = None if self._is_new else stack.enter_context(open_input(self._target, str(self._target)))
-        stores = ({self._target: base.store} if base else {}) | self._stores(inputs)
-        identity = identity_of(stores, self._kept)
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            self._new(Path(folder) / "plan.graph", identity) as store,
-        ):
-            Union(store, inputs, report, self._say).plan(base)
-            nodes = base.store.node_count if base else 0
-            self._describe(store, inputs, report)
-        report.nodes = nodes + sum(one.counts.fresh for one in report.inputs)
-        report.bytes = sum(file_bytes(source.readable) for source in self._sources)
-        report.bytes += file_bytes(self._target) if base else 0
-
-    def _describe(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Sets the report's `evaluator` and `mixed`."""
+    # ------------------------------------------------------------------ its content
+    def _unite(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
+        """Writes the content of the inputs, then everything computed from it."""
         report.evaluator = store.identity.describe() if store.is_bound else ""
         bound = store.identity.as_json()
         others = any(one.store.is_bound and one.store.identity.as_json() != bound for one in inputs)
         report.mixed = others or store.unfinished is not None
 
-    # ------------------------------------------------------------------ its content
-    def _unite(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Writes the content of the inputs, then everything computed from it."""
-        self._describe(store, inputs, report)
-        if self._wanted.refresh and not report.mixed:
-            most = store.node_count + sum(one.store.node_count for one in inputs)
-            check_fits(most, self._wanted.ram_bytes, "merging without --no-refresh")
-
-        def begin() -> None:
+        def in_step() -> None:
             store.write_fact(UNSETTLED, "1")
             if report.mixed and store.unfinished is None:
                 store.mark_unfinished(_mark(store))
 
-        Union(store, inputs, report, self._say).unite(begin)
-        if store.read_fact(UNSETTLED) is not None:
+        with store.transaction():
+            report.numbered = numbers.unite(store, inputs, report.add)
+        for one, its in zip(inputs, report.inputs, strict=True):
+
+            def show(done: int, one: Input = one) -> None:
+                self._say(MERGING, one.name, done, max(done, one.store.node_count))
+
+            show(0)
+            its.counts = records.unite(
+                store, one, report.examples, on_records=show, leave_out=report.add, in_step=in_step
+            )
+        for one, its in zip(inputs, report.inputs, strict=True):
+            self._say(TABLES, one.name, 0, 1)
+            with store.transaction():
+                its.rows = imports.unite(store, one, report.add)
+                its.rows |= tables.unite(store, one, report.add)
+                its.rows |= books.unite_books(store, one, report.add)
+                its.rows |= entries.unite(store, one, report.add)
+                its.rows |= books.unite_studies(store, one)
+        if store.read_fact(UNSETTLED) is not None and not report.dry_run:
             self._settle(store, report)
         report.nodes = store.node_count
 
     def _settle(self, store: Store, report: MergeReport) -> None:
         """Brings values up to date, and the tables computed from the records."""
-        if self._wanted.refresh and store.unfinished is None:
-            settled = settle(store, ram_bytes=self._wanted.ram_bytes, on_progress=self._say_settling)
-            report.refreshed = settled.as_dict()
-        roots, mark = store.roots(), None
-        if store.unfinished:  # with the counts for `reevaluate`, over all records
-            done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.scan())
+        mark = None
+        if store.unfinished:  # `reevaluate` settles it; with its counts over all records
+            done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.all_records())
             mark = replace(_mark(store), done=done)
+        else:
+            report.unsettled = lacks_memory(store.node_count, self._wanted.ram_bytes, "refreshing")
+            if not report.unsettled:
+                settled = settle(store, ram_bytes=self._wanted.ram_bytes, on_progress=self._on_progress)
+                report.refreshed = settled.as_dict()
         with store.transaction():
-            for done, root in enumerate(roots):
-                self._say(WRITING, "", done, len(roots))
-                positions = write_top_tables(store, board_of(root.position))
-                visits = max((row["n"] for row in positions if row["key"] == root.key), default=0)
-                store.raise_root(root.key, visits)
+            for root in write_root_tables(store):
+                store.raise_root(root["key"], root["n"])
             if mark:
                 store.mark_unfinished(mark)
-            store.write_fact(UNSETTLED, None)
+            if not report.unsettled:
+                store.write_fact(UNSETTLED, None)
 
-    # ------------------------------------------------------------------ report
     def _say(self, stage: str, name: str, done: int, total: int) -> None:
-        self._on_progress(MergeProgress(stage, name, done, total))
-
-    def _say_settling(self, now: Progress) -> None:
-        self._say(SETTLING, "", now.done, now.total)
+        self._on_progress(Progress(stage, done, total, f" {Path(name).name}" if name else ""))
 
 
 def _mark(store: Store) -> Unfinished:
     """Returns the mark of a file that will hold records of several evaluators."""
     return Unfinished(store.evaluator_number, total=store.node_count)
+
+
+def _identity_of(stores: Mapping[Path, Store], kept: Path | None) -> EvaluatorIdentity:
+    """Returns the evaluator that the union is bound to; UNBOUND if no file is bound to one.
+
+    Args:
+      stores: of all files, by the path that the user gave. kept: the file with the evaluator to keep.
+
+    Raises:
+      EvaluatorMismatchError: if there are several and `kept` has none; it names both and the remedies.
+    """
+    bound = {path: store.identity for path, store in stores.items() if store.is_bound}
+    first = kept if kept in bound else next(iter(bound), None)
+    if first is None:
+        return UNBOUND
+    its = bound[first]
+    for path, identity in bound.items():
+        if kept != first and identity.as_json() != its.as_json():
+            raise EvaluatorMismatchError(
+                f"{first} has values of {its.describe()}, {path} of {identity.describe()}"
+                f" ({differences(its, identity)}); merge with --keep {shlex.quote(str(first))} and"
+                " re-evaluate the rest then, or give both one evaluator with `graphsearch reevaluate` first"
+            )
+    return its

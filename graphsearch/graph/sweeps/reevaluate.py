@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.answer import Answer
-from ...base.errors import CorruptRecordError
+from ...base.errors import CapacityError, CorruptRecordError
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import board_of, key_of_words
@@ -38,7 +38,16 @@ from ...store.tables import history
 from ...store.tables.unfinished import Unfinished
 from ...store.union.records import united
 from ...store.upkeep.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
-from .refresh import TOLERANCE, WRITING, RefreshReport, check_fits, note_roots, settle, write_top_tables
+from .refresh import (
+    TOLERANCE,
+    UNSETTLED,
+    WRITING,
+    RefreshReport,
+    lacks_memory,
+    note_roots,
+    settle,
+    write_root_tables,
+)
 
 EVALUATING = "evaluating"  # the first stage; then those of `refresh`
 FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
@@ -125,7 +134,8 @@ def reevaluate(
       StoreError: if the file cannot be read or written.
     """
     with Store.open(path, resume=True) as store:
-        check_fits(store.node_count, ram_bytes, "updating")  # reported before any evaluation
+        if lack := lacks_memory(store.node_count, ram_bytes, "updating"):  # reported before any evaluation
+            raise CapacityError(lack)
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress or (lambda now: None))
         return work.reevaluate(ram_bytes, command)
 
@@ -270,10 +280,10 @@ class _Reevaluation:
 
     def _finish(self) -> None:
         """Removes the mark, and updates the plain tables; in a transaction."""
-        for root in self._store.roots():
-            write_top_tables(self._store, board_of(root.position))
+        write_root_tables(self._store)
         note_roots(self._store, self._run)
         self._store.mark_unfinished(None)
+        self._store.write_fact(UNSETTLED, None)
 
     # ---------------------------------------------------------- report
     def _say_settling(self, progress: Progress) -> None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import chess
 import numpy as np
 
 from ...base.answer import Answer
@@ -35,6 +34,8 @@ from .sweep_kernel import Nodes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
+NODES_PER_SECOND = 300_000  # of CPU time
+UNSETTLED = "unsettled"  # row of store_info: a merge or a search of some moves has left stale values
 KIND = "refresh"  # kind of the row in the table `run`, although no evaluator is called
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"  # stages
 SLICE = 1 << 18  # records that are swept between two reports of the progress
@@ -101,19 +102,47 @@ def refresh(
     """
     _check(tolerance, max_sweeps)
     with Store.open(path) as store:
-        report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
-        with (
-            store.transaction()
-        ):  # in any case: after a killed refresh the tables may be older than the records
-            store.records_changed(None)
-            for root in store.roots():
-                write_top_tables(store, board_of(root.position))
-            if report.stale:
-                _note_run(store, tolerance)
+        return refresh_store(
+            store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress
+        )
+
+
+def refresh_store(
+    store: Store,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Refreshes an open store; as `refresh`."""
+    report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
+    with store.transaction():  # in any case: after a kill the tables may be older than the records
+        store.records_changed(None)
+        write_root_tables(store)
         if report.stale:
-            written = Progress(WRITING, report.records, report.records)
-            tidy(store, progress=lambda done, total: on_progress(written) if on_progress else None)
-        return report
+            run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
+            note_roots(store, run)
+            store.finish_run(run, 0, 0)
+        store.write_fact(UNSETTLED, None)
+    if report.stale:
+        tidy(store)
+    return report
+
+
+def refresh_if_due(store: Store, seconds: float) -> None:
+    """Refreshes a file in which a merge or a search of some moves has left stale values.
+
+    Args:
+      seconds: of CPU time; a file that would take longer is skipped.
+    """
+    due = store.read_fact(UNSETTLED) is not None and store.unfinished is None
+    if (
+        due
+        and store.node_count <= seconds * NODES_PER_SECOND
+        and not lacks_memory(store.node_count, None, "")
+    ):
+        refresh_store(store)
 
 
 def _check(tolerance: float, max_sweeps: int) -> None:
@@ -123,22 +152,18 @@ def _check(tolerance: float, max_sweeps: int) -> None:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
 
 
-def write_top_tables(store: Store, root: chess.Board) -> list[Row]:
-    """Writes the most visited positions below a root to the plain tables; in a transaction.
+def write_root_tables(store: Store) -> list[Row]:
+    """Writes the most visited positions below each root to the plain tables, in a transaction.
 
     Returns:
-      the rows of the positions.
+      the rows of the roots.
     """
-    positions, edges = top_rows(store.read, root)
-    store.write_top(positions, edges)
-    return positions
-
-
-def _note_run(store: Store, tolerance: float) -> None:
-    """Inserts the run, and the present values of the roots into the history."""
-    run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
-    note_roots(store, run)
-    store.finish_run(run, 0, 0)
+    found = []
+    for root in store.roots():
+        positions, edges = top_rows(store.read, board_of(root.position))
+        store.write_top(positions, edges)
+        found += [row for row in positions if row["key"] == root.key]
+    return found
 
 
 def note_roots(store: Store, run: int) -> None:
@@ -159,7 +184,8 @@ def settle(
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
     """Brings every q in the records of an open store up to date, as `refresh` does, but no plain tables."""
-    check_fits(store.node_count, ram_bytes, "refreshing")
+    if lack := lacks_memory(store.node_count, ram_bytes, "refreshing"):
+        raise CapacityError(lack)
     work = _Refresh(store, tolerance, on_progress or (lambda progress: None))
     return work.refresh(max_sweeps)
 
@@ -178,18 +204,19 @@ def memory_of(records: int) -> int:
     return int(NODE_BYTES * records)
 
 
-def check_fits(records: int, ram_bytes: int | None, what: str) -> None:
-    """Raises CapacityError if refreshing `records` nodes takes more than `ram_bytes`.
+def lacks_memory(records: int, ram_bytes: int | None, what: str) -> str:
+    """Returns a message if refreshing `records` nodes takes more memory than allowed, else an empty text.
 
     Args:
       ram_bytes: by default 80 % of the machine's memory. what: the operation, for the message.
     """
     limit, need = default_budget() if ram_bytes is None else ram_bytes, memory_of(records)
-    if need > limit:
-        raise CapacityError(
-            f"{what} {records} nodes takes {need / 1e6:,.2f} MB of memory, more than the"
-            f" {limit / 1e6:,.2f} MB allowed; allow more"
-        )
+    if need <= limit:
+        return ""
+    return (
+        f"{what} {records} nodes takes {need / 1e6:,.2f} MB of memory, more than the"
+        f" {limit / 1e6:,.2f} MB allowed; allow more"
+    )
 
 
 class _Refresh:

@@ -222,7 +222,7 @@ def unite(
     *,
     on_records: OnRecords,
     leave_out: LeaveOut,
-    begin: Callable[[], object] = lambda: None,
+    in_step: Callable[[], object] = lambda: None,
 ) -> RecordCounts:
     """Merges the records of an input into a file that is open for writing; returns their counts.
 
@@ -231,7 +231,7 @@ def unite(
     Args:
       on_records: called with the number of records read so far.
       leave_out: called with a message for each unsound record.
-      begin: called in every transaction that writes records.
+      in_step: called in every transaction that writes records.
 
     Raises:
       CorruptRecordError: if either file is damaged; records written before stay.
@@ -239,7 +239,7 @@ def unite(
     """
     counts = RecordCounts()
     present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
-    work, first = Rewrite(store, begin), not store.node_count  # in an empty file everything is new
+    work, first = Rewrite(store, in_step), not store.node_count  # in an empty file everything is new
     for batch in batches(one, counts, leave_out):
         for part in parts(batch, present, store.evaluator_number, counts):
             if not first:

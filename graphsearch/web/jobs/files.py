@@ -312,12 +312,13 @@ class MergeTask(OtherFile, Task):
 
     def run(self, work: Work) -> dict[str, Any]:
         """Merges the other file."""
-        from ...graph.sweeps.merge import MergeProgress, merge
         from ...graph.sweeps.merge import Wanted as MergeWanted
+        from ...graph.sweeps.merge import merge
+        from ...store.upkeep.rewrite import Progress
 
         pace = _Pace(work)
 
-        def show(now: MergeProgress) -> None:
+        def show(now: Progress) -> None:
             if work.stop.is_set():
                 raise GraphSearchError("stopped; the part merged so far is sound; merge again to finish it")
             pace.show(now.done, now.total, now.stage)

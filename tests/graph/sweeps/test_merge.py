@@ -26,9 +26,9 @@ from graphsearch.base.errors import (
 from graphsearch.evaluators.factory import create
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
-from graphsearch.graph.sweeps import merge as merging
-from graphsearch.graph.sweeps.merge import MergeProgress, Wanted, merge
+from graphsearch.graph.sweeps.merge import Wanted, merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
+from graphsearch.graph.sweeps.refresh import UNSETTLED
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.record.transposition_layout import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
@@ -37,6 +37,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games, players
 from graphsearch.store.transpositions import saved
 from graphsearch.store.union import present
+from graphsearch.store.upkeep.rewrite import Progress
 from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT, sql
@@ -56,7 +57,7 @@ from ...store.test_union import united, version
 from ...support.forks import Fork, needs_fork
 from .test_refresh import Stop
 
-LAZY = Wanted(refresh=False)  # random records are no graph
+LAZY = Wanted(ram_bytes=0)  # random records are no graph
 SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
 SMALLEST = replace(SMALL, step_blocks=1)
 
@@ -121,7 +122,7 @@ def test_what_is_merged_twice_changes_nothing(files: tuple[Path, Path], tmp_path
     merge([a, b], new=c, wanted=LAZY)
     before = held(c), dump(c)
     for again in (a, b, shutil.copy(c, tmp_path / "copy.graph")):
-        report = merge([Path(again), c], into=c)
+        report = merge([Path(again), c], into=c, wanted=LAZY)
         assert report.written == 0
         assert report.refreshed is None
         assert not any(one.rows.get(name) for one in report.inputs for name in one.rows)
@@ -133,8 +134,8 @@ def test_an_input_that_is_being_written_is_read_in_one_state(
 ) -> None:
     a, b = files
 
-    def write(now: MergeProgress) -> None:
-        if now.done == 0 and now.name == str(b):  # after the inputs were opened
+    def write(now: Progress) -> None:
+        if now.done == 0 and now.note.endswith(b.name):  # after the inputs were opened
             writer.append(batch_of([replace(r, v=0.0, d=0, edges=()) for r in theirs()[75:]]), fresh=0)
 
     with Store.open(b) as writer:
@@ -176,7 +177,7 @@ def test_values_follow_what_was_merged(tmp_path: Path) -> None:
             "463b96181691fc9c": root.visits,
             "823c9b50fd114196": child.visits,
         }
-        assert store.read_fact(merging.UNSETTLED) is None
+        assert store.read_fact(UNSETTLED) is None
 
 
 def bound_to(path: Path, kind: str) -> Path:
@@ -460,7 +461,7 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
     a, b = files
     calls = iter(range(1, 1000))
 
-    def stopping(_: MergeProgress) -> None:
+    def stopping(_: Progress) -> None:
         if next(calls) == stop:
             raise Stop
 
@@ -477,7 +478,7 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
     assert held(a) == union()
 
 
-def _raise(_: MergeProgress) -> None:
+def _raise(_: Progress) -> None:
     raise Stop
 
 

@@ -18,7 +18,7 @@ import zstandard
 
 from graphsearch.base import limits
 from graphsearch.base.errors import EvaluatorFileError, InputFileError
-from graphsearch.evaluators.lc0.weights import read_network
+from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.position.pgn import cut_games
 from tests.conftest import Cli, finish, start
 from tests.support.forks import Command

@@ -15,9 +15,8 @@ import pytest
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0 import session
-from graphsearch.evaluators.lc0.convert import to_onnx
+from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.session import Names, widest
-from graphsearch.evaluators.lc0.weights import Network, read_network
 
 from ..conftest import shared_data
 from ..support.networks import Tiny
@@ -219,9 +218,8 @@ CONVERTED = {
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_what_this_program_converts_is_allowed(name: str) -> None:
-    network = read_network(CONVERTED[name], "tiny")
-    assert isinstance(network, Network)
-    assert 64 * 3 <= widest(to_onnx(network), "it", Names()) < 64 * 64 * 64
+    found = read_network(CONVERTED[name], "tiny")
+    assert 64 * 3 <= widest(found.model, "it", Names()) < 64 * 64 * 64
 
 
 def test_a_network_of_lc0_is_allowed() -> None:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import FLIP, planes_and_transforms, turned_outputs
 from graphsearch.evaluators.lc0.policy import output_indices, policy_moves
-from graphsearch.evaluators.lc0.weights import read_network
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import legal_moves
 from graphsearch.store.record.provenance import EvaluatorIdentity

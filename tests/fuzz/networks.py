@@ -35,11 +35,9 @@ def seeds(_: Path) -> list[bytes]:
 
 def onnx_seeds(folder: Path) -> list[bytes]:
     """Returns ONNX models of small networks."""
-    from graphsearch.evaluators.lc0.convert import to_onnx
-    from graphsearch.evaluators.lc0.weights import Network, read_network
+    from graphsearch.evaluators.lc0.convert import read_network
 
-    found = [read_network(data, "a.pb") for data in seeds(folder)]
-    return [to_onnx(network) for network in found if isinstance(network, Network)]
+    return [read_network(data, "a.pb").model for data in seeds(folder)]
 
 
 def mutate(given: list[bytes], rng: random.Random) -> bytes:

@@ -1,10 +1,16 @@
-"""Converts a network's weights to an ONNX model, with the input and output names of `lc0 leela2onnx`.
+"""Converts lc0's networks to ONNX models, with the input and output names of `lc0 leela2onnx`.
+
+It supports residual towers with or without squeeze-and-excitation, attention bodies, both together, every
+policy and value head that lc0 runs, and files that wrap an ONNX model. It ignores the moves-left head. An
+error for anything else gives its name in the format.
 
 Tensors between attention parts are `[positions * 64, width]`: a row for each square, a1, b1, ... h8.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,25 +18,23 @@ import numpy as np
 from ...base.errors import EvaluatorError
 from .layout import PLANES, POLICY_SIZE, SQUARES
 from .policy import CONVOLUTION_PLANES, attention_outputs, convolution_outputs, reach_map
-from .session import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, needed
+from .session import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, Names, needed
 from .weights import (
-    MEN_PLANES,
+    ANOTHER,
+    ENCODER,
+    POLICY_HEADS,
+    SMOLGEN,
+    VALUE_HEADS,
     Activation,
-    AttentionBody,
-    AttentionPolicy,
-    Block,
-    ClassicalPolicy,
     Convolution,
-    ConvolutionPolicy,
     Dense,
-    Encoder,
-    FeedForward,
     Floats,
-    Network,
+    Form,
+    Layers,
+    Message,
     Norm,
-    Policy,
-    Smolgen,
-    Value,
+    WireError,
+    read_file,
 )
 
 if TYPE_CHECKING:
@@ -135,66 +139,174 @@ class GraphWriter:
         return self.node("Mul", f"{name}/mish", flow, gate)
 
 
+POLICY_HEAD, VALUE_HEAD = "vanilla", "winner"  # lc0's defaults
+_POLICY_FIELDS = {"vanilla": 3, "optimistic": 4, "soft": 5, "opponent": 6}  # of PolicyHeads
+_VALUE_FIELDS = {"winner": 1, "q": 2, "st": 3}  # of ValueHeads
+_POLICY_MAP, _VALUE_MAP = 7, 4  # fields of the heads with any other name
+# fields of a head that stands in `Weights` itself: field of `Weights` -> field of PolicyHead or ValueHead
+_PLAIN_POLICY = {4: 1, 5: 2, 17: 3, 18: 4, 19: 5, 20: 6, 22: 7, 21: 8, 24: 9, 11: 10, 3: 11}
+_PLAIN_VALUE = {29: 1, 30: 2, 7: 3, 8: 4, 9: 5, 10: 6, 6: 11}
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The heads to read from a network with several, by lc0's names."""
+
+    policy: str = POLICY_HEAD
+    value: str = VALUE_HEAD
+
+
+USUAL_HEADS = Heads()
 MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: protobuf's limit, less room for the rest of the model
 
 
-def to_onnx(network: Network, label: str = "the network") -> bytes:
-    """Converts a network to an ONNX model for any batch size; returns it serialized.
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An ONNX model of a network, for any batch size.
+
+    Attributes:
+      model: serialized. names: of its input and outputs.
+      input: the input format, a number of `weights.INPUTS`.
+      widest: number of outputs of the largest layer for one position; 0 if it is unknown, as in a model that
+        the file holds.
+    """
+
+    model: bytes
+    names: Names
+    input: int
+    widest: int = 0
+
+
+def read_network(data: bytes, name: str, heads: Heads = USUAL_HEADS) -> Model:
+    """Returns the model of the network in a `.pb.gz` or `.pb` file.
 
     Args:
-      network: the weights.
-      label: its name, for errors.
+      data: the file's content.
+      name: the file's name, for errors.
+      heads: the heads to read if there are several.
 
     Raises:
-      EvaluatorError: if the package `onnx` is not installed, or the model would be too large for its format.
+      EvaluatorError: if the file is damaged, is no supported network, or does not have the head; if the
+        package `onnx` is not installed, or the model would be too large for its format.
     """
-    writer = _Writer(network)
-    model = writer.written()
-    if writer.bytes > MOST_BYTES:
+    try:
+        form, net = read_file(data, name)
+        if form.onnx:
+            return _wrapped(net.message(11), form, name, heads)
+        converter = Converter(net.message(10), form, name, heads)
+        model = converter.written()
+    except WireError as error:
         raise EvaluatorError(
-            f"{label} is too large: an ONNX model holds at most 2 GiB of weights, as 32-bit numbers;"
+            f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
+            " download it again"
+        ) from None
+    if converter.bytes > MOST_BYTES:
+        raise EvaluatorError(
+            f"{name} is too large: an ONNX model holds at most 2 GiB of weights, as 32-bit numbers;"
             " use a smaller network"
         )
-    return bytes(model.SerializeToString())
+    return Model(bytes(model.SerializeToString()), Names(), form.input, converter.widest)
 
 
-class _Writer(GraphWriter):
-    def __init__(self, network: Network) -> None:
+def _wrapped(onnx: Message, form: Form, name: str, heads: Heads) -> Model:
+    if heads != USUAL_HEADS:
+        raise EvaluatorError(f"{name} holds an ONNX model with one policy and one value head; name no other")
+    if not (model := bytes(onnx.raw(1))):
+        raise EvaluatorError(f"{name} says that it holds an ONNX model, but has none; download it again")
+    usual = (PLANES_NAME, POLICY_NAME, WDL_NAME, VALUE_NAME)
+    names = [onnx.text(field) or name for field, name in zip((3, 6, 5, 4), usual, strict=True)]
+    return Model(model, Names(*names), form.input)
+
+
+MEN_PLANES = 12  # the latest position's planes, the input of a dense embedding
+SMOLGEN_EPSILON = EMBEDDING_EPSILON = 1e-3
+DENSE_EPSILON, MAP_EPSILON = 1e-3, 1e-6  # of a body's encoders, by its embedding
+POLICY_EPSILON = 1e-6
+# fields of attention that lc0 reserves and no backend runs
+RELATIVE = {10: "rpe_q", 11: "rpe_k", 12: "rpe_v"}
+
+
+def encoder_alpha(encoders: int) -> float:
+    """Returns the factor of an encoder's residual branches (DeepNorm).
+
+    >>> encoder_alpha(8)
+    0.5
+    """
+    return float((2 * encoders) ** -0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What the encoders of a stack share: `alpha` scales their branches, `epsilon` is of their norms."""
+
+    heads: int
+    alpha: float
+    epsilon: float
+    ffn: Activation
+
+
+class Converter(GraphWriter):
+    """Reads the layers of a network, checks their sizes, and writes what they compute.
+
+    Attributes:
+      widest: number of outputs of the largest layer for one position.
+    """
+
+    def __init__(self, weights: Message, form: Form, name: str, heads: Heads) -> None:
+        """`weights`: a `Weights` message. `name`: of the file, for errors."""
         super().__init__()
-        self._network = network
+        self._weights, self._form, self._name, self._heads = weights, form, name, heads
+        self._read = Layers(name)
+        self.widest = 0
 
     def written(self) -> onnx.ModelProto:
         """Returns the model of the network."""
-        net = self._network
-        flow, width = PLANES_NAME, PLANES
-        if net.stem:
-            flow = self._active("/stem", self.convolution("/stem/conv", flow, net.stem))
-            width = len(net.stem.bias)
-        for i, block in enumerate(net.blocks):
-            flow = self._block(f"/block{i}", flow, block)
-        if net.attention:
-            flow = self._body(flow, net.attention, width)
-        self._policy(flow, net.policy, width)
-        name, size = self._value(flow, net.value)
+        flow, width = self._tower()
+        if self._form.attention:
+            flow, width = self._body(flow, width)
+        self._policy(flow, width)
+        name, size = self._value(flow, width)
         return self.model({PLANES_NAME: (PLANES, 8, 8)}, {POLICY_NAME: (POLICY_SIZE,), name: (size,)})
 
     def _active(self, name: str, flow: str) -> str:
-        return self.activation(name, flow, self._network.activation)
+        return self.activation(name, flow, self._form.activation)
+
+    def _has(self, *by_square: int) -> None:
+        """Notes numbers of outputs for each square."""
+        self.widest = max(self.widest, *(SQUARES * outputs for outputs in by_square))
 
     # ---------------------------------------------------------- the tower
-    def _block(self, name: str, flow: str, block: Block) -> str:
-        inner = self._active(f"{name}/first", self.convolution(f"{name}/conv1", flow, block.first))
-        inner = self.convolution(f"{name}/conv2", inner, block.second)
-        if block.squeeze and block.excite:
-            inner = self._squeeze_and_excite(f"{name}/se", inner, block.squeeze, block.excite)
+    def _tower(self) -> tuple[str, int]:
+        """Writes the residual tower; returns its output and width, the planes for a body without one."""
+        blocks = self._weights.messages(2)
+        if self._form.attention and not blocks:
+            return PLANES_NAME, PLANES
+        stem = self._read.convolution(self._weights.message(1), PLANES, 3, "the input convolution")
+        width = len(stem.bias)
+        self._has(width)
+        flow = self._active("/stem", self.convolution("/stem/conv", PLANES_NAME, stem))
+        for i, block in enumerate(blocks):
+            flow = self._block(f"/block{i}", flow, block, width, f"residual block {i + 1}")
+        return flow, width
+
+    def _block(self, name: str, flow: str, block: Message, width: int, what: str) -> str:
+        first = self._read.convolution(block.message(1), width, 3, f"{what}'s first convolution")
+        second = self._read.convolution(block.message(2), len(first.bias), 3, f"{what}'s second convolution")
+        self._read.expect(f"{what}'s second convolution", len(second.bias), width)
+        inner = self._active(f"{name}/first", self.convolution(f"{name}/conv1", flow, first))
+        inner = self.convolution(f"{name}/conv2", inner, second)
+        if 3 in block:
+            inner = self._squeeze_and_excite(f"{name}/se", inner, block.message(3), width, what)
         return self._active(name, self.node("Add", f"{name}/sum", inner, flow))
 
-    def _squeeze_and_excite(self, name: str, flow: str, squeeze: Dense, excite: Dense) -> str:
+    def _squeeze_and_excite(self, name: str, flow: str, unit: Message, width: int, what: str) -> str:
         """Writes `flow` times a gate plus an offset for each channel, both computed from channel means."""
+        squeeze = self._read.dense(unit, (1, 2), width, f"{what}'s squeeze layer")
+        excite = self._read.dense(unit, (3, 4), len(squeeze.bias), f"{what}'s excitation layer", 2 * width)
         means = self.node("Flatten", f"{name}/means", self.node("GlobalAveragePool", f"{name}/pool", flow))
         hidden = self._active(f"{name}/hidden", self.dense(f"{name}/squeeze", means, squeeze))
         both = self.dense(f"{name}/excite", hidden, excite)
-        both = self.reshape(f"{name}/both", both, -1, len(excite.bias), 1, 1)
+        both = self.reshape(f"{name}/both", both, -1, 2 * width, 1, 1)
         gate, offset = self.nodes("Split", [f"{name}/gate", f"{name}/offset"], both, axis=1)
         gated = self.node("Mul", f"{name}/gated", flow, self.node("Sigmoid", f"{name}/sigmoid", gate))
         return self.node("Add", name, gated, offset)
@@ -205,37 +317,70 @@ class _Writer(GraphWriter):
         return self.reshape(name, turned, -1, width)
 
     # ---------------------------------------------------------- the body
-    def _body(self, flow: str, body: AttentionBody, width: int) -> str:
-        """Writes an attention body over `width` planes; returns its output's name."""
-        rows = self._squares("/body/squares", flow, width)
-        flow = self._active("/body/embedding", self._embedded(rows, body))
-        if body.norm:
-            flow = self.norm("/body/norm", flow, body.norm)
-        for name, kind, gate in (("multiply", "Mul", body.multiply), ("add", "Add", body.add)):
-            if gate is not None:
-                flow = self._by_square(f"/body/{name}", kind, flow, gate)
-        if body.feed:
-            flow = self._feed("/body/feed", flow, body.feed)
-        for i, encoder in enumerate(body.encoders):
-            flow = self._encoder(f"/encoder{i}", flow, encoder)
-        return flow
+    def _body(self, flow: str, width: int) -> tuple[str, int]:
+        """Writes an attention body over planes; returns its output's name and width.
 
-    def _embedded(self, rows: str, body: AttentionBody) -> str:
+        A dense embedding has a normalisation and a feed-forward part; any may have gates by square.
+        """
+        weights, is_dense = self._weights, self._form.embedding == "dense"
+        over_planes = flow == PLANES_NAME
+        rows = self._squares("/body/squares", flow, width)
+        if over_planes and is_dense:
+            rows, width = self._preprocessed(rows)
+        with_map = over_planes and not is_dense  # as in lc0, also for INPUT_EMBEDDING_NONE
+        embedding = self._read.dense(weights, (25, 26), width + SQUARES * with_map, "the input embedding")
+        width = len(embedding.bias)
+        self._has(width)
+        stack = weights.messages(ENCODER)
+        alpha = encoder_alpha(max(1, len(stack)))
+        flow = self._active("/body/embedding", self._embedded(rows, embedding, with_map=with_map))
+        if is_dense:
+            what = "the embedding's normalisation"
+            flow = self.norm(
+                "/body/norm", flow, self._read.norm(weights, (39, 40), width, EMBEDDING_EPSILON, what)
+            )
+        flow = self._gate("/body/multiply", "Mul", flow, 33, width, "the multiplying input gate")
+        flow = self._gate("/body/add", "Add", flow, 34, width, "the adding input gate")
+        if is_dense:
+            what = "the normalisation after the embedding"
+            norm = self._read.norm(weights, (42, 43), width, EMBEDDING_EPSILON, what)
+            kind = _Kind(0, alpha, EMBEDDING_EPSILON, self._form.ffn)
+            flow = self._feed("/body/feed", flow, weights.message(41), norm, kind, "the embedding")
+        kind = _Kind(weights.number(28), alpha, DENSE_EPSILON if is_dense else MAP_EPSILON, self._form.ffn)
+        for i, encoder in enumerate(stack):
+            flow = self._encoder(f"/encoder{i}", flow, encoder, kind, width, f"encoder {i + 1}")
+        return flow, width
+
+    def _preprocessed(self, rows: str) -> tuple[str, int]:
+        """Writes the layer over the men on all squares, whose outputs extend each square's inputs."""
+        what = "the preprocessing of the embedding"
+        layer = self._read.dense(self._weights, (37, 38), MEN_PLANES * SQUARES, what)
+        each = len(layer.bias) // SQUARES
+        self._read.expect(what, len(layer.bias), max(1, each) * SQUARES)
+        self._has(each)
+        men = self.part("/body/men/part", rows, 1, 0, MEN_PLANES)
+        men = self.reshape("/body/men", men, -1, SQUARES * MEN_PLANES)
+        found = self.dense("/body/preprocess", men, layer)
+        found = self.reshape("/body/preprocessed", found, -1, each)
+        return self.node("Concat", "/body/inputs", rows, found, axis=1), PLANES + each
+
+    def _embedded(self, rows: str, layer: Dense, *, with_map: bool) -> str:
         """Writes the embedding; the position map is constant, so it becomes an offset by square."""
-        layer, name = body.embedding, "/body/dense"
-        if body.preprocess:
-            each = len(body.preprocess.bias) // SQUARES
-            men = self.part("/body/men/part", rows, 1, 0, MEN_PLANES)
-            men = self.reshape("/body/men", men, -1, SQUARES * MEN_PLANES)
-            found = self.dense("/body/preprocess", men, body.preprocess)
-            found = self.reshape("/body/preprocessed", found, -1, each)
-            rows = self.node("Concat", "/body/inputs", rows, found, axis=1)
-        if not body.position_map:
+        name = "/body/dense"
+        if not with_map:
             return self.dense(name, rows, layer)
         seen, placed = layer.weights[:, :PLANES], layer.weights[:, PLANES:]
         offsets = reach_map() @ placed.T + layer.bias
         flow = self.dense(name, rows, Dense(seen, np.zeros_like(layer.bias)))
         return self._by_square(f"{name}/placed", "Add", flow, offsets)
+
+    def _gate(self, name: str, kind: str, flow: str, field: int, width: int, what: str) -> str:
+        """Writes a gate by square and number, if the network has it."""
+        numbers = self._read.numbers(self._weights, field, what)
+        if not len(numbers):
+            return flow
+        self._read.expect(what, len(numbers), width * SQUARES)
+        return self._by_square(name, kind, flow, np.ascontiguousarray(numbers.reshape(width, SQUARES).T))
 
     def _by_square(self, name: str, kind: str, flow: str, values: Floats) -> str:
         width = values.shape[1]
@@ -244,36 +389,61 @@ class _Writer(GraphWriter):
         return self.reshape(name, done, -1, width)
 
     # ---------------------------------------------------------- encoders
-    def _encoder(self, name: str, flow: str, encoder: Encoder) -> str:
-        """Writes an encoder; returns its output's name."""
-        mixed = self._attention(f"{name}/attention", flow, encoder)
-        out = self.dense(f"{name}/out", mixed, encoder.out, scale=encoder.alpha)
-        flow = self.norm(f"{name}/norm", self.node("Add", f"{name}/sum", flow, out), encoder.norm)
-        return self._feed(f"{name}/feed", flow, encoder.feed)
+    def _encoder(self, name: str, flow: str, encoder: Message, kind: _Kind, width: int, what: str) -> str:
+        """Writes `norm(x + alpha * attention(x))`, then a feed-forward part; returns its output's name."""
+        attention = encoder.message(1)
+        mixed, inner = self._attention(f"{name}/attention", flow, attention, kind, width, what)
+        layer = self._read.dense(attention, (7, 8), inner, f"{what}'s attention output", width)
+        out = self.dense(f"{name}/out", mixed, layer, scale=kind.alpha)
+        first, last = (
+            self._read.norm(encoder, fields, width, kind.epsilon, f"{what}'s normalisation")
+            for fields in ((2, 3), (5, 6))
+        )
+        flow = self.norm(f"{name}/norm", self.node("Add", f"{name}/sum", flow, out), first)
+        return self._feed(f"{name}/feed", flow, encoder.message(4), last, kind, what)
 
-    def _feed(self, name: str, flow: str, feed: FeedForward) -> str:
-        inner = self.dense(f"{name}/dense1", flow, feed.dense1)
-        inner = self.activation(f"{name}/inner", inner, feed.activation)
-        inner = self.dense(f"{name}/dense2", inner, feed.dense2, scale=feed.alpha)
-        return self.norm(name, self.node("Add", f"{name}/sum", flow, inner), feed.norm)
+    def _feed(self, name: str, flow: str, feed: Message, norm: Norm, kind: _Kind, what: str) -> str:
+        """Writes `norm(x + alpha * dense2(dense1(x)))` with an activation between the layers."""
+        width = len(norm.gammas)
+        first = self._read.dense(feed, (1, 2), width, f"{what}'s first feed-forward layer")
+        last = self._read.dense(feed, (3, 4), len(first.bias), f"{what}'s last feed-forward layer", width)
+        self._has(len(first.bias))
+        inner = self.activation(f"{name}/inner", self.dense(f"{name}/dense1", flow, first), kind.ffn)
+        inner = self.dense(f"{name}/dense2", inner, last, scale=kind.alpha)
+        return self.norm(name, self.node("Add", f"{name}/sum", flow, inner), norm)
 
-    def _attention(self, name: str, flow: str, encoder: Encoder) -> str:
+    def _attention(
+        self, name: str, flow: str, attention: Message, kind: _Kind, width: int, what: str
+    ) -> tuple[str, int]:
         """Writes multi-head attention among the squares; the output has all heads concatenated."""
-        width = len(encoder.query.bias)
-        depth = width // encoder.heads
-        query = self._heads(f"{name}/query", flow, encoder.query, encoder.heads, scale=depth**-0.5)
-        key = self._heads(f"{name}/key", flow, encoder.key, encoder.heads, turned=True)
-        value = self._heads(f"{name}/value", flow, encoder.value, encoder.heads)
-        scores = self.node("MatMul", f"{name}/scores", query, key)
-        if encoder.smolgen:
-            more = self._smolgen(f"{name}/smolgen", flow, encoder.smolgen, encoder.heads)
+        for field, known in RELATIVE.items():
+            if field in attention:
+                raise EvaluatorError(
+                    f"{self._name} is not supported: {what} has relative position encodings ({known});"
+                    f" {ANOTHER}"
+                )
+        query, key, value = (
+            self._read.dense(attention, fields, width, f"{what}'s {part}")
+            for fields, part in (((1, 2), "query"), ((3, 4), "key"), ((5, 6), "value"))
+        )
+        inner, heads = len(query.bias), kind.heads
+        for part in (key, value):
+            self._read.expect(f"{what}'s attention", len(part.bias), inner)
+        self._check_heads(heads, inner, what)
+        self._has(inner, heads * SQUARES)
+        queries = self._by_head(f"{name}/query", flow, query, heads, scale=(inner // heads) ** -0.5)
+        keys = self._by_head(f"{name}/key", flow, key, heads, turned=True)
+        values = self._by_head(f"{name}/value", flow, value, heads)
+        scores = self.node("MatMul", f"{name}/scores", queries, keys)
+        if 9 in attention:
+            more = self._smolgen(f"{name}/smolgen", flow, attention.message(9), heads, width, what)
             scores = self.node("Add", f"{name}/all", scores, more)
         shares = self.node("Softmax", f"{name}/shares", scores, axis=-1)
-        taken = self.node("MatMul", f"{name}/taken", shares, value)
+        taken = self.node("MatMul", f"{name}/taken", shares, values)
         back = self.node("Transpose", f"{name}/back", taken, perm=[0, 2, 1, 3])
-        return self.reshape(name, back, -1, width)
+        return self.reshape(name, back, -1, inner), inner
 
-    def _heads(
+    def _by_head(
         self, name: str, flow: str, layer: Dense, heads: int, *, scale: float = 1.0, turned: bool = False
     ) -> str:
         """Writes outputs `[positions, heads, 64, depth]`; `turned`: with the last two axes swapped."""
@@ -281,60 +451,128 @@ class _Writer(GraphWriter):
         split = self.reshape(f"{name}/split", found, -1, SQUARES, heads, len(layer.bias) // heads)
         return self.node("Transpose", name, split, perm=[0, 2, 3, 1] if turned else [0, 2, 1, 3])
 
-    def _smolgen(self, name: str, flow: str, smolgen: Smolgen, heads: int) -> str:
-        channels, inputs = len(smolgen.compress), smolgen.shared.shape[1]
-        no_bias = Dense(smolgen.compress, np.zeros(channels, np.float32))
-        flow = self.dense(f"{name}/compress", flow, no_bias)
+    def _check_heads(self, heads: int, width: int, what: str) -> None:
+        if not heads or width % heads:
+            raise EvaluatorError(
+                f"{self._name} is damaged or of an unknown shape: {what} has {heads} heads for {width}"
+                " numbers, expected a number that divides them; download it again"
+            )
+
+    @cached_property
+    def _shared(self) -> Floats:
+        """The shared layer of smolgen, flat."""
+        return self._read.numbers(self._weights, SMOLGEN, "the shared smolgen layer")
+
+    def _smolgen(self, name: str, flow: str, smolgen: Message, heads: int, width: int, what: str) -> str:
+        """Writes an addend to the attention of each pair of squares, computed from the whole position."""
+        what = f"{what}'s smolgen"
+        compress = self._read.matrix(smolgen, 1, width, f"{what} compression")
+        channels = len(compress)
+        flow = self.dense(f"{name}/compress", flow, Dense(compress, np.zeros(channels, np.float32)))
         flow = self.reshape(f"{name}/flat", flow, -1, SQUARES * channels)
-        for i, dense, norm in ((1, smolgen.dense1, smolgen.norm1), (2, smolgen.dense2, smolgen.norm2)):
+        outputs = SQUARES * channels
+        for i, place, fields, norms in ((1, "first", (2, 3), (4, 5)), (2, "last", (6, 7), (8, 9))):
+            dense = self._read.dense(smolgen, fields, outputs, f"{what} {place} layer")
+            outputs = len(dense.bias)
+            norm = self._read.norm(smolgen, norms, outputs, SMOLGEN_EPSILON, f"{what} normalisation")
             flow = self.dense(f"{name}/dense{i}", flow, dense)
-            flow = self.activation(f"{name}/inner{i}", flow, smolgen.activation)
+            flow = self.activation(f"{name}/inner{i}", flow, self._form.smolgen)
             flow = self.norm(f"{name}/norm{i}", flow, norm)
+        self._check_heads(heads, outputs, what)
+        inputs = outputs // heads
+        self._read.expect("the shared smolgen layer", len(self._shared), SQUARES * SQUARES * inputs)
         flow = self.reshape(f"{name}/heads", flow, -1, inputs)
-        shared = self.constant(f"/smolgen/shared{inputs}", smolgen.shared)
+        shared = self.constant(f"/smolgen/shared{inputs}", self._shared.reshape(-1, inputs))
         flow = self.node("Gemm", f"{name}/pairs", flow, shared, transB=1)
         return self.reshape(name, flow, -1, heads, SQUARES, SQUARES)
 
-    # ---------------------------------------------------------- heads
-    def _policy(self, flow: str, policy: Policy, width: int) -> None:
-        if isinstance(policy, AttentionPolicy):
-            rows = flow if self._network.attention else self._squares("/policy/squares", flow, width)
-            self._attention_policy(rows, policy)
-            return
-        flow = self._active("/policy/first", self.convolution("/policy/conv1", flow, policy.first))
-        if isinstance(policy, ClassicalPolicy):
-            self.dense(POLICY_NAME, self.node("Flatten", "/policy/flat", flow), policy.dense)
-            return
-        assert isinstance(policy, ConvolutionPolicy)
-        assert len(policy.last.bias) == CONVOLUTION_PLANES
-        flat = self.node("Flatten", "/policy/flat", self.convolution("/policy/conv2", flow, policy.last))
+    # ---------------------------------------------------------- the policy
+    def _policy(self, flow: str, width: int) -> None:
+        several = self._weights.message(POLICY_HEADS)
+        plain = head = self._weights.renumbered(_PLAIN_POLICY)
+        if POLICY_HEADS in self._weights or self._heads.policy != POLICY_HEAD:
+            head = self._chosen(several, _POLICY_FIELDS, _POLICY_MAP, self._heads.policy, "policy")
+        kind = self._form.policy
+        if kind == "attention":
+            # the first message with an embedding, fields 1 and 2, counts
+            owner = next((one for one in (head, several, plain) if 1 in one), head)
+            rows = flow if self._form.attention else self._squares("/policy/squares", flow, width)
+            self._attention_policy(rows, head, owner, width)
+        elif self._form.attention:
+            raise EvaluatorError(
+                f"{self._name} is not supported: its policy head over attention is {kind}, expected"
+                f" POLICY_ATTENTION; {ANOTHER}"
+            )
+        elif kind == "convolution":
+            self._convolution_policy(flow, head, width)
+        else:
+            self._classical_policy(flow, head, width)
+
+    def _chosen(
+        self, several: Message, fields: dict[str, int], named: int, wanted: str, what: str
+    ) -> Message:
+        """Returns the head with the name `wanted`; raises EvaluatorError if there is none."""
+        found = {name: several.message(field) for name, field in fields.items() if field in several}
+        found |= {one.text(1): one.message(2) for one in several.messages(named)}
+        if wanted not in found:
+            has = ", ".join(ascii(name) for name in found) or "one without a name"
+            raise EvaluatorError(f"{self._name} has no {what} head {wanted!r}; it has {has}")
+        return found[wanted]
+
+    def _classical_policy(self, flow: str, head: Message, width: int) -> None:
+        """Writes a convolution (1x1), then a fully connected layer with 1858 outputs."""
+        only = self._read.convolution(head.message(11), width, 1, "the policy head's convolution")
+        inputs = SQUARES * len(only.bias)
+        last = self._read.dense(head, (1, 2), inputs, "the policy head's last layer", POLICY_SIZE)
+        flow = self._active("/policy/first", self.convolution("/policy/conv1", flow, only))
+        self.dense(POLICY_NAME, self.node("Flatten", "/policy/flat", flow), last)
+
+    def _convolution_policy(self, flow: str, head: Message, width: int) -> None:
+        """Writes two convolutions (3x3); the last one has a plane for each kind of move."""
+        first = self._read.convolution(head.message(10), width, 3, "the policy head's first convolution")
+        what = "the policy head's last convolution"
+        last = self._read.convolution(head.message(11), len(first.bias), 3, what)
+        self._read.expect(what, len(last.bias), CONVOLUTION_PLANES)
+        flow = self._active("/policy/first", self.convolution("/policy/conv1", flow, first))
+        flat = self.node("Flatten", "/policy/flat", self.convolution("/policy/conv2", flow, last))
         self.node("Gather", POLICY_NAME, flat, self.constant("/policy/map", convolution_outputs()), axis=1)
 
-    def _attention_policy(self, flow: str, policy: AttentionPolicy) -> None:
-        """Writes an attention policy over rows, with logits `[positions, 1858]`."""
-        flow = self.dense("/policy/embedding", flow, policy.embedding)
-        flow = self.activation("/policy/embedded", flow, policy.activation)
-        for i, encoder in enumerate(policy.encoders):
-            flow = self._encoder(f"/policy/encoder{i}", flow, encoder)
-        width = len(policy.key.bias)
-        query = self.dense("/policy/query", flow, policy.query, scale=width**-0.5)
-        query = self.reshape("/policy/from", query, -1, SQUARES, width)
-        key = self.reshape("/policy/to", self.dense("/policy/key", flow, policy.key), -1, SQUARES, width)
-        turned = self.node("Transpose", "/policy/to/turned", key, perm=[0, 2, 1])
-        pairs = self.node("MatMul", "/policy/pairs", query, turned)
+    def _attention_policy(self, flow: str, head: Message, owner: Message, width: int) -> None:
+        """Writes attention of from-squares to to-squares over rows, with logits `[positions, 1858]`."""
+        layer = self._read.dense(owner, (1, 2), width, "the policy head's embedding")
+        inner = len(layer.bias)
+        self._has(inner)
+        # without attention in the body, these two are SELU, whatever the format says
+        in_attention = self._form.attention
+        flow = self.dense("/policy/embedding", flow, layer)
+        flow = self.activation("/policy/embedded", flow, self._form.activation if in_attention else "selu")
+        kind = _Kind(head.number(9), 1.0, POLICY_EPSILON, self._form.ffn if in_attention else "selu")
+        for i, encoder in enumerate(head.messages(8)):
+            flow = self._encoder(f"/policy/encoder{i}", flow, encoder, kind, inner, f"policy encoder {i + 1}")
+        query = self._read.dense(head, (3, 4), inner, "the policy head's query")
+        key = self._read.dense(head, (5, 6), inner, "the policy head's key", len(query.bias))
+        width = len(key.bias)
+        self._has(width)
+        queries = self.dense("/policy/query", flow, query, scale=width**-0.5)
+        queries = self.reshape("/policy/from", queries, -1, SQUARES, width)
+        keys = self.reshape("/policy/to", self.dense("/policy/key", flow, key), -1, SQUARES, width)
+        turned = self.node("Transpose", "/policy/to/turned", keys, perm=[0, 2, 1])
+        pairs = self.node("MatMul", "/policy/pairs", queries, turned)
         plain = self.reshape("/policy/plain", pairs, -1, SQUARES * SQUARES)
-        both = self.node("Concat", "/policy/all", plain, self._promotions(pairs, key, policy), axis=1)
+        promotions = self._promotions(pairs, keys, head, width)
+        both = self.node("Concat", "/policy/all", plain, promotions, axis=1)
         self.node("Gather", POLICY_NAME, both, self.constant("/policy/map", attention_outputs()), axis=1)
 
-    def _promotions(self, pairs: str, key: str, policy: AttentionPolicy) -> str:
+    def _promotions(self, pairs: str, keys: str, head: Message, width: int) -> str:
         """Writes the logits of promotions `[positions, 8 * 8 * 3]`: from-file, to-file, and q, r or b.
 
         Each is the logit of the pair of squares plus the to-square's terms for the piece and for any
-        promotion.
+        promotion. Their layer is `[4, width]`: q, r, b, any.
         """
-        kinds, any_kind = policy.promotions[:3], policy.promotions[3:]
-        weights = self.constant("/policy/promotions/weights", (kinds + any_kind).T)
-        last = self.part("/policy/promotions/to", key, 1, 56, 64)
+        promotions = self._read.matrix(head, 7, width, "the policy head's promotions")
+        self._read.expect("the policy head's promotions", len(promotions), 4)
+        weights = self.constant("/policy/promotions/weights", (promotions[:3] + promotions[3:]).T)
+        last = self.part("/policy/promotions/to", keys, 1, 56, 64)
         more = self.node("MatMul", "/policy/promotions/pieces", last, weights)
         more = self.reshape("/policy/promotions/more", more, -1, 1, 8, 3)
         plain = self.part("/policy/promotions/rank7", pairs, 1, 48, 56)
@@ -343,15 +581,26 @@ class _Writer(GraphWriter):
         summed = self.node("Add", "/policy/promotions/sum", plain, more)
         return self.reshape("/policy/promotions", summed, -1, 8 * 8 * 3)
 
-    def _value(self, flow: str, value: Value) -> tuple[str, int]:
-        """Writes the value head; returns its output's name and size."""
-        first, size = value.first, SQUARES * len(value.first.bias)
-        if isinstance(first, Dense):
-            flow = self._active("/value/first", self.dense("/value/embedding", flow, first))
+    # ---------------------------------------------------------- the value
+    def _value(self, flow: str, width: int) -> tuple[str, int]:
+        """Writes the value head: a layer by square, two over all squares; returns its output and size."""
+        head = self._weights.renumbered(_PLAIN_VALUE)
+        if VALUE_HEADS in self._weights or self._heads.value != VALUE_HEAD:
+            several = self._weights.message(VALUE_HEADS)
+            head = self._chosen(several, _VALUE_FIELDS, _VALUE_MAP, self._heads.value, "value")
+        first: Dense | Convolution
+        if self._form.attention:
+            first = self._read.dense(head, (1, 2), width, "the value head's embedding")
+            flow = self.dense("/value/embedding", flow, first)
         else:
-            flow = self._active("/value/first", self.convolution("/value/conv", flow, first))
-        flow = self.dense("/value/dense1", self.reshape("/value/flat", flow, -1, size), value.hidden)
-        flow = self.dense("/value/dense2", self._active("/value/hidden", flow), value.output)
-        if len(value.output.bias) == 3:
-            return self.node("Softmax", WDL_NAME, flow, axis=1), 3
-        return self.node("Tanh", VALUE_NAME, flow), 1
+            first = self._read.convolution(head.message(11), width, 1, "the value head's convolution")
+            flow = self.convolution("/value/conv", flow, first)
+        size, outputs = SQUARES * len(first.bias), 3 if self._form.wdl else 1
+        hidden = self._read.dense(head, (3, 4), size, "the value head's first layer")
+        output = self._read.dense(head, (5, 6), len(hidden.bias), "the value head's last layer", outputs)
+        flow = self.reshape("/value/flat", self._active("/value/first", flow), -1, size)
+        flow = self.dense("/value/dense1", flow, hidden)
+        flow = self.dense("/value/dense2", self._active("/value/hidden", flow), output)
+        if self._form.wdl:
+            return self.node("Softmax", WDL_NAME, flow, axis=1), outputs
+        return self.node("Tanh", VALUE_NAME, flow), outputs

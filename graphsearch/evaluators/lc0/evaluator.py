@@ -13,19 +13,11 @@ from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import ACTIVATIONS, NETWORK, read_file
 from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
+from .convert import POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, Model, read_network
 from .planes import HISTORY_FILL, planes_and_transforms, turned_back
 from .policy import priors
 from .session import AUTO, CPU, MOST_AT_ONCE, MOST_NUMBERS, Names, Session, widest
-from .weights import (
-    CLASSICAL_INPUT,
-    GZIP_MAGIC,
-    POLICY_HEAD,
-    USUAL_HEADS,
-    VALUE_HEAD,
-    Heads,
-    Network,
-    read_network,
-)
+from .weights import CLASSICAL_INPUT, GZIP_MAGIC
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # earlier plies in the input: those of the line, or none
@@ -86,10 +78,12 @@ class Lc0Evaluator(Evaluator):
         digest, label = hashlib.sha256(data).hexdigest(), str(path)
         self.policy_temperature = temperature
         heads = Heads(policy_head, value_head)
-        model, names, self.input, most = _model(data, label, heads)
+        found = _model(data, label, heads)
         del data  # it may be large, and so may the model
-        self._most_at_once = min(most_at_once, most)
-        self.session = Session(model, label, names, device=device, threads=threads)
+        self.input = found.input
+        self._most_at_once = min(most_at_once, most_positions(found, label))
+        self.session = Session(found.model, label, found.names, device=device, threads=threads)
+        del found
         self.notes = self.session.notes
         self.wants_lines = history == LINE
         self.batch_size = CPU_BATCH if self.session.device == CPU else DEVICE_BATCH
@@ -157,48 +151,27 @@ def _file_bytes(path: Path) -> bytes:
         ) from None
 
 
-def _model(data: bytes, label: str, heads: Heads) -> tuple[bytes, Names, int, int]:
-    """Returns a file's ONNX model, its names, its input format, and its most positions in one run.
-
-    The suffix of the file name decides between an ONNX model and an lc0 network.
-    """
+def _model(data: bytes, label: str, heads: Heads) -> Model:
+    """Returns a file's model; the suffix of its name decides between an ONNX model and an lc0 network."""
     if label.lower().endswith(ONNX_SUFFIX) and data[:2] != GZIP_MAGIC:
         if heads != USUAL_HEADS:
             raise EvaluatorError(
                 f"{label} is an ONNX model with one policy and one value head; name no other"
             )
-        names = Names()
-        return data, names, CLASSICAL_INPUT, _at_once(widest(data, label, names))
-    network = read_network(data, label, heads)
-    if isinstance(network, Network):
-        from .convert import to_onnx
-
-        most = most_positions(network, label)
-        return to_onnx(network, label), Names(), network.input, most
-    usual = Names()
-    names = Names(
-        network.planes or usual.planes,
-        network.policy or usual.policy,
-        network.wdl or usual.wdl,
-        network.value or usual.value,
-    )
-    return network.model, names, network.input, _at_once(widest(network.model, label, names))
+        return Model(data, Names(), CLASSICAL_INPUT)
+    return read_network(data, label, heads)
 
 
-def most_positions(network: Network, label: str) -> int:
+def most_positions(model: Model, label: str) -> int:
     """Returns the most positions in one run, such that no layer's outputs need too much memory.
 
     Raises:
       EvaluatorError: if a layer has more than ACTIVATIONS outputs for one position.
     """
-    numbers = network.widest()
+    numbers = model.widest or widest(model.model, label, model.names)
     if numbers > ACTIVATIONS.most:
         raise EvaluatorError(
             f"{label} is too large: one of its layers has {numbers:,} outputs for a position, the limit is"
             f" {ACTIVATIONS.most:,}{ACTIVATIONS.hint}"
         )
-    return _at_once(numbers)
-
-
-def _at_once(numbers: int) -> int:
     return max(1, MOST_NUMBERS // numbers)

@@ -1,18 +1,13 @@
-"""Reads lc0's network files (`.pb.gz`: a gzipped protocol buffer of lc0's net.proto) into arrays.
+"""Reads lc0's network files (`.pb.gz`: a gzipped protocol buffer of lc0's net.proto): form and layers.
 
-It supports residual towers with or without squeeze-and-excitation, attention bodies, both together, every
-policy and value head that lc0 runs, and files that wrap an ONNX model. It ignores the moves-left head. An
-error for anything else gives its name in the format.
+`convert.py` says which layers a network has, and what they compute.
 
-Decodes protocol buffers by field numbers, without a schema compiler.
-
-It supports only the types in lc0's `net.proto`: varints, 32- and 64-bit words, bytes and nested messages. For
-a field that is not repeated the last value counts, as the format requires.
-
-A network's weights: one class for each kind of layer, body and head of lc0.
+Decodes protocol buffers by field numbers, without a schema compiler. It supports only the types in lc0's
+`net.proto`: varints, 32- and 64-bit words, bytes and nested messages. For a field that is not repeated the
+last value counts, as the format requires.
 
 Weights are float32. A fully connected layer has `[out, in]`; squares are a1, b1, ... h8, in the view of the
-side to move. `convert.py` defines the computation.
+side to move.
 """
 
 from __future__ import annotations
@@ -30,8 +25,6 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import NETWORK, read_all
-from .layout import PLANES, POLICY_SIZE, SQUARES
-from .policy import CONVOLUTION_PLANES
 
 # -------------------------------------------------------------------------- protocol buffers
 VARINT, WORD64, BYTES, WORD32 = 0, 1, 2, 5  # wire types; 3 and 4 (groups) are obsolete
@@ -187,7 +180,7 @@ _EMBEDDING_NAMES = {0: "INPUT_EMBEDDING_NONE", 1: "INPUT_EMBEDDING_PE_MAP", 2: "
 _MAP, _DENSE = 1, 2
 
 ANOTHER = "use another network"
-_SMOLGEN, _ENCODER, _VALUE_HEADS, _POLICY_HEADS = 35, 27, 44, 45  # fields of `Weights`
+SMOLGEN, ENCODER, VALUE_HEADS, POLICY_HEADS = 35, 27, 44, 45  # fields of `Weights`
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +249,13 @@ def _completed(net: Message, weights: Message) -> tuple[int, int, int, int]:
     """Returns structure, input embedding, and activations of smolgen and FFN, completed for old files."""
     network, embedding = net.number(3, 1), net.number(10)
     smolgen, ffn = net.number(8), net.number(9)
-    if network == _SE and _ENCODER in weights:
+    if network == _SE and ENCODER in weights:
         network = _ATTENTION
-        if _SMOLGEN in weights:
+        if SMOLGEN in weights:
             smolgen, ffn = _SWISH, _RELU_2
     if network == _LEGACY_MULTIHEAD:
         network = _MULTIHEAD
-    if network == _ATTENTION and _VALUE_HEADS in weights and _POLICY_HEADS in weights:
+    if network == _ATTENTION and VALUE_HEADS in weights and POLICY_HEADS in weights:
         return _MULTIHEAD, _DENSE, smolgen, ffn
     if network == _ATTENTION and 10 not in net:
         embedding = _MAP
@@ -310,172 +303,6 @@ class Norm:
     epsilon: float
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A residual block; `squeeze` and `excite` are its squeeze-and-excitation unit, None without one."""
-
-    first: Convolution
-    second: Convolution
-    squeeze: Dense | None
-    excite: Dense | None
-
-
-@dataclass(frozen=True, slots=True)
-class Smolgen:
-    """Smolgen layers: compute an addend to the attention of each pair of squares from the whole position.
-
-    Attributes:
-      compress: `[channels, width]`, for each square. dense1, norm1, dense2, norm2: over all squares.
-      shared: `[64 * 64, inputs of a head]`, the same in all encoders.
-      activation: of dense1 and dense2.
-    """
-
-    compress: Floats
-    dense1: Dense
-    norm1: Norm
-    dense2: Dense
-    norm2: Norm
-    shared: Floats
-    activation: Activation
-
-
-@dataclass(frozen=True, slots=True)
-class FeedForward:
-    """Two fully connected layers with `activation` between them: `norm(x + alpha * dense2(dense1(x)))`."""
-
-    dense1: Dense
-    dense2: Dense
-    norm: Norm
-    activation: Activation
-    alpha: float
-
-
-@dataclass(frozen=True, slots=True)
-class Encoder:
-    """Attention with `heads` heads, `norm(x + alpha * attention(x))`, then a feed-forward part."""
-
-    heads: int
-    query: Dense
-    key: Dense
-    value: Dense
-    out: Dense
-    smolgen: Smolgen | None
-    norm: Norm
-    alpha: float
-    feed: FeedForward
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionBody:
-    """An attention body, over the input planes or the outputs of a residual tower.
-
-    Attributes:
-      preprocess: layer over the 12 planes of the men on all squares; its outputs extend each square's inputs.
-      position_map: whether a square's inputs end with its row of `policy.reach_map`.
-      embedding: layer over a square's inputs. norm: after it.
-      multiply, add: `[64, width]`, gates by square.
-      feed: after the gates.
-    """
-
-    preprocess: Dense | None
-    position_map: bool
-    embedding: Dense
-    norm: Norm | None
-    multiply: Floats | None
-    add: Floats | None
-    feed: FeedForward | None
-    encoders: tuple[Encoder, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ClassicalPolicy:
-    """A convolution (1x1), then a fully connected layer with 1858 outputs."""
-
-    first: Convolution
-    dense: Dense
-
-
-@dataclass(frozen=True, slots=True)
-class ConvolutionPolicy:
-    """Two convolutions (3x3); the last one has a plane for each kind of move."""
-
-    first: Convolution
-    last: Convolution
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionPolicy:
-    """Logits by attention of from-squares to to-squares; `promotions` is `[4, width]`: q, r, b, any."""
-
-    embedding: Dense
-    activation: Activation
-    encoders: tuple[Encoder, ...]
-    query: Dense
-    key: Dense
-    promotions: Floats
-
-
-Policy = ClassicalPolicy | ConvolutionPolicy | AttentionPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value head: `first` by square, then all squares; three outputs are WDL, one is Q before tanh."""
-
-    first: Convolution | Dense
-    hidden: Dense
-    output: Dense
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """A network.
-
-    Attributes:
-      stem: the convolution of the 112 planes; None without a residual tower.
-      blocks: the residual tower. attention: the body after it, or without it.
-      activation: the default of all layers.
-      input: the input format, a number of `INPUTS`.
-    """
-
-    stem: Convolution | None
-    blocks: tuple[Block, ...]
-    attention: AttentionBody | None
-    policy: Policy
-    value: Value
-    activation: Activation
-    input: int
-
-    def widest(self) -> int:
-        """Returns the number of outputs of the largest layer for one position."""
-        widths = [len(self.stem.bias)] if self.stem else []
-        pairs = []  # attention scores of a square, over all heads
-        body = self.attention
-        encoders = body.encoders if body else ()
-        if body:
-            widths += [len(body.embedding.bias), len(body.feed.dense1.bias) if body.feed else 0]
-            widths += [len(body.preprocess.bias) // SQUARES if body.preprocess else 0]
-        if isinstance(self.policy, AttentionPolicy):
-            widths += [len(self.policy.embedding.bias), len(self.policy.key.bias)]
-            encoders += self.policy.encoders
-        for encoder in encoders:
-            widths += [len(encoder.query.bias), len(encoder.feed.dense1.bias)]
-            pairs.append(encoder.heads * SQUARES)
-        return SQUARES * max(widths + pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class WrappedModel:
-    """An ONNX model inside an lc0 file, and the names of its input and outputs, "" if the file has none."""
-
-    model: bytes
-    planes: str
-    policy: str
-    wdl: str
-    value: str
-    input: int
-
-
 # ------------------------------------------------------------------------------------ layers
 EPSILON = 1e-5  # of batch normalisation
 ENCODINGS = LINEAR16, FLOAT16, BFLOAT16, FLOAT32 = (1, 2, 3, 4)
@@ -492,18 +319,6 @@ class Layers:
     """
 
     name: str
-
-    def block(self, block: Message, filters: int, what: str) -> Block:
-        """Returns a residual block."""
-        first = self.convolution(block.message(1), filters, 3, f"{what}'s first convolution")
-        second = self.convolution(block.message(2), len(first.bias), 3, f"{what}'s second convolution")
-        self.expect(f"{what}'s second convolution", len(second.bias), filters)
-        if 3 not in block:
-            return Block(first, second, None, None)
-        unit = block.message(3)
-        squeeze = self.dense(unit, (1, 2), filters, f"{what}'s squeeze layer")
-        excite = self.dense(unit, (3, 4), len(squeeze.bias), f"{what}'s excitation layer", 2 * filters)
-        return Block(first, second, squeeze, excite)
 
     def convolution(self, block: Message, inputs: int, size: int, what: str) -> Convolution:
         """Returns a `size` x `size` convolution with its batch normalisation folded in."""
@@ -593,179 +408,6 @@ def _decoded(encoding: int, raw: memoryview, low: float, high: float) -> Floats:
     return np.frombuffer(raw, "<f2" if encoding == FLOAT16 else "<f4").astype(np.float32)
 
 
-SHARED = "the shared smolgen layer"
-MEN_PLANES = 12  # the latest position's planes, the input of a dense embedding
-SMOLGEN_EPSILON = EMBEDDING_EPSILON = 1e-3
-DENSE_EPSILON, MAP_EPSILON = 1e-3, 1e-6  # of a body's encoders, by its embedding
-POLICY_EPSILON = 1e-6
-RELATIVE = {
-    10: "rpe_q",
-    11: "rpe_k",
-    12: "rpe_v",
-}  # fields of attention that lc0 reserves and no backend runs
-
-
-def encoder_alpha(encoders: int) -> float:
-    """Returns the factor of an encoder's residual branches (DeepNorm).
-
-    >>> encoder_alpha(8)
-    0.5
-    """
-    return float((2 * encoders) ** -0.25)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    heads: int
-    alpha: float
-    epsilon: float
-    smolgen: Activation
-    ffn: Activation
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionReader(Layers):
-    """Reads attention bodies and attention policy heads."""
-
-    form: Form
-
-    # -------------------------------------------------------------- the body
-    def body(self, weights: Message, filters: int | None) -> AttentionBody:
-        """Returns the body of a `Weights` message; `filters`: those of its tower, None over planes."""
-        dense = self.form.embedding == "dense"
-        preprocess = self._preprocess(weights) if dense and filters is None else None
-        inputs = filters or PLANES + (len(preprocess.bias) // SQUARES if preprocess else 0)
-        with_map = filters is None and not dense  # as in lc0, also for INPUT_EMBEDDING_NONE
-        embedding = self.dense(weights, (25, 26), inputs + SQUARES * with_map, "the input embedding")
-        width = len(embedding.bias)
-        stack = weights.messages(27)
-        epsilon = DENSE_EPSILON if dense else MAP_EPSILON
-        alpha = encoder_alpha(max(1, len(stack)))
-        kind = _Kind(weights.number(28), alpha, epsilon, self.form.smolgen, self.form.ffn)
-        feed = None
-        if dense:
-            norm = self._norm(weights, (42, 43), width, "the normalisation after the embedding")
-            feed = self._feed(weights.message(41), norm, width, alpha, self.form.ffn, "the embedding")
-        return AttentionBody(
-            preprocess=preprocess,
-            position_map=with_map,
-            embedding=embedding,
-            norm=self._norm(weights, (39, 40), width, "the embedding's normalisation") if dense else None,
-            multiply=self._gate(weights, 33, width, "the multiplying input gate"),
-            add=self._gate(weights, 34, width, "the adding input gate"),
-            feed=feed,
-            encoders=self._stack(stack, kind, width, self.numbers(weights, 35, SHARED), "encoder"),
-        )
-
-    def _preprocess(self, weights: Message) -> Dense:
-        what = "the preprocessing of the embedding"
-        found = self.dense(weights, (37, 38), MEN_PLANES * SQUARES, what)
-        self.expect(what, len(found.bias), max(1, len(found.bias) // SQUARES) * SQUARES)
-        return found
-
-    def _norm(self, parent: Message, fields: tuple[int, int], width: int, what: str) -> Norm:
-        return self.norm(parent, fields, width, EMBEDDING_EPSILON, what)
-
-    def _gate(self, weights: Message, field: int, width: int, what: str) -> Floats | None:
-        """Returns a gate `[64, width]`, None if the network has none."""
-        numbers = self.numbers(weights, field, what)
-        if not len(numbers):
-            return None
-        self.expect(what, len(numbers), width * SQUARES)
-        return np.ascontiguousarray(numbers.reshape(width, SQUARES).T)
-
-    # -------------------------------------------------------------- encoders
-    def _stack(
-        self, stack: list[Message], kind: _Kind, width: int, shared: Floats, what: str
-    ) -> tuple[Encoder, ...]:
-        return tuple(
-            self._encoder(encoder, kind, width, shared, f"{what} {i}") for i, encoder in enumerate(stack, 1)
-        )
-
-    def _encoder(self, encoder: Message, kind: _Kind, width: int, shared: Floats, what: str) -> Encoder:
-        attention = encoder.message(1)
-        self._refuse_relative(attention, what)
-        query, key, value = (
-            self.dense(attention, fields, width, f"{what}'s {part}")
-            for fields, part in (((1, 2), "query"), ((3, 4), "key"), ((5, 6), "value"))
-        )
-        inner = len(query.bias)
-        for part in (key, value):
-            self.expect(f"{what}'s attention", len(part.bias), inner)
-        self._check_heads(kind.heads, inner, what)
-        out = self.dense(attention, (7, 8), inner, f"{what}'s attention output", width)
-        smolgen = self._smolgen(attention.message(9), kind, width, shared, what) if 9 in attention else None
-        norms = [
-            self.norm(encoder, fields, width, kind.epsilon, f"{what}'s normalisation")
-            for fields in ((2, 3), (5, 6))
-        ]
-        feed = self._feed(encoder.message(4), norms[1], width, kind.alpha, kind.ffn, what)
-        return Encoder(kind.heads, query, key, value, out, smolgen, norms[0], kind.alpha, feed)
-
-    def _feed(
-        self, feed: Message, norm: Norm, width: int, alpha: float, activation: Activation, what: str
-    ) -> FeedForward:
-        first = self.dense(feed, (1, 2), width, f"{what}'s first feed-forward layer")
-        last = self.dense(feed, (3, 4), len(first.bias), f"{what}'s last feed-forward layer", width)
-        return FeedForward(first, last, norm, activation, alpha)
-
-    def _smolgen(self, smolgen: Message, kind: _Kind, width: int, shared: Floats, what: str) -> Smolgen:
-        what = f"{what}'s smolgen"
-        compress = self.matrix(smolgen, 1, width, f"{what} compression")
-        dense1 = self.dense(smolgen, (2, 3), SQUARES * len(compress), f"{what} first layer")
-        dense2 = self.dense(smolgen, (6, 7), len(dense1.bias), f"{what} last layer")
-        self._check_heads(kind.heads, len(dense2.bias), what)
-        inputs = len(dense2.bias) // kind.heads
-        self.expect(SHARED, len(shared), SQUARES * SQUARES * inputs)
-        norm1, norm2 = (
-            self.norm(smolgen, fields, len(dense.bias), SMOLGEN_EPSILON, f"{what} normalisation")
-            for fields, dense in (((4, 5), dense1), ((8, 9), dense2))
-        )
-        return Smolgen(compress, dense1, norm1, dense2, norm2, shared.reshape(-1, inputs), kind.smolgen)
-
-    def _check_heads(self, heads: int, width: int, what: str) -> None:
-        if not heads or width % heads:
-            raise EvaluatorError(
-                f"{self.name} is damaged or of an unknown shape: {what} has {heads} heads for {width}"
-                " numbers, expected a number that divides them; download it again"
-            )
-
-    def _refuse_relative(self, attention: Message, what: str) -> None:
-        for field, known in RELATIVE.items():
-            if field in attention:
-                raise EvaluatorError(
-                    f"{self.name} is not supported: {what} has relative position encodings ({known});"
-                    f" {ANOTHER}"
-                )
-
-    # -------------------------------------------------------------- the policy
-    def attention_policy(
-        self, head: Message, shared: list[Message], width: int, weights: Message
-    ) -> AttentionPolicy:
-        """Returns an attention policy.
-
-        Args:
-          head: a `PolicyHead` message.
-          shared: messages to take the embedding from (fields 1 and 2) if the head has none; the first with
-            one counts.
-          width: inputs per square. weights: the network's, for the shared smolgen layer.
-        """
-        owner = next((one for one in (head, *shared) if 1 in one), head)
-        embedding = self.dense(owner, (1, 2), width, "the policy head's embedding")
-        inner = len(embedding.bias)
-        # without attention in the body, these two are SELU, whatever the format says
-        activation = self.form.activation if self.form.attention else "selu"
-        ffn = self.form.ffn if self.form.attention else "selu"
-        kind = _Kind(head.number(9), 1.0, POLICY_EPSILON, self.form.smolgen, ffn)
-        smolgen = self.numbers(weights, 35, SHARED)
-        encoders = self._stack(head.messages(8), kind, inner, smolgen, "policy encoder")
-        query = self.dense(head, (3, 4), inner, "the policy head's query")
-        key = self.dense(head, (5, 6), inner, "the policy head's key", len(query.bias))
-        promotions = self.matrix(head, 7, len(key.bias), "the policy head's promotions")
-        self.expect("the policy head's promotions", len(promotions), 4)
-        return AttentionPolicy(embedding, activation, encoders, query, key, promotions)
-
-
 # ---------------------------------------------------------------------------------- the file
 MAGIC = 0x1C0
 KNOWN_VERSION = (0, 33)  # of lc0; the format of a later one may differ
@@ -773,49 +415,27 @@ PLACEHOLDER_VERSION = (97, 98, 99)  # in some old files instead of a version; lc
 GZIP_MAGIC = b"\x1f\x8b"
 TEXT_FORMATS = (b"1\n", b"2\n")  # first bytes of networks of 2018
 
-POLICY_HEAD, VALUE_HEAD = "vanilla", "winner"  # lc0's defaults
-_POLICY_FIELDS = {"vanilla": 3, "optimistic": 4, "soft": 5, "opponent": 6}  # of PolicyHeads
-_VALUE_FIELDS = {"winner": 1, "q": 2, "st": 3}  # of ValueHeads
-_POLICY_MAP, _VALUE_MAP = 7, 4  # fields of the heads with any other name
-# fields of a head that stands in `Weights` itself: field of PolicyHead or ValueHead -> field of `Weights`
-_PLAIN_POLICY = {1: 4, 2: 5, 3: 17, 4: 18, 5: 19, 6: 20, 7: 22, 8: 21, 9: 24, 10: 11, 11: 3}
-_PLAIN_VALUE = {1: 29, 2: 30, 3: 7, 4: 8, 5: 9, 6: 10, 11: 6}
 
-
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """The heads to read from a network with several, by lc0's names."""
-
-    policy: str = POLICY_HEAD
-    value: str = VALUE_HEAD
-
-
-USUAL_HEADS = Heads()
-
-
-def read_network(data: bytes, name: str, heads: Heads = USUAL_HEADS) -> Network | WrappedModel:
-    """Reads the network of a `.pb.gz` or `.pb` file.
-
-    Args:
-      data: the file's content.
-      name: the file's name, for errors.
-      heads: the heads to read if there are several.
+def read_file(data: bytes, name: str) -> tuple[Form, Message]:
+    """Returns the architecture of the network in a `.pb.gz` or `.pb` file, and its whole message, `Net`.
 
     Raises:
-      EvaluatorError: if the file is damaged, is no supported network, or does not have the head.
+      EvaluatorError: if the file is damaged, or no supported network.
+      WireError: if it is no protocol buffer.
     """
     buffer = _decompressed(data, name)
     if buffer[:2] in TEXT_FORMATS:
         raise EvaluatorError(
             f"{name} is in the text format of 2018; expected a protocol buffer (.pb.gz); use a later network"
         )
-    try:
-        return _network(Message(buffer), name, heads)
-    except WireError as error:
+    net = Message(buffer)
+    if net.word(1) != MAGIC:
+        found = "none" if net.word(1) is None else f"{net.word(1):#x}"
         raise EvaluatorError(
-            f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
-            " download it again"
-        ) from None
+            f"{name} is not an Lc0 network: expected the magic number {MAGIC:#x}, found {found}"
+        )
+    _check_version(net.message(3), name)
+    return read_form(net.message(4), net.message(10), name), net
 
 
 def _decompressed(data: bytes, name: str) -> bytes:
@@ -838,27 +458,6 @@ def _lower(error: Exception) -> str:
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
-def _network(net: Message, name: str, heads: Heads) -> Network | WrappedModel:
-    if net.word(1) != MAGIC:
-        found = "none" if net.word(1) is None else f"{net.word(1):#x}"
-        raise EvaluatorError(
-            f"{name} is not an Lc0 network: expected the magic number {MAGIC:#x}, found {found}"
-        )
-    _check_version(net.message(3), name)
-    weights = net.message(10)
-    form = read_form(net.message(4), weights, name)
-    if form.onnx:
-        if heads != USUAL_HEADS:
-            raise EvaluatorError(
-                f"{name} holds an ONNX model with one policy and one value head; name no other"
-            )
-        onnx = net.message(11)
-        if not (model := bytes(onnx.raw(1))):
-            raise EvaluatorError(f"{name} says that it holds an ONNX model, but has none; download it again")
-        return WrappedModel(model, onnx.text(3), onnx.text(6), onnx.text(5), onnx.text(4), form.input)
-    return _Reader(name, form, heads).network(weights)
-
-
 def _check_version(version: Message, name: str) -> None:
     needed = (version.number(1), version.number(2), version.number(3))
     if needed[:2] > KNOWN_VERSION and needed != PLACEHOLDER_VERSION:
@@ -866,98 +465,3 @@ def _check_version(version: Message, name: str) -> None:
             f"{name} needs lc0 {'.'.join(map(str, needed))} or later; expected a format of at most lc0"
             f" {'.'.join(map(str, KNOWN_VERSION))}; use an older network, or a later graphsearch"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader(AttentionReader):
-    heads: Heads
-
-    def network(self, weights: Message) -> Network:
-        """Returns the network of a `Weights` message."""
-        stem, blocks = self.tower(weights)
-        body, width = None, len(stem.bias) if stem else 0
-        if self.form.attention:
-            body = self.body(weights, width or None)
-            width = len(body.embedding.bias)
-        return Network(
-            stem=stem,
-            blocks=blocks,
-            attention=body,
-            policy=self.policy(weights, width),
-            value=self.value(weights, width, body),
-            activation=self.form.activation,
-            input=self.form.input,
-        )
-
-    def tower(self, weights: Message) -> tuple[Convolution | None, tuple[Block, ...]]:
-        """Returns the residual tower: stem and blocks; None and () if an attention body has none."""
-        blocks = weights.messages(2)
-        if self.form.attention and not blocks:
-            return None, ()
-        stem = self.convolution(weights.message(1), PLANES, 3, "the input convolution")
-        filters = len(stem.bias)
-        return stem, tuple(
-            self.block(block, filters, f"residual block {i}") for i, block in enumerate(blocks, 1)
-        )
-
-    # -------------------------------------------------------------- heads
-    def policy(self, weights: Message, width: int) -> Policy:
-        """Returns the selected policy head."""
-        several = weights.message(_POLICY_HEADS)
-        plain = _renamed(weights, _PLAIN_POLICY)
-        head = plain
-        if _POLICY_HEADS in weights or self.heads.policy != POLICY_HEAD:
-            head = self.chosen(several, _POLICY_FIELDS, _POLICY_MAP, self.heads.policy, "policy")
-        if self.form.policy == "attention":
-            return self.attention_policy(head, [several, plain], width, weights)
-        if self.form.attention:
-            raise EvaluatorError(
-                f"{self.name} is not supported: its policy head over attention is {self.form.policy},"
-                f" expected POLICY_ATTENTION; {ANOTHER}"
-            )
-        return self.convolutional_policy(head, width)
-
-    def convolutional_policy(self, head: Message, filters: int) -> ClassicalPolicy | ConvolutionPolicy:
-        """Returns a classical or convolutional policy head."""
-        if self.form.policy == "convolution":
-            first = self.convolution(head.message(10), filters, 3, "the policy head's first convolution")
-            last = self.convolution(
-                head.message(11), len(first.bias), 3, "the policy head's last convolution"
-            )
-            self.expect("the policy head's last convolution", len(last.bias), CONVOLUTION_PLANES)
-            return ConvolutionPolicy(first, last)
-        only = self.convolution(head.message(11), filters, 1, "the policy head's convolution")
-        inputs = SQUARES * len(only.bias)
-        return ClassicalPolicy(
-            only, self.dense(head, (1, 2), inputs, "the policy head's last layer", POLICY_SIZE)
-        )
-
-    def value(self, weights: Message, width: int, body: AttentionBody | None) -> Value:
-        """Returns the selected value head."""
-        head = _renamed(weights, _PLAIN_VALUE)
-        if _VALUE_HEADS in weights or self.heads.value != VALUE_HEAD:
-            several = weights.message(_VALUE_HEADS)
-            head = self.chosen(several, _VALUE_FIELDS, _VALUE_MAP, self.heads.value, "value")
-        first = (
-            self.dense(head, (1, 2), width, "the value head's embedding")
-            if body
-            else self.convolution(head.message(11), width, 1, "the value head's convolution")
-        )
-        hidden = self.dense(head, (3, 4), SQUARES * len(first.bias), "the value head's first layer")
-        outputs = 3 if self.form.wdl else 1
-        output = self.dense(head, (5, 6), len(hidden.bias), "the value head's last layer", outputs)
-        return Value(first, hidden, output)
-
-    def chosen(self, several: Message, fields: dict[str, int], named: int, wanted: str, what: str) -> Message:
-        """Returns the head with the name `wanted`; raises EvaluatorError if there is none."""
-        found = {name: several.message(field) for name, field in fields.items() if field in several}
-        found |= {one.text(1): one.message(2) for one in several.messages(named)}
-        if wanted not in found:
-            has = ", ".join(ascii(name) for name in found) or "one without a name"
-            raise EvaluatorError(f"{self.name} has no {what} head {wanted!r}; it has {has}")
-        return found[wanted]
-
-
-def _renamed(weights: Message, fields: dict[int, int]) -> Message:
-    """Returns the head that stands in `Weights` itself, with the field numbers of a separate head."""
-    return weights.renumbered({there: here for here, there in fields.items()})

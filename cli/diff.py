@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 SPARE = ("Position", "Opening", "Proven", "Visits before")
 
+ProvenVisits = Annotated[
+    int, option("--min-visits N", "With --since: list new proofs of positions with N visits or more.", min=1)
+]
 Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]
 
 
@@ -89,6 +92,7 @@ def diff(
         ),
     ] = None,
     lines: Lines = 20,
+    min_visits: ProvenVisits = 10,
     output: LinesOutput = None,
     json: Json = False,
 ) -> None:
@@ -100,7 +104,7 @@ def diff(
     With --since, one file is compared with itself as it was before a run; `last` is the last one. A
     sentence for each root comes first. A file remembers what its roots were worth at every save, which run
     evaluated a position, and which build took a move into a book; of other positions it does not know the
-    former values. New proofs are those of positions that were evaluated since.
+    former values. New proofs are those of positions that were evaluated since, and have 10 visits or more.
 
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
@@ -112,7 +116,7 @@ def diff(
     if other is None:
         if output or kind:
             raise typer.BadParameter("-o and --kind compare two files")
-        _since(store, str(since), top=top, json=json)
+        _since(store, str(since), top=top, min_visits=min_visits, json=json)
         return
     from graphsearch.book.changes import changes
     from graphsearch.exchange.output import check_target
@@ -136,12 +140,12 @@ def diff(
     print_answer(facts, chain(_difference(found), _books(other, books)), json=json, fits=True)
 
 
-def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
+def _since(file: Path, moment: str, *, top: int, min_visits: int, json: bool) -> None:
     from graphsearch.book.changes import changes_since
     from graphsearch.query.since import since as ask
 
     with progress_bar("Reading") as advance:
-        found = ask(file, moment, top=top, on_progress=advance)
+        found = ask(file, moment, top=top, min_visits=min_visits, on_progress=advance)
     books = changes_since(file, found.run, top=top)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
     print_answer(facts, _since_parts(file, found, books), json=json, note=file, fits=True)

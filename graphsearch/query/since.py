@@ -19,7 +19,7 @@ import chess
 import numpy as np
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
+from ..base.errors import InvalidParameterError, check_least
 from ..position.board import board_of
 from ..position.lines import legal_part, sans_of
 from ..position.values import cp_of
@@ -27,12 +27,14 @@ from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.record.node import TERMINAL_MASK
 from ..store.record.provenance import RunInfo
+from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.rows import rows
 from .columns import worth_of
 from .diff import Alone, MostVisited, OnProgress
 
 LAST, YESTERDAY = "last", "yesterday"  # names of the last run, and of the begin of the day before (UTC)
+PROVEN_VISITS = 10  # least visits of a position whose proof is listed
 PERIOD = re.compile(r"(\d{1,5})([dh])")  # so many days or hours before now
 
 
@@ -68,7 +70,8 @@ class Since(Answer):
       path: the file. run: the first run that counts. runs: number of runs that count.
       roots: saved since, those with a changed best move first. evaluated: number of records of these runs.
       come: the most visited of them.
-      proven: number of these records with a proof, terminal positions excluded. proofs: the most visited.
+      proven: number of these records with a proof, terminal positions excluded. proofs: the most visited, of
+        positions with enough visits.
     """
 
     path: str
@@ -82,7 +85,12 @@ class Since(Answer):
 
 
 def since(
-    path: str | os.PathLike[str], moment: str, *, top: int = 20, on_progress: OnProgress | None = None
+    path: str | os.PathLike[str],
+    moment: str,
+    *,
+    top: int = 20,
+    min_visits: int = PROVEN_VISITS,
+    on_progress: OnProgress | None = None,
 ) -> Since:
     """Returns the changes of a file since a moment.
 
@@ -91,12 +99,14 @@ def since(
       moment: the number of the first run that counts, `last` for the last run, a time in ISO 8601 (UTC),
         `yesterday` for its begin (UTC), or a period such as `7d` or `12h` before now.
       top: most positions to list, the most visited first.
+      min_visits: least node N of a listed proof.
       on_progress: called with the records read and all records.
 
     Raises:
-      InvalidParameterError: if the moment is none of these, or no run is as late.
+      InvalidParameterError: if the moment is none of these, no run is as late, or `min_visits` is below 1.
       StoreError: if the file cannot be read.
     """
+    check_least(1, min_visits=min_visits)
     with Store.open(path, read_only=True) as store, store.snapshot():
         first = _first_run(store.runs(), moment)
         found = Since(path=os.fspath(path), run=first)
@@ -111,7 +121,7 @@ def since(
             proven = take(come, np.flatnonzero(~is_open))
             found.proven += len(proven)
             most.keep(come)
-            proofs.keep(proven)
+            proofs.keep(take(proven, np.flatnonzero(visits_of(proven) >= min_visits)))
             done += len(batch)
             if on_progress:
                 on_progress(done, max(done, store.node_count))

@@ -154,11 +154,14 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
 def test_what_changed_since_a_run_has_the_new_proofs(cli: Cli, tmp_path: Path) -> None:
     path, mate = tmp_path / "a.graph", "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
     assert cli("analyze", mate, "--visits", "200", "--store", path).code == 0
-    data = cli("diff", path, "--since", "last", "--json").json
+    since = ("diff", path, "--since", "last")
+    data = cli(*since, "--min-visits", 1, "--json").json
     assert data["proven"] >= len(data["proofs"]) > 0
     assert data["proofs"][0]["position"] == mate
     assert data["proofs"][0]["worth"]["bounds"] == [1, 1]
-    found = cli("diff", path, "--since", "last").out
+    visited = [row for row in data["proofs"] if row["worth"]["n"] >= 10]
+    assert cli(*since, "--json").json["proofs"] == visited != data["proofs"], "few visits only if asked for"
+    found = cli(*since, "--min-visits", 1).out
     assert "of them proven" in found
     assert "New proofs" in found
 

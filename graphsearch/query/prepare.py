@@ -22,7 +22,6 @@ from .line import worth_of as value_of
 from .players import named
 from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
-from .steps import positions_after
 
 READ_AT_ONCE = 1000  # moves that leave
 OUTSIDE_PLIES = 8  # half-moves for which a game is followed after leaving: it may return
@@ -298,32 +297,36 @@ class _Walk:
 
         Where the best move of the stored graph is played, the searched part only ends.
         """
-        met = [(*move, met) for move, met in self._met.items()]
-        found: list[Departure] = []
-        for first in range(0, len(met), READ_AT_ONCE):
-            some = met[first : first + READ_AT_ONCE]
-            words = np.array([self.replay.levels[it.ply].words[it.place] for _, _, it in some])
-            behind, _ = positions_after(words, range(len(some)), [code for _, code, _ in some])
-            source.read_ahead(np.concatenate([words, behind]))
-            for key, code, move in some:
-                departure = self._departure(source, key, code, move)
+        moves, found = [*self._met.items()], list[Departure]()
+        for first in range(0, len(moves), READ_AT_ONCE):
+            some = [
+                (self._board(met), decode_move(code), self._here[key], met)
+                for (key, code), met in moves[first : first + READ_AT_ONCE]
+            ]
+            source.read_ahead([at for board, move, *_ in some for at in (board, after(board, move))])
+            for departing in some:
+                departure = self._departure(source, *departing)
                 if self._is_of_book or departure.worth.best != departure.san:
-                    self.left[list(move.games)] = True
+                    self.left[list(departing[-1].games)] = True
                     found += [departure] if departure.games >= least else []
         return found
 
-    def _departure(self, source: RecordSource, key: str, code: int, met: _Met) -> Departure:
+    def _board(self, met: _Met) -> chess.Board:
+        """Returns the position of a move, with the shortest line to it."""
         start, moves = self.replay.line(met.ply, met.place)
-        board = start.copy()
         for step in moves:
-            board.push(step)
-        move = decode_move(code)
-        last = self._games[met.last]
+            start.push(step)
+        return start
+
+    def _departure(
+        self, source: RecordSource, board: chess.Board, move: chess.Move, here: int, met: _Met
+    ) -> Departure:
+        start, last = board.root(), self._games[met.last]
         wins, draws, losses, unknown = met.results
         return Departure(
             position=fen_of(board),
             start=None if start == chess.Board() else fen_of(start),
-            line=sans_of(start, moves),
+            line=sans_of(start, board.move_stack),
             move=move.uci(),
             san=board.san(move),
             games=sum(met.results),
@@ -331,7 +334,7 @@ class _Walk:
             draws=draws,
             losses=losses,
             unknown=unknown,
-            games_here=self._here[key],
+            games_here=here,
             last=last.date,
             source=last.source,
             number=last.number,

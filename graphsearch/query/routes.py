@@ -1,4 +1,7 @@
-"""Finds lines to positions of a file: the moves from a root, and the opening. Reads only."""
+"""Lines to the positions of a file, and the positions with the most ways in. Reads only.
+
+Both read the best-visited part of the graph, without the compiler.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from dataclasses import dataclass
 from itertools import count
 
 import chess
-import numpy as np
 
-from ..position.board import board_of, fen_of, key_text, pack_checked
+from ..base.answer import Answer
+from ..base.errors import check_least
+from ..position.board import board_of, fen_of, key_text
 from ..position.lines import sans_of
 from ..position.openings import Opening, opening_at, opening_of
+from ..store.record.ranking import node_mean
 from .parents import ParentEdge, stored
-from .source import RecordSource, after, key_after, opened, plain_key, steps_of
+from .source import RecordSource, after, key_after, opened, plain_key, roots_of, steps_of
 from .unmoves import Predecessor, candidates
 
 WALKED = 200  # positions read for all lines together, the most visited ones first
@@ -56,12 +61,20 @@ def routes(path: str | os.PathLike[str], positions: Iterable[str]) -> dict[str, 
 
 
 @dataclass(slots=True)
-class _Met:
-    """A position on the walk, and how it was reached; only a root has its board from the beginning."""
+class Met:
+    """A position that edges lead to.
+
+    Attributes:
+      made: its board; known from the beginning for roots only. before, move: the first way here; None at a
+        root.
+      ways, n: edges that lead here, and the sum of their visits.
+    """
 
     made: chess.Board | None
-    before: _Met | None = None
+    before: Met | None = None
     move: chess.Move | None = None
+    ways: int = 0
+    n: int = 0
 
     def board(self) -> chess.Board:
         """Returns the position, without history."""
@@ -70,6 +83,73 @@ class _Met:
             assert self.move is not None
             self.made = after(self.before.board(), self.move)
         return self.made
+
+    def line(self) -> chess.Board:
+        """Returns the position with the moves from the root of its first way."""
+        moves: list[chess.Move] = []
+        at: Met = self
+        while at.before is not None and at.move is not None:
+            moves.append(at.move)
+            at = at.before
+        board = at.board().copy(stack=False)
+        for move in reversed(moves):
+            board.push(move)
+        return board
+
+
+class Explored:
+    """The part of a graph that was read from some roots on, the most visited moves first.
+
+    Attributes:
+      met: the positions by key. looked: positions looked up; read: those with a record. edges: their visited
+        moves.
+    """
+
+    def __init__(self, source: RecordSource, roots: Iterable[chess.Board], *, at_once: int = 1) -> None:
+        """Begins at some roots; reads no records yet.
+
+        With `at_once` it reads that many positions ahead, in kernels: for commands that load them anyway.
+        """
+        self._source, self._at_once, self._ahead = source, at_once, 0
+        self.met: dict[str, Met] = {}
+        self.looked = self.read = self.edges = 0
+        self._heap: list[tuple[int, int, Met]] = []
+        self._number = count()
+        for root in roots:
+            self._add(Met(root.copy(stack=False)), key_text(root), 0)
+
+    def _add(self, met: Met, key: str, n: int) -> None:
+        self.met[key] = met
+        heapq.heappush(self._heap, (-n, next(self._number), met))
+
+    def expand(self) -> bool:
+        """Reads the position after the most visited unread move, and adds its children; False at the end."""
+        if not self._heap:
+            return False
+        if self._at_once > 1 and self.looked >= self._ahead:
+            self._ahead = self.looked + min(self._at_once, len(self._heap))
+            next_ones = heapq.nsmallest(self._at_once, self._heap)
+            self._source.read_ahead([met.board() for _, _, met in next_ones])
+        _, _, met = heapq.heappop(self._heap)
+        board = met.board()
+        record = self._source.read(board)
+        self.looked += 1
+        if record is None:
+            return True
+        self.read += 1
+        plain = plain_key(board)
+        for move, edge, _ in steps_of(record, board):
+            key = key_after(board, plain, move)
+            child = self.met.get(key)
+            if child is None:
+                child = Met(None, met, move)
+                self._add(child, key, edge.n)
+            elif child.move is None and child is not met and not _leads_to(child, met):
+                child.before, child.move = met, move  # a root that lies below another one
+            child.ways += 1
+            child.n += edge.n
+            self.edges += 1
+        return True
 
 
 class Finder:
@@ -80,59 +160,24 @@ class Finder:
     """
 
     def __init__(self, source: RecordSource, *, budget: int | None = None, at_once: int = 1) -> None:
-        """Creates a finder over an open file; reads its roots, and no records yet.
-
-        With `at_once` it reads that many positions ahead, in kernels: for commands that load them anyway.
-        """
+        """Creates a finder over an open file; reads no records yet; `at_once` as in `Explored`."""
         self.budget = WALKED if budget is None else budget
-        self._at_once, self._ahead = at_once, 0
         self._source = source
-        self._roots = [board_of(root.position) for root in source.store.roots()]
-        self._met: dict[str, _Met] = {}
-        self._heap: list[tuple[int, int, _Met]] = []
-        self._number = count()
+        roots = sorted(roots_of(source), key=lambda board: board.ply())
+        self._explored = Explored(source, roots, at_once=at_once)
         self._left = TAKEN_BACK_IN_ALL
-        self._walked = 0
-        for root in sorted(self._roots, key=lambda board: board.ply()):
-            self._add(_Met(root), key_text(root), 0)
 
     def way(self, board: chess.Board) -> Way | None:
         """Returns a line to a position, None if none is found."""
         if fen_of(board) == chess.STARTING_FEN:
             return Way(None, (), None)
-        key = key_text(board)
-        met = self._met.get(key)
-        while (met is None or met.move is None) and self._walked < self.budget and self._heap:
-            self._expand()
-            met = met or self._met.get(key)
+        key, there = key_text(board), self._explored
+        met = there.met.get(key)
+        while (met is None or met.move is None) and there.looked < self.budget and there.expand():
+            met = met or there.met.get(key)
         if met is not None and met.move is not None:
             return _way(met)
         return self._looked_for(board) or _named(board) or (_way(met) if met else None)
-
-    def _add(self, met: _Met, key: str, n: int) -> None:
-        self._met[key] = met
-        heapq.heappush(self._heap, (-n, next(self._number), met))
-
-    def _expand(self) -> None:
-        """Reads the position after the most visited unread move, and adds its children."""
-        if self._at_once > 1 and self._walked >= self._ahead:
-            self._ahead = self._walked + min(self._at_once, len(self._heap))
-            next_ones = heapq.nsmallest(self._at_once, self._heap)
-            self._source.read_ahead(np.array([pack_checked(met.board()) for _, _, met in next_ones]))
-        _, _, met = heapq.heappop(self._heap)
-        board = met.board()
-        record = self._source.read(board)
-        self._walked += 1
-        if record is None:
-            return
-        plain = plain_key(board)
-        for move, edge, _ in steps_of(record, board):
-            key = key_after(board, plain, move)
-            child = self._met.get(key)
-            if child is None:
-                self._add(_Met(None, met, move), key, edge.n)
-            elif child.move is None and child is not met and not _leads_to(child, met):
-                child.before, child.move = met, move  # a root that lies below another one
 
     def _looked_for(self, board: chess.Board) -> Way | None:
         """Takes moves back to a position with a line; returns the whole line, None if there is none.
@@ -141,8 +186,8 @@ class Finder:
         """
         taken: list[tuple[str, chess.Move]] = []
         at, key, passed = board, key_text(board), set[str]()
-        own = self._met.get(key)
-        while not taken or key not in self._met:
+        own = self._explored.met.get(key)
+        while not taken or key not in self._explored.met:
             if self._left <= 0 or len(taken) >= TAKEN_BACK:
                 return None
             self._left -= 1
@@ -152,13 +197,13 @@ class Finder:
                 return None
             taken.append((key, best.move))
             at, key = best.board, key_text(best.board)
-        met = self._met[key]
+        met = self._explored.met[key]
         for key, move in reversed(taken):
-            met = _Met(None, met, move)
-            self._met.setdefault(key, met)
+            met = Met(None, met, move)
+            self._explored.met.setdefault(key, met)
         return _way(met)
 
-    def _best_before(self, at: chess.Board, passed: set[str], own: _Met | None) -> ParentEdge | None:
+    def _best_before(self, at: chess.Board, passed: set[str], own: Met | None) -> ParentEdge | None:
         """Returns the most visited move to a position from one not passed that `own` does not lead to.
 
         It tries clocks above 75 only if it finds no position before with another one: before a capture or a
@@ -172,14 +217,14 @@ class Finder:
                 for one in stored(self._source, at, some)
                 if one.edge.n
                 and (before := key_text(one.board)) not in passed
-                and not _leads_to(own, self._met.get(before))
+                and not _leads_to(own, self._explored.met.get(before))
             ]
             if visited:
                 return max(visited, key=lambda one: one.edge.n)
         return None
 
 
-def _leads_to(met: _Met | None, other: _Met | None) -> bool:
+def _leads_to(met: Met | None, other: Met | None) -> bool:
     while other is not None:
         if other is met:
             return True
@@ -187,15 +232,8 @@ def _leads_to(met: _Met | None, other: _Met | None) -> bool:
     return False
 
 
-def _way(met: _Met) -> Way:
-    moves: list[chess.Move] = []
-    at: _Met = met
-    while at.before is not None and at.move is not None:
-        moves.append(at.move)
-        at = at.before
-    walk = at.board().copy(stack=False)
-    for move in reversed(moves):
-        walk.push(move)
+def _way(met: Met) -> Way:
+    walk = met.line()
     root = walk.root()
     named = _named(root) if fen_of(root) != chess.STARTING_FEN else None
     sans = sans_of(root, walk.move_stack)
@@ -209,3 +247,96 @@ def _named(board: chess.Board) -> Way | None:
     """Returns the line of the table of openings to a named position; None without a name."""
     found = opening_at(board)
     return Way(None, found.line, found) if found else None
+
+
+# ------------------------------------------------------------------ transpositions
+LOOKED_AT = 200  # positions; default: the answer takes a second at any size of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Transposition:
+    """A position with several ways in.
+
+    Attributes:
+      position: FEN. ways: visited edges that lead to it, among the edges examined.
+      n: sum of the visits of these edges.
+      visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
+      root, line: first position (FEN), and the moves from there in SAN.
+    """
+
+    position: str
+    ways: int
+    n: int
+    visits: int | None
+    q: float | None
+    root: str
+    line: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transpositions(Answer):
+    """The answer of `transpositions`.
+
+    Attributes:
+      looked_at: number of examined positions. edges: number of their visited edges.
+      total: number of positions in the file. positions: those with the most ways in, most first.
+      shared: number of children of these edges that have several edges into them.
+    """
+
+    looked_at: int
+    total: int
+    edges: int
+    shared: int
+    positions: tuple[Transposition, ...]
+
+
+def transpositions(
+    path: str | os.PathLike[str], board: chess.Board | None = None, *, top: int = 20, look: int = LOOKED_AT
+) -> Transpositions:
+    """Returns the positions with the most ways in among the best-visited ones.
+
+    It follows the most visited edges first, and counts every visited edge of an examined position.
+
+    Args:
+      path: the graph file; it is only read.
+      board: the first position; None: all roots of the file.
+      top: most positions returned, of those with two ways in or more.
+      look: number of positions to examine.
+
+    Raises:
+      InvalidParameterError: if a number is below 1.
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file does not hold it.
+      StoreError: if the file cannot be read.
+    """
+    check_least(1, top=top, look=look)
+    with opened(path) as source:
+        if board is not None:
+            source.wanted(board)
+        explored = Explored(source, [board] if board else roots_of(source))
+        while explored.read < look and explored.expand():
+            pass
+        shared = [met for met in explored.met.values() if met.ways > 1]
+        best = heapq.nsmallest(top, shared, key=lambda met: (-met.ways, -met.n))
+        return Transpositions(
+            looked_at=explored.read,
+            total=source.store.node_count,
+            edges=explored.edges,
+            shared=len(shared),
+            positions=tuple(_transposition(source, met) for met in best),
+        )
+
+
+def _transposition(source: RecordSource, met: Met) -> Transposition:
+    board = met.line()
+    record, root = source.read(board), board.root()
+    visits, q = (record.visits, node_mean(record)[0]) if record else (None, None)
+    return Transposition(
+        position=fen_of(board),
+        ways=met.ways,
+        n=met.n,
+        visits=visits,
+        q=q,
+        root=fen_of(root),
+        line=sans_of(root, board.move_stack),
+    )

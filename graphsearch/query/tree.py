@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from dataclasses import dataclass, field
 
 import chess
@@ -119,10 +118,11 @@ class _Growing:
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         q, _ = node_mean(record)
         root = Branch(None, None, record.visits, None, q, cp_of(q), None, fen_of(board))
-        level: deque[Expansion] = deque([(root, board.copy(stack=False), ())])
+        level: list[Expansion] = [(root, board.copy(stack=False), ())]
         while level:
-            branch, position, line = level.popleft()
-            level.extend(self._expand(branch, position, line))
+            if len(level[0][2]) < self._depth:
+                self._source.read_ahead([position for _, position, _ in level])
+            level = [below for expansion in level for below in self._expand(*expansion)]
         return Tree(
             depth=self._depth,
             min_visits=self._least,
@@ -150,10 +150,10 @@ class _Growing:
         found = []
         for step in followed:
             move, edge, p = step
-            child = after(board, move)
+            child, san = after(board, move), board.san(move)
             grown = Branch(
                 move=move.uci(),
-                san=board.san(move),
+                san=san,
                 n=edge.n,
                 p=p,
                 q=edge.value,
@@ -163,5 +163,5 @@ class _Growing:
                 apart=isinstance(edge, ApartEdge),
             )
             branch.branches.append(grown)
-            found.append((grown, child, (*line, board.san(move))))
+            found.append((grown, child, (*line, san)))
         return found

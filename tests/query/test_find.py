@@ -14,7 +14,7 @@ from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position.board import key_of, key_of_text
 from graphsearch.query.find import Filters, find, read_pieces
 from graphsearch.query.parents import parents
-from graphsearch.query.transpositions import transpositions
+from graphsearch.query.routes import transpositions
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import best_move, node_mean
 from tests.conftest import ROOT, Cli

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import chess
@@ -18,17 +17,15 @@ from graphsearch.position.board import key_of
 from graphsearch.query.games import games
 from graphsearch.query.line import tree_values, values
 from graphsearch.query.parents import parents
-from graphsearch.query.path import path as path_to
 from graphsearch.query.position import moves
 from graphsearch.query.pv import pv
-from graphsearch.query.transpositions import transpositions
+from graphsearch.query.routes import transpositions
 from graphsearch.query.tree import tree
 
 from ..support.reference import HashEvaluator
 from .handmade import LINES, board_after, graph_file
 
 START = chess.Board()
-MOST = 2000  # positions read
 
 
 @pytest.fixture(scope="module")
@@ -164,48 +161,6 @@ def test_positions_that_are_not_stored_are_gaps(file: Path) -> None:
         values(file, START)
 
 
-# ------------------------------------------------------------------ path
-def test_the_shortest_and_the_most_visited_line_are_found(file: Path) -> None:
-    found = path_to(file, board_after("Nf3 e5 e4"), limit=MOST)
-    assert found.complete
-    assert found.shortest is not None
-    assert [step.san for step in found.shortest.steps] == ["e4", "e5", "Nf3"]
-    assert found.shortest.least_n == 39
-    assert found.most_visited == found.shortest
-
-
-def test_the_most_visited_line_may_be_longer(tmp_path: Path) -> None:
-    lines = {
-        "": {"e3": (5, 0.0), "e4": (50, 0.0), "d3": (40, 0.0)},
-        "e3": {"e6": (4, 0.0)},
-        "e4": {"e5": (40, 0.0)},
-        "d3": {"e6": (39, 0.0)},
-        "d3 e6": {"e3": (38, 0.0)},
-        "d3 e6 e3": {"Nf6": (37, 0.0)},
-        "e3 e6": {"d3": (3, 0.0)},
-    }
-    file = graph_file(tmp_path / "long.graph", lines)
-    found = path_to(file, board_after("e3 e6 d3"), limit=MOST)
-    assert found.shortest is not None
-    assert [step.san for step in found.shortest.steps] == ["d3", "e6", "e3"], (
-        "of two equal ones the more visited"
-    )
-    # a detour of two plies with more visits: 1. Nf3 Nf6 2. Ng1 Ng8 3. e4 against a rare 1. e4
-    detour = {"": {"e4": (2, 0.0), "Nf3": (50, 0.0)}, "Nf3": {"Nf6": (49, 0.0)}, "Nf3 Nf6": {"e4": (48, 0.0)}}
-    detour |= {"e4": {"Nf6": (1, 0.0)}, "e4 Nf6": {"Nf3": (1, 0.0)}}
-    other = path_to(graph_file(tmp_path / "detour.graph", detour), board_after("e4 Nf6 Nf3"), limit=MOST)
-    assert other.most_visited is not None
-    assert [step.san for step in other.most_visited.steps] == ["Nf3", "Nf6", "e4"]
-    assert other.most_visited.least_n == 48
-
-
-def test_no_line_is_no_line_and_a_limit_is_told(file: Path) -> None:
-    nowhere = path_to(file, board_after("a4"), limit=MOST)
-    assert (nowhere.shortest, nowhere.complete) == (None, True)
-    cut = path_to(file, board_after("e4 e5 Nf3"), limit=1)
-    assert (cut.shortest, cut.complete) == (None, False)
-
-
 # ------------------------------------------------------------------ parents and transpositions
 def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
     found = parents(file, board_after("e4 e5 Nf3"))
@@ -232,7 +187,6 @@ QUESTIONS = {
     "moves": moves,
     "pv": pv,
     "tree": tree,
-    "path": partial(path_to, limit=MOST),
     "transpositions": transpositions,
     "games": games,
     "values": values,
@@ -254,7 +208,6 @@ def test_numbers_out_of_range_are_refused(file: Path) -> None:
         lambda: pv(file, START, by="size"),
         lambda: tree(file, START, depth=0),
         lambda: tree(file, START, width=0),
-        lambda: path_to(file, START, limit=0),
         lambda: transpositions(file, top=0),
         lambda: transpositions(file, look=0),
     ):

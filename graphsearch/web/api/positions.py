@@ -21,7 +21,6 @@ from ...query.history import history
 from ...query.line import values
 from ...query.neighbourhood import Neighbourhood, neighbourhood
 from ...query.parents import parents
-from ...query.path import path
 from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.tree import tree
@@ -39,12 +38,6 @@ class LinesWanted(GivenPosition):
     """The lines of the best moves."""
 
     lines: Annotated[int, Field(ge=1, le=50), SPELLED] = 5
-
-
-class PathWanted(GivenPosition):
-    """The line from a root; `limit`: most positions to read."""
-
-    limit: Annotated[int, Field(ge=1, le=2000), SPELLED] = 300
 
 
 class TreeWanted(GivenPosition):
@@ -221,7 +214,6 @@ ROUTES = [
     get("/api/lines", LinesWanted, _lines),
     get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
     get("/api/parents", GivenPosition, lambda served, it: parents(served.kept, it.board())),
-    get("/api/path", PathWanted, lambda served, it: path(served.kept, it.board(), limit=it.limit)),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
     get("/api/history", GivenPosition, lambda served, it: history(served.path, it.board())),

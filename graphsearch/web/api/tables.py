@@ -14,8 +14,8 @@ from ...query.find import Filters, find, read_pieces
 from ...query.novelties import Novelties, Rules, novelties
 from ...query.players import players
 from ...query.prepare import Preparation, prepare
+from ...query.routes import transpositions
 from ...query.sql import json_value, sql
-from ...query.transpositions import transpositions
 from ...store.info import info, unfinished_state
 from ...store.store import Store
 from ...store.tables.books import books

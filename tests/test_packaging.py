@@ -84,6 +84,19 @@ def test_a_source_distribution_brings_kernels_and_a_checkout_leaves_them_to_the_
     assert backend.wanted_levels() == []
     (tmp_path / "PKG-INFO").touch()
     assert backend.wanted_levels() == ["x86-64-v3", "x86-64-v2"]
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    assert backend.wanted_levels() == ["generic"]
+
+
+def test_a_wheel_is_for_every_linux_with_such_a_processor_or_for_windows(
+    backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tags = {"linux-aarch64": "manylinux_2_17_aarch64", "macosx-14.0-arm64": "macosx_14_0_arm64"}
+    for platform, tag in (tags | {"win-amd64": "win_amd64"}).items():
+        monkeypatch.setattr("sysconfig.get_platform", lambda platform=platform: platform)
+        assert backend.wanted_platform() == tag
+    monkeypatch.setenv(backend.PLATFORM, "win_amd64")
+    assert backend.wanted_platform() == "win_amd64"
 
 
 def test_kernels_that_cannot_be_compiled_are_left_out_with_one_line(backend: Any, tmp_path: Path) -> None:

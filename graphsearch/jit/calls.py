@@ -204,7 +204,7 @@ class Kernel(Inner):
         announce()
         places = self._places.writing
         if not places:
-            return self._built(arguments, [""])[0]
+            return self._built(arguments, [("", "")])[0]
         name = places[0].file_name(self._label, key)
         # of a process of low priority others might wait for hours for its lock
         with places[0].folder.alone(f"{name}.later" if has_low_priority() else name):
@@ -218,13 +218,13 @@ class Kernel(Inner):
     def _kept(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
         """Compiles code for each place and writes it there; returns that of the first place."""
         places = self._places.writing
-        codes = self._built(arguments, [place.level for place in places])
+        codes = self._built(arguments, [(place.level, place.platform) for place in places])
         for place, code in zip(places, codes, strict=True):
             place.write(self._label, key, code)
         return codes[0]
 
-    def _built(self, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
-        built: list[MachineCode] = _compiler("objects").build(self.dispatcher, arguments, levels)
+    def _built(self, arguments: tuple[object, ...], machines: list[tuple[str, str]]) -> list[MachineCode]:
+        built: list[MachineCode] = _compiler("objects").build(self.dispatcher, arguments, machines)
         return built
 
 

@@ -22,7 +22,7 @@ from numba.core.types import Type
 from numba.np.numpy_support import from_dtype
 
 from .machine_code import ENTRY, MOST_RESULTS, MachineCode
-from .pipeline import InnerLibrary, codegen_for
+from .pipeline import InnerLibrary, codegen_for, machine_for
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 # offsets in NumPy's PyArrayObject, after Python's object header: data, int32 dimensions, shape, strides
@@ -37,29 +37,39 @@ RESULTS = {
 
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
-def build(dispatcher: Dispatcher, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
+def build(
+    dispatcher: Dispatcher, arguments: tuple[object, ...], machines: list[tuple[str, str]]
+) -> list[MachineCode]:
     """Returns the machine code of a kernel for arguments of these kinds.
 
     Args:
-      levels: of processors (`places.LEVELS`), each with code of its own; an empty one is this processor.
-        The functions inside the kernel are typed and lowered once, for all levels.
+      machines: levels of processors (`places.LEVELS`) and platforms, each with code of its own; an empty
+        level is this processor, an empty platform this one. The functions inside the kernel are typed and
+        lowered once, for all.
     """
     kinds = tuple(_type_of(value) for value in arguments)
     dispatcher.compile(kinds)
-    return [_built(dispatcher.overloads[kinds], kinds, codegen_for(level)) for level in levels]
+    compiled = dispatcher.overloads[kinds]
+    return [
+        _built(compiled, kinds, codegen_for(level), machine_for(level, platform))
+        for level, platform in machines
+    ]
 
 
-def _built(compiled: CompileResult, kinds: tuple[Type, ...], codegen: CPUCodegen) -> MachineCode:
-    """Returns the machine code of a compiled kernel for the processor of a `codegen`."""
+def _built(
+    compiled: CompileResult, kinds: tuple[Type, ...], codegen: CPUCodegen, machine: binding.TargetMachine
+) -> MachineCode:
+    """Returns the code of a compiled kernel for a machine; `codegen`: the code generator of its level."""
     returned = compiled.signature.return_type
     results = _numbers(returned)
     assert len(results) <= MOST_RESULTS
     library = codegen.create_library(ENTRY)
     library.add_ir_module(_entry(library, compiled, kinds, results))
     module = _linked(library, compiled.library)
-    _optimise(module, codegen._tm)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    _optimise(module, machine)
     return MachineCode(
-        codegen._tm.emit_object(module),
+        machine.emit_object(module),
         "".join(RESULTS[part] for part in results),
         isinstance(returned, types.BaseTuple),
         tuple(

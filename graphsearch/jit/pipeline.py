@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, Target
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -162,6 +162,24 @@ def codegen_for(level: str) -> Any:
         return JITCPUCodegen(f"graphsearch.{level}")
     finally:
         config.CPU_NAME, config.CPU_FEATURES = before
+
+
+# LLVM's names of platforms whose code can be made on another one, with the same kind of processor
+TRIPLES = {"win-amd64": "x86_64-pc-windows-msvc-elf"}
+
+
+@cache
+def machine_for(level: str, platform: str) -> Any:
+    """Returns LLVM's target machine for a level of processors and a platform; without a platform, this one.
+
+    Raises:
+      KeyError: for a platform that is not in TRIPLES.
+    """
+    if not platform:
+        return codegen_for(level)._tm
+    return Target.from_triple(TRIPLES[platform]).create_target_machine(
+        cpu=level, features="", opt=config.OPT, reloc="static", codemodel="jitdefault", jit=True
+    )
 
 
 def type_of_intrinsic(intrinsic: Any) -> Any:

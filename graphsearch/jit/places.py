@@ -22,13 +22,15 @@ from .cache import CodeFolder, code_cache
 from .machine_code import SUFFIX, MachineCode
 
 READY = Path(__file__).with_name("ready")
-BUILDING = "GRAPHSEARCH_BUILD_LEVELS"  # levels to compile for, into the package, when building a wheel
+# when building a wheel: levels to compile for, into the package, and another platform than this one
+BUILDING, BUILDING_FOR = "GRAPHSEARCH_BUILD_LEVELS", "GRAPHSEARCH_BUILD_PLATFORM"
 COMPILING = "compiling kernels for graphsearch, once; this can take a minute"
 
-# levels of processors, best first: the levels of the x86-64 psABI, with LLVM's names of their features
+# levels of processors, best first, with LLVM's names of their features: those of the x86-64 psABI, and every
+# 64-bit ARM
 _V2 = frozenset({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"})
 _V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
-LEVELS = {"x86-64-v3": _V3, "x86-64-v2": _V2}
+LEVELS = {"x86-64-v3": _V3, "x86-64-v2": _V2, "generic": frozenset({"neon"})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,12 @@ class LevelFolder:
 
     Attributes:
       level: a key of `LEVELS`; empty: only this processor.
+      platform: as `sysconfig.get_platform`; empty: this one.
     """
 
     folder: CodeFolder
     level: str
+    platform: str = ""
 
     def file_name(self, label: str, kind: object = None) -> str:
         """Returns the file name for a kernel's kind of arguments, or for a mark if `kind` is None."""
@@ -79,12 +83,16 @@ class LevelFolders:
 
     @cached_property
     def writing(self) -> list[LevelFolder]:
-        """Folders to write new code to: one, none, or those of a wheel being built."""
+        """Folders to write new code to: one, none, or those of a wheel being built.
+
+        The code of the first one runs here.
+        """
         if BUILDING in os.environ:
             levels = [level for level in os.environ[BUILDING].split() if runs_here(level)]
             if not levels:
                 raise OSError(f"this processor runs no code for {os.environ[BUILDING] or 'no level'}")
-            made = [self._ready(level) for level in levels]
+            platforms = dict.fromkeys(["", os.environ.get(BUILDING_FOR, "")])
+            made = [self._ready(level, platform) for platform in platforms for level in levels]
             for place in made:
                 place.folder.path.mkdir(parents=True, exist_ok=True)
             return made
@@ -96,14 +104,18 @@ class LevelFolders:
         """Folders to read code from, in this order."""
         if BUILDING in os.environ:
             return self.writing
-        came = [self._ready(level) for level in LEVELS if runs_here(level)] if READY.is_dir() else []
+        came = [self._ready(level, "") for level in LEVELS if runs_here(level)] if READY.is_dir() else []
         return [place for place in came if place.folder.path.is_dir()] + self.writing
 
-    def _ready(self, level: str) -> LevelFolder:
-        what = self.digest, sys.implementation.cache_tag, sysconfig.get_platform(), object.__basicsize__
-        return LevelFolder(
-            CodeFolder(READY / hashlib.sha256(repr(what).encode()).hexdigest()[:16] / level, b""), level
-        )
+    def _ready(self, level: str, platform: str) -> LevelFolder:
+        where = READY / ready_name(self.digest, platform or sysconfig.get_platform())
+        return LevelFolder(CodeFolder(where / level, b""), level, platform)
+
+
+def ready_name(digest: str, platform: str) -> str:
+    """Returns the name of the folder with a package's machine code for this Python on a platform."""
+    what = digest, sys.implementation.cache_tag, platform, object.__basicsize__
+    return f"{platform}-{hashlib.sha256(repr(what).encode()).hexdigest()[:16]}"
 
 
 def runs_here(level: str) -> bool:

@@ -25,7 +25,7 @@ def compiler_digest() -> str:
     """Returns a hash of the compiler's version and of this room."""
     spec = find_spec("numba")  # found, not imported
     version = Path(spec.origin or "").with_name("_version.py").read_bytes() if spec else b""
-    return _digest(version, _room())
+    return _digest(version.replace(b"\r\n", b"\n"), _room())  # wheels for Windows have its line ends
 
 
 @cache
@@ -55,7 +55,7 @@ def kernel_sources() -> list[str]:
 
 def _digest(begin: bytes, paths: Iterable[str]) -> str:
     digest = hashlib.sha256(begin)
-    for path in sorted(paths):
+    for path in sorted(paths, key=lambda path: path.replace(os.sep, "/")):  # the same order everywhere
         digest.update(_text(path))
     return digest.hexdigest()[:16]
 

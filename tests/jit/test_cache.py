@@ -6,6 +6,8 @@ import hmac
 import logging
 import os
 import shutil
+import sys
+import sysconfig
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -18,6 +20,7 @@ from graphsearch.jit.calls import Kernel
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.places import LevelFolders
 
+PLATFORM = sysconfig.get_platform()
 needs_compiler = pytest.mark.skipif(JIT_OFF, reason="nothing is compiled")
 posix = pytest.mark.skipif(os.name != "posix", reason="rights and links of POSIX")
 
@@ -260,7 +263,7 @@ def travelled(folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.Monk
 
     levels = [level for level in places.LEVELS if places.runs_here(level)]
     if not levels:
-        pytest.skip("no x86-64 processor")
+        pytest.skip("no levels of this processor")
     monkeypatch.setattr(places, "READY", tmp_path / "ready")
     monkeypatch.setenv(places.BUILDING, " ".join(levels))
     Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0)
@@ -322,3 +325,20 @@ def test_damaged_code_of_the_package_is_compiled_again(
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     assert Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0) == 6.0
     assert list(folder.path.glob("*.code"))
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux" or not places.runs_here("x86-64-v2"), reason="on Linux, x86-64")
+def test_the_code_for_windows_is_made_beside_that_which_runs_here(
+    folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+
+    monkeypatch.setattr(places, "READY", tmp_path / "ready")
+    monkeypatch.setenv(places.BUILDING, "x86-64-v2")
+    monkeypatch.setenv(places.BUILDING_FOR, "win-amd64")
+    assert Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0) == 6.0
+    here, there = (tmp_path / "ready" / places.ready_name("test", name) for name in (PLATFORM, "win-amd64"))
+    (ours,), (theirs,) = (list(place.glob("x86-64-v2/*.code")) for place in (here, there))
+    assert ours.name == theirs.name
+    assert ours.read_bytes() != theirs.read_bytes()

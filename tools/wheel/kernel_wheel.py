@@ -4,6 +4,8 @@ A wheel for the platform holds the code of kernels for levels of x86-64 processo
 (`graphsearch/jit/places.py`), so that a first search starts at once. GRAPHSEARCH_WHEEL_LEVELS names the
 levels. If it is empty, in a checkout where nobody names any, and wherever the kernels cannot be compiled, the
 wheel is pure, and they are compiled when they are first used, as those of an editable install are.
+
+GRAPHSEARCH_WHEEL_PLATFORM=win_amd64 makes the wheel for Windows on another system with such a processor.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-VARIABLE, USUAL = "GRAPHSEARCH_WHEEL_LEVELS", "x86-64-v3 x86-64-v2"
-BASELINE = "x86-64-v2"  # of functions that are optimised once for all levels
+VARIABLE, PLATFORM = "GRAPHSEARCH_WHEEL_LEVELS", "GRAPHSEARCH_WHEEL_PLATFORM"
+X86, ARM = {"x86_64", "amd64"}, {"aarch64", "arm64"}
+USUAL = {"x86-64-v3 x86-64-v2": X86, "generic": ARM}
 READY = Path("graphsearch", "jit", "ready")
 # of `graphsearch.cli.compile_kernels`: one process each
 PARTS = os.environ.get("GRAPHSEARCH_WHEEL_PARTS", "waves rest").split()
@@ -57,8 +60,20 @@ def wanted_levels() -> list[str]:
     A wheel that `python -m build` makes of a source distribution is for others, and has the usual ones. A
     checkout is installed sooner without: its first search compiles what it needs.
     """
-    is_usual = platform.machine().lower() in {"x86_64", "amd64"} and Path("PKG-INFO").exists()
-    return os.environ.get(VARIABLE, USUAL if is_usual else "").split()
+    machine = platform.machine().lower()
+    usual = next((levels for levels, machines in USUAL.items() if machine in machines), "")
+    return os.environ.get(VARIABLE, usual if Path("PKG-INFO").exists() else "").split()
+
+
+def wanted_platform() -> str:
+    """Returns the tag of the platform that the code of a wheel is for.
+
+    The code calls no library of the system: it fits every Linux with such a processor.
+    """
+    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    if tag.startswith("linux_"):
+        tag = tag.replace("linux_", "manylinux_2_17_", 1)
+    return os.environ.get(PLATFORM, "") or tag
 
 
 def get_requires_for_build_wheel(config_settings: Mapping[str, Any] | None = None) -> list[str]:
@@ -91,7 +106,7 @@ class PlatformWheel(bdist_wheel):  # type: ignore[misc]
         if not Path(self.bdist_dir, READY).is_dir():
             return tags
         version = "".join(map(str, sys.version_info[:2]))
-        return f"cp{version}", "none", sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        return f"cp{version}", "none", wanted_platform()
 
 
 def compile_kernels(root: Path, levels: list[str]) -> str:
@@ -100,7 +115,8 @@ def compile_kernels(root: Path, levels: list[str]) -> str:
     print(f"graphsearch: compiling the kernels for {names}; this takes a minute or two", file=sys.stderr)
     environment = os.environ | {
         "GRAPHSEARCH_BUILD_LEVELS": " ".join(levels),
-        "NUMBA_CPU_NAME": BASELINE,
+        "GRAPHSEARCH_BUILD_PLATFORM": os.environ.get(PLATFORM, "").replace("_", "-", 1),
+        "NUMBA_CPU_NAME": levels[-1],
         "NUMBA_CPU_FEATURES": "",
         "PYTHONPATH": os.pathsep.join([str(root.resolve()), *sys.path]),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -110,6 +126,10 @@ def compile_kernels(root: Path, levels: list[str]) -> str:
         said = [part.communicate()[0] for part in parts]
     for path in Path(root, READY).rglob("*.lock"):
         path.unlink()
+    if other := environment["GRAPHSEARCH_BUILD_PLATFORM"]:
+        for folder in Path(root, READY).iterdir():
+            if not folder.name.startswith(f"{other}-"):
+                shutil.rmtree(folder)  # the code that ran here
     failed = [text for part, text in zip(parts, said, strict=True) if part.returncode]
     return (failed[0].strip().splitlines() or ["the compiler failed"])[-1] if failed else ""
 

@@ -1,8 +1,9 @@
 """The command line: data goes to stdout, messages and progress to stderr. No other package prints or exits.
 
-app.py lists the commands. A module holds one command or a group of commands, and the views of their output.
-All share commands.py (declaring commands and bundles of options, and parsing), options.py, output.py
-(streams, errors, exit codes), signals.py, progress.py (progress on a terminal) and render.py (tables).
+app.py lists the commands, and imports the module of the one that runs. A module holds commands and their
+views: a command has arguments, calls the library, prints one answer and returns its exit code. All share
+commands.py (declaring commands and bundles of options, and parsing), options.py, output.py (streams, errors,
+exit codes), signals.py, progress.py, tables.py (tables, numbers), render.py (positions, moves and nodes).
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from graphsearch.base.system import SIGNALS, address_limit
-
-from .program import PROGRAM, program_name
 
 # until a garbage collection: a start makes 100,000 that stay; collecting them took 50 ms
 YOUNG_OBJECTS = 200_000
@@ -42,11 +41,10 @@ def main(args: Sequence[str] | None = None) -> int:
                 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's `&`
                     signal.signal(signal.SIGINT, signal.default_int_handler)
                 gc.set_threshold(YOUNG_OBJECTS, 20, 50)
-            from .app import app
-            from .output import close_quietly
+            from .output import close_quietly, typed
 
-            words = sys.argv[1:] if args is None else args
-            code = close_quietly(_execute(app(words[0] if words else ""), args))
+            typed[:] = sys.argv[1:] if args is None else args
+            code = close_quietly(_execute(list(typed)))
         finally:
             if args is not None:  # called by a program, which has hooks of its own
                 watched.end()
@@ -61,9 +59,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _tell(line: str) -> None:
-    from .output import say
+    from .output import fail
 
-    say(f"{PROGRAM}: {line}")
+    fail(line)
 
 
 def _fill_streams() -> None:
@@ -102,19 +100,19 @@ def _has_room() -> bool:
     return False
 
 
-def _execute(app: object, args: Sequence[str] | None) -> int:
-    assert callable(app)
+def _execute(words: list[str]) -> int:
+    from .app import app
     from .commands import Refusal, refuse
+    from .output import failed, program_name
 
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    asked = line.split()[1:] if "_GRAPHSEARCH_COMPLETE" in os.environ else words  # by a shell
     try:
-        words = None if args is None else list(args)
-        code = app(args=words, prog_name=program_name(), standalone_mode=False)
+        code = app(asked)(args=words, prog_name=program_name(), standalone_mode=False)
     except SystemExit as finished:
         return finished.code if isinstance(finished.code, int) else int(finished.code is not None)
     except Refusal as error:
         return refuse(error)
     except Exception as error:  # outside all commands, such as while parsing options
-        from .output import failed
-
         return failed(error)
     return code if isinstance(code, int) else 0

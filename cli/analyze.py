@@ -5,18 +5,50 @@ from __future__ import annotations
 import sys
 import time as clocks
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from dataclasses import dataclass, fields, replace
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
-from graphsearch.base.errors import UnsavedError
+from graphsearch.base.errors import EvaluatorError, UnsavedError
+from graphsearch.base.limits import LINE, check_size, open_file
+from graphsearch.book.review.results import GameReview, MoveReview
+from graphsearch.book.review.sets import (
+    SetProgress,
+    SetReport,
+    SetRow,
+    SetSettings,
+    read_lines,
+    search_set,
+)
+from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.evaluators.protocol import Evaluator
+from graphsearch.evaluators.uci.program import find_program
+from graphsearch.exchange.output import check_target
+from graphsearch.graph.graph import Graph
+from graphsearch.graph.view import NodeView, Reader, view
+from graphsearch.position.board import MAX_MOVES, board_of
+from graphsearch.position.lines import sans_of
+from graphsearch.position.notation import begins_with_fen, holds_positions, read_moves
+from graphsearch.position.values import cp_of
+from graphsearch.query.routes import routes
+from graphsearch.search.detached import open_searches
+from graphsearch.search.job import Control, SearchJob
+from graphsearch.search.loop import search
+from graphsearch.search.params import Limits, SearchParams
+from graphsearch.search.results import Progress, SearchResult
+from graphsearch.search.turns import ROUND_SECONDS, Turns, search_in_turns
+from graphsearch.search.warm import paging_kernels_compiling
+from graphsearch.solvers.mate.beside import MateFinder
+from graphsearch.store.side_files import file_bytes
+from graphsearch.store.store import Store
 
-from .commands import command, command_line
+from . import review
+from .commands import command
 from .options import (
     EvaluatorOptions,
     Json,
@@ -38,50 +70,35 @@ from .output import (
     FAILED,
     MOST_DAMAGED,
     NOT_SAVED,
+    command_text,
+    fail,
+    print_answer,
     print_json,
     print_parts,
-    print_view,
     say,
     say_clock,
+    typed,
 )
-from .progress import Screen, clock, compile_search, compiled, progress_display, titled_bar
-from .render import (
+from .progress import compile_search, compiled, progress_display, titled_bar
+from .render import game_text, move_number, node_parts, numbered, opening_line, way_text
+from .signals import StopSignals
+from .tables import (
     FILL,
     LEFT,
     WHOLE,
     Part,
+    Table,
+    clock,
     count,
     detail,
     detailed,
-    game_text,
     heading,
     is_white,
-    move_number,
-    node_view,
-    numbered,
-    opening_line,
     rate,
     score,
     signed,
     size,
-    table,
-    way_text,
 )
-from .signals import StopSignals
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from graphsearch.book.review.results import GameReview, MoveReview
-    from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
-    from graphsearch.evaluators.factory import EvaluatorSpec
-    from graphsearch.evaluators.protocol import Evaluator
-    from graphsearch.exchange.epd_import import SetLine
-    from graphsearch.graph.view import NodeView, Reader
-    from graphsearch.search.job import SearchJob
-    from graphsearch.search.params import SearchParams
-    from graphsearch.search.results import Progress, SearchResult
-
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
@@ -93,7 +110,6 @@ REASONS = {  # why a search ended before its limit
 
 
 @command(
-    "Search a position; resume from a graph file and save to it.",
     "graphsearch analyze first.graph --time 10",
     'graphsearch analyze "1. e4 e5 2. Nf3" --visits 10k --json',
     'graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000',
@@ -102,7 +118,7 @@ REASONS = {  # why a search ended before its limit
     "graphsearch analyze first.graph positions.epd --time 10 -o solved.epd",
     views=True,
 )
-def analyze(request: Request) -> None:
+def analyze(request: Request) -> int:
     """Search a position and print the best lines; with --store, resume from a graph file and save to it.
 
     The search stops at the first limit it reaches, or at Ctrl-C. Limits count new work only, not what the
@@ -122,8 +138,7 @@ def analyze(request: Request) -> None:
     if request.position.position == STDIN and not request.every:
         request = from_stdin(request)
     if request.every or is_set(request):
-        analyze_many(request)
-        return
+        return analyze_many(request)
     if request.workers is not None:
         raise typer.BadParameter("--workers searches several positions, with --all or an EPD file")
     if request.output:
@@ -139,68 +154,40 @@ def analyze(request: Request) -> None:
             raise
         for line in _epilogue(request, result):
             say(line)
-        if signals.exit_code:
-            raise typer.Exit(signals.exit_code)
-
-
-def _job(request: Request, options: list[str]) -> SearchJob:
-    """Returns the search of a request. `options`: the `NAME=VALUE` texts that the evaluator does not take."""
-    from graphsearch.position.notation import read_moves
-    from graphsearch.search.job import SearchJob
-    from graphsearch.search.params import Limits, SearchParams
-    from graphsearch.solvers.mate.beside import MateFinder
-
-    params = SearchParams.from_options(options)
-    limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
-    board = request.position.board()
-    say_clock(board)
-    listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
-    lines = None if request.json else request.lines or None  # a line takes a millisecond
-    return SearchJob(
-        board=board,
-        limits=limits,
-        params=params,
-        searchmoves=listed,
-        lines=lines,
-        mates=MateFinder.within,
-    )
-
-
-def _say_endless(job: SearchJob) -> None:
-    if not job.limits.as_dict():
-        say("No limit is set; press Ctrl-C to stop.")
+        return signals.exit_code
 
 
 def stockfish_is_installed() -> bool:
     """Returns whether `nnue:stockfish` finds its program."""
-    from graphsearch.base.errors import EvaluatorError
-    from graphsearch.evaluators.uci.program import find_program
-
-    try:
-        find_program("stockfish")
-    except EvaluatorError:
-        return False
-    return True
+    with suppress(EvaluatorError):
+        return bool(find_program("stockfish"))
+    return False
 
 
 def _search(request: Request, signals: StopSignals) -> SearchResult:
     """Searches, saves everything and closes the file; returns the result."""
-    from graphsearch.graph.graph import Graph
-    from graphsearch.position.board import MAX_MOVES
-    from graphsearch.search.job import Control
-    from graphsearch.search.loop import search
-    from graphsearch.search.warm import paging_kernels_compiling
-
     evaluator, options = request.evaluator.create(request.param or (), request.store)
     starts_file = request.store is not None and not request.store.exists()
     with closing(evaluator):
-        job = _job(request, options)
-        ram_bytes = graph_ram(request.ram)
-        with Graph.open(request.store, evaluator=evaluator, ram_bytes=ram_bytes) as graph:
-            compile_search(evaluator, job.params, filed=request.store is not None, board=job.board)
-            if not job.searchmoves and graph.evaluator.best_moves(job.board):
+        limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
+        params, board = SearchParams.from_options(options), request.position.board()
+        say_clock(board)
+        listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
+        lines = None if request.json else request.lines or None  # a line takes a millisecond
+        job = SearchJob(
+            board=board,
+            limits=limits,
+            params=params,
+            searchmoves=listed,
+            lines=lines,
+            mates=MateFinder.within,
+        )
+        with Graph.open(request.store, evaluator=evaluator, ram_bytes=graph_ram(request.ram)) as graph:
+            compile_search(evaluator, params, filed=request.store is not None, board=board)
+            if not listed and graph.evaluator.best_moves(board):
                 say("The tablebases know this position; only their best moves are searched.")
-            _say_endless(job)
+            if not limits.as_dict():
+                say("No limit is set; press Ctrl-C to stop.")
             if starts_file and not request.evaluator.named and stockfish_is_installed():
                 say(STRONGER)
             signals.arm()
@@ -212,43 +199,41 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
 
 
 def _print_result(request: Request, result: SearchResult) -> None:
-    if request.json:
-        print_json(result.as_dict())
-    else:
-        print_parts(opening_line(result.opening))
-        print_view(lambda width: node_view(result.node, request.lines, width))
-        best = [] if result.bestmove is None else [f"bestmove {result.bestmove.uci()}"]
-        print(*best, f"depth {result.depth}/{result.seldepth}", f"{result.seconds:.1f} s", sep="   ")
-        more = detail(f"   catch-ups {result.catch_ups:,}   collisions {result.collisions:,}")
-        print(f"new visits {result.new_visits:,}   evaluations {result.evaluations:,}{more}")
+    print_answer(result, _result_parts(request, result), json=request.json)
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
-def _epilogue(request: Request, result: SearchResult) -> list[str]:
-    """Returns the closing lines: the saved results, the evaluator, and the command that resumes."""
-    from graphsearch.store.side_files import file_bytes
+def _result_parts(request: Request, result: SearchResult) -> Iterator[Part]:
+    yield from opening_line(result.opening)
+    yield from node_parts(result.node, request.lines)
+    best = "" if result.bestmove is None else f"bestmove {result.bestmove.uci()}   "
+    yield f"{best}depth {result.depth}/{result.seldepth}   {result.seconds:.1f} s"
+    more = detail(f"   catch-ups {result.catch_ups:,}   collisions {result.collisions:,}")
+    yield f"new visits {result.new_visits:,}   evaluations {result.evaluations:,}{more}"
 
-    lines = []
+
+def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
+    """Yields the closing lines: the saved results, the evaluator, and the command that resumes."""
     if result.unkept_visits:
         unkept = count(result.unkept_visits, "visit")
-        lines.append(
+        yield (
             f"{unkept} ended in a draw by repetition of this game's positions; the graph does not keep them."
         )
-    lines += [REASONS[result.stop_reason]] if result.stop_reason in REASONS else []
-    damaged = result.problems[:MOST_DAMAGED]
-    lines += [f"Damaged record, evaluated again if needed: {problem}" for problem in damaged]
+    if result.stop_reason in REASONS:
+        yield REASONS[result.stop_reason]
+    for problem in result.problems[:MOST_DAMAGED]:
+        yield f"Damaged record, evaluated again if needed: {problem}"
     if request.store is None:
-        lines.append(NOT_SAVED)
+        yield NOT_SAVED
     else:
         held = size(file_bytes(request.store))
-        lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
+        yield f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held})."
     chosen = request.evaluator
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:
-        lines.append("Evaluated by the built-in evaluator; --evaluator selects another one.")
+        yield "Evaluated by the built-in evaluator; --evaluator selects another one."
     if request.store is not None:
-        lines.append(f"Resume with: {command_line('analyze', request)}")
-    return lines
+        yield f"Resume with: {command_text()}"
 
 
 FRAME_LINES = 8  # lines of the live display that are not moves
@@ -257,14 +242,11 @@ FRAME_LINES = 8  # lines of the live display that are not moves
 def search_display(multipv: int, signals: StopSignals) -> AbstractContextManager[Callable[[Progress], None]]:
     """Returns a context that yields a progress callback for a search."""
 
-    def view(progress: Progress, screen: Screen) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
+    def view_of(progress: Progress, height: int) -> list[Part]:
+        rows = max(1, min(multipv, height - FRAME_LINES))
+        return [*node_parts(progress.node(rows), rows), status_line(progress)]
 
-        rows = max(1, min(multipv, screen.height - FRAME_LINES))
-        return Group(node_view(progress.node(rows), rows, screen.width), Text(status_line(progress)))
-
-    return progress_display(signals, lambda now: status_line(now).replace("\n", "   "), view)
+    return progress_display(signals, lambda now: status_line(now).replace("\n", "   "), view_of)
 
 
 def status_line(progress: Progress) -> str:
@@ -328,8 +310,6 @@ class Request:
 
 def is_set(request: Request) -> bool:
     """Returns whether a request is for all positions of an EPD file."""
-    from graphsearch.position.notation import holds_positions
-
     position = request.position
     return not position.given and (position.position == STDIN or holds_positions(position.position))
 
@@ -340,10 +320,7 @@ def from_stdin(request: Request) -> Request:
     Raises:
       typer.BadParameter: if standard input is empty.
     """
-    from graphsearch.base.limits import LINE, check_size
-    from graphsearch.position.notation import begins_with_fen
-
-    stream = BufferedReader(BytesIO()) if sys.stdin is None else cast("BufferedReader", sys.stdin.buffer)
+    stream = BufferedReader(BytesIO()) if sys.stdin is None else cast(BufferedReader, sys.stdin.buffer)
     if not request.position.given and begins_with_fen(stream.peek()[:1000].decode("utf-8", "replace")):
         return request
     data = stream.read(LINE.most + 1)
@@ -358,11 +335,12 @@ def from_stdin(request: Request) -> Request:
             file.write_bytes(data)
             text = game_text(position.board_after(str(file)))
             position = PositionOptions()
+    typed[:] = [text if word == STDIN else word for word in typed]  # to be resumed
     return replace(request, position=replace(position, position=text))
 
 
-def analyze_many(request: Request) -> None:
-    """Searches every position of games, or of a set.
+def analyze_many(request: Request) -> int:
+    """Searches every position of games, or of a set; returns the exit code.
 
     Raises:
       typer.BadParameter: for an option that applies to one position only.
@@ -370,55 +348,35 @@ def analyze_many(request: Request) -> None:
     if request.searchmoves is not None:
         raise typer.BadParameter("--searchmoves works for one position only, not for a file of them")
     if is_set(request):
-        _analyze_set(request)
-    else:
-        _analyze_games(request)
-
-
-def _analyze_games(request: Request) -> None:
-    """Reviews the games of a file, or one of them, and prints every move."""
-    from . import review
-
+        return _analyze_set(request)
     position = request.position
     if request.store is None:
         raise typer.BadParameter("--all needs a graph file to save to: --store FILE")
     if (position.moves, position.ply) != (None, None) or not Path(position.position).is_file():
         raise typer.BadParameter("--all needs a PGN file; --game K selects one of its games")
+    shared = {one.name for one in fields(review.Request)} & {one.name for one in fields(request)}
     asked = review.Request(
+        **{name: getattr(request, name) for name in shared},
         file=position.position,
-        store=request.store,
-        visits=request.visits,
-        evaluations=request.evaluations,
-        time=request.time,
-        output=request.output,
         game=None if position.game is None else [position.game],
-        ram=request.ram,
-        workers=request.workers,
-        evaluator=request.evaluator,
-        param=request.param,
-        json=request.json,
     )
-    review.run_review(asked, resume=command_line("analyze", request), every=_game_parts)
+    return review.run_review(asked, every=_game_parts)
 
 
 def _game_parts(game: GameReview) -> Iterator[Part]:
     """Yields all moves of a game, values seen by White."""
-    from .review import game_lines
-
     yield f"Game {game.number}, {game.player(True)} - {game.player(False)}"
-    yield from game_lines(game)
-    yield table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, spare=("Visits", "Its score"))
+    yield from review.game_lines(game)
+    yield Table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, spare=("Visits", "Its score"))
     yield ""
 
 
 def _move_cells(move: MoveReview) -> dict[str, str]:
-    from .review import value_text
-
     return {
         "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
         "Best": move.best_san,
-        "Its score": value_text(move.best_cp, move.best_mate, white=move.white),
-        "Score": value_text(move.cp, move.mate, white=move.white),
+        "Its score": review.value_text(move.best_cp, move.best_mate, white=move.white),
+        "Score": review.value_text(move.cp, move.mate, white=move.white),
         "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
         "Visits": f"{move.n:,}",
         **detailed({"Q before": f"{move.best_q:+.3f}", "Q after": f"{move.q:+.3f}"}),
@@ -426,73 +384,47 @@ def _move_cells(move: MoveReview) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------- sets
-def _analyze_set(request: Request) -> None:
-    from graphsearch.base.limits import open_file
-    from graphsearch.book.review.sets import read_lines
-    from graphsearch.exchange.output import check_target
-
+def _analyze_set(request: Request) -> int:
     name = request.position.position
     output = Path(request.output) if request.output else None
     check_target(output, store=request.store, source=Path(name))
     with nullcontext(sys.stdin.buffer) if name == STDIN else open_file(name, piped=True) as file:
         lines, problems = read_lines(file, name)
     for problem in problems:
-        say(f"graphsearch: line {problem.place}: {problem.reason}")
+        fail(f"line {problem.place}: {problem.reason}")
     for given in lines:
         for fault in given.faults:
-            say(f"graphsearch: line {given.number}: {fault}")
+            fail(f"line {given.number}: {fault}")
     rows: list[SetRow] = []
+    keep = (lambda row: print_json(row.as_dict())) if request.json else rows.append
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(
             request.evaluator, request.param, request.store, stack, workers=request.workers
         )
+        settings = SetSettings(
+            limits=Limits(**review.limits_of(request.visits, request.evaluations, request.time)),
+            params=params,
+            workers=request.workers,
+            pool=request.evaluator.pool,
+            output=output,
+        )
         signals.arm()
-        report = _searched(request, lines, (evaluator, params), signals, rows)
-    if not request.json:
-        print_parts([f"({heading()})", table(map(_set_cells, rows), SET_KINDS, spare=SET_SPARE)])
-    for line in _report_lines(request, report, skipped=len(problems), output=output):
-        say(line)
-    if signals.exit_code or problems:
-        raise typer.Exit(signals.exit_code or FAILED)
-
-
-def _searched(
-    request: Request,
-    lines: list[SetLine],
-    engine: tuple[Evaluator | EvaluatorSpec, SearchParams],
-    signals: StopSignals,
-    rows: list[SetRow],
-) -> SetReport:
-    """Returns the report of a set; prints its rows as JSON, or adds them to `rows`."""
-    from graphsearch.book.review.sets import SetSettings, search_set
-    from graphsearch.search.params import Limits
-
-    from .review import limits_of
-
-    def keep(row: SetRow) -> None:
-        if request.json:
-            print_json(row.as_dict())
-        else:
-            rows.append(row)
-
-    settings = SetSettings(
-        limits=Limits(**limits_of(request.visits, request.evaluations, request.time)),
-        params=engine[1],
-        workers=request.workers,
-        pool=request.evaluator.pool,
-        output=Path(request.output) if request.output else None,
-    )
-    with titled_bar("Reading", _set_title) as show:
-        return search_set(
+        show = stack.enter_context(titled_bar("Reading", _set_title))
+        report = search_set(
             request.store,
             lines,
             settings,
-            evaluator=engine[0],
+            evaluator=evaluator,
             ram_bytes=graph_ram(request.ram),
             stop=signals.stop,
             on_progress=show,
             on_row=keep,
         )
+    if not request.json:
+        print_parts([f"({heading()})", Table(map(_set_cells, rows), SET_KINDS, spare=SET_SPARE)])
+    for line in _report_lines(request, report, skipped=len(problems), output=output):
+        say(line)
+    return signals.exit_code or (FAILED if problems else 0)
 
 
 def _set_title(now: SetProgress) -> str:
@@ -528,7 +460,7 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
         f" {report.evaluations:,} evaluations, {report.seconds:.1f} s"
     )
     if report.stopped:
-        yield f"No file was written. Resume with: {command_line('analyze', request)}"
+        yield f"No file was written. Resume with: {command_text()}"
     elif output is not None:
         yield f"{output}: {count(report.done, 'position')}"
     if request.store is None:
@@ -570,12 +502,11 @@ class WatchRequest:
 
 
 @command(
-    "Search several positions in turn.",
     'graphsearch watch first.graph "1. e4 e5" "1. d4" --share 2 --time 1h',
     "graphsearch watch first.graph --json",
     views=True,
 )
-def watch(request: WatchRequest) -> None:
+def watch(request: WatchRequest) -> int:
     """Search several positions in turn, each for its share of the time, until a limit, or Ctrl-C.
 
     In a round of 30 seconds every position has its turn, and goes on where it was. One whose result is proven
@@ -595,9 +526,8 @@ def watch(request: WatchRequest) -> None:
         parts = watched.run(evaluator)
     if not request.json:
         print_parts(parts)
-    say(f"Resume with: {command_line('watch', request)}")
-    if signals.exit_code:
-        raise typer.Exit(signals.exit_code)
+    say(f"Resume with: {command_text()}")
+    return signals.exit_code
 
 
 def _jobs(request: WatchRequest) -> list[SearchJob]:
@@ -606,10 +536,6 @@ def _jobs(request: WatchRequest) -> list[SearchJob]:
     Raises:
       typer.BadParameter: for wrong shares, or if there is no position.
     """
-    from graphsearch.query.routes import routes
-    from graphsearch.search.job import SearchJob
-    from graphsearch.solvers.mate.beside import MateFinder
-
     boards = [LineOptions().board_after(text) for text in request.positions or ()] or _stored(request.store)
     shares = request.share or []
     if len(shares) > len(boards):
@@ -631,9 +557,6 @@ def _jobs(request: WatchRequest) -> list[SearchJob]:
 
 def _stored(store: Path) -> list[Any]:
     """Returns the roots of a file."""
-    from graphsearch.position.board import board_of
-    from graphsearch.store.store import Store
-
     if not store.exists():
         raise typer.BadParameter(f"name positions: {store} does not exist, so it has no roots to search")
     with Store.open(store, read_only=True) as file:
@@ -655,8 +578,6 @@ class _Watch:
     """The turns of one call."""
 
     def __init__(self, request: WatchRequest, jobs: list[SearchJob], signals: StopSignals) -> None:
-        from graphsearch.search.turns import ROUND_SECONDS, Turns
-
         self._request, self._signals = request, signals
         self._turns = Turns(jobs, round_seconds=min(ROUND_SECONDS, request.time or ROUND_SECONDS))
         self._began = self._printed = clocks.monotonic()
@@ -664,12 +585,6 @@ class _Watch:
 
     def run(self, evaluator: Evaluator | EvaluatorSpec) -> list[Part]:
         """Searches until a limit, a signal, or until no position needs more; returns the final view."""
-        from graphsearch.search.detached import open_searches
-        from graphsearch.search.job import Control
-        from graphsearch.search.params import Limits
-        from graphsearch.search.turns import search_in_turns
-        from graphsearch.search.warm import paging_kernels_compiling
-
         request, stop = self._request, self._signals.stop
         with (
             progress_display(self._signals, lambda now: now.line, self._view) as show,
@@ -692,7 +607,7 @@ class _Watch:
                 if searches.is_detached:
                     show(self._now(job.title, graph.node_count, result.evaluations / result.seconds))
             graph.flush()  # with all positions in the file's list, also those of the last seconds
-            return list(self._parts())
+            return [f"({heading()})", self._table()]
 
     def _show(self, show: Callable[[_Now], None], now: Progress) -> None:
         """Shows the progress of a search of this process."""
@@ -706,22 +621,14 @@ class _Watch:
         seconds = clocks.monotonic() - self._began
         return _Now(seconds, f"{clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {rate(speed)}")
 
-    def _view(self, now: _Now, screen: Screen) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
+    def _view(self, now: _Now, height: int) -> list[Part]:
+        return [self._table(max(1, height - WATCH_FRAME_LINES)), now.line]
 
-        shown = self._turns.jobs[: max(1, screen.height - WATCH_FRAME_LINES)]
-        cells = table(map(self._cells, shown), WATCH_KINDS, spare=WATCH_SPARE)
-        return Group(cells.drawn(screen.width), Text(now.line))
-
-    def _parts(self) -> Iterator[Part]:
-        """Yields the name of the shown view and the table of all positions."""
-        yield f"({heading()})"
-        yield table(map(self._cells, self._turns.jobs), WATCH_KINDS, spare=WATCH_SPARE)
+    def _table(self, most: int | None = None) -> Table:
+        """Returns a table of all positions, or of the first `most`."""
+        return Table(map(self._cells, self._turns.jobs[:most]), WATCH_KINDS, spare=WATCH_SPARE)
 
     def _node(self, job: SearchJob, lines: int) -> NodeView | None:
-        from graphsearch.graph.view import view
-
         return view(self._read, job.board, lines=lines)
 
     def _print(self, job: SearchJob) -> None:
@@ -745,9 +652,6 @@ class _Watch:
         )
 
     def _cells(self, job: SearchJob) -> dict[str, str]:
-        from graphsearch.position.lines import sans_of
-        from graphsearch.position.values import cp_of
-
         node, white = self._node(job, 1), job.board.turn
         cells = {
             "Line": job.title,

@@ -1,7 +1,12 @@
-"""Assembles the program. It imports a command's module on demand, which imports the rest inside functions."""
+"""Lists all commands, and makes the program of those that a command line names.
+
+Only their modules are imported: a module imports what its commands need, a search or a library of tables.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
 
@@ -9,67 +14,103 @@ import typer
 
 from graphsearch.base.version import __version__
 
-from .commands import Command, example_text, group
+from .commands import Command, Entry, command, example_text, group
 from .options import option
-from .program import PROGRAM
+from .output import PROGRAM
 
-SECTIONS = {  # heading of the help -> command -> module and name there; a group's is `app`
-    "Search": {
-        "analyze": "analyze.analyze",
-        "watch": "analyze.watch",
-        "mate": "solvers.mate",
-        "alphabeta": "solvers.alphabeta",
-        "uci": "serve.uci",
-    },
-    "Look": {
-        "show": "show.show",
-        "lines": "show.lines_of",
-        "tree": "show.tree",
-        "curve": "show.curve_of",
-        "find": "find.find",
-        "history": "diff.history",
-        "diff": "diff.diff",
-        "serve": "serve.serve",
-    },
-    "Games": {
-        "import": "games.import_files",
-        "review": "review.review",
-        "games": "games.games_of",
-        "players": "games.players_of",
-        "prepare": "games.prepare",
-        "novelties": "games.novelties",
-    },
-    "Books": {"book": "book.app"},
-    "Studies": {"study": "study.study_app", "note": "study.note_app", "repertoire": "study.repertoire_app"},
-    "Files": {"export": "exports.export", "store": "store.app"},
-    "Evaluators": {"evaluate": "evaluate.evaluate", "reevaluate": "store.reevaluate"},
-    "More": {
-        "config": "help.config",
-        "help": "help.help_on",
-        "lab": "lab.app",
-    },
-}
+# headings of the help; below them the words of each command, its module and name there (none for a group),
+# and its line of the help
+CONTENTS = """
+Search
+  analyze            analyze.analyze     Search a position; resume from a graph file and save to it.
+  watch              analyze.watch       Search several positions in turn.
+  mate               solvers.mate        Find the shortest mate in a position.
+  alphabeta          solvers.alphabeta   Search a position to a fixed depth with alpha-beta; save the results.
+  uci                serve.uci           Start a UCI engine that remembers its searches.
+Look
+  show               show.show           Print the stored moves and values of a position.
+  lines              show.lines_of       Print the best lines and why they end.
+  tree               show.tree           Draw the well-visited tree below a position.
+  curve              show.curve_of       Plot the values along a line or a game.
+  find               find.find           List positions by N, Q, bounds, men and more.
+  history            diff.history        Print what a root was worth at every save.
+  diff               diff.diff           List what changed between two graph files.
+  serve              serve.serve         Explore a graph file in the browser.
+Games
+  import             games.import_files  Import games, Polyglot books and positions into a graph file.
+  review             review.review       Review games: search every position, judge every move.
+  games              games.games_of      Compare imported games with the search, or list them.
+  players            games.players_of    List who played the imported games.
+  prepare            games.prepare       List where an opponent's games leave your book.
+  novelties          games.novelties     List strong moves that games hardly know, and popular ones that lose.
+Books
+  book               -                   Opening books: build, status, why, todo, queue.
+  book build         book.build          Build a book, or resume building it.
+  book status        book.status         Print the progress of books and every run.
+  book why           book.why            Explain which moves of a position are in a book.
+  book todo          book.todo           List what a book needs next.
+  book queue         book.queue_items    List, add and remove what a book searches first.
+Studies
+  study              -                   Studies: list, import, export, rename, delete.
+  study list         study.list_studies  List the studies of a graph file.
+  study import       study.import_studies  Make a study of each game of a PGN file.
+  study export       study.export_studies  Write studies as PGN.
+  study rename       study.rename_study  Rename a study.
+  study delete       study.delete_study  Delete a study.
+  note               -                   Notes on positions: write, show, list, delete.
+  note write         study.write_note    Write the note on a position.
+  note show          study.show_note     Print the note on a position.
+  note list          study.list_notes    List the notes of a graph file.
+  note delete        study.delete_note   Delete the note on a position.
+  repertoire         -                   Repertoires of White and of Black: show, add, remove, import, export.
+  repertoire show    study.show_repertoire  Print a repertoire with its gaps and weak spots.
+  repertoire add     study.add_line      Add a line to a repertoire.
+  repertoire remove  study.remove_move   Remove a move from a repertoire.
+  repertoire import  study.import_lines  Add the lines of a PGN file to a repertoire.
+  repertoire export  study.export_repertoire  Write a repertoire as PGN, or as the TOML of a book.
+Files
+  export             exports.export      Write a graph or a book as PGN, Polyglot, EPD, CSV, a site and more.
+  store              -                   Graph files: info, verify, compact, backup, merge, salvage.
+  store info         info.info           Print what a graph file holds.
+  store verify       store.verify        Check every record of a graph file.
+  store compact      store.compact       Make a graph file smaller, without loss or by --min-visits.
+  store backup       store.backup        Copy a graph file, even while it is being written.
+  store salvage      store.salvage       Rescue the sound records of a damaged file.
+  store merge        store.merge         Merge graph files into one.
+Evaluators
+  evaluate           evaluate.evaluate   Evaluate positions without a search.
+  reevaluate         store.reevaluate    Re-evaluate a graph file with another evaluator.
+More
+  config             help.config         Print the settings that hold here, and where they are from.
+  help               help.help_on        Explain what all commands share: files, positions, settings.
+  lab                -                   Commands for research, measurements and rare repairs.
+lab: Questions
+  lab sql            find.sql            Query a file with SQL.
+  lab moves          games.moves_of      Print all moves and mark stale values.
+  lab game           games.game_of       Print an imported game with its comments.
+lab: Files
+  lab refresh        store.refresh       Bring all values in a graph file up to date.
+lab: Measurements
+  lab nodetypes      solvers.nodetypes   Compare PV, Cut and All nodes with the minimal tree.
+  lab perft          lab.perft           Count the positions at a given depth.
+  lab bench          lab.bench           Measure the speed of this machine.
+"""
 _ABOUT = """Search chess positions into a graph stored in one file, and read it back.
 
 A search can be stopped at any time and resumed from the same file.
 """
 
 
-def app(word: str = "") -> typer.Typer:
-    """Returns the program with the command or group of this name only, or with all if no such name exists.
+def app(words: Sequence[str] | None = None) -> typer.Typer:
+    """Returns the program with the command of a command line only; with all if none is given.
 
-    Importing and declaring all commands takes 0.06 s, a tenth of the start of a search.
+    If its words name none, all are listed, for help or for a shell, but none can be run.
     """
-    known = any(word in entries for entries in SECTIONS.values())
-    sections = {
-        heading: [_entry(place) for name, place in entries.items() if name == word or not known]
-        for heading, entries in SECTIONS.items()
-    }
+    sections = _sections("", words)
     program = group(
-        PROGRAM,
-        "",
-        sections=sections,
-        add_completion=not known,  # its options cost the start of a command
+        sections,
+        name=PROGRAM,
+        add_completion=sum(map(len, sections.values())) > 1,  # its options cost the start of a command
         pretty_exceptions_enable=False,
         epilog=example_text(
             "graphsearch analyze first.graph --time 10",
@@ -81,10 +122,35 @@ def app(word: str = "") -> typer.Typer:
     return program
 
 
-def _entry(place: str) -> Command | typer.Typer:
-    module, _, attribute = place.partition(".")
-    found: Command | typer.Typer = getattr(import_module(f".{module}", __package__), attribute)
+def _sections(above: str, words: Sequence[str] | None) -> dict[str, dict[str, Entry]]:
+    """Returns what words name in a group (empty: the program), by heading; all of it if they name nothing."""
+    first = words[0] if words else ""
+    known = bool(first) and f"\n  {f'{above} {first}'.strip()} " in CONTENTS
+    sections: dict[str, dict[str, Entry]] = {}
+    heading = ""
+    for line in CONTENTS.strip().splitlines():
+        if not line.startswith(" "):
+            heading = line.partition(": ")[2] if above else line
+            continue
+        path, place, summary = re.split("  +", line.strip(), maxsplit=2)
+        group_name, _, name = path.rpartition(" ")
+        if group_name == above and (name == first or not known):
+            rest = None if words is None else words[1:] if known else ()
+            declared = words is None or known
+            one = group(_sections(path, rest)) if place == "-" else _declared(place) if declared else _unread
+            sections.setdefault(heading, {})[name] = one, summary
+    return sections
+
+
+def _declared(place: str) -> Command:
+    module, _, name = place.partition(".")
+    found: Command = getattr(import_module(f".{module}", __package__), name)
     return found
+
+
+@command()
+def _unread() -> None:
+    """Stands for a command whose module is not imported."""
 
 
 def _print_version(wanted: bool) -> None:

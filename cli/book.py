@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from .commands import command, group
+from .commands import command
 from .options import (
     Json,
     LineOptions,
@@ -29,14 +29,15 @@ from .options import (
     graph_ram,
     option,
 )
-from .output import FAILED, print_answer, print_json, print_parts, say, say_if_unfinished
-from .program import command_text
-from .progress import Screen, progress_display
-from .render import (
+from .output import FAILED, command_text, print_answer, print_json, print_parts, say, say_if_unfinished
+from .progress import progress_display
+from .render import opening_at, opening_cells, opening_line, value_score
+from .signals import StopSignals
+from .tables import (
     LEFT,
     WHOLE,
-    Cells,
     Part,
+    Table,
     count,
     detailed,
     duration,
@@ -44,18 +45,10 @@ from .render import (
     is_white,
     look,
     moment,
-    opening_at,
-    opening_cells,
-    opening_line,
     signed,
-    table,
-    value_score,
 )
-from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from graphsearch.book.build_report import BuildProgress, BuildReport, RootValue
     from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
     from graphsearch.book.status import RunRow, Status
@@ -95,12 +88,10 @@ class QueueRequest:
 
 
 @command(
-    "List, add and remove what a book searches first.",
     "graphsearch book queue first.graph",
     'graphsearch book queue first.graph "1. d4 d5 2. c4"',
     "graphsearch book queue first.graph games.pgn --game 2 --ply 12",
     "graphsearch book queue first.graph --drop 1",
-    name="queue",
 )
 def queue_items(request: QueueRequest) -> None:
     """List the queue of a book; with POSITION, add to it; with --drop, remove from it.
@@ -239,7 +230,7 @@ def _list_queue(request: QueueRequest) -> None:
     found = list(queue.items(request.store, state=chosen, book=request.book))
     texts = {"State": WHOLE, "Book": LEFT, "Added (UTC)": WHOLE, "From": LEFT, "Line": LEFT, "Note": LEFT}
     facts = {"items": [item.as_dict() for item in found]}
-    print_answer(facts, [table(map(_item_cells, found), texts)], json=request.json)
+    print_answer(facts, [Table(map(_item_cells, found), texts)], json=request.json)
     if not found and not request.json:
         say("The queue is empty." if chosen is None else f"No item is {chosen}.")
 
@@ -305,7 +296,6 @@ class TodoRequest:
 
 
 @command(
-    "List what a book needs next.",
     "graphsearch book todo white --store white.graph",
     "graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph",
     "graphsearch book todo white --kind bottlenecks --json --store white.graph",
@@ -342,7 +332,7 @@ def todo(request: TodoRequest) -> None:
     elif found.rows:
         rows = [cells for row in found.rows for cells in _todo_cells(row)]
         scored = [f"({heading()})"] if request.kind == "bottlenecks" else []
-        print_parts([*scored, table(rows, TODO_TEXTS, spare=("Opening", "ECO"))])
+        print_parts([*scored, Table(rows, TODO_TEXTS, spare=("Opening", "ECO"))])
     else:
         say(EMPTY[found.kind])
     if request.queue:
@@ -452,7 +442,6 @@ class BuildRequest:
 
 
 @command(
-    "Build a book, or resume building it.",
     "graphsearch book build white.toml --store books.graph --time 1h",
     "graphsearch book build white.toml --store books.graph --forever --workers 4",
 )
@@ -492,7 +481,6 @@ def build(request: BuildRequest) -> None:
 
 
 @command(
-    "Print the progress of books and every run.",
     "graphsearch book status --store books.graph",
     "graphsearch book status --store books.graph --book white --json",
     views=True,
@@ -513,12 +501,11 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
         if i:
             print()
         cells = (_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs)
-        runs = table(cells, {"Started (UTC)": LEFT, "Ended": LEFT})
+        runs = Table(cells, {"Started (UTC)": LEFT, "Ended": LEFT})
         print_parts([*_status_lines(item), "", runs])
 
 
 @command(
-    "Explain which moves of a position are in a book.",
     'graphsearch book why startpos --moves "1. d4" --store books.graph',
     'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
     views=True,
@@ -633,7 +620,7 @@ def _position_lines(found: Why) -> list[str]:
     return lines
 
 
-def _verdicts_table(found: Why) -> Cells:
+def _verdicts_table(found: Why) -> Table:
     """Returns every legal move with its decision, best value first."""
     has_games = any(verdict.candidate.games for verdict in found.verdicts)
     white = is_white(found.position)
@@ -654,14 +641,12 @@ def _verdicts_table(found: Why) -> Cells:
                 "Why": verdict.reason,
             }
         )
-    return table(rows, {"Move": WHOLE, "": WHOLE, "Why": LEFT})
+    return Table(rows, {"Move": WHOLE, "": WHOLE, "Why": LEFT})
 
 
 # ------------------------------------------------------------------ the progress of a build
-def _drawn(now: BuildProgress, _: Screen) -> RenderableType:
-    from rich.text import Text
-
-    return Text("\n".join(_progress_lines(now)), overflow="ellipsis", no_wrap=True)
+def _drawn(now: BuildProgress, _: int) -> list[str]:
+    return _progress_lines(now)
 
 
 def _progress_lines(now: BuildProgress) -> list[str]:
@@ -676,14 +661,3 @@ def _progress_lines(now: BuildProgress) -> list[str]:
         f"Book: {count(now.positions, 'position')}, {count(now.leaves, 'leaf', 'leaves')}{left}{waiting}",
         f"Now: {now.line} (ply {now.ply})" if now.line else "Now: nothing",
     ]
-
-
-app = group(
-    "book",
-    "Opening books: build, status, why, todo, queue.",
-    build,
-    status,
-    why,
-    todo,
-    queue_items,
-)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -19,7 +19,6 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
-from typer.models import ArgumentInfo, OptionInfo
 
 from graphsearch.base.errors import (
     BookConfigError,
@@ -30,10 +29,9 @@ from graphsearch.base.errors import (
 from graphsearch.base.faults import watch_logs
 
 from .options import Details, View
-from .output import INTERRUPTED, PIPE_CLOSED, failed, one_line, say
-from .program import PROGRAM, command_text
-from .render import WHITE, looking
+from .output import INTERRUPTED, PIPE_CLOSED, PROGRAM, failed, one_line, say
 from .settings import NAME, STORE_VARIABLE, settings
+from .tables import WHITE, looking
 
 ALSO = {"stats": "info", "check": "verify", "vacuum": "compact"}  # words of other programs
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -52,69 +50,56 @@ _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command in a group.
+    """A command.
 
     Attributes:
-      function: takes its options and bundles; its docstring is the help text.
-      summary: its line in the list of commands.
+      function: takes its options and bundles, and returns its exit code, None for 0; its docstring is the
+        help text.
       examples: command lines.
-      name: on the command line.
       views: whether it has `--view` and `--details` for its tables.
     """
 
-    function: Callable[..., None]
-    summary: str
+    function: Callable[..., int | None]
     examples: tuple[str, ...]
-    name: str
     views: bool
 
-    def add_to(self, app: typer.Typer, heading: str | None) -> None:
+    def add_to(self, app: typer.Typer, name: str, summary: str, heading: str | None) -> None:
         """Adds the command to a group, under a heading of its help."""
         app.command(
-            self.name,
+            name,
             cls=ProgramCommand,
             context_settings=HELP_NAMES,
             epilog=example_text(*self.examples),
-            short_help=self.summary,
+            short_help=summary,
             rich_help_panel=heading,
         )(with_options(self.function, views=self.views))
 
 
-def command(
-    summary: str, *examples: str, name: str = "", views: bool = False
-) -> Callable[[Callable[..., None]], Command]:
-    """Returns a decorator that declares a command; its name is the function's unless given.
-
-    With `views`, it has the options `--view` and `--details` for its tables.
-    """
-    return lambda function: Command(function, summary, examples, name or function.__name__, views)
+def command(*examples: str, views: bool = False) -> Callable[[Callable[..., int | None]], Command]:
+    """Returns a decorator that declares a command; with `views`, it has `--view` and `--details`."""
+    return lambda function: Command(function, examples, views)
 
 
-def group(
-    name: str,
-    about: str,
-    *commands: Command,
-    sections: Mapping[str, Sequence[Command | typer.Typer]] | None = None,
-    **options: Any,
-) -> typer.Typer:
-    """Returns a group of commands; help lists them in this order, under the headings if there are any."""
+Entry = tuple[Command | typer.Typer, str]  # a command or a group, with its line in the list of commands
+
+
+def group(sections: Mapping[str, Mapping[str, Entry]], **options: Any) -> typer.Typer:
+    """Returns a group of commands by name; help lists them in this order, under the headings."""
     # plain help, not Rich's: it starts in half the time, and reads the same in a pipe
-    kind = type("SectionedGroup", (ProgramGroup,), {"headings": tuple(sections or ())})
+    kind = type("SectionedGroup", (ProgramGroup,), {"headings": tuple(filter(None, sections))})
     app = typer.Typer(
-        name=name,
         cls=kind,
         no_args_is_help=True,
         rich_markup_mode=None,
-        help=about,
         context_settings=HELP_NAMES,
         **options,
     )
-    for heading, entries in {"": commands, **(sections or {})}.items():
-        for one in entries:
+    for heading, entries in sections.items():
+        for own, (one, summary) in entries.items():
             if isinstance(one, typer.Typer):
-                app.add_typer(one, rich_help_panel=heading)
+                app.add_typer(one, name=own, help=summary, rich_help_panel=heading)
             else:
-                one.add_to(app, heading or None)
+                one.add_to(app, own, summary, heading or None)
     return app
 
 
@@ -125,7 +110,7 @@ def example_text(*examples: str) -> str:
 
 
 # ---------------------------------------------------------------- bundles
-def with_options(function: Callable[..., None], *, views: bool = False) -> Callable[..., None]:
+def with_options(function: Callable[..., int | None], *, views: bool = False) -> Callable[..., None]:
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
 
     With `views`, it has `--view` and `--details` too, and prints by them.
@@ -149,7 +134,9 @@ def with_options(function: Callable[..., None], *, views: bool = False) -> Calla
         _check_numbers(options, values)
         looks = looking(values.get("view"), details=values.get("details", False))
         with looks, _without_leftover(values.get("store")):
-            function(**{name: _value(name, hint, values) for name, hint, _ in given})
+            code = function(**{name: _value(name, hint, values) for name, hint, _ in given})
+            if code:
+                raise typer.Exit(code)
 
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_counted(hint))
@@ -274,45 +261,6 @@ def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
         return values[name]
     assert isinstance(hint, type)
     return hint(**{own: _value(own, own_hint, values) for own, own_hint, _ in _fields(hint)})
-
-
-def command_line(name: str, bundle: object) -> str:
-    """Returns the command line of a command with the values of a bundle, quoted for a shell.
-
-    Options with their default value are omitted; a list gives one option per item.
-    """
-    arguments: list[str] = []
-    options: list[str] = []
-    for declared, value in _set_values(bundle):
-        if isinstance(declared, ArgumentInfo):
-            arguments += map(str, value) if isinstance(value, list) else [str(value)]
-        else:
-            options += _option_words(str(declared.default), value)  # where Annotated keeps the first name
-    return command_text(name, *arguments, *options)
-
-
-def _set_values(bundle: Any) -> Iterator[tuple[ArgumentInfo | OptionInfo, Any]]:
-    for name, hint, default in _fields(type(bundle)):
-        value = getattr(bundle, name)
-        if is_dataclass(hint):
-            yield from _set_values(value)
-        elif value != default:
-            yield hint.__metadata__[0], value
-
-
-def _option_words(option: str, value: object) -> list[str]:
-    """Returns an option with its value as words.
-
-    >>> _option_words("--json", True), _option_words("--by", ["x", "y"]), _option_words("--min-visits", -0.5)
-    (['--json'], ['--by', 'x', '--by', 'y'], ['--min-visits=-0.5'])
-    """
-    if value is True:
-        return [option]
-    words: list[str] = []
-    for item in value if isinstance(value, list) else (value,):
-        text = f"{item:.15g}" if isinstance(item, float) else str(item)
-        words += [f"{option}={text}"] if text.startswith("-") else [option, text]
-    return words
 
 
 # ------------------------------------------------------- parsing and errors

@@ -6,9 +6,21 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+
+from graphsearch.book.changes import BookChanges, changes, changes_since
+from graphsearch.exchange.games_export import export_diff
+from graphsearch.exchange.output import check_target
+from graphsearch.query import since as looking_back
+from graphsearch.query.diff import Alone, Change, Difference, Worth
+from graphsearch.query.diff import diff as compare
+from graphsearch.query.history import History, HistoryPoint, draw_history, require_matplotlib
+from graphsearch.query.history import history as history_of
+from graphsearch.query.routes import Way, routes
+from graphsearch.query.since import RootChange, RootThen, Since
+from graphsearch.store.file import real_path
 
 from .commands import command
 from .options import (
@@ -24,49 +36,37 @@ from .options import (
 from .output import print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import (
-    FILL,
-    LEFT,
     WAY,
     WAY_SPARE,
-    WHOLE,
-    Cells,
-    Part,
-    count,
-    detailed,
-    heading,
-    is_white,
-    moment,
     numbered,
     opening_at,
     opening_line,
     position_heading,
     proven_result,
-    score,
-    signed,
-    table,
     way_cells,
     way_text,
     wdl,
 )
-
-if TYPE_CHECKING:
-    from graphsearch.book.changes import BookChanges
-    from graphsearch.query.diff import Alone, Change, Difference, Worth
-    from graphsearch.query.history import History, HistoryPoint
-    from graphsearch.query.routes import Way
-    from graphsearch.query.since import RootChange, RootThen, Since
+from .tables import (
+    FILL,
+    LEFT,
+    WHOLE,
+    Part,
+    Table,
+    count,
+    detailed,
+    heading,
+    is_white,
+    moment,
+    score,
+    signed,
+)
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 SPARE = ("Position", "Opening", "Proven", "Visits before")
 
-ProvenVisits = Annotated[
-    int, option("--min-visits N", "With --since: list new proofs of positions with N visits or more.", min=1)
-]
-Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]
-
 
 @command(
-    "List what changed between two graph files.",
     "graphsearch diff sunday.graph first.graph",
     "graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json",
     "graphsearch diff first.graph --since last",
@@ -83,7 +83,9 @@ def diff(
             "2026-01-31T12:00 (UTC).",
         ),
     ] = None,
-    cp: Cp = 20,
+    cp: Annotated[
+        int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)
+    ] = 20,
     kind: Annotated[
         list[str] | None,
         option(
@@ -92,7 +94,10 @@ def diff(
         ),
     ] = None,
     lines: Lines = 20,
-    min_visits: ProvenVisits = 10,
+    min_visits: Annotated[
+        int,
+        option("--min-visits N", "With --since: list new proofs of positions with N visits or more.", min=1),
+    ] = 10,
     output: LinesOutput = None,
     json: Json = False,
 ) -> None:
@@ -118,21 +123,14 @@ def diff(
             raise typer.BadParameter("-o and --kind compare two files")
         _since(store, str(since), top=top, min_visits=min_visits, json=json)
         return
-    from graphsearch.book.changes import changes
-    from graphsearch.exchange.output import check_target
-    from graphsearch.query.diff import diff as ask
-    from graphsearch.store.file import real_path
-
     check_target(output, store=real_path(other), source=real_path(store))
     chosen = {} if not kind else {"what": tuple(kind)}
     with progress_bar("Comparing") as advance:
-        found = ask(store, other, cp=cp, top=top, on_progress=advance, **chosen)
+        found = compare(store, other, cp=cp, top=top, on_progress=advance, **chosen)
     books = changes(store, other, top=top)
     if output and not found.changes:
         say(f"note: there is no line to write; {output} was not changed")
     elif output:
-        from graphsearch.exchange.games_export import export_diff
-
         say(f"{output}: {count(export_diff(found, output), 'game')}")
     for path in (store, other):
         say_if_unfinished(path)
@@ -141,19 +139,14 @@ def diff(
 
 
 def _since(file: Path, moment: str, *, top: int, min_visits: int, json: bool) -> None:
-    from graphsearch.book.changes import changes_since
-    from graphsearch.query.since import since as ask
-
     with progress_bar("Reading") as advance:
-        found = ask(file, moment, top=top, min_visits=min_visits, on_progress=advance)
+        found = looking_back.since(file, moment, top=top, min_visits=min_visits, on_progress=advance)
     books = changes_since(file, found.run, top=top)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
     print_answer(facts, _since_parts(file, found, books), json=json, note=file, fits=True)
 
 
 def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iterator[Part]:
-    from graphsearch.query.routes import routes
-
     evaluated = f"{count(found.evaluated, 'new position')}, {found.proven:,} of them proven"
     yield f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}"
     alone = [row.position for row in (*found.come, *found.proofs)]
@@ -165,7 +158,7 @@ def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iter
     yield f"({heading()})"
     for row in found.roots:
         yield _sentence(row, ways.get(row.position))
-    yield table(rows, TEXTS, spare=SPARE, title="Roots")
+    yield Table(rows, TEXTS, spare=SPARE, title="Roots")
     yield _alone("New positions", found.come, ways)
     yield _alone("New proofs", found.proofs, ways, proven=True)
     yield from _books(file, books)
@@ -184,8 +177,6 @@ def _sentence(root: RootChange, way: Way | None) -> str:
 
 
 def _difference(found: Difference) -> Iterator[Part]:
-    from graphsearch.query.routes import routes
-
     if found.evaluators[0] != found.evaluators[1]:
         say(f"note: the files have different evaluators: {found.evaluators[0]} and {found.evaluators[1]}")
     changed = _counted(found.counts, found.cp)
@@ -207,7 +198,7 @@ def _counted(counts: Mapping[str, int], cp: int) -> str:
     return ", ".join(f"{names[name]} {number:,}" for name, number in counts.items())
 
 
-def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Cells:
+def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Table:
     rows = [
         {
             **way_cells(ways.get(row.position), row.position),
@@ -216,7 +207,7 @@ def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Cells:
         }
         for row in found
     ]
-    return table(rows, TEXTS, spare=SPARE, title="Changed")
+    return Table(rows, TEXTS, spare=SPARE, title="Changed")
 
 
 def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dict[str, str]:
@@ -246,19 +237,17 @@ def _bounds(old: Worth, new: Worth, position: str) -> str:
     return after if before == after else f"{before or 'open'} -> {after or 'open'}"
 
 
-def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way], *, proven: bool = False) -> Cells:
+def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way], *, proven: bool = False) -> Table:
     cells = [
         way_cells(ways.get(row.position), row.position)
         | _worth(row.worth, row.position)
         | ({"Proven": proven_result(row.worth.bounds, white=is_white(row.position))} if proven else {})
         for row in rows
     ]
-    return table(cells, TEXTS, spare=SPARE, title=title)
+    return Table(cells, TEXTS, spare=SPARE, title=title)
 
 
 def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
-    from graphsearch.query.routes import routes
-
     for book in books:
         if book.came or book.went:
             yield f"Book {book.book}: {count(book.came, 'move')} came, {book.went:,} went"
@@ -274,31 +263,32 @@ def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
                 }
                 for row in book.changes
             ]
-            yield table(rows, WAY | dict.fromkeys(("", "Move", "Rule", "Reason"), LEFT), spare=WAY_SPARE)
+            yield Table(rows, WAY | dict.fromkeys(("", "Move", "Rule", "Reason"), LEFT), spare=WAY_SPARE)
 
 
-By = Annotated[str, option("--by WHAT", "save: every save; run: only the last one of each run.")]
-Plot = Annotated[
-    Path | None,
-    option(
-        "--plot FILE.png|svg",
-        "Also draw it: Q and N over all saves, runs as bands, changes of the best move and of the evaluator "
-        "marked; needs matplotlib.",
-    ),
-]
 POINT_KINDS = {"Kind": LEFT, "Saved (UTC)": LEFT, "Best": LEFT, "Line": FILL}
 POINT_SPARE = ("Depth", "W D L")
 
 
 @command(
-    "Print what a root was worth at every save.",
     "graphsearch history first.graph",
     'graphsearch history first.graph "1. e4 e5" --by run --json',
     "graphsearch history first.graph --plot drift.svg",
     views=True,
 )
 def history(
-    store: StoreOption, position: AnyPositionOptions, by: By = "save", plot: Plot = None, json: Json = False
+    store: StoreOption,
+    position: AnyPositionOptions,
+    by: Annotated[str, option("--by WHAT", "save: every save; run: only the last one of each run.")] = "save",
+    plot: Annotated[
+        Path | None,
+        option(
+            "--plot FILE.png|svg",
+            "Also draw it: Q and N over all saves, runs as bands, changes of the best move and of the "
+            "evaluator marked; needs matplotlib.",
+        ),
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
 
@@ -314,19 +304,15 @@ def history(
     """
     if by not in ("save", "run"):
         raise typer.BadParameter(f"--by must be save or run, not {by!r}")
-    from graphsearch.query.history import history as ask
-
     if plot:
         _check_plot_file(plot)
-    found = ask(store, position.board())
+    found = history_of(store, position.board())
     points = found.by_run if by == "run" else found.points
     facts = found.as_dict() | {"points": [point.as_dict() for point in points]}
     print_answer(facts, _history_parts(found, points, store), json=json, note=store, fits=True)
     if not points:
         say("note: no search of this position was saved")
     elif plot:
-        from graphsearch.query.history import draw_history
-
         draw_history(found, plot)
         say(f"wrote {plot}")
 
@@ -338,8 +324,6 @@ def _check_plot_file(path: Path) -> None:
       typer.BadParameter: if its name has another ending than .png and .svg, or it cannot be written.
       MissingPackageError: if the library is not installed.
     """
-    from graphsearch.query.history import require_matplotlib
-
     folder = path.parent
     problem = ""
     if path.suffix.lower() not in (".png", ".svg"):
@@ -357,7 +341,7 @@ def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) 
     yield from position_heading(store, found.position)
     yield from opening_line(opening_at(found.position))
     yield f"({heading()})"
-    yield table([_point_cells(point, found.position) for point in points], POINT_KINDS, spare=POINT_SPARE)
+    yield Table([_point_cells(point, found.position) for point in points], POINT_KINDS, spare=POINT_SPARE)
 
 
 def _point_cells(point: HistoryPoint, position: str) -> dict[str, str]:

@@ -7,28 +7,28 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from io import BytesIO
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from graphsearch.base.limits import open_file
+from graphsearch.evaluators.assess import Answers, Assessment, assess_boards, assess_lines
+from graphsearch.evaluators.protocol import Evaluator
+from graphsearch.position.fens import TextLines
+from graphsearch.position.notation import holds_positions
+
 from .commands import command
 from .options import EvaluatorOptions, Json, LineOptions, Param, argument
-from .output import FAILED, say
+from .output import FAILED, fail
 from .progress import Advance, progress_bar
-from .render import TERMINAL_NAMES, game_text, heading, is_white, look, named, score, signed, wdl
-
-if TYPE_CHECKING:
-    from graphsearch.evaluators import assess as assessing
-    from graphsearch.evaluators import protocol
-    from graphsearch.evaluators.assess import Answers
-    from graphsearch.position.fens import TextLines
+from .render import TERMINAL_NAMES, game_text, named, wdl
+from .tables import heading, is_white, look, score, signed
 
 STDIN = "-"
 TOP = 5  # priors that the text shows
 
 
 @command(
-    "Evaluate positions without a search.",
     "graphsearch evaluate startpos",
     "graphsearch evaluate positions.epd --json",
     views=True,
@@ -46,7 +46,7 @@ def evaluate(
     evaluator: EvaluatorOptions,
     param: Param = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Print what an evaluator says about positions: WDL, Q, centipawns and the prior of every move.
 
     In a file, blank lines and lines that start with # are ignored. A line that is not a position is reported
@@ -58,22 +58,16 @@ def evaluate(
     with closing(engine):
         if others:
             raise typer.BadParameter(f"{others[0]!r} is not an evaluator option; use PolicyTemperature=X")
-        good = _evaluate(engine, positions or ["startpos"], json=json)
-    if not good:
-        raise typer.Exit(FAILED)
+        return 0 if _evaluate(engine, positions or ["startpos"], json=json) else FAILED
 
 
-def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -> bool:
+def _evaluate(engine: Evaluator, positions: list[str], *, json: bool) -> bool:
     """Returns whether every file had positions, and nothing else."""
-    from graphsearch.evaluators.assess import assess_boards, assess_lines
-    from graphsearch.position.notation import holds_positions
-
     bad = 0
 
     def refuse(number: int, error: Exception) -> None:
         nonlocal bad
-        say(f"graphsearch: line {number}: {error}")
-        bad += 1
+        bad += fail(f"line {number}: {error}")
 
     for many, texts in groupby(positions, lambda text: text == STDIN or holds_positions(text)):
         if not many:
@@ -85,16 +79,12 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -
             with _open(name) as lines, progress_bar("Positions", streaming=True) as advance:
                 done = _answer(assess_lines(engine, lines, refuse), advance, json=json)
             if not done and bad == before:
-                say(f"graphsearch: {'stdin' if name == STDIN else name} has no positions")
-                bad += 1
+                bad += fail(f"{'stdin' if name == STDIN else name} has no positions")
     return not bad
 
 
 @contextmanager
 def _open(name: str) -> Iterator[TextLines]:
-    from graphsearch.base.limits import open_file
-    from graphsearch.position.fens import TextLines
-
     if name == STDIN and sys.stdin is None:  # closed by the caller
         yield TextLines(BytesIO(), name)
         return
@@ -128,7 +118,7 @@ def _answer(
     return done
 
 
-def _text(a: assessing.Assessment, line: str) -> str:
+def _text(a: Assessment, line: str) -> str:
     white = is_white(a.position)
     worth = f"{score(a.cp, None, white=white)}   W D L {wdl(a.wdl, white=white)}   ({heading()})"
     value = TERMINAL_NAMES.get(a.terminal) or worth

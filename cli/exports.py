@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import chess
 import typer
+
+from graphsearch.base.errors import InvalidPositionError
+from graphsearch.book.why import admitted_moves
+from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.output import ExportReport, new_output
+from graphsearch.exchange.pgn_export import export_pgn
+from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.rows_export import OutputSize, export_csv, export_jsonl, export_parquet
+from graphsearch.exchange.selection import Selection
+from graphsearch.exchange.site.export import export_site
+from graphsearch.position.pgn_position import read_games
 
 from .commands import command
 from .options import Depth, Json, LineOptions, OfBook, Side, StoreOption, argument, option, side_of
-from .output import FAILED, print_json, say, say_if_unfinished
-from .progress import Advance, progress_shown
-from .render import count, size
+from .output import fail, print_json, say, say_if_unfinished
+from .progress import progress_shown
 from .signals import StopSignals
+from .tables import count, size
 
-if TYPE_CHECKING:
-    import chess
-
-    from graphsearch.exchange.output import ExportReport
-    from graphsearch.exchange.rows_export import OutputSize
-    from graphsearch.exchange.selection import Admits, Selection
-
-ENDINGS = {
-    ".pgn": "pgn",
-    ".epd": "epd",
-    ".bin": "polyglot",
-    ".jsonl": "jsonl",
-    ".csv": "csv",
-}
+STDOUT = "-"
+ENDINGS = {".pgn": "pgn", ".epd": "epd", ".bin": "polyglot", ".jsonl": "jsonl", ".csv": "csv"}
 ROWS = ("jsonl", "csv")
-FORMATS = {*ENDINGS.values(), "parquet", "site"}
+WRITERS: dict[str, Callable[..., ExportReport]] = {
+    "pgn": export_pgn,
+    "epd": export_epd,
+    "polyglot": export_polyglot,
+    "jsonl": export_jsonl,
+    "csv": export_csv,
+    "parquet": export_parquet,
+}
+FORMATS = {*WRITERS, "site"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +108,11 @@ class Request:
 
 
 @command(
-    "Write a graph or a book as PGN, Polyglot, EPD, CSV, a site and more.",
     "graphsearch export first.graph -o first.pgn --min-visits 10",
     "graphsearch export first.graph -o white.bin --side white --max-moves 2 --weights q",
     "graphsearch export first.graph --format site -o first-site",
 )
-def export(request: Request) -> None:
+def export(request: Request) -> int:
     """Write a graph, or a book in it, in the format of another program. The ending of OUT chooses it.
 
     pgn: one game tree per root, the best line first, every position expanded once. Moves have [%eval]; ?!, ?
@@ -134,11 +141,12 @@ def export(request: Request) -> None:
     if form == "site" and len(roots) > 1:
         raise typer.BadParameter("site starts from one POSITION")
     say_if_unfinished(request.store)
+    admits = None if request.all or request.book is None else admitted_moves
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
-    with StopSignals(), _progress(request.output) as show, opened_target(request.output) as target:
+    mixed = request.output == STDOUT and sys.stdout is not None and sys.stdout.isatty()  # a bar would mix in
+    progress = nullcontext() if mixed else progress_shown("Positions")
+    with StopSignals(), progress as show, opened_target(request.output) as target:
         if form == "site":
-            from graphsearch.exchange.site.export import export_site
-
             report = export_site(
                 request.store,
                 target,
@@ -146,13 +154,30 @@ def export(request: Request) -> None:
                 book=request.book,
                 depth=request.depth,
                 min_visits=request.min_visits,
-                admits=_admits(request),
+                admits=admits,
                 on_progress=show,
             )
         else:
-            write, selection = _writer(form, request), _selection(form, request, roots)
-            report = write(request.store, target, selection, on_progress=show)
-    _finish(report, request)
+            selection = Selection(
+                roots=roots,
+                book=request.book,
+                admits=admits,
+                side=None if request.side is None else side_of(request.side) or "both",
+                depth=request.depth,
+                min_visits=request.min_visits or 0,
+                max_moves=request.max_moves,
+                all_moves=request.all_moves,
+                headers=_headers(request) if form == "pgn" else {},
+            )
+            more: dict[str, Any] = {}
+            if form == "pgn":
+                more = {"comments": request.comments}
+            elif form == "polyglot":
+                more = {"weights": request.weights}
+            elif form in (*ROWS, "epd"):
+                more = {"on_large": partial(_say_size, request)}
+            report = WRITERS[form](request.store, target, selection, on_progress=show, **more)
+    return _finish(report, request)
 
 
 def _check(request: Request, form: str) -> None:
@@ -190,9 +215,6 @@ def _roots(request: Request) -> tuple[chess.Board, ...]:
 
 def _headers(request: Request) -> dict[str, str]:
     """Returns the tags of the game that leads to the only position; none if that is not in a PGN file."""
-    from graphsearch.base.errors import InvalidPositionError
-    from graphsearch.position.pgn_position import read_games
-
     [name] = names if len(names := request.positions or []) == 1 else [""]
     if not Path(name).is_file():
         return {}
@@ -204,30 +226,7 @@ def _headers(request: Request) -> dict[str, str]:
     return found.headers if found else {}
 
 
-def _admits(request: Request) -> Admits | None:
-    """Returns which moves of a book to export; None: all."""
-    from graphsearch.book.why import admitted_moves
-
-    return None if request.all or request.book is None else admitted_moves
-
-
-def _selection(form: str, request: Request, roots: tuple[chess.Board, ...]) -> Selection:
-    from graphsearch.exchange.selection import Selection
-
-    return Selection(
-        roots=roots,
-        book=request.book,
-        admits=_admits(request),
-        side=None if request.side is None else side_of(request.side) or "both",
-        depth=request.depth,
-        min_visits=request.min_visits or 0,
-        max_moves=request.max_moves,
-        all_moves=request.all_moves,
-        headers=_headers(request) if form == "pgn" else {},
-    )
-
-
-def _say_size(form: str, request: Request, large: OutputSize) -> None:
+def _say_size(request: Request, large: OutputSize) -> None:
     """Says how large an output will be, and how it becomes smaller."""
     parts = [f"{request.output} will have {'at least' if large.least else 'about'} {size(large.size)}"]
     if large.free is not None and large.free < large.size:
@@ -235,40 +234,6 @@ def _say_size(form: str, request: Request, large: OutputSize) -> None:
     if request.all_moves:
         parts.append("without --all-moves it is a tenth of that")
     say("; ".join(parts) + ".")
-
-
-def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
-    write: Callable[..., ExportReport]
-    if form == "pgn":
-        from graphsearch.exchange.pgn_export import export_pgn
-
-        return partial(export_pgn, comments=request.comments)
-    if form == "epd":
-        from graphsearch.exchange.epd_export import export_epd as write
-    elif form == "jsonl":
-        from graphsearch.exchange.rows_export import export_jsonl as write
-    elif form == "csv":
-        from graphsearch.exchange.rows_export import export_csv as write
-    elif form == "parquet":
-        from graphsearch.exchange.rows_export import export_parquet as write
-    else:
-        from graphsearch.exchange.polyglot_export import export_polyglot
-
-        weights: Any = request.weights  # the export checks it
-        return partial(export_polyglot, weights=weights)
-    if form in (*ROWS, "epd"):
-        return partial(write, on_large=partial(_say_size, form, request))
-    return write
-
-
-STDOUT = "-"
-
-
-def _progress(output: str) -> AbstractContextManager[Advance | None]:
-    """Returns the progress to show; none if the data goes to a terminal, where a bar would mix with it."""
-    if output == STDOUT and sys.stdout is not None and sys.stdout.isatty():
-        return nullcontext()
-    return progress_shown("Positions")
 
 
 @contextmanager
@@ -287,8 +252,6 @@ def write_text(text: str, output: str, store: Path) -> None:
     Args:
       store: the source of the text, a graph file that it must not replace.
     """
-    from graphsearch.exchange.output import new_output
-
     if output == STDOUT:
         print(text, end="")
         return
@@ -313,7 +276,7 @@ def _summary(report: ExportReport) -> list[str]:
     return lines + report.left_out_lines()
 
 
-def _finish(report: ExportReport, request: Request) -> None:
+def _finish(report: ExportReport, request: Request) -> int:
     """Prints the summary, on stderr if the data goes to stdout; fails if the file is damaged."""
     if request.json:
         print_json(report.as_dict())
@@ -323,5 +286,5 @@ def _finish(report: ExportReport, request: Request) -> None:
     for problem in report.problems:
         say(f"damaged: {problem}")
     if report.problems:
-        say(f"graphsearch: {request.store} is damaged; only its readable part was exported")
-        raise typer.Exit(FAILED)
+        return fail(f"{request.store} is damaged; only its readable part was exported")
+    return 0

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json as json_text
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+from graphsearch.position.board import board_of
+from graphsearch.query.find import Filters, Found, read_pieces
+from graphsearch.query.find import find as find_in
+from graphsearch.query.routes import Finder, Way
+from graphsearch.query.source import opened
+from graphsearch.query.sql import MAX_HEAP_BYTES, json_value
+from graphsearch.query.sql import sql as ask
 
 from .commands import command
 from .options import Json, Lines, Side, StoreOption, Time, argument, option, side_of
 from .output import print_json, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, heading, is_white, look, proven_result, score, streamed, way_text
-
-if TYPE_CHECKING:
-    from graphsearch.query.find import Filters, Found
-    from graphsearch.query.routes import Way
+from .render import proven_result, way_text
+from .tables import count, heading, is_white, look, score
 
 _Number = TypeVar("_Number", int, float)
 
@@ -67,8 +72,6 @@ class FilterOptions:
         Raises:
           InvalidParameterError: for pieces, bounds or a side that cannot be read.
         """
-        from graphsearch.query.find import Filters, read_pieces
-
         least_q, most_q = range_of("--q", self.q, float)
         least_ply, most_ply = range_of("--plies", self.plies, int)
         side = side_of(self.side)
@@ -100,11 +103,7 @@ def range_of(name: str, text: str | None, kind: type[_Number]) -> tuple[_Number 
     raise typer.BadParameter(f"{name} must be a range such as 2..10, not {text!r}")
 
 
-Statement = Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAIN.")]
-
-
 @command(
-    "List positions by N, Q, bounds, men and more.",
     "graphsearch find first.graph --min-visits 100 --q 0.1.. --side white",
     'graphsearch find first.graph --pieces "P<=7, p<=7" --lines 5',
     "graphsearch find first.graph --bounds proven --lines 0 --json",
@@ -120,12 +119,10 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json:
 
     JSON: one object per position, on a line of its own; values are seen by the side to move.
     """
-    from graphsearch.query.find import find as ask
-
     filters = conditions.filters()
     say_if_unfinished(store)
     with progress_bar("Reading", streaming=True) as advance:
-        found = ask(store, filters, limit=lines + 1 if lines else None, on_progress=advance)
+        found = find_in(store, filters, limit=lines + 1 if lines else None, on_progress=advance)
         some = islice(found, lines or None)
         number = _print_json(some) if json else _print_found(store, some)
         more = next(found, None) is not None
@@ -152,10 +149,6 @@ READ_AT_ONCE = 256  # of these
 
 def _print_found(store: Path, found: Iterable[Found]) -> int:
     """Prints positions as they come, each with a line to it if one is found; returns their number."""
-    from graphsearch.position.board import board_of
-    from graphsearch.query.routes import Finder
-    from graphsearch.query.source import opened
-
     number = 0
     with opened(store) as source:
         finder = Finder(source, budget=WALKED_FIRST, at_once=READ_AT_ONCE)
@@ -184,13 +177,16 @@ def _found_line(row: Found, way: Way | None) -> str:
 
 
 @command(
-    "Query a file with SQL.",
     'graphsearch lab sql first.graph "SELECT san, move_n, move_q FROM position_moves LIMIT 5"',
     'graphsearch lab sql first.graph "SELECT fen, n, cp(q) FROM top_position" --lines 3',
     'graphsearch lab sql first.graph "SELECT record(position) AS record FROM root" --json',
 )
 def sql(
-    statement: Statement, store: StoreOption, lines: Lines = 0, time: Time = 60.0, json: Json = False
+    statement: Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAIN.")],
+    store: StoreOption,
+    lines: Lines = 0,
+    time: Time = 60.0,
+    json: Json = False,
 ) -> None:
     """Execute one read-only SQL statement over the tables and views of a graph file.
 
@@ -203,9 +199,6 @@ def sql(
 
     JSON: `columns` is the list of names, `rows` a list of lists of values; BLOBs are hex text.
     """
-    from graphsearch.query.sql import MAX_HEAP_BYTES
-    from graphsearch.query.sql import sql as ask
-
     with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=MAX_HEAP_BYTES) as result:
         if json:
             _print_rows_as_json(result.columns, result.rows)
@@ -216,11 +209,65 @@ def sql(
 
 def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> None:
     """Prints one object, and its rows as they come."""
-    from graphsearch.query.sql import json_value
-
     head = json_text.dumps({"columns": columns}, ensure_ascii=False)
     print(head[:-1] + ', "rows": [', end="")
     for number, row in enumerate(rows):
         values = json_text.dumps([json_value(value) for value in row], ensure_ascii=False)
         print(", " * (number > 0) + values, end="")
     print("]}")
+
+
+SEEN_FIRST = 100  # rows that set the column widths of a stream
+SEEN_BYTES = 1 << 20  # of text in them; beyond it, fewer rows set the widths
+WIDEST = 100  # characters of a column but the last
+
+
+def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yields the lines of a table while its rows arrive; the first hundred set the column widths."""
+    iterator = iter(rows)
+    first = _seen_first(iterator)
+    cells = [[_cell(value) for value in row] for row in first]
+    widths = [min(WIDEST, max([len(name), *(len(row[i]) for row in cells)])) for i, name in enumerate(names)]
+    numeric = [
+        bool(first) and all(row[i] is None or isinstance(row[i], int | float) for row in first)
+        for i in range(len(names))
+    ]
+    yield _line(names, widths, numeric)
+    yield "  ".join("-" * width for width in widths)
+    for row in cells:
+        yield _line(row, widths, numeric)
+    for values in iterator:
+        yield _line([_cell(value) for value in values], widths, numeric)
+
+
+def _seen_first(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Returns the rows that set the column widths: a hundred, or fewer long ones."""
+    first: list[Sequence[Any]] = []
+    size = 0
+    while len(first) < SEEN_FIRST and size < SEEN_BYTES:
+        row = next(rows, None)
+        if row is None:
+            break
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+        first.append(row)
+    return first
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = [
+        cell.rjust(width) if number else cell.ljust(width)
+        for cell, width, number in zip(cells, widths, numeric, strict=True)
+    ]
+    return "  ".join(parts).rstrip()
+
+
+def _cell(value: Any) -> str:
+    """Returns a value of SQLite as text of one line."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    return "".join(c if c.isprintable() else " " for c in text)

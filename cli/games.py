@@ -8,9 +8,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
+import chess
 import typer
+
+from graphsearch.exchange.games_export import export_games, form_of, write_lines
+from graphsearch.exchange.kept_games import game_text
+from graphsearch.exchange.output import check_target
+from graphsearch.exchange.sources import STDIN, FileProgress, GivenFile, check_file
+from graphsearch.position.board import board_of
+from graphsearch.position.notation import named_board
+from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, Order, list_games
+from graphsearch.query.games import Games, PlayedMove, games
+from graphsearch.query.novelties import NotableMove, Novelties, Rules
+from graphsearch.query.novelties import novelties as novelties_in
+from graphsearch.query.players import players
+from graphsearch.query.position import Moves, StoredMove, moves
+from graphsearch.query.prepare import Departure, Preparation
+from graphsearch.query.prepare import prepare as preparation
+from graphsearch.store.file import real_path
+from graphsearch.store.store import Store
+from graphsearch.store.tables.games import imported
 
 from .commands import command
 from .find import range_of
@@ -30,64 +49,37 @@ from .options import (
     option,
     side_of,
 )
-from .output import FAILED, one_line, print_answer, print_json, problem_lines, say, say_if_unfinished
+from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say, say_if_unfinished
 from .progress import progress_bar, titled_bar
-from .render import (
-    APART,
+from .render import APART, line_cells, node_summary, opening_at, opening_line, proven_result, wdl
+from .signals import StopSignals
+from .tables import (
     FILL,
     LEFT,
     WHOLE,
     Part,
+    Table,
     count,
     detailed,
     heading,
     is_white,
-    line_cells,
-    node_summary,
-    opening_at,
-    opening_line,
-    proven_result,
     score,
     seen,
     signed,
-    table,
-    wdl,
 )
-from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
-    import chess
-
     from graphsearch.exchange.importing import FileReport
-    from graphsearch.exchange.kept_games import GameText
-    from graphsearch.exchange.sources import FileProgress, GivenFile
-    from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames
-    from graphsearch.query.games import Games, PlayedMove
-    from graphsearch.query.novelties import NotableMove, Novelties
-    from graphsearch.query.players import Players
-    from graphsearch.query.position import Moves, StoredMove
-    from graphsearch.query.prepare import Departure, Preparation
-    from graphsearch.store.tables.players import PlayerRow
-
 
 ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
 NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
 
-GameDepth = Annotated[
-    int | None,
-    option("--depth N", "Of PGN: count only the first N half-moves of a game, by its move numbers.", min=1),
-]
-
 
 @command(
-    "Import games, Polyglot books and positions into a graph file.",
     "graphsearch import first.graph games.pgn",
     "graphsearch import books.graph games.pgn --players",
     "graphsearch import first.graph book.bin",
     "graphsearch import games.graph games.pgn --players --variations --depth 40 --json",
-    name="import",
 )
 def import_files(
     files: Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")],
@@ -99,7 +91,12 @@ def import_files(
     variations: Annotated[
         bool, option("--variations", "Of PGN: also count the moves of variations, in a separate column.")
     ] = False,
-    depth: GameDepth = None,
+    depth: Annotated[
+        int | None,
+        option(
+            "--depth N", "Of PGN: count only the first N half-moves of a game, by its move numbers.", min=1
+        ),
+    ] = None,
     players: Annotated[
         bool,
         option(
@@ -110,7 +107,7 @@ def import_files(
     ] = False,
     again: Annotated[bool, option("--again", "Import files again that were imported before.")] = False,
     json: Json = False,
-) -> None:
+) -> int:
     """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
 
     Games: how often each move was played, and with which results, goes into separate tables; the search graph
@@ -146,7 +143,7 @@ def import_files(
         from graphsearch.exchange.polyglot_import import import_polyglot as work
     else:
         from graphsearch.exchange.epd_import import import_epd as work
-    _import(files, store, work, NOUNS[form], again=again, json=json)
+    return _import(files, store, work, NOUNS[form], again=again, json=json)
 
 
 def _format(name: str) -> str:
@@ -172,10 +169,7 @@ def _import(
     *,
     again: bool,
     json: bool,
-) -> None:
-    from graphsearch.store.store import Store
-    from graphsearch.store.tables.games import imported
-
+) -> int:
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
@@ -199,9 +193,8 @@ def _import(
     if signals.stop.is_set() and (left or any(report.state == "stopped" for report in reports)):
         taken = sum(report.new for report in reports)
         say(f"Saved: {number_of(taken, noun)}. Repeat the command to resume.")
-        raise typer.Exit(signals.exit_code)
-    if any(report.failed for report in reports):
-        raise typer.Exit(FAILED)
+        return signals.exit_code
+    return FAILED if any(report.failed for report in reports) else 0
 
 
 def number_of(number: int, noun: str) -> str:
@@ -219,12 +212,10 @@ def given_file(name: str) -> GivenFile:
     Raises:
       InputFileError: if the name is not a file's.
     """
-    from graphsearch.exchange.sources import STDIN, GivenFile, check_file
-
     if name != STDIN:
         check_file(name)
         return GivenFile(name)
-    return GivenFile(name, cast("BinaryIO", sys.stdin.buffer))
+    return GivenFile(name, cast(BinaryIO, sys.stdin.buffer))
 
 
 def _say_problems(report: FileReport, noun: str) -> None:
@@ -239,7 +230,7 @@ def _say_problems(report: FileReport, noun: str) -> None:
         say(f"note: {report.name}: {note}")
     if report.error:
         kept = f"; {number_of(report.new, noun)} before that were kept" if report.new else ""
-        say(f"graphsearch: {report.error}{kept}")
+        fail(f"{report.error}{kept}")
 
 
 def _import_summary(report: FileReport, noun: str) -> str:
@@ -318,8 +309,6 @@ class ListOptions:
 
     def filters(self, position: chess.Board | None) -> GameFilters:
         """Returns the filters of the query."""
-        from graphsearch.query.game_list import GameFilters
-
         names = self.player or []
         if len(names) > 2:
             raise typer.BadParameter("give --player once, or twice for games between two players")
@@ -341,11 +330,6 @@ class ListOptions:
 
 def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -> ListedGames:
     """Returns the matching games, and writes them to a file if one is named."""
-    from graphsearch.exchange.games_export import export_games, form_of
-    from graphsearch.exchange.output import check_target
-    from graphsearch.query.game_list import Order, list_games
-    from graphsearch.store.file import real_path
-
     check_target(given.output, store=real_path(store))
     by = given.by.removeprefix("-")
     down = (by in DOWN) != given.by.startswith("-")
@@ -360,7 +344,7 @@ def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -
 
 def _listed(found: ListedGames) -> Iterator[Part]:
     yield f"{count(found.total, 'game')} of {found.all_games:,}"
-    yield table(map(_listed_cells, found.games), LIST_TEXTS, spare=LIST_SPARE)
+    yield Table(map(_listed_cells, found.games), LIST_TEXTS, spare=LIST_SPARE)
     if found.total > len(found.games):
         say(f"note: {found.total - len(found.games):,} more games; --lines 0 lists them all")
 
@@ -392,14 +376,12 @@ def _moves(found: Moves) -> Iterator[Part]:
     yield node_summary(found.node)
     white = is_white(found.node.position)
     rows = [_move_cells(move, white=white) for move in found.moves]
-    yield table(rows, {"Move": WHOLE, "Note": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
+    yield Table(rows, {"Move": WHOLE, "Note": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
 
 
 @command(
-    "Print all moves and mark stale values.",
     "graphsearch lab moves first.graph",
     'graphsearch lab moves first.graph "1. e4 e5" --json',
-    name="moves",
     views=True,
 )
 def moves_of(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
@@ -412,8 +394,6 @@ def moves_of(store: StoreOption, position: PositionOptions, json: Json = False) 
     JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q minus q),
     `transposition` and `games`.
     """
-    from graphsearch.query.position import moves
-
     found = moves(store, position.board())
     print_answer(found, _moves(found), json=json, note=store)
 
@@ -444,15 +424,13 @@ def _games(found: Games) -> Iterator[Part]:
     decided = found.results.unknown > 0
     white = is_white(found.position)
     rows = [_game_cells(move, decided=decided, white=white) for move in found.moves]
-    yield table(rows, {"Move": WHOLE}, spare=GAMES_SPARE)
+    yield Table(rows, {"Move": WHOLE}, spare=GAMES_SPARE)
 
 
 @command(
-    "Compare imported games with the search, or list them.",
     "graphsearch games first.graph",
     "graphsearch games games.graph --list --player carlsen --opening B90 --elo 2500.. --since 2020",
     'graphsearch games games.graph "1. e4 c5 2. Nf3" --list --result 0-1 -o lost.pgn',
-    name="games",
     views=True,
 )
 def games_of(
@@ -473,9 +451,6 @@ def games_of(
     null. With --list `total` counts the games that meet the conditions, and `ply` is where a game reaches the
     position.
     """
-    from graphsearch.position.notation import named_board
-    from graphsearch.query.games import games
-
     if wanted.listed:
         listed = _list_games(store, position.board(), wanted)
         print_answer(listed, _listed(listed), json=json, note=store)
@@ -526,38 +501,21 @@ def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, st
     }
 
 
-SomeName = Annotated[str, argument("NAME", "Part of a name; all players by default.")]
-GameNumber = Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")]
-PgnFile = Annotated[Path | None, option("--file FILE.pgn", "Where its PGN file is now.")]
 MinGames = Annotated[int, option("--min-games N", "Only moves that were played N times or more.", min=1)]
 PREPARE_TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
 PREPARE_SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
 
-def _players(found: Players) -> Iterator[Part]:
-    yield f"{count(found.games, 'game')} of {count(found.total, 'player')}"
-    yield table(map(_player_cells, found.rows), {"Player": FILL})
-
-
-def _player_cells(row: PlayerRow) -> dict[str, str]:
-    return {
-        "Player": one_line(row.name),
-        "Games": f"{row.games:,}",
-        "White": f"{row.white:,}",
-        "Black": f"{row.black:,}",
-        "From": (row.first or "")[:4],
-        "To": (row.last or "")[:4],
-        "Elo": str(row.elo or ""),
-    }
-
-
 @command(
-    "List who played the imported games.",
     "graphsearch players games.graph",
     "graphsearch players games.graph kasparov --json",
-    name="players",
 )
-def players_of(store: StoreOption, name: SomeName = "", lines: Lines = 30, json: Json = False) -> None:
+def players_of(
+    store: StoreOption,
+    name: Annotated[str, argument("NAME", "Part of a name; all players by default.")] = "",
+    lines: Lines = 30,
+    json: Json = False,
+) -> None:
     """List the players of the imported games: games of each colour, first and last year, highest Elo.
 
     A name is found by words or their beginnings, in any order; case, accents and punctuation do not matter.
@@ -565,25 +523,34 @@ def players_of(store: StoreOption, name: SomeName = "", lines: Lines = 30, json:
 
     JSON: `games` and `total` count all games and players of the file.
     """
-    from graphsearch.query.players import players
-
     found = players(store, name, top=lines or ALL_LINES)
     if not found.rows:
         say(f"note: no player's name contains {name!r}")
-    print_answer(found, _players(found), json=json)
-
-
-def _game(found: GameText) -> Iterator[Part]:
-    for line in found.text.splitlines():
-        yield "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
+    rows = [
+        {
+            "Player": one_line(row.name),
+            "Games": f"{row.games:,}",
+            "White": f"{row.white:,}",
+            "Black": f"{row.black:,}",
+            "From": (row.first or "")[:4],
+            "To": (row.last or "")[:4],
+            "Elo": str(row.elo or ""),
+        }
+        for row in found.rows
+    ]
+    title = f"{count(found.games, 'game')} of {count(found.total, 'player')}"
+    print_answer(found, [title, Table(rows, {"Player": FILL})], json=json)
 
 
 @command(
-    "Print an imported game with its comments.",
     "graphsearch lab game games.graph 1:2",
-    name="game",
 )
-def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None, json: Json = False) -> None:
+def game_of(
+    store: StoreOption,
+    game: Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")],
+    file: Annotated[Path | None, option("--file FILE.pgn", "Where its PGN file is now.")] = None,
+    json: Json = False,
+) -> None:
     """Print the text of an imported game as it stood in its PGN file, with comments and variations.
 
     Graph files that were made before they kept texts need the PGN file, with the same bytes as when it was
@@ -591,17 +558,17 @@ def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None, json: Js
 
     JSON: what the graph file keeps of the game, and its `text`.
     """
-    from graphsearch.exchange.kept_games import game_text
-
     source, _, number = game.partition(":")
     if not (source.isdecimal() and number.isdecimal() and len(game) < 40):
         raise typer.BadParameter(f"a game is SOURCE:NUMBER, such as 1:27, not {game!r}", param_hint="GAME")
     found = game_text(store, int(source), int(number), file=file)
-    print_answer(found, _game(found), json=json)
+    lines = (
+        "".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in found.text.splitlines()
+    )
+    print_answer(found, lines, json=json)
 
 
 @command(
-    "List where an opponent's games leave your book.",
     'graphsearch prepare games.graph --player "Kasparov"',
     "graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white -o carlsen.pgn",
     views=True,
@@ -637,13 +604,9 @@ def prepare(
     JSON: values and score are the player's; `games_here` are games in the position; `entered` games met a
     known position, in `left_by_other` the other side led out of it first, `stayed` ended inside.
     """
-    from graphsearch.exchange.output import check_target
-    from graphsearch.query.prepare import prepare as ask
-    from graphsearch.store.file import real_path
-
     check_target(output, store=real_path(store))
     with progress_bar("Following games") as show:
-        found = ask(
+        found = preparation(
             store,
             player,
             color=side_of(side),
@@ -671,14 +634,12 @@ def _preparation(found: Preparation) -> Iterator[Part]:
         f"Left by the player: {found.left:,}   left by the other side before: {found.left_by_other:,}"
         f"   ended inside: {found.stayed:,}   ({heading()})"
     )
-    yield table(map(_departure_cells, found.moves), PREPARE_TEXTS, spare=PREPARE_SPARE)
+    yield Table(map(_departure_cells, found.moves), PREPARE_TEXTS, spare=PREPARE_SPARE)
     if found.total > len(found.moves):
         say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them all")
 
 
 def _write(store: Path, found: Preparation, pgn: Path) -> None:
-    from graphsearch.exchange.games_export import write_lines
-
     if not found.moves:
         say(f"note: there is no line to write; {pgn} was not changed")
         return
@@ -694,8 +655,6 @@ def _begin(start: str | None) -> str:
     """
     if start is None:
         return ""
-    from graphsearch.position.board import board_of
-
     number = board_of(start).chess960_pos()
     return f"{start}: " if number is None else f"chess960:{number} "
 
@@ -727,18 +686,17 @@ def _novelties(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
     yield from problem_lines(found.problems, len(found.problems))
     liked = "Best by the search" if cp is None else f"Best by the search, or within {cp / 100:.2f}"
     known = "no game" if not games else f"at most {count(games, 'game')}"
-    for title, moves, omitted in (
+    for title, listed, omitted in (
         (f"{liked}, in {known}", found.novelties, {"Loss", "Points"}),
         ("Popular in games, and worse", found.popular, {"Share"}),
     ):
-        yield f"\n{title}: {'none' if not moves else ''}".rstrip()
-        cells = map(_novelty_cells, moves)
+        yield f"\n{title}: {'' if listed else 'none'}".rstrip()
+        cells = map(_novelty_cells, listed)
         rows = [{name: text for name, text in row.items() if name not in omitted} for row in cells]
-        yield table(rows, NOVELTY_TEXTS, spare=NOVELTY_SPARE)
+        yield Table(rows, NOVELTY_TEXTS, spare=NOVELTY_SPARE)
 
 
 @command(
-    "List strong moves that games hardly know, and popular ones that lose.",
     "graphsearch novelties games.graph",
     "graphsearch novelties books.graph --book white --cp 15 --games 2 --json",
     views=True,
@@ -773,18 +731,13 @@ def novelties(
     JSON: `reached` positions had enough games, `judged` of them enough visits; values are those of the side
     that moves.
     """
-    import chess
-
-    from graphsearch.query.novelties import Rules
-    from graphsearch.query.novelties import novelties as ask
-
     if position.given and book is not None:
         raise typer.BadParameter("give a position or --book, one of the two")
     rules = Rules(games=games, cp=cp, min_games=min_games, min_visits=min_visits)
     board = None if book else position.board() or chess.Board()
     with progress_bar("Following games") as show:
         shown = (lambda met: show(met, None)) if show else None
-        found = ask(store, board, book=book, rules=rules, top=lines or ALL_LINES, on_progress=shown)
+        found = novelties_in(store, board, book=book, rules=rules, top=lines or ALL_LINES, on_progress=shown)
     print_answer(found, _novelties(found, games, cp), json=json, note=store)
 
 

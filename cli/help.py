@@ -11,8 +11,8 @@ import typer
 from .commands import command
 from .options import Json, argument
 from .output import print_answer
-from .render import LEFT, Part, table
 from .settings import KEYS, NAME, Setting, settings, user_file
+from .tables import LEFT, Part, Table
 
 TOPICS = {
     "files": (
@@ -89,10 +89,8 @@ ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
 
 
 @command(
-    "Explain what all commands share: files, positions, settings.",
     "graphsearch help positions",
     "graphsearch help show",
-    name="help",
 )
 def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or a command.")] = None) -> None:
     """Explain a topic; of a command, print its help. Without TOPIC, list the topics."""
@@ -115,12 +113,11 @@ def _view(found: Mapping[str, Setting]) -> Iterator[Part]:
         one = found.get(name, Setting(name, "", "default"))
         value = str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
         rows.append({"Setting": name, "Value": value or "-", "From": one.origin})
-    yield table(rows, dict.fromkeys(("Setting", "Value", "From"), LEFT))
+    yield Table(rows, dict.fromkeys(("Setting", "Value", "From"), LEFT))
     yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
 
 
 @command(
-    "Print the settings that hold here, and where they are from.",
     "graphsearch config",
 )
 def config(json: Json = False) -> None:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from . import find, games, solvers, store
-from .commands import command, group
+import chess
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import create
+from graphsearch.position.board import pack
+from graphsearch.position.rules_kernel import perft as count_leaves
+from graphsearch.position.tables import load_tables
+from graphsearch.search.results import SearchResult
+
+from .commands import command
 from .options import Json, LineOptions, Position, argument, option
 from .output import print_answer, say
-from .render import rate
 from .signals import interruptible
-
-if TYPE_CHECKING:
-    import chess
-
-    from graphsearch.search.results import SearchResult
+from .tables import rate
 
 
 @command(
-    "Count the positions at a given depth.",
     "graphsearch lab perft startpos 6",
     'graphsearch lab perft startpos 5 --moves "e4 e5" --divide',
 )
@@ -45,10 +47,6 @@ def perft(
 
 def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
     """Returns the leaves below each move (UCI), or the total under the empty name."""
-    from graphsearch.position.board import pack
-    from graphsearch.position.rules_kernel import perft as count_leaves
-    from graphsearch.position.tables import load_tables
-
     tables = load_tables()
     if not divide or depth == 0:
         return {"": int(count_leaves(tables, pack(board), depth))}
@@ -72,7 +70,6 @@ WAVE, BUILTIN_NODES = 1024, 100_000
 
 
 @command(
-    "Measure the speed of this machine.",
     "graphsearch lab bench",
     "graphsearch lab bench --json > figures.json",
 )
@@ -114,11 +111,6 @@ def _searched(
     kind: str, nodes: int, wave: int, file: Path | None = None
 ) -> tuple[SearchResult, float, float]:
     """Returns the result of a search, its CPU-seconds, and the bytes of a node in memory."""
-    import chess
-
-    from graphsearch import Graph, Limits, SearchParams, analyze
-    from graphsearch.evaluators.factory import create
-
     params = SearchParams(minibatch_size=wave, max_wave_share=1.0)
     with Graph.open(file, evaluator=create(kind, {"threads": "1"})) as graph:
         analyze(graph, chess.Board(), Limits(evaluations=100), params)  # compiles before the clock runs
@@ -126,18 +118,3 @@ def _searched(
         found = analyze(graph, chess.Board(), Limits(evaluations=nodes - graph.node_count), params)
         seconds = time.process_time() - begin
         return found, seconds, graph.arena.bytes_used / graph.node_count
-
-
-app = group(
-    "lab",
-    "Commands for research, measurements and rare repairs.",
-    sections={
-        "Questions": (
-            find.sql,
-            games.moves_of,
-            games.game_of,
-        ),
-        "Files": (store.refresh,),
-        "Measurements": (solvers.nodetypes, perft, bench),
-    },
-)

@@ -1,12 +1,13 @@
-"""Output streams, and errors: one line on stderr and an exit code."""
+"""Output streams; errors: one line on stderr and an exit code; the words of this program."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from graphsearch.base.errors import (
@@ -17,12 +18,13 @@ from graphsearch.base.errors import (
     MissingPackageError,
 )
 from graphsearch.base.faults import DEFECT, error_line, is_defect, line_of
+from graphsearch.base.system import join_command
 
-from .render import Cells, Part
+from .tables import Part, Table
 
 if TYPE_CHECKING:
     import chess
-    from rich.console import Console, RenderableType
+    from rich.console import Console, Group
 
 
 class Report(Protocol):
@@ -31,6 +33,9 @@ class Report(Protocol):
     def as_dict(self) -> dict[str, Any]:
         """Returns the result for JSON."""
 
+
+PROGRAM = "graphsearch"
+typed: list[str] = []  # the words of the running command line
 
 MOST_DAMAGED = 5  # problems shown after a search of a damaged file; `store verify` lists all
 # messages of several commands
@@ -49,10 +54,28 @@ PIPE_WIDTH = (
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 
 
+def program_name() -> str:
+    """Returns the command that called this program: `graphsearch` or `python -m graphsearch`."""
+    if Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py"):
+        return f"python -m {PROGRAM}"
+    return PROGRAM
+
+
+def command_text(*words: str) -> str:
+    """Returns a command line of this program, quoted for a shell; the running one unless words are given."""
+    return join_command([*program_name().split(), *(words or typed)])
+
+
+def fail(problem: str) -> int:
+    """Prints why a command fails, and returns its exit code."""
+    say(f"{PROGRAM}: {problem}")
+    return FAILED
+
+
 def failed(error: Exception) -> int:
     """Prints an error, in one line or one for each problem; returns the exit code."""
     for text in getattr(error, "problems", [error_line(error)]):
-        say(f"graphsearch: {text}")
+        fail(text)
     if is_defect(error):
         return DEFECT
     if isinstance(error, ImportFileError):  # about the contents of a file, even if about a position too
@@ -136,20 +159,6 @@ def console(stream: TextIO) -> Console:
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-def print_view(view: Callable[[int | None], RenderableType], *, width: int | None = None) -> None:
-    """Prints the result of `view` for the terminal's width on stdout; without a terminal for `width`."""
-    if sys.stdout is None:  # the caller closed it
-        return
-    out = console(sys.stdout)
-    if out.is_terminal:
-        out.print(view(out.width))
-        return
-    out.width = width or out.width
-    with out.capture() as text:
-        out.print(view(width))
-    print("\n".join(line.rstrip() for line in text.get().splitlines()))
-
-
 def print_parts(parts: Iterable[Part], *, width: int | None = None) -> None:
     """Prints lines, tables unless they are empty, and other things that Rich draws, on stdout.
 
@@ -158,10 +167,28 @@ def print_parts(parts: Iterable[Part], *, width: int | None = None) -> None:
     for part in parts:
         if isinstance(part, str):
             print(part)
-        elif not isinstance(part, Cells):
-            print_view(lambda _, part=part: part)  # type: ignore[misc]
-        elif part.rows:
-            print_view(part.drawn, width=width)
+        elif sys.stdout is not None and not (isinstance(part, Table) and not part.rows):
+            out = console(sys.stdout)
+            if out.is_terminal:
+                out.print(drawn([part], out.width))
+                continue
+            out.width = width or out.width
+            with out.capture() as text:
+                out.print(drawn([part], width))
+            print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def drawn(parts: Iterable[Part], width: int | None) -> Group:
+    """Returns lines and tables as one thing that Rich draws; `width`: of a terminal, None without one."""
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(
+        *(
+            Text(part) if isinstance(part, str) else part.drawn(width) if isinstance(part, Table) else part
+            for part in parts
+        )
+    )
 
 
 def _page_width() -> int:
@@ -211,7 +238,7 @@ def close_quietly(code: int) -> int:
         _drop(sys.stdout)
     except OSError as error:
         if not code:  # else the command has reported its failure, which may be this
-            say(f"graphsearch: cannot write the output: {line_of(error)}")
+            fail(f"cannot write the output: {line_of(error)}")
         code = code or FAILED
         _drop(sys.stdout)
     try:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from .options import EvaluatorOptions
-from .output import console, say
+from .output import console, drawn, say
 from .signals import StopSignals
+from .tables import Part
 
 if TYPE_CHECKING:
     import chess
-    from rich.console import Console, RenderableType
-    from rich.live import Live
 
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.search.params import SearchParams
 
 GLANCE_SECONDS = 0.2  # between two checks of other processes' progress
-LINE_SECONDS = 5.0  # between two lines of progress, where there is no terminal
 
 
 class Advance(Protocol):
@@ -76,13 +73,11 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
 @contextmanager
 def progress_shown(title: str) -> Iterator[Advance]:
     """Yields a function that shows progress on stderr: a bar on a terminal, elsewhere a line now and then."""
-    shown, said = title, time.monotonic()
+    lines, begun, first = RareLines(), time.monotonic(), title
 
     def say_sometimes(done: int, total: int | None, title: str | None = None) -> None:
-        nonlocal said
-        if time.monotonic() - said >= LINE_SECONDS:
-            said = time.monotonic()
-            say(f"{title or shown}: {done:,}" + (f" of {total:,}" if total is not None else ""))
+        of = f" of {total:,}" if total is not None else ""
+        lines.say(time.monotonic() - begun, f"{title or first}: {done:,}{of}")
 
     with progress_bar(title) as bar:
         yield bar or say_sometimes
@@ -167,6 +162,19 @@ def titled_bar(first: str, title: Callable[[_Now], str]) -> Iterator[Callable[[_
 FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0
 
 
+class RareLines:
+    """Prints one line of progress now and then, for logs."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_LINE_S
+
+    def say(self, seconds: float, line: str) -> None:
+        """Prints the progress after some seconds, if it is due."""
+        if seconds >= self._next:
+            say(line)
+            self._next = seconds + min(seconds, LONGEST_GAP_S)
+
+
 class Timed(Protocol):
     """Progress with the seconds spent so far."""
 
@@ -177,100 +185,47 @@ class Timed(Protocol):
 _Timed = TypeVar("_Timed", bound=Timed)
 
 
-class Screen:
-    """A terminal that redraws one view in place until a request to stop."""
-
-    def __init__(self, live: Live, terminal: Console, stop: threading.Event) -> None:
-        self._live = live
-        self._stop = stop
-        self._drawing = False
-        self.width = terminal.width
-        self.height = terminal.height
-
-    def draw(self, view: Callable[[], RenderableType]) -> None:
-        """Draws the result of `view` in place of the last one."""
-        if self._stop.is_set():
-            return
-        self._drawing = True
-        self._live.update(view(), refresh=True)
-        self._drawing = False
-        self.clear_if_stopped()
-
-    def clear_if_stopped(self) -> None:
-        """Clears the view after a request to stop; a signal handler may call it."""
-        if self._stop.is_set() and not self._drawing:
-            self._live.stop()
-
-
-@contextmanager
-def live_screen(signals: StopSignals) -> Iterator[Screen | None]:
-    """Yields the screen to draw on; None where stderr is not a terminal, or cannot be redrawn."""
-    terminal = console(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
-    if terminal is None or terminal.is_dumb_terminal:
-        yield None
-        return
-    from rich.live import Live
-
-    # drawn only on progress, so no thread draws while a signal handler writes its message
-    with Live(console=terminal, auto_refresh=False, transient=True) as live:
-        screen = Screen(live, terminal, signals.stop)
-        signals.before_message = screen.clear_if_stopped
-        yield screen
-        signals.before_message = None
-
-
 @contextmanager
 def progress_display(
     signals: StopSignals,
     line: Callable[[_Timed], str],
-    view: Callable[[_Timed, Screen], RenderableType] | None = None,
+    view: Callable[[_Timed, int], Iterable[Part]] | None = None,
     *,
     least_gap_s: float = 0.0,
 ) -> Iterator[Callable[[_Timed], None]]:
-    """Yields a progress callback for the work.
+    """Yields a progress callback for the work; on a terminal it redraws one view in place, until a signal.
 
     Args:
       signals: they clear the view before they write.
       line: progress in one line, for logs.
-      view: progress to draw on a terminal; the line unless given.
+      view: progress to draw on a terminal of so many lines; the line unless given.
       least_gap_s: least number of seconds between two drawings.
     """
-    with live_screen(signals) as screen:
-        if screen is None:
-            yield RareLines(line).show
+    terminal = console(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
+    if terminal is None or terminal.is_dumb_terminal:
+        lines = RareLines()
+        yield lambda now: lines.say(now.seconds, line(now))
+        return
+    from rich.live import Live
+
+    is_drawing, last = False, -least_gap_s
+
+    def clear() -> None:
+        if not is_drawing:
+            live.stop()
+
+    def show(now: _Timed) -> None:
+        nonlocal is_drawing, last
+        if signals.stop.is_set() or now.seconds - last < least_gap_s:
             return
-        from rich.text import Text
+        last, is_drawing = now.seconds, True
+        live.update(drawn(view(now, terminal.height) if view else [line(now)], terminal.width), refresh=True)
+        is_drawing = False
+        if signals.stop.is_set():
+            clear()
 
-        drawn = [-least_gap_s]
-
-        def show(now: _Timed) -> None:
-            if now.seconds - drawn[0] >= least_gap_s:
-                drawn[0] = now.seconds
-                screen.draw(lambda: view(now, screen) if view else Text(line(now)))
-
+    # drawn only on progress, so no thread draws while a signal handler writes its message
+    with Live(console=terminal, auto_refresh=False, transient=True) as live:
+        signals.before_message = clear
         yield show
-
-
-class RareLines(Generic[_Timed]):
-    """Prints one line of progress now and then, for logs."""
-
-    def __init__(self, line: Callable[[_Timed], str]) -> None:
-        self._line = line
-        self._next = FIRST_LINE_S
-
-    def show(self, now: _Timed) -> None:
-        """Prints the progress, if it is due."""
-        if now.seconds >= self._next:
-            say(self._line(now))
-            self._next = now.seconds + min(now.seconds, LONGEST_GAP_S)
-
-
-def clock(seconds: float) -> str:
-    """Returns a time in clock format.
-
-    >>> clock(9.7), clock(3725)
-    ('0:09', '1:02:05')
-    """
-    minutes, s = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{s:02}" if hours else f"{minutes}:{s:02}"
+        signals.before_message = None

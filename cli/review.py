@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .commands import command, command_line
+from .commands import command
 from .exports import STDOUT, opened_target
 from .games import given_file, unpacked
 from .options import (
@@ -27,10 +27,11 @@ from .options import (
     option,
     side_of,
 )
-from .output import FAILED, print_json, print_parts, problem_lines, say
+from .output import command_text, fail, print_json, print_parts, problem_lines, say
 from .progress import compiled, titled_bar
-from .render import FILL, NAME, WHOLE, Part, count, heading, move_number, rate, score, table
+from .render import move_number
 from .signals import StopSignals
+from .tables import FILL, NAME, WHOLE, Part, Table, count, heading, rate, score
 
 if TYPE_CHECKING:
     from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewReport
@@ -88,12 +89,11 @@ class Request:
 
 
 @command(
-    "Review games: search every position, judge every move.",
     "graphsearch review games.pgn --store first.graph --visits 400 -o reviewed.pgn",
     'graphsearch review games.pgn --store first.graph --player "Carlsen" --since 2024 -o won.pgn',
     views=True,
 )
-def review(request: Request) -> None:
+def review(request: Request) -> int:
     """Search every position of games, each within the limits, and write what that says of their moves.
 
     The annotated games have an evaluation of every move, ?!, ? and ?? for moves that lose 5, 10 and 15 % of
@@ -108,15 +108,13 @@ def review(request: Request) -> None:
 
     JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
     """
-    run_review(request, resume=command_line("review", request))
+    return run_review(request)
 
 
-def run_review(request: Request, *, resume: str, every: GameParts | None = None) -> None:
-    """Reviews games.
+def run_review(request: Request, *, every: GameParts | None = None) -> int:
+    """Reviews games; returns the exit code.
 
-    Args:
-      resume: the command line that resumes.
-      every: makes the output of a game, which replaces the figures; then only a named file is written.
+    `every`: makes the output of a game, which replaces the figures; then only a named file is written.
     """
     from graphsearch.book.review.games import GameChoice, read_since
     from graphsearch.book.review.review import ReviewSettings
@@ -148,13 +146,13 @@ def run_review(request: Request, *, resume: str, every: GameParts | None = None)
     _print(request, report, games, table_wanted=output != STDOUT, every=every)
     if report.stopped:
         say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
-        say(f"Resume with: {resume}")
-        raise typer.Exit(code)
+        say(f"Resume with: {command_text()}")
+        return code
     if report.failed:
         several = report.chosen > 1
         chosen = f"none of the {report.chosen:,} chosen games can" if several else "the chosen game cannot"
-        say(f"graphsearch: {chosen} be reviewed")
-        raise typer.Exit(FAILED)
+        return fail(f"{chosen} be reviewed")
+    return 0
 
 
 def limits_of(visits: int | None, evaluations: int | None, seconds: float | None) -> dict[str, Any]:
@@ -233,10 +231,10 @@ def _print(
             print_parts(every(game))
     elif table_wanted and report.reviewed:
         rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
-        print_parts([table(rows, {"Player": NAME}, spare=PLAYER_SPARE)])
+        print_parts([Table(rows, {"Player": NAME}, spare=PLAYER_SPARE)])
         if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
             cells = [_moment_cells(move) for move in games[0].moves if move.glyph]
-            marked = table(cells, {"Move": WHOLE, "Better": FILL}, spare=("Its score", "Better", "Loss %"))
+            marked = Table(cells, {"Move": WHOLE, "Better": FILL}, spare=("Its score", "Better", "Loss %"))
             print_parts(["", *game_lines(games[0]), marked])
         unlisted = len(report.players.listed()) - MAX_PLAYERS
         if unlisted > 0:

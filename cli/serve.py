@@ -7,40 +7,36 @@ import os
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.base.faults import Watch, error_line
+from graphsearch.base.limits import UCI_LINE, decoded, size_text
+from graphsearch.uci.engine import Engine
+from graphsearch.uci.writer import Writer
 
 from .commands import command
 from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, argument, graph_ram, option
 from .output import FAILED, say
 from .signals import StopSignals
 
-if TYPE_CHECKING:
-    from graphsearch.uci.engine import Engine
-    from graphsearch.uci.writer import Writer
-
-
-Others = Annotated[
-    list[Path] | None,
-    argument(
-        "OTHER...",
-        "Other graph files that the page may compare this one with, or merge into it, beside those of the "
-        "same folder.",
-    ),
-]
-
 
 @command(
-    "Explore a graph file in the browser.",
     "graphsearch serve first.graph",
     "graphsearch serve first.graph --read-only --no-browser --port 8000",
 )
 def serve(
     file: StoreOption,
-    others: Others = None,
+    others: Annotated[
+        list[Path] | None,
+        argument(
+            "OTHER...",
+            "Other graph files that the page may compare this one with, or merge into it, beside those of "
+            "the same folder.",
+        ),
+    ] = None,
     port: Annotated[int, option("--port N", "Port; 0 takes a free one.", min=0, max=65535)] = 0,
     host: Annotated[
         str,
@@ -69,7 +65,7 @@ def serve(
         ),
     ] = None,
     ram: Ram = None,
-) -> None:
+) -> int:
     """Explore a graph file in the browser: board, moves, graph, values, searches, books, games and SQL.
 
     The address that is printed opens the page; it has a token that nobody else knows. The page may be closed
@@ -100,8 +96,7 @@ def serve(
         if not no_browser:
             webbrowser.open(server.address)
         server.run(signals.stop)
-        if signals.exit_code:
-            raise typer.Exit(signals.exit_code)
+        return signals.exit_code
 
 
 # thresholds of collections that take milliseconds; a rare one takes a third of a second of a player's clock
@@ -109,7 +104,6 @@ COLLECTED = 2_000, 10, 10
 
 
 @command(
-    "Start a UCI engine that remembers its searches.",
     "graphsearch uci games.graph",
     "graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB",
 )
@@ -122,17 +116,13 @@ def uci(
         list[str] | None,
         option("--param NAME=VALUE", "Any other engine option, such as MultiPV=3; may be repeated."),
     ] = None,
-) -> None:
+) -> int:
     """Speak UCI on stdin and stdout. Chess programs may set every option; those given here are the defaults.
 
     With a graph file the engine remembers every position it has searched, in any game or analysis, and
     continues from there. It ends at `quit`, at the end of stdin, at Ctrl-C and at SIGTERM, and saves each
     time.
     """
-    from graphsearch.base.errors import InvalidParameterError
-    from graphsearch.uci.engine import Engine
-    from graphsearch.uci.writer import Writer
-
     given = {
         "Evaluator": evaluator.evaluator,
         "Policy": evaluator.policy,
@@ -173,9 +163,7 @@ def uci(
     watched.end()
     if not closed:
         os._exit(code)  # nothing to save; a running compilation or loading network would delay the exit
-    code = code or (FAILED if engine.has_lost else 0)
-    if code:
-        raise typer.Exit(code)
+    return code or (FAILED if engine.has_lost else 0)
 
 
 def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
@@ -183,8 +171,6 @@ def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
 
     A signal ends it only while it waits for a line: an exception in the engine might leave a lock held.
     """
-    from graphsearch.base.limits import UCI_LINE, decoded, size_text
-
     most = UCI_LINE.most
     while not signals.stop.is_set() and not writer.gone.is_set():
         line = _next_line(signals, most + 1)

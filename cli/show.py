@@ -2,76 +2,64 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from graphsearch.position.values import cp_of
+from graphsearch.position.board import MAX_MOVES, board_of
+from graphsearch.position.openings import Opening, opening_of
+from graphsearch.position.values import wdl_from_q
+from graphsearch.query.line import LinePoint, LineValues, values
+from graphsearch.query.position import Position
+from graphsearch.query.position import position as position_in
+from graphsearch.query.pv import Line, LinePly, pv
+from graphsearch.query.pv import Lines as BestLines
+from graphsearch.query.tree import Branch, Tree
+from graphsearch.query.tree import tree as tree_in
 
 from .commands import command
 from .options import Depth, Json, Lines, PositionOptions, StoreOption, option
-from .output import (
-    FAILED,
-    console,
-    print_answer,
-    print_json,
-    print_parts,
-    print_view,
-    say,
-    say_if_unfinished,
-    speaks_unicode,
-)
+from .output import fail, print_answer, say, speaks_unicode
 from .render import (
     APART,
+    board_text,
+    line_cells,
+    move_number,
+    node_parts,
+    opening_at,
+    opening_line,
+    origin_line,
+    position_heading,
+    value_score,
+    wdl,
+)
+from .tables import (
     LEFT,
     WHOLE,
     Part,
-    board_text,
+    Table,
     count,
     detail,
     detailed,
     heading,
     is_white,
-    line_cells,
     look,
-    move_number,
-    node_view,
-    opening_at,
-    opening_line,
-    origin_line,
     pawns,
-    position_heading,
     score,
     seen_of_white,
     signed,
-    steps_table,
-    table,
-    value_score,
-    wdl,
 )
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from graphsearch.query.line import LinePoint, LineValues
-    from graphsearch.query.position import Position
-    from graphsearch.query.pv import Line
-    from graphsearch.query.pv import Lines as BestLines
-    from graphsearch.query.tree import Branch, Tree
-
 
 @command(
-    "Print the stored moves and values of a position.",
     "graphsearch show first.graph",
     'graphsearch show first.graph "1. e4 e5" --json',
     views=True,
 )
-def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> None:
+def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> int:
     """Print the stored data of a position: its moves with their lines, imported games, the books that have
     it, and the note on it. Nothing is searched.
 
@@ -83,36 +71,27 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
     book's state, value and moves; `note` is its text, empty without one. A position that was not searched has
     only these and `position` and `key`.
     """
-    from graphsearch.position.board import MAX_MOVES
-    from graphsearch.position.openings import opening_of
-    from graphsearch.query.position import position as ask
-
     board = position.board()
-    found = ask(store, board, lines=MAX_MOVES)
+    found = position_in(store, board, lines=MAX_MOVES)
     if not (found.moves or found.games or found.books or found.note):
-        say(f"graphsearch: {store} does not hold this position: {board.fen()}")
-        raise typer.Exit(FAILED)
-    say_if_unfinished(store)
-    if json:
-        opening = opening_of(board)
-        facts = found.as_dict()  # beside the search, and in place of `node` its own
-        del facts["node"]
-        if found.moves and found.origin:
-            facts |= found.moves.node.as_dict() | found.origin.as_dict()
-        print_json(facts | {"opening": opening.as_dict() if opening else None})
-        return
-    print(board_text(found.position))
-    print(f"\n{found.position}" + (f"   key {found.key}" if look.details else ""))
-    print_parts(opening_line(opening_of(board)))
+        return fail(f"{store} does not hold this position: {board.fen()}")
+    opening = opening_of(board)
+    facts = found.as_dict()  # beside the search, and in place of `node` its own
+    del facts["node"]
     if found.moves and found.origin:
-        node = found.moves.node
-        print(f"{origin_line(found.origin)}\n" if look.details else "")
-        print_view(lambda width: node_view(node, lines, width))
-    print_parts(_facts_beside(found))
+        facts |= found.moves.node.as_dict() | found.origin.as_dict()
+    facts["opening"] = opening.as_dict() if opening else None
+    print_answer(facts, _position(found, opening, lines), json=json, note=store)
+    return 0
 
 
-def _facts_beside(found: Position) -> Iterator[str]:
-    """Yields the facts beside the search, line by line."""
+def _position(found: Position, opening: Opening | None, lines: int) -> Iterator[Part]:
+    yield board_text(found.position)
+    yield f"\n{found.position}" + (f"   key {found.key}" if look.details else "")
+    yield from opening_line(opening)
+    if found.moves and found.origin:
+        yield f"{origin_line(found.origin)}\n" if look.details else ""
+        yield from node_parts(found.moves.node, lines)
     if not found.moves:
         yield "not searched"
     games = sum(results.games for results in found.games.values())
@@ -155,15 +134,25 @@ def _lines(found: BestLines) -> Iterator[Part]:
         say("note: no move from this position was visited")
     yield f"{count(found.visits, 'visit')}   ({heading()})"
     rows = [_line_cells(found.position, line) for line in found.lines]
-    yield table(rows, {"Note": WHOLE, **KINDS}, spare=("Opening", "ECO"))
+    yield Table(rows, {"Note": WHOLE, **KINDS}, spare=("Opening", "ECO"))
     for line in found.lines if look.details else ():
         yield ""
-        yield steps_table(found.position, line.plies)
+        yield _steps(found.position, line.plies)
+
+
+def _steps(position: str, steps: Iterable[LinePly]) -> Table:
+    """Returns the moves of a line from a position with their visits and Q."""
+    board = board_of(position)
+    rows = []
+    for step in steps:
+        number = move_number(board.fullmove_number, white=board.turn)
+        q = signed(step.q, white=board.turn)
+        rows.append({"Move": f"{number} {step.san}", "Visits": f"{step.n:,}", "Q": q})
+        board.push_uci(step.move)
+    return Table(rows, {"Move": LEFT})
 
 
 def _line_cells(position: str, line: Line) -> dict[str, str]:
-    from graphsearch.position.values import wdl_from_q
-
     first, white = line.plies[0], is_white(position)
     cells = line_cells(position, [ply.san for ply in line.plies])
     return {
@@ -177,10 +166,8 @@ def _line_cells(position: str, line: Line) -> dict[str, str]:
 
 
 @command(
-    "Print the best lines and why they end.",
     "graphsearch lines first.graph --lines 3",
     'graphsearch lines first.graph "1. e4 e5" --by value --json',
-    name="lines",
     views=True,
 )
 def lines_of(
@@ -193,9 +180,6 @@ def lines_of(
     unknown (not in the file), repetition, clock (50-move rule), checkmate, stalemate, dead (insufficient
     material) or length (200 plies); `last` is its last position.
     """
-    from graphsearch.position.board import MAX_MOVES
-    from graphsearch.query.pv import pv
-
     found = pv(store, position.board(), lines=lines or MAX_MOVES, by=by)
     print_answer(found, _lines(found), json=json, note=store)
 
@@ -210,7 +194,6 @@ def _tree(found: Tree, store: Path) -> Iterator[Part]:
 
 
 @command(
-    "Draw the well-visited tree below a position.",
     "graphsearch tree first.graph --depth 3 --min-visits 20",
     "graphsearch tree first.graph --depth 4 --max-moves 2 --json",
     views=True,
@@ -239,9 +222,7 @@ def tree(
     is expanded elsewhere, `transposes_to` has the moves to that place. `hidden` counts the visited moves that
     are not followed.
     """
-    from graphsearch.query.tree import tree
-
-    found = tree(
+    found = tree_in(
         store, position.board(), depth=3 if depth is None else depth, min_visits=min_visits, width=max_moves
     )
     print_answer(found, _tree(found, store), json=json, note=store)
@@ -289,22 +270,9 @@ def _label(branch: Branch, before: Branch, root: str, level: int) -> str:
     return f"{text}  {arrow} {' '.join(branch.transposes_to) or 'the root'}"
 
 
-def _values(found: LineValues) -> Iterator[Part]:
-    numbers = [(point.number, point.turn == "w") for point in found.points]
-    width = 80 if sys.stdout is None or not sys.stdout.isatty() else console(sys.stdout).width
-    yield from curve([point.q for point in found.points], numbers, width, unicode=speaks_unicode())
-    yield "\nQ on the left, pawns on the right, White's view"
-    if found.unknown:
-        say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
-    yield f"({heading()})"
-    yield table(map(_point_cells, found.points), {"Move": LEFT, "Best": LEFT})
-
-
 @command(
-    "Plot the values along a line or a game.",
     'graphsearch curve first.graph "1. e4 e5 2. Nf3 Nc6"',
     "graphsearch curve first.graph games.pgn --game 2 --json",
-    name="curve",
     views=True,
 )
 def curve_of(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
@@ -316,10 +284,22 @@ def curve_of(store: StoreOption, position: PositionOptions, json: Json = False) 
 
     JSON: `points`, one per position, from White's view; unknown values are null.
     """
-    from graphsearch.query.line import values
-
     found = values(store, position.board())
     print_answer(found, _values(found), json=json, note=store)
+
+
+def _values(found: LineValues) -> Iterator[Part]:
+    if found.unknown:
+        say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
+    yield f"({heading()})"
+    most = max((abs(point.q) for point in found.points if point.q is not None), default=0.0)
+    signs = ("\u2588", "\u2502") if speaks_unicode() else ("#", "|")
+    rows = [
+        _point_cells(point)
+        | {"Curve": "" if point.q is None else bar(point.q / max(most, LEAST_TOP), *signs)}
+        for point in found.points
+    ]
+    yield Table(rows, {"Move": LEFT, "Curve": WHOLE, "Best": LEFT})
 
 
 def _point_cells(point: LinePoint) -> dict[str, str]:
@@ -335,115 +315,16 @@ def _point_cells(point: LinePoint) -> dict[str, str]:
     }
 
 
-HEIGHT = 11  # rows, the middle one is zero
-WIDEST_STEP = 4  # cells between two plies
-_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
-_BRAILLE = 0x2800
-_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # by column and row of a cell
-LEFT_SCALE, RIGHT_SCALE = 7, 7  # columns of the scales
+HALF_BAR = 10  # characters
+LEAST_TOP = 0.05  # Q of the longest bar, at least
 
 
-@dataclass(frozen=True, slots=True)
-class Ink:
-    """A style of curves: the dots of a cell across and down, and the character of the zero line."""
+def bar(share: float, ink: str = "#", middle: str = "|") -> str:
+    """Returns a value in [-1, 1] as a bar to the right of a line, or to the left of it.
 
-    across: int
-    down: int
-    zero: str
-
-
-UNICODE, ASCII = Ink(2, 4, "\u2500"), Ink(1, 1, "-")
-
-
-def curve(
-    values: Sequence[float | None], numbers: Sequence[tuple[int, bool]], width: int, *, unicode: bool
-) -> list[str]:
-    """Returns the lines of a plot of Q in [-1, 1], with Q on the left and pawns on the right.
-
-    Args:
-      values: by ply; None is a gap.
-      numbers: by ply, the move number and whether White is to move.
-      width: columns for the plot, at least 30.
-      unicode: draw in Braille; else in ASCII.
+    >>> [bar(share).rstrip() for share in (0.5, 0.0, -0.2)]
+    ['          |#####', '          |', '        ##|']
     """
-    ink = UNICODE if unicode else ASCII
-    steps = max(1, len(values) - 1)
-    cells = max(1, min(max(30, width) - LEFT_SCALE - RIGHT_SCALE, steps * WIDEST_STEP + 1))
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
-    top = next(scale for scale in _SCALES if scale >= min(1.0, largest))
-    canvas = _Canvas(cells, HEIGHT, ink)
-    points = [
-        None if value is None else (round(ply * (cells * ink.across - 1) / steps), canvas.row(value / top))
-        for ply, value in enumerate(values)
-    ]
-    for before, after in pairwise(points):
-        if before and after:
-            canvas.line(before, after)
-    for point in filter(None, points):
-        canvas.dot(*point, mark=True)
-    rows = [_labelled(row, text, top) for row, text in enumerate(canvas.rows())]
-    return [*rows, _axis(numbers, cells, steps)]
-
-
-def _labelled(row: int, text: str, top: float) -> str:
-    """Returns a row between its scales; zero and every other row are labelled."""
-    middle = HEIGHT // 2
-    q = top * (middle - row) / middle
-    if row not in (0, middle, HEIGHT - 1) and (row - middle) % 2:
-        return f"{'':>{LEFT_SCALE}}{text}".rstrip()
-    left = "0" if row == middle else f"{q:+.2f}"
-    pawns = "0" if row == middle else f"{cp_of(q) / 100:+.1f}"
-    return f"{left:>{LEFT_SCALE - 1}} {text} {pawns:>{RIGHT_SCALE - 2}}"
-
-
-def _axis(numbers: Sequence[tuple[int, bool]], cells: int, steps: int) -> str:
-    """Returns the line of move numbers, as many as fit, each under White's move."""
-    line = [" "] * (cells + LEFT_SCALE)
-    free = 0
-    for ply, (number, white) in enumerate(numbers):
-        place, text = round(ply * (cells - 1) / steps), str(number)
-        if white and place >= free and place + len(text) <= cells:
-            line[LEFT_SCALE + place : LEFT_SCALE + place + len(text)] = text
-            free = place + len(text) + 2
-    return "".join(line).rstrip()
-
-
-class _Canvas:
-    """A grid of cells with dots in them."""
-
-    def __init__(self, width: int, height: int, ink: Ink) -> None:
-        self._width, self._height, self._ink = width, height, ink
-        self._cells = [[0] * width for _ in range(height)]
-
-    def row(self, share: float) -> int:
-        """Returns the row of dots of a value in [-1, 1]; 1 is at the top, 0 in the centre of the plot."""
-        rows = self._height * self._ink.down
-        half = (self._height // 2) * self._ink.down
-        return min(rows - 1, max(0, round((rows - 1) / 2 - share * half)))
-
-    def dot(self, x: int, y: int, *, mark: bool = False) -> None:
-        """Sets a dot; a mark is a point of the curve, which ASCII draws differently."""
-        column, row = x // self._ink.across, y // self._ink.down
-        if self._ink.across == 1:
-            self._cells[row][column] = max(self._cells[row][column], 2 if mark else 1)
-        else:
-            self._cells[row][column] |= _DOTS[x % 2][y % 4]
-
-    def line(self, start: tuple[int, int], end: tuple[int, int]) -> None:
-        """Sets the dots between two points."""
-        steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
-        for k in range(steps + 1):
-            x = start[0] + (end[0] - start[0]) * k / steps
-            y = start[1] + (end[1] - start[1]) * k / steps
-            self.dot(round(x), round(y))
-
-    def rows(self) -> Iterator[str]:
-        """Yields the rows as text, the zero line where nothing is drawn."""
-        for number, row in enumerate(self._cells):
-            empty = self._ink.zero if number == self._height // 2 else " "
-            yield "".join(self._text(cell, empty) for cell in row)
-
-    def _text(self, cell: int, empty: str) -> str:
-        if not cell:
-            return empty
-        return " .*"[cell] if self._ink.across == 1 else chr(_BRAILLE | cell)
+    length = ink * round(HALF_BAR * abs(share))
+    left, right = (length, "") if share < 0 else ("", length)
+    return f"{left:>{HALF_BAR}}{middle}{right:<{HALF_BAR}}"

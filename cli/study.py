@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .commands import command, group
+from .commands import command
 from .exports import STDOUT, write_text
 from .games import given_file
 from .options import (
@@ -28,20 +28,8 @@ from .options import (
 )
 from .output import FAILED, print_answer, print_json, problem_lines, say, speaks_unicode
 from .progress import progress_bar
-from .render import (
-    LEFT,
-    WHOLE,
-    Part,
-    count,
-    detail,
-    heading,
-    is_white,
-    moment,
-    numbered,
-    score,
-    signed,
-    table,
-)
+from .render import numbered
+from .tables import LEFT, WHOLE, Part, Table, count, detail, heading, is_white, moment, score, signed
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
@@ -68,15 +56,13 @@ def _studies(found: StudyList) -> Iterator[Part]:
         {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)}
         for one in found.studies
     )
-    yield table(rows, {"Study": LEFT, "Changed (UTC)": WHOLE})
+    yield Table(rows, {"Study": LEFT, "Changed (UTC)": WHOLE})
     if not found.studies:
         yield "There are no studies."
 
 
 @command(
-    "List the studies of a graph file.",
     "graphsearch study list first.graph",
-    name="list",
 )
 def list_studies(store: StoreOption, json: Json = False) -> None:
     """List the studies of a graph file, with the number of their moves.
@@ -90,10 +76,8 @@ def list_studies(store: StoreOption, json: Json = False) -> None:
 
 
 @command(
-    "Make a study of each game of a PGN file.",
     "graphsearch study import first.graph game.pgn",
     'graphsearch study import first.graph game.pgn --name "My game"',
-    name="import",
 )
 def import_studies(
     file: PgnInput,
@@ -125,10 +109,8 @@ def import_studies(
 
 
 @command(
-    "Write studies as PGN.",
     'graphsearch study export first.graph "My game" -o game.pgn',
     "graphsearch study export first.graph > all.pgn",
-    name="export",
 )
 def export_studies(
     store: StoreOption,
@@ -149,7 +131,9 @@ def export_studies(
         write_text(text, output, store)
 
 
-@command("Rename a study.", 'graphsearch study rename first.graph "My game" "Round 3"', name="rename")
+@command(
+    'graphsearch study rename first.graph "My game" "Round 3"',
+)
 def rename_study(
     store: StoreOption, name: Name, new: Annotated[str, argument("NEW", "Its new name.")], json: Json = False
 ) -> None:
@@ -163,7 +147,9 @@ def rename_study(
     print_answer({"id": found.id, "name": found.name}, [f"{found.name}: renamed"], json=json)
 
 
-@command("Delete a study.", 'graphsearch study delete first.graph "My game"', name="delete")
+@command(
+    'graphsearch study delete first.graph "My game"',
+)
 def delete_study(store: StoreOption, name: Name, json: Json = False) -> None:
     """Delete a study with all its moves.
 
@@ -175,24 +161,11 @@ def delete_study(store: StoreOption, name: Name, json: Json = False) -> None:
     print_answer({"id": found.id, "name": found.name}, [f"{found.name}: deleted"], json=json)
 
 
-study_app = group(
-    "study",
-    "Studies: list, import, export, rename, delete.",
-    list_studies,
-    import_studies,
-    export_studies,
-    rename_study,
-    delete_study,
-)
-
-
 STDIN = "-"
 
 
 @command(
-    "Write the note on a position.",
     'graphsearch note write first.graph "1. e4 c5" --text "Ask Ann about 2. c3"',
-    name="write",
 )
 def write_note(
     store: StoreOption,
@@ -226,7 +199,9 @@ def _note(found: PositionNote) -> Iterator[Part]:
         yield f"in the study {name}"
 
 
-@command("Print the note on a position.", 'graphsearch note show first.graph "1. e4 c5"', name="show")
+@command(
+    'graphsearch note show first.graph "1. e4 c5"',
+)
 def show_note(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
     """Print the note on a position, and the studies that reach it. Exit code 1 if there are none.
 
@@ -241,7 +216,9 @@ def show_note(store: StoreOption, position: PositionOptions, json: Json = False)
         raise typer.Exit(FAILED)
 
 
-@command("Delete the note on a position.", 'graphsearch note delete first.graph "1. e4 c5"', name="delete")
+@command(
+    'graphsearch note delete first.graph "1. e4 c5"',
+)
 def delete_note(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
     """Delete the note on a position. Exit code 1 if there is none.
 
@@ -265,15 +242,13 @@ def _notes(found: NoteList) -> Iterator[Part]:
         {"Changed (UTC)": moment(note.changed), "Position": note.fen, "Note": " ".join(note.text.split())}
         for note in found.notes
     )
-    yield table(rows, {"Changed (UTC)": WHOLE, "Position": WHOLE, "Note": LEFT})
+    yield Table(rows, {"Changed (UTC)": WHOLE, "Position": WHOLE, "Note": LEFT})
     if not found.notes:
         yield "There are no notes."
 
 
 @command(
-    "List the notes of a graph file.",
     "graphsearch note list first.graph",
-    name="list",
 )
 def list_notes(store: StoreOption, json: Json = False) -> None:
     """List the notes of a graph file, the last changed first.
@@ -284,16 +259,6 @@ def list_notes(store: StoreOption, json: Json = False) -> None:
 
     found = list_notes(store)
     print_answer(found, _notes(found), json=json)
-
-
-note_app = group(
-    "note",
-    "Notes on positions: write, show, list, delete.",
-    write_note,
-    show_note,
-    list_notes,
-    delete_note,
-)
 
 
 OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
@@ -321,10 +286,8 @@ def _changed(found: RepertoireChange) -> Iterator[Part]:
 
 
 @command(
-    "Add a line to a repertoire.",
     'graphsearch repertoire add first.graph "1. e4 c5 2. Nf3" --side white',
     "graphsearch repertoire add first.graph games.pgn --game 2 --ply 12 --side black",
-    name="add",
 )
 def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
     """Add the moves of a line to the repertoire of a side: own moves, and the replies that they meet.
@@ -341,9 +304,7 @@ def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json:
 
 
 @command(
-    "Remove a move from a repertoire.",
     'graphsearch repertoire remove first.graph "1. e4 c5 2. Nf3" --side white',
-    name="remove",
 )
 def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
     """Remove the last move of a line from the repertoire of a side, with everything that only it reached.
@@ -357,9 +318,7 @@ def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, js
 
 
 @command(
-    "Add the lines of a PGN file to a repertoire.",
     "graphsearch repertoire import first.graph white.pgn --side white",
-    name="import",
 )
 def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json = False) -> None:
     """Add all lines of a PGN file to the repertoire of a side, variations included.
@@ -380,10 +339,8 @@ def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json =
 
 
 @command(
-    "Write a repertoire as PGN, or as the TOML of a book.",
     "graphsearch repertoire export first.graph --side white -o white.pgn",
     "graphsearch repertoire export first.graph --side white -o white.toml",
-    name="export",
 )
 def export_repertoire(
     store: StoreOption,
@@ -410,11 +367,9 @@ def export_repertoire(
 
 # ------------------------------------------------------------------ looking
 @command(
-    "Print a repertoire with its gaps and weak spots.",
     "graphsearch repertoire show first.graph --side white",
     "graphsearch repertoire show first.graph --depth 6 --json",
     views=True,
-    name="show",
 )
 def show_repertoire(
     store: StoreOption, side: Side = None, depth: Depth = None, lines: Lines = 20, json: Json = False
@@ -450,8 +405,8 @@ def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[Part]:
     yield f"{found.side.capitalize()}: {facts}; {count(len(found.gaps), 'gap')}, {weak}   ({heading()})"
     if found.moves:
         yield _drawing(found, depth)
-    yield table(map(_gap, found.gaps[:lines]), {"Line": LEFT, "Reply": WHOLE}, title="Gaps")
-    yield table(
+    yield Table(map(_gap, found.gaps[:lines]), {"Line": LEFT, "Reply": WHOLE}, title="Gaps")
+    yield Table(
         map(_weak, found.weak[:lines]), {"Line": LEFT, "Move": WHOLE, "Best": WHOLE}, title="Weak spots"
     )
 
@@ -516,14 +471,3 @@ def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *
     elif child.opening and child.opening != one.opening:
         parts.append(child.opening)
     return "  ".join(parts)
-
-
-repertoire_app = group(
-    "repertoire",
-    "Repertoires of White and of Black: show, add, remove, import, export.",
-    show_repertoire,
-    add_line,
-    remove_move,
-    import_lines,
-    export_repertoire,
-)

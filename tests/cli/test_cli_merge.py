@@ -112,8 +112,8 @@ def test_a_merge_replaces_no_pipe_or_device(cli: Cli, files: tuple[Path, Path], 
 
 
 def test_a_table_in_a_pipe_keeps_all_columns_beside_a_long_text(capsys: pytest.CaptureFixture[str]) -> None:
-    output, tables = (import_module(f"graphsearch.cli.{name}") for name in ("output", "render"))
-    output.print_parts([tables.table([{"N": "1,234", "Line": "Nf3 " * 200}], {"Line": tables.FILL})])
+    output, tables = (import_module(f"graphsearch.cli.{name}") for name in ("output", "tables"))
+    output.print_parts([tables.Table([{"N": "1,234", "Line": "Nf3 " * 200}], {"Line": tables.FILL})])
     assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["1,234", "Nf3"]
 
 

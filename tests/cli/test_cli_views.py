@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.output import problem_lines
-from cli.render import FILL, table
+from cli.tables import FILL, Table
 from tests.conftest import Cli
 from tests.query.handmade import LINES, graph_file
 
@@ -87,7 +87,7 @@ def test_the_first_problems_are_listed_and_the_others_counted() -> None:
 
 
 def test_a_narrow_terminal_leaves_out_columns_and_a_pipe_none() -> None:
-    cells = table(
+    cells = Table(
         [{"Line": "1. e4 e5 " * 9, "Name": "n" * 30, "Score": "+0.31", "N": "1"}],
         {"Line": FILL},
         spare=["Name"],

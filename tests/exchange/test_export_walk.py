@@ -60,7 +60,7 @@ def test_moves_and_children_are_those_of_python_chess() -> None:
 def test_every_format_is_written_whole_and_leaves_nothing_else(
     form: str, cli: Cli, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.cli.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("graphsearch.cli.progress.FIRST_LINE_S", 0.0)
     folder = tmp_path / "out"
     folder.mkdir()
     out = folder / f"some.{form}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -264,7 +265,37 @@ def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
 
 
 # ------------------------------------------------------- parsing and errors
-class ProgramCommand(TyperCommand):
+class ReadingValues:
+    """Lets commands and groups read texts, paths and counts themselves.
+
+    Typer would import pydantic for that, a sixth of the start of `show`.
+    """
+
+    def get_params(self, ctx: Any) -> Any:
+        """Returns the options and arguments, `--help` among them."""
+        params = super().get_params(ctx)  # type: ignore[misc] # of the command that this is mixed into
+        declared = signature(ctx.command.callback).parameters if isinstance(self, TyperCommand) else {}
+        for param in params:
+            hint = declared[param.name].annotation if param.name in declared else None
+            param.process_value = partial(_read_value, type(param).process_value, param, hint)
+        return params
+
+
+def _read_value(typers: Callable[..., Any], param: Any, hint: Any, ctx: Any, value: Any) -> Any:
+    """Returns the value of an option or argument from its text; `typers` reads what this cannot."""
+    if not param.required and value in (None, ()):
+        return value
+    kind, declared = get_args(hint)[:2] or (None, None)
+    if kind in (str, str | None) and isinstance(value, str):
+        return value
+    if kind in (Path, Path | None) and isinstance(value, str | Path):
+        return Path(value)
+    if declared and declared.parser and isinstance(value, str | int | float):
+        return declared.parser(value)
+    return typers(param, ctx, value)
+
+
+class ProgramCommand(ReadingValues, TyperCommand):
     """A command that takes its graph file with `--store` or as its first argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -293,7 +324,7 @@ class ProgramCommand(TyperCommand):
         return [*pieces[:1], "[FILE]", *pieces[1:]] if _store_option(self) is not None else pieces
 
 
-class ProgramGroup(TyperGroup):
+class ProgramGroup(ReadingValues, TyperGroup):
     """A command group that ends every failing command with one clear line and an exit code.
 
     Attributes:

@@ -257,9 +257,9 @@ UNREAD = {
     "web",
     "workers",
 }  # rooms that reading needs not
-LIBRARIES = {"platformdirs", "chess", "click", "numpy", "pydantic", "rich", "typer", "zstandard"}
-THEIRS = {"annotated_doc", "annotated_types", "llvmlite", "pydantic_core", "shellingham", "typing_extensions"}
-THEIRS |= {"typing_inspection", "graphsearch", "pygments", "markdown_it", "mdurl"}
+LIBRARIES = {"platformdirs", "chess", "click", "numpy", "rich", "typer", "zstandard"}
+THEIRS = {"annotated_doc", "llvmlite", "shellingham", "typing_extensions"}
+THEIRS |= {"graphsearch", "pygments", "markdown_it", "mdurl"}
 
 
 @pytest.mark.parametrize("command", READERS)

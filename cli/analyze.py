@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, cast
 
+import chess
 import typer
 
 from graphsearch.base.errors import EvaluatorError, UnsavedError
@@ -40,7 +41,7 @@ from graphsearch.search.detached import open_searches
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import search
 from graphsearch.search.params import Limits, SearchParams
-from graphsearch.search.results import Progress, SearchResult
+from graphsearch.search.results import Progress, SearchResult, TableLine
 from graphsearch.search.turns import ROUND_SECONDS, Turns, search_in_turns
 from graphsearch.search.warm import paging_kernels_compiling
 from graphsearch.solvers.mate.beside import MateFinder
@@ -184,9 +185,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
         )
         with Graph.open(request.store, evaluator=evaluator, ram_bytes=graph_ram(request.ram)) as graph:
             compile_search(evaluator, params, filed=request.store is not None, board=board)
-            if not listed and graph.evaluator.best_moves(board):
-                say("The tablebases know this position; only their best moves are searched.")
-            if not limits.as_dict():
+            if not limits.as_dict() and not graph.evaluator.best_moves(board):
                 say("No limit is set; press Ctrl-C to stop.")
             if starts_file and not request.evaluator.named and stockfish_is_installed():
                 say(STRONGER)
@@ -206,11 +205,30 @@ def _print_result(request: Request, result: SearchResult) -> None:
 
 def _result_parts(request: Request, result: SearchResult) -> Iterator[Part]:
     yield from opening_line(result.opening)
+    if result.tablebase is not None:
+        yield tablebase_text(board_of(result.position), result.tablebase)
     yield from node_parts(result.node, request.lines)
     best = "" if result.bestmove is None else f"bestmove {result.bestmove.uci()}   "
     yield f"{best}depth {result.depth}/{result.seldepth}   {result.seconds:.1f} s"
     more = detail(f"   catch-ups {result.catch_ups:,}   collisions {result.collisions:,}")
     yield f"new visits {result.new_visits:,}   evaluations {result.evaluations:,}{more}"
+
+
+def tablebase_text(board: chess.Board, found: TableLine) -> str:
+    """Returns the answer of tablebases to a position, with the line; moves are those of the winner.
+
+    >>> won = chess.Board("7k/8/5KQ1/8/8/8/8/8 w - - 0 1")
+    >>> tablebase_text(won, TableLine(1, (chess.Move.from_uci("g6g7"),)))
+    'tablebase: White wins, mate or zeroing in 1: 1. Qg7#'
+    >>> tablebase_text(won, TableLine(0, ()))
+    'tablebase: draw'
+    """
+    if not found.result:
+        return "tablebase: draw"
+    wins = board.turn == (found.result > 0)
+    plies = len(found.line) + (found.result > 0)
+    line = numbered(board.fen(), sans_of(board, found.line))
+    return f"tablebase: {'White' if wins else 'Black'} wins, mate or zeroing in {plies // 2}: {line}"
 
 
 def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:

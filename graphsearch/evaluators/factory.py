@@ -12,6 +12,7 @@ Evaluators are imported when they are made; importing all of them would add 0.03
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -419,6 +420,11 @@ class CombinedEvaluator(Evaluator):
             answer.exception()  # always wait: an evaluator allows one caller at a time
         value = answer.result()
         return Evaluation(value.wdl, priors, value.bounds)
+
+    def heed(self, stop: threading.Event) -> None:
+        """Both give up calls that last, from when `stop` is set."""
+        self.policy.heed(stop)
+        self.value.heed(stop)
 
     def close(self) -> None:
         """Closes both evaluators."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -140,8 +141,16 @@ class Evaluator(Protocol):
           EvaluatorError: if the evaluator fails.
         """
 
+    def heed(self, stop: threading.Event) -> None:
+        """Gives up calls into foreign code that last, from when `stop` is set; a search calls it first."""
+        return
+
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
         """Returns the best moves by tablebases; None without tablebases or if they lack the position."""
+        return None
+
+    def best_line(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
+        """Returns the result, 1, 0 or -1, and the best moves to a mate or the next zeroing; None likewise."""
         return None
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.2  # between two looks at the probes
 
 
 class EndlessProbeError(Exception):
-    """Raised within a probe that takes more than PROBE_SECONDS."""
+    """Raised within a probe that takes more than PROBE_SECONDS, or lasts when a search is to stop."""
 
 
 class ProbeLimit:
@@ -37,9 +37,16 @@ class ProbeLimit:
 
     A thread looks at the CPU time of the probing threads, and raises EndlessProbeError in them. The code of
     chess.syzygy is Python, so it ends at once.
+
+    Attributes:
+      stop: from when it is set, a probe ends that lasts from one look to the next, and none begins after it.
+      gave_up: whether one has.
     """
 
     def __init__(self) -> None:
+        self.stop: threading.Event | None = None
+        self.gave_up = False
+        self._lasting: dict[int, float] = {}  # the probes at the last look
         self._lock = threading.Lock()
         self._ends: dict[int, float] = {}  # by thread that probes: its CPU time then
         self._closed = threading.Event()
@@ -49,8 +56,10 @@ class ProbeLimit:
         """Returns the result of a probe.
 
         Raises:
-          EndlessProbeError: if it takes too long.
+          EndlessProbeError: if it takes too long, or `gave_up`.
         """
+        if self.gave_up:
+            raise EndlessProbeError
         thread = threading.get_ident()
         with self._lock:
             self._ends[thread] = thread_seconds(thread) + PROBE_SECONDS
@@ -70,11 +79,15 @@ class ProbeLimit:
     def _look(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):
             with self._lock:
+                stops = self.stop is not None and self.stop.is_set()
                 for thread, end in list(self._ends.items()):
-                    if thread_seconds(thread) > end:
+                    lasts = stops and self._lasting.get(thread) == end
+                    if lasts or thread_seconds(thread) > end:
+                        self.gave_up |= lasts
                         del self._ends[thread]
                         raised = ctypes.py_object(EndlessProbeError)
                         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+                self._lasting = dict(self._ends)
 
 
 class Syzygy:
@@ -167,6 +180,21 @@ class Syzygy:
         best = self._best(board)
         return None if best is None else list(best[1])
 
+    def best_line(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
+        """Returns the result for the side to move, 1, 0 or -1, with its clock, and best moves of both sides.
+
+        They lead to a mate, or to the next move that zeroes the clock; in a draw it is one move. None as in
+        `best_moves`.
+        """
+        board, line = board.copy(stack=False), []
+        best = known = self._best(board)
+        while best is not None:
+            line.append(best[1][0])
+            board.push(line[-1])
+            over = not best[0] or not board.halfmove_clock
+            best = None if over else self._best(board)
+        return None if known is None else (known[0], line)
+
     def _best(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
         """Returns the result of a position with its clock and the best moves; None as in `best_moves`."""
         if not self.has_dtz:
@@ -212,6 +240,8 @@ class Syzygy:
         except KeyError:  # chess.syzygy.MissingTableError, for castling rights too
             return None
         except EndlessProbeError:
+            if self._limit.gave_up:  # the search ends, and needs no more
+                return None
             raise EvaluatorError(
                 f"a Syzygy table in {', '.join(map(str, self.folders))} gives no answer for {fen_of(board)}:"
                 " its content may be that of another table; download it again"
@@ -221,6 +251,10 @@ class Syzygy:
                 f"a Syzygy table in {', '.join(map(str, self.folders))} cannot be read for {fen_of(board)}:"
                 f" {type(error).__name__}: {error}"
             ) from error
+
+    def heed(self, stop: threading.Event) -> None:
+        """Gives up a probe that lasts, from when `stop` is set; positions are then as in no table."""
+        self._limit.stop, self._limit.gave_up = stop, False
 
     def close(self) -> None:
         """Closes the files."""
@@ -293,9 +327,18 @@ class TablebaseEvaluator(Evaluator):
                 results[row] = result
         return results
 
+    def heed(self, stop: threading.Event) -> None:
+        """Gives up calls that last, from when `stop` is set."""
+        self.tables.heed(stop)
+        self.inner.heed(stop)
+
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
         """Returns the best moves of a position by the tables; None if they do not have it."""
         return self.tables.best_moves(board)
+
+    def best_line(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
+        """Returns the result and best moves of both sides; None if the tables do not have the position."""
+        return self.tables.best_line(board)
 
     def close(self) -> None:
         """Closes the tables and the inner evaluator."""

@@ -30,7 +30,7 @@ from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
 from .puct_kernel import set_listed, set_params
 from .repetition import Draws, view_in_game
-from .results import Counts, Progress, SearchResult
+from .results import Counts, Progress, SearchResult, TableLine
 from .waves import WaveRunner, walking_threads
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
@@ -175,6 +175,7 @@ class GraphSearch:
     def __init__(self, graph: Graph, job: SearchJob, control: Control) -> None:
         self.graph, self.arena, self.job, self.board = graph, graph.arena, job, job.board
         self.root, self.past = pack(self.board), history_keys(self.board)
+        graph.evaluator.heed(control.stop)
         self.params = job.params.with_batch(graph.evaluator.batch_size)
         set_params(self.arena.arrays, self.params)  # before waves are made: it decides which of them overlap
         self.game = game_before(self.board, LINE_PLIES - 1) if graph.evaluator.wants_lines else []
@@ -189,6 +190,7 @@ class GraphSearch:
         asked = frozenset(job.searchmoves)
         self._control = control
         self._listed = asked or best  # at the root; empty: all
+        self._by_tables = bool(best) and not asked  # they know the answer: one visit for each listed move
         self._draws = (Draws.of(job.board) if len(self.past) else Draws()).among(self._listed)
         self._forces = bool(asked) and asked != best and len(asked) < job.board.legal_moves.count()
         batch, overlap = self.params.minibatch_size, bool(self.params.overlap)
@@ -236,11 +238,18 @@ class GraphSearch:
             nodes=self.graph.node_count,
             seconds=self.seconds,
             stop_reason=self.reason or "stop",
+            evaluator=self.graph.evaluator.identity.describe(),
+            parameters=self.params.as_dict(),
+            tablebase=self._table_line(),
             problems=self.graph.problems,
         )
         if unsaved is None:
             return result
         raise UnsavedError(str(unsaved), result) from unsaved
+
+    def _table_line(self) -> TableLine | None:
+        found = self.graph.evaluator.best_line(self.board) if self._by_tables else None
+        return None if found is None else TableLine(found[0], tuple(found[1]))
 
     def _begin(self) -> None:
         self.graph.begin_search(self.board, lists=self.job.lists)
@@ -300,6 +309,8 @@ class GraphSearch:
         """Returns the visits and the evaluations that the limits leave."""
         limits = self.job.limits
         visits = UNLIMITED if limits.visits is None else limits.visits - self.added(arena_kernel.VISITS)
+        if self._by_tables:
+            visits = min(visits, max(1, self._untried()))
         if limits.evaluations is None:
             return visits, UNLIMITED
         return visits, limits.evaluations - self.added(arena_kernel.EVALUATIONS)
@@ -337,11 +348,20 @@ class GraphSearch:
             "stop": self._control.stop.is_set(),
             "reader": bool(self.graph.log_held),  # it keeps the file's log from being reused
             "finished": self._is_over,
+            "tablebase": self._by_tables and not self._untried(),
             "proven": self._is_proven(),
             "exhausted": self._is_exhausted(evaluations),
         }
         self.reason = next((reason for reason, holds in reasons.items() if holds), "")
         return bool(self.reason)
+
+    def _untried(self) -> int:
+        """Returns how many of the listed moves have no visit yet; 0 once there were as many visits."""
+        record, legal = self.graph.read(self.board), legal_moves(self.board)
+        if record is None or self.added(arena_kernel.VISITS) > len(self._listed):
+            return 0
+        tried = {legal[i] for i, edge in zip(record.order, record.edges, strict=False) if edge.n}
+        return len(self._listed - tried)
 
     def _is_proven(self) -> bool:
         """Returns whether the root's result is proven, and with it a move that leads to it."""

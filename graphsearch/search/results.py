@@ -12,6 +12,7 @@ from ..base.answer import Answer
 from ..graph.view import NodeView
 from ..position.board import fen_of, key_text
 from ..position.openings import Opening, opening_of
+from ..position.values import cp_of
 
 Viewer = Callable[[int | None], NodeView]
 
@@ -98,6 +99,19 @@ class Progress:
         return self.viewer(multipv)
 
 
+@dataclass(frozen=True, slots=True)
+class TableLine(Answer):
+    """The answer of tablebases to a position.
+
+    Attributes:
+      result: 1, 0 or -1 for the side to move, with its clock.
+      line: best moves of both sides to a mate, or to the next move that zeroes the clock; one move of a draw.
+    """
+
+    result: int
+    line: tuple[chess.Move, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult(Answer):
     """The result of a search, and its additions to the graph.
@@ -117,12 +131,15 @@ class SearchResult(Answer):
       seconds: wall time, saving included.
       bestmove: the shortest proven win, else the leading move (`store.record.leading`), or a draw by a third
         occurrence in the game if no other move is clearly better; None if the game is over.
-      node: the root with all its moves.
+      node: the root with all its moves. q, cp, wdl: its value, seen by the side to move; cp in centipawns.
+      evaluator: description of the evaluator. parameters: search parameters by name.
+      tablebase: answer of tablebases that know the root; None without one.
       nodes: positions in the graph.
       saved_nodes: records written.
       stop_reason: why the search stopped: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader`
         (another program keeps the file's log from being reused), `proven` (the result, and a move that leads
-        to it), `exhausted` (hardly any position is left to evaluate) or `finished` (the game is over).
+        to it), `tablebase` (tablebases know the best moves), `exhausted` (hardly any position is left to
+        evaluate) or `finished` (the game is over).
       unkept_visits: visits that ended in a draw by repetition in this game; they are not kept in the file.
       read_back: records read from the file.
       problems: damage in the file that was skipped.
@@ -130,7 +147,7 @@ class SearchResult(Answer):
 
     json_keys = (
         "position key store opening visits new_visits evaluations catch_ups collisions depth seldepth seconds"
-        " bestmove moves=node.moves"
+        " bestmove q cp wdl evaluator parameters tablebase moves=node.moves"
     )
 
     position: str
@@ -147,12 +164,30 @@ class SearchResult(Answer):
     seconds: float
     bestmove: chess.Move | None
     node: NodeView
+    evaluator: str
+    parameters: dict[str, Any]
+    tablebase: TableLine | None
     nodes: int
     saved_nodes: int
     stop_reason: str
     unkept_visits: int
     read_back: int
     problems: list[str]
+
+    @property
+    def q(self) -> float:
+        """The root's Q, in [-1, 1], seen by the side to move."""
+        return self.node.q
+
+    @property
+    def cp(self) -> int:
+        """The root's Q in centipawns."""
+        return cp_of(self.node.q)
+
+    @property
+    def wdl(self) -> list[float]:
+        """The root's win, draw and loss for the side to move."""
+        return self.node.wdl.as_list()
 
     @classmethod
     def of(cls, board: chess.Board, node: NodeView, counts: Counts, **others: Any) -> SearchResult:

@@ -25,7 +25,8 @@ from ..support.pools import until
 
 KEYS = [
     "position", "key", "store", "opening", "visits", "new_visits", "evaluations", "catch_ups", "collisions",
-    "depth", "seldepth", "seconds", "bestmove", "moves",
+    "depth", "seldepth", "seconds", "bestmove", "q", "cp", "wdl", "evaluator", "parameters", "tablebase",
+    "moves",
 ]  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
+from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.params import GATHERERS
 from tests.conftest import Cli, shared_data
 from tests.support.table import TableEntry, TableEvaluator
@@ -89,6 +92,38 @@ def test_a_table_with_the_content_of_another_is_named_and_ends_the_search(
     cli("analyze", board.fen(), "--visits", "20", "--syzygy", tmp_path).ends(1, "gives no answer for")
 
 
+def test_a_request_to_stop_ends_a_probe_that_lasts(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(folder / "KQvK.rtbw", tmp_path / "KBBvK.rtbw")
+    monkeypatch.setattr("graphsearch.evaluators.tablebase.PROBE_SECONDS", math.inf)
+    stop, board = threading.Event(), chess.Board("7k/8/8/8/8/8/8/KBB5 w - - 0 100")
+    threading.Timer(0.1, stop.set).start()
+    evaluator = TablebaseEvaluator(UniformEvaluator(), Syzygy(tmp_path))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        assert analyze(graph, board, Limits(), stop=stop).stop_reason == "stop"
+    evaluator.close()
+
+
+@pytest.mark.parametrize(
+    ("fen", "text", "plies"),
+    [
+        ("8/8/8/8/4k3/8/3QK3/8 w - - 0 1", "White wins, mate or zeroing in 5: 1. Qd6 Kf5 2. Kf3 ", 9),
+        ("8/8/8/8/4k3/8/3QK3/8 b - - 3 10", "White wins, mate or zeroing in 7: 10... Ke5 11. Kf3 ", 14),
+        ("8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "draw\n", 1),
+    ],
+)
+def test_a_root_that_tables_know_ends_at_once_with_their_line(
+    cli: Cli, folder: Path, fen: str, text: str, plies: int
+) -> None:
+    words = ("analyze", fen, "--syzygy", folder)
+    assert cli(*words).ends(0).out.startswith(f"tablebase: {text}")
+    found = cli(*words, "--json").json
+    assert len(found["tablebase"]["line"]) == plies
+    assert found["new_visits"] < 10
+    assert found["bestmove"] in (found["tablebase"]["line"][0], "e3d2")  # of several that hold the draw
+
+
 def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
@@ -115,7 +150,7 @@ def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=TablebaseEvaluator(inner, tables)) as graph:
         params = SearchParams(minibatch_size=batch, gather=gather, overlap=0)
-        analyze(graph, board, Limits(visits=400), params)
+        analyze(graph, board, Limits(visits=400), params, searchmoves=board.legal_moves)
         seen = records_of(graph)
     proven = [record for record in seen if not record.terminal and record.bounds[0] == record.bounds[1]]
     assert proven
@@ -129,7 +164,7 @@ def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
 def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path: Path) -> None:
     board = chess.Board("8/8/8/4k3/8/4K3/4P3/8 w - - 0 1")
     with Graph.open(tmp_path / "a.graph", evaluator=TablebaseEvaluator(BuiltinEvaluator(), tables)) as graph:
-        result = analyze(graph, board, Limits(visits=300))
+        result = analyze(graph, board, Limits(visits=300), searchmoves=board.legal_moves)
     expected = tables.result(board)
     assert result.node.bounds == (expected, expected)
     assert result.node.q == expected

@@ -37,7 +37,7 @@ function lastWord(held) {
   return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job) });
 }
 
-const REASONS = { visits: "", evaluations: "", time: "", stop: "stopped", memory: "memory is full", proven: "the result is proven", exhausted: "nearly every position is known", finished: "the game is over", reader: "another program keeps the file's log" };
+const REASONS = { visits: "", evaluations: "", time: "", stop: "stopped", memory: "memory is full", proven: "the result is proven", exhausted: "nearly every position is known", tablebase: "the tablebases know the result", finished: "the game is over", reader: "another program keeps the file's log" };
 
 export function endOf(job) {
   if (job.state === "failed") return `${job.title}: ${job.error}`;

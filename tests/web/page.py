@@ -14,6 +14,12 @@ LEFT, UP, RIGHT, DOWN, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue0
 TAB, ENTER, ESCAPE = "\ue004", "\ue007", "\ue00c"
 LINE = "#line button"
 MEN = "#board .men use"
+VIEWS = {  # and their parts; the others are of the view File
+    "analysis": ("moves", "graph", "values", "search"),
+    "games": ("games", "list", "novelties", "prepare"),
+    "book": ("repertoire", "books"),
+    "review": ("review",),
+}
 WAITING = """
 const values = [...arguments], done = values.pop(), end = Date.now() + values.pop();
 const look = function () { SCRIPT };
@@ -120,6 +126,9 @@ class Page:
         self.run("document.querySelector('#typed').requestSubmit()")
 
     def view(self, name: str) -> None:
+        """Opens a part of a view."""
+        view = next((view for view, parts in VIEWS.items() if name in parts), "file")
+        self.click(f"#view-{view}")
         self.click(f"#tab-{name}")
         self.has(f".view-{name} > *")
 

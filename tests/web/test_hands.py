@@ -9,9 +9,9 @@ from typing import Any
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
 from .client import Client, until
-from .page import DOWN, ENTER, ESCAPE, LEFT, RIGHT, TAB, UP, Page
+from .page import DOWN, ENTER, ESCAPE, LEFT, MEN, RIGHT, TAB, UP, Page
 
-MOST_BYTES = 64_000
+MOST_BYTES = 65_000
 
 
 def drawn(page: Page) -> list[str]:
@@ -117,20 +117,22 @@ def test_pieces_are_moved_by_keys_and_arrows_are_drawn_and_wiped_away(reading_pa
 
 
 # ------------------------------------------------------------ views
-def test_six_views_are_tabs_and_the_others_are_in_a_menu(reading_page: Page) -> None:
+def test_five_views_have_names_parts_and_addresses(reading_page: Page) -> None:
     page = reading_page
     page.open()
-    assert page.count("#tabs [role=tab]") == 6
-    page.click("#more")
-    assert page.run("return document.activeElement.getAttribute('role')") == "menuitemradio"
-    page.keys_here(ESCAPE)
-    page.wait("return !document.querySelector('#more-views').matches(':popover-open')", "closed by Escape")
-    page.click("#more")
+    views = "return [...document.querySelectorAll('#views [role=tab]')].map((tab) => tab.textContent).join()"
+    assert page.run(views) == "Analysis,Games,Book and repertoire,Review,File"
     page.view("sql")
-    assert page.text("#more").startswith("SQL")
-    assert page.count("#tabs [aria-selected=true]") == 0
+    assert "view=sql" in page.driver.current_url
     page.driver.refresh()
     page.has(".view-sql > *")  # the same view
+    page.click("#view-analysis")
+    page.click("#view-file")
+    page.has(".view-sql > *")  # the part of it that was open
+    page.driver.find_element("css selector", "#view-file").send_keys(LEFT, LEFT)
+    page.has("#view-book[aria-selected=true]")
+    page.open("/p/?line=e4,e5&view=values", moves=2)
+    page.has(".view-values > *")
     page.view("moves")
     page.has(".view-moves table")
     assert page.errors() == []
@@ -141,7 +143,7 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
 ) -> None:
     page = reading_page
     page.open()
-    second = ".moves .pv .ply:nth-child(2)"
+    second = "#lines .pv .ply:nth-child(2)"
     page.has(second)
     page.hover(second)
     page.has("#peek:not([hidden])")
@@ -154,13 +156,14 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
     size = page.driver.get_window_size()
     try:
         page.driver.set_window_size(416, 900)
-        page.wait("return document.querySelector('#brief').getBoundingClientRect().height > 10", "the line")
+        page.wait("return innerWidth < 500", "a narrow window")
         assert page.run(
-            "const [brief, board] = ['#brief', '#board']"
+            "const [best, board] = ['section.best', '#board']"
             ".map((s) => document.querySelector(s).getBoundingClientRect());"
-            "return Math.abs(brief.top - board.bottom) < 20"
+            "return Math.abs(best.top - board.bottom) < 20"
         )
-        assert page.text("#brief .chip") == chip
+        assert page.text("#lines .chip") == chip
+        assert chip in page.text("#answer")
         too_wide = page.run(
             "return [...document.querySelectorAll('main *')]"
             ".filter((e) => !e.closest('.scroll, .hidden, svg'))"
@@ -206,8 +209,8 @@ def test_on_a_phone_no_view_is_wider_than_the_window_and_what_is_pressed_is_larg
 def test_lines_are_walked_by_keys_and_every_move_has_one(reading_page: Page) -> None:
     page = reading_page
     page.open()
-    page.has(".moves .pv .ply:nth-child(3)")
-    row = ".moves tr:nth-child(1) .pv .ply"
+    page.has("#lines .pv .ply:nth-child(3)")
+    row = "#lines li:nth-child(1) .pv .ply"
     page.run("document.querySelector(arguments[0]).focus({ focusVisible: true })", row)
     page.has("#peek:not([hidden])")
     page.keys_here(RIGHT, RIGHT)
@@ -218,18 +221,64 @@ def test_lines_are_walked_by_keys_and_every_move_has_one(reading_page: Page) -> 
     page.reaches(third)
     page.click("#first")
     page.wait("return document.title.startsWith('start')", "the moves of the start")
-    page.has(".moves [aria-label^='Show the line']")
-    shown = page.run(
-        "const all = [...document.querySelectorAll('.moves [aria-label^=\"Show the line\"]')];"
-        "all[0].focus({ focusVisible: true }); return all[0].dataset.focus"
+    page.has("#lines li", 3)
+    page.keys("+", "+")
+    page.has("#lines li:nth-child(5) .ply:nth-child(3)")
+    page.keys("-")
+    page.has("#lines li", 4)
+    page.run("document.querySelector('.moves tr:last-child .move').focus({ focusVisible: true })")
+    page.has("#peek:not([hidden])")  # the line of any other move
+    assert page.errors() == []
+
+
+def test_what_is_known_is_in_sight_and_nothing_moves(reading_page: Page) -> None:
+    page = reading_page
+    size = page.driver.get_window_size()
+    try:
+        for width, height in ((1280, 720), (1000, 700)):
+            metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+            page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+            page.open()
+            page.has("#lines .ply:nth-child(3)")
+            whole = (
+                "const panel = document.querySelector(arguments[1]).getBoundingClientRect();"
+                "return [...document.querySelectorAll(arguments[0])].filter((row) => {"
+                " const box = row.getBoundingClientRect();"
+                " return box.height && box.top >= panel.top"
+                " && box.bottom <= Math.min(panel.bottom, innerHeight);"
+                "}).length"
+            )
+            assert page.run(whole, "#lines li", "section.best") == 3
+            assert page.run(whole, ".moves tbody tr", "#panel") >= 8
+            assert page.run("return document.documentElement.scrollHeight <= innerHeight")
+            tops = (
+                "return ['#lines', '#panel', '#line'].map((s) => document.querySelector(s)"
+                ".getBoundingClientRect().top)"
+            )
+            before = page.run(tops)
+            page.play("a3")  # a position without a search
+            page.reaches("a3")
+            assert page.run(tops) == before
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.driver.set_window_size(size["width"], size["height"])
+
+
+def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
+    page.has(MEN)
+    body = page.driver.find_element("css selector", "body")
+    for text, san in (("e4", "e4"), ("c5", "c5"), ("Nf3", "Nf3")):
+        body.send_keys(text[0])
+        page.keys_here(*text[1:])
+        page.reaches(san)
+        page.wait("return document.activeElement === document.body", "the keys are the board's again")
+    page.run(
+        "const data = new DataTransfer(); data.setData('text/plain', '1. d4 d5 2. c4');"
+        "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))"
     )
-    page.keys_here(ENTER)
-    page.wait(
-        "const e = document.querySelector(`[data-focus='${arguments[0]}']`);"
-        "return e && e.textContent !== '…' && document.activeElement === e",
-        "the line, and the focus in it",
-        shown,
-    )
+    page.reaches("c4")
     assert page.errors() == []
 
 

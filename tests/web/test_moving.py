@@ -169,9 +169,9 @@ def test_after_a_click_on_a_tab_the_keys_are_those_of_the_board(reading_page: Pa
     for key, san in ((LEFT, "Bb5"), (HOME, ""), (RIGHT, "e4"), (END, "a6")):
         page.keys_here(key)
         page.reaches(san)
-    page.keys("f")
+    page.keys("t")
     assert page.count("#gauge.flipped") == 1
-    selected = "return document.querySelector('[aria-selected=true]').id"
+    selected = "return document.querySelector('#tabs [aria-selected=true]').id"
     assert page.run(selected) == "tab-values"
     page.driver.find_element("css selector", "#first").click()
     page.reaches("")

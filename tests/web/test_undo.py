@@ -125,6 +125,7 @@ def test_text_that_is_typed_is_turned_back_by_the_browser(page: Page) -> None:
     write(page, "kept")
     saved(page)
     written(page, number, "kept")
+    page.click("#tools")
     page.run("document.querySelector('#comment').focus()")
     ActionChains(page.driver).key_down(CONTROL).send_keys("z").key_up(CONTROL).perform()
     page.run("document.activeElement.blur()")

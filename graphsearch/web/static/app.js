@@ -3,15 +3,17 @@
 import { ask, follow, Refused, whenDamaged } from "./api.js";
 import { Board } from "./board.js";
 import { boardKeys } from "./board_keys.js";
-import { after, menOf, said, turnOf } from "./chess.js";
-import { bytes, chip, count, forWhite, h, percent, put, score } from "./dom.js";
+import { after, menOf, turnOf } from "./chess.js";
+import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
 import { exchange } from "./exchange.js";
+import { KEYS, toggleKeys } from "./keys.js";
+import { lines } from "./lines.js";
 import { toggleFollow } from "./follow.js";
 import { notation, openDraft } from "./notation.js";
 import { hide } from "./peek.js";
 import { addressOf, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd, whenKnown } from "./state.js";
 import { strip } from "./search.js";
-import { tabs } from "./tabs.js";
+import { views } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const ARROWS = 5;
@@ -97,20 +99,10 @@ function showGauge() {
 }
 
 
-// on a phone: the score and the best line, right below the board
-function showBrief() {
-  const best = node()?.moves[0];
-  const sans = best && (state.lines.get(best.move)?.pv_san || best.pv_san || [best.san]);
-  put($("brief"), best && best.n > 0 && [chip(best, state.look.position), ` ${said(state.look.position, sans.slice(0, 12))}`]);
-}
-
 function showNote() {
   const { look } = state;
   const parts = [];
-  if (look.opening) parts.push(`${look.opening}.`);
-  if (look.over) parts.push(`The game is over: ${look.over}.`);
-  if (!node()) parts.push(look.over || look.problem ? "" : "The file does not hold this position; no search has been here.");
-  else {
+  if (node()) {
     parts.push(`${count(node().visits)} visits; scores in pawns, White's view.`);
     if (look.node?.evaluator) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
   }
@@ -127,7 +119,7 @@ function showPosition() {
   showLine();
   showGauge();
   showNote();
-  showBrief();
+  $("opening").textContent = state.look.opening || "";
   exchange.show();
   announce();
   document.title = `${state.look.line.map((step) => step.san).slice(-4).join(" ") || "start"} · graphsearch`;
@@ -136,10 +128,9 @@ function showPosition() {
 on("position", showPosition);
 on("ahead", showAhead);
 on("problem", showProblem);
-const showNumbers = () => { board.setArrows(arrows()); showGauge(); showNote(); showBrief(); };
+const showNumbers = () => { board.setArrows(arrows()); showGauge(); showNote(); };
 on("news", () => { showProblem(); showNumbers(); });
 on("live", showNumbers);
-on("lines", showBrief);
 on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));
 on("moving", hide);
 on("error", (error) => toast(error.message));
@@ -189,13 +180,18 @@ function escape() {
   return false; // the browser closes its own menus by this key
 }
 
-const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, m: () => desk.mistake(1), M: () => desk.mistake(-1), Escape: escape, "?": () => { import("./keys.js").then(({ toggleKeys }) => toggleKeys($("keys"))); } };
-const TURNS = { ArrowUp: -1, ArrowDown: 1 };
+Object.assign(HANDS, {
+  before: () => desk.turn(-1), behind: () => desk.turn(1), mistake: () => desk.mistake(1), mistakeBefore: () => desk.mistake(-1),
+  comment: () => { turnOn("tools", "editing", true); desk.comment(); }, follow: toggleFollow, more: () => best.more(), fewer: () => best.fewer(), keys: () => toggleKeys($("keys")), escape,
+});
+const ACTS = new Map(KEYS.flatMap(({ keys = [], act }) => keys.map((key) => [key, HANDS[act]])));
+const TYPED = /^[a-hKQRBNO0]$/; // begins a move
 document.addEventListener("keydown", (event) => {
   if (turnsBack(event)) return;
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const act = KEYS[event.key] || (TURNS[event.key] && (() => desk.turn(TURNS[event.key])));
-  if (!act || isTaken(event.target, event.key)) return;
+  const act = ACTS.get(event.key);
+  if ((!act && !TYPED.test(event.key)) || isTaken(event.target, event.key)) return;
+  if (!act) { $("san").value = ""; $("san").focus(); return; } // where the letter goes
   holdKey(event.repeat);
   if (act(event) !== false) event.preventDefault();
 });
@@ -218,11 +214,15 @@ function isTaken(target, key) {
   return Boolean(target.closest(key === " " ? "button, a, summary, input" : key.length > 1 ? "[role=tab], [role=region], input" : "input"));
 }
 
+// moves as they are typed: e4, Nf3 or Nxf3, 0-0, e8Q
+const bare = (word) => word.replace(/[+#=x-]/g, "").replaceAll("0", "O");
+const same = (each, text) => each.move === text.toLowerCase() || bare(each.san) === bare(text);
+
 function playTyped(text) {
-  const bare = (word) => word.replace(/[+#=x]/g, "").toLowerCase();
-  const exact = state.look?.legal.filter((each) => each.san === text || each.move === text.toLowerCase());
-  const close = exact?.length ? exact : state.look?.legal.filter((each) => bare(each.san) === bare(text));
-  if (close?.length === 1 || exact?.length) { if (play(close[0].move)) $("san").value = ""; } else if (text) toast(`“${text}” is not a legal move here`);
+  const legal = state.look?.legal || [];
+  const exact = legal.filter((each) => same(each, text));
+  const close = exact.length ? exact : legal.filter((each) => bare(each.san).toLowerCase() === bare(text).toLowerCase());
+  if (close.length === 1) { if (play(close[0].move)) { $("san").value = ""; $("san").blur(); } } else if (text) toast(`“${text}” is not a legal move here`);
 }
 
 $("typed").addEventListener("submit", (event) => {
@@ -231,7 +231,24 @@ $("typed").addEventListener("submit", (event) => {
   whenKnown(() => playTyped(text));
 });
 
+$("san").addEventListener("keydown", (event) => { if (event.key === "Escape") { $("san").value = ""; $("san").blur(); } });
+
+// a move is played as soon as it can be no other
+$("san").addEventListener("input", () => {
+  const text = $("san").value.trim();
+  const legal = state.look?.legal || [];
+  const goesOn = legal.filter((each) => bare(each.san).startsWith(bare(text)) || each.move.startsWith(text));
+  if (goesOn.length === 1 && same(goesOn[0], text)) playTyped(text);
+});
+
 window.addEventListener("popstate", followAddress);
+
+function turnOn(button, name, isOn = !$("notation").classList.contains(name)) {
+  $("notation").classList.toggle(name, isOn);
+  $(button).setAttribute("aria-pressed", String(isOn));
+}
+$("tools").addEventListener("click", () => turnOn("tools", "editing"));
+$("taller").addEventListener("click", () => turnOn("taller", "tall"));
 
 // ------------------------------------------------------------ light and dark
 function theme(name) {
@@ -290,8 +307,9 @@ async function loadFile() {
 const openGame = (game) => open({ ...game, at: game.at ?? 0 });
 const desk = notation({ toast, address: addressOf });
 exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf, notation: desk.text });
+const best = lines($("answer"), $("lines"));
 strip($("strip"), { toast });
-tabs($("tabs"), $("panel"), { toast, draft: openDraft });
+views($("views"), $("tabs"), $("panel"), { toast, draft: openDraft });
 loadFile().catch((error) => toast(error.message));
 followAddress();
 

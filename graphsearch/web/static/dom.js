@@ -24,6 +24,26 @@ function fill(element, attributes, children) {
 
 export const put = (host, ...children) => (host.replaceChildren(...children.flat().filter(Boolean)), host);
 
+// draws parts of the page with its news; what is drawn anew five times a second neither swallows a click nor loses the focus
+export function steady(host, draw) {
+  const late = new Map();
+  let pressed = false;
+  const show = (name, value) => {
+    const focus = document.activeElement?.dataset?.focus;
+    draw(name, value);
+    if (focus && document.activeElement === document.body) host.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+  };
+  const released = () => setTimeout(() => { // after the click
+    pressed = false;
+    const news = [...late];
+    late.clear();
+    news.forEach(([name, value]) => show(name, value));
+  });
+  host.addEventListener("pointerdown", () => { pressed = true; });
+  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, released);
+  return (name, value) => { if (pressed) late.set(name, value); else show(name, value); };
+}
+
 // asks before something large is done; resolves to whether it is to be done
 export function sure(question, verb) {
   return new Promise((resolve) => {

@@ -14,6 +14,10 @@ export const exchange = {
     $("load").addEventListener("click", () => read($("text").value));
     $("open-file").addEventListener("change", openFile);
     $("save-pgn").addEventListener("click", savePgn);
+    document.addEventListener("paste", (event) => { // anywhere but into a field
+      if (event.target.closest("input, textarea") || document.querySelector("dialog[open]")) return;
+      read(event.clipboardData.getData("text"));
+    });
     $("copy-fen").addEventListener("click", () => copy($("fen")));
     $("copy-link").addEventListener("click", () => copy($("link")));
   },
@@ -35,13 +39,13 @@ async function read(text) {
   }
 }
 
-const gameOf = (game) => ({ root: game.root, line: game.line, headers: Object.keys(game.headers).length ? game.headers : null });
+const gameOf = (game) => ({ root: game.root, line: game.line, at: game.line.length, headers: Object.keys(game.headers).length ? game.headers : null });
 
 // a game with comments or variations comes with all of it
 async function openGame(game, text) {
   if (!/[{(;$!?]/.test(text)) { hands.open(gameOf(game)); return; }
   const whole = await send("read-tree", { text, number: game.number });
-  hands.draft(whole);
+  hands.draft(whole, Infinity);
   if (whole.left_out.length) hands.toast(`Left out: ${whole.left_out.slice(0, 3).join("; ")}${whole.left_out.length > 3 ? ` and ${whole.left_out.length - 3} more` : ""}`);
 }
 
@@ -56,7 +60,7 @@ function gamesList(found, text) {
 async function openFile() {
   const [file] = $("open-file").files;
   if (!file) return;
-  if (file.size > LARGEST) hands.toast("That is a large file; import it in the view Files instead.");
+  if (file.size > LARGEST) hands.toast("That is a large file; import it in the view File instead.");
   else await read(await file.text());
   $("open-file").value = "";
 }

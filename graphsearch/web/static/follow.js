@@ -82,7 +82,7 @@ export function followNot() {
 export function followSwitch(given) {
   settings = given;
   const box = h("input", { type: "checkbox", id: "follow", onchange: () => { if (box.checked) follow(); else followNot(); } });
-  const label = h("label", { class: "switch", title: "Where the board goes, the search goes (a)" }, box, " Follow the board");
+  const label = h("label", { class: "switch", title: "Where the board goes, the search goes (s)" }, box, " Follow the board");
   const show = () => {
     box.checked = isFollowing();
     label.hidden = Boolean(state.file?.read_only);

@@ -10,7 +10,7 @@ export const gamesView = {
   make(host) {
     const last = latest();
     const show = () => last(ask("games", here()), (found) => draw(host, found),
-      (error) => put(host, h("p", { class: "note", text: error.message }), h("p", { class: "note", text: "Games are imported in the view Files." })));
+      (error) => put(host, h("p", { class: "note", text: error.message }), h("p", { class: "note", text: "Games are imported in the view File." })));
     return { show, on: { position: show, file: show } };
   },
 };

@@ -22,9 +22,3 @@ export function keysOf(menu) {
     items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
   });
 }
-
-export function menuOf(button, menu) {
-  keysOf(menu);
-  button.addEventListener("click", () => showMenu(menu, button));
-  menu.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));
-}

@@ -5,7 +5,7 @@ import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, shor
 import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { hide, peek } from "./peek.js";
 import { has as isOf, SIDES } from "./repertoire_row.js";
-import { addLine, here, node, open, play, played, state, tell } from "./state.js";
+import { here, node, play, played, state, tell } from "./state.js";
 
 const menu = movesMenu(document.getElementById("row-menu"), play);
 const order = { column: null, down: true, details: false };
@@ -13,7 +13,7 @@ const order = { column: null, down: true, details: false };
 const COLUMNS = [
   ["san", "Move", null], ["cp", "Score", "In pawns, or moves to mate; White's view"], ["wdl", "W D L", "White's chances to win, draw and lose"],
   ["n", "Visits", null], ["p", "P", "Prior of the evaluator"], ["q", "Q", "Expected result, −1 to +1; White's view"],
-  ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["pv", "Line", null], ["act", "", null],
+  ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["act", "", null],
 ];
 
 export const movesView = {
@@ -21,7 +21,7 @@ export const movesView = {
   title: "Moves",
   make(host) {
     const redraw = () => draw(host);
-    return { show: redraw, on: { position: redraw, news: redraw, lines: redraw, live: redraw } };
+    return { show: redraw, on: { position: redraw, news: redraw, live: redraw } };
   },
 };
 
@@ -32,7 +32,7 @@ function rowsOf() {
   const all = [...known.keys(), ...look.legal.map((each) => each.move).filter((move) => !known.has(move))];
   const san = new Map(look.legal.map((each) => [each.move, each.san]));
   return all.map((move, rank) => ({
-    ...stored.get(move), ...known.get(move), ...(known.get(move)?.pv_san ? {} : state.lines.get(move)), move, rank, san: san.get(move) || known.get(move)?.san || move,
+    ...stored.get(move), ...known.get(move), move, rank, san: san.get(move) || known.get(move)?.san || move,
     n: known.get(move)?.n || 0,
     games: look.games[move] || null,
     book: look.books.map((book) => ({ name: book.book, found: book.moves.find((each) => each.move === move) })).filter((each) => each.found),
@@ -41,7 +41,7 @@ function rowsOf() {
 
 const KEYS = {
   san: (row) => row.san, n: (row) => row.n, q: (row) => row.q ?? -9, wdl: (row) => row.wdl?.[0] ?? -1, cp: (row) => row.q ?? -9,
-  p: (row) => row.p ?? -1, games: (row) => played_(row.games), book: (row) => row.book.length, pv: (row) => row.pv?.length ?? 0,
+  p: (row) => row.p ?? -1, games: (row) => played_(row.games), book: (row) => row.book.length,
 };
 const played_ = (games) => (games ? games.white + games.draws + games.black + games.unknown : 0);
 
@@ -65,10 +65,10 @@ function draw(host) {
   const seen = rows.filter((row) => row.n || row.games || row.book.length || row.mate);
   const unseen = rows.filter((row) => !seen.includes(row));
   const more = h("label", { class: "details" }, h("input", { type: "checkbox", "data-focus": "details", checked: order.details, onchange: (event) => { order.details = event.target.checked; draw(host); } }), " details ", csvLink("position", here(), "node.moves"));
-  put(host, lead(), more, h("div", { class: "scroll moves-scroll" }, h("table", { class: "moves" },
+  put(host, lead(), h("div", { class: "scroll moves-scroll" }, h("table", { class: "moves" },
     h("caption", { class: "hidden", text: "Moves of the position" }), h("thead", {}, h("tr", {}, columns.map((column) => header(column, host)))),
     h("tbody", {}, seen.map((row) => rowOf(row, columns, all))))),
-  unseen.length && never(unseen, Boolean(node())));
+  unseen.length && never(unseen, Boolean(node())), more);
 }
 
 function header([name, title, about], host) {
@@ -87,7 +87,7 @@ function header([name, title, about], host) {
 
 function rowOf(row, columns, all) {
   const cells = {
-    san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move) }),
+    san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move), ...behind(row) }),
       Object.keys(SIDES).filter((side) => isOf(side, row.move)).map((side) => h("span", { class: "mark", role: "img", "aria-label": `in ${SIDES[side]} repertoire`, title: `In ${SIDES[side]} repertoire`, text: side === "white" ? "♙" : "♟" })),
       row.transposition && h("span", { class: "mark", title: "Other moves lead to this position too", text: "⇄" }),
       row.apart && h("span", { class: "mark", title: "Searched apart: the visits and the value are those of the position behind it", text: "◇" }),
@@ -99,7 +99,6 @@ function rowOf(row, columns, all) {
     p: () => percent(row.p),
     games: () => row.games && gamesCell(row.games),
     book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
-    pv: () => (row.n ? lineOf(row) : h("span", { class: "muted", text: "never visited" })),
     act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, watch, repertoire", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
   };
   return h("tr", {
@@ -120,30 +119,13 @@ function gamesCell(games) {
     bar(about, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
 }
 
-function lineOf(row) {
-  const sans = row.pv_san || [row.san];
-  const flipped = document.querySelector("#gauge").classList.contains("flipped");
-  const line = h("span", { class: "pv" }, [sans.map((san, k) => h("button", {
-    type: "button", class: "ply", tabindex: k ? "-1" : "0", "data-focus": `line ${row.move} ${k}`, text: san,
-    onclick: () => { const moves = [...played(), ...row.pv.slice(0, k + 1)]; open({ root: state.root, line: moves }); },
-    ...Object.fromEntries(["mouseenter", "focus"].map((name) => [`on${name}`, () => { if (sans.length > 1) peek(line, fen(), row.pv.slice(0, k + 1), sans, { flipped, still: true }); }])),
-    onblur: hide,
-  })), sans.length === 1 && row.n > 1 && !state.lines.has(row.move) && h("button", { type: "button", class: "ply", "data-focus": `line ${row.move} 1`, "aria-label": `Show the line of ${row.san}`, title: "Show the line", text: "…", onclick: () => addLine(row.move) })].flat());
-  line.addEventListener("keydown", (event) => {
-    const next = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" }[event.key];
-    if (!next || !event.target.matches(":focus-visible")) return;
-    event.target[next]?.focus();
-    event.preventDefault();
-    event.stopPropagation();
-  });
-  line.addEventListener("mouseenter", async () => {
-    if (sans.length > 1) return; // each of its moves shows its own position
-    const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
-    const plies = found?.lines[0]?.plies || [];
-    if (line.matches(":hover")) peek(line, fen(), [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)], { flipped });
-  });
-  line.addEventListener("mouseleave", hide);
-  return line;
+const behind = (row) => (row.n > 1 ? { onmouseenter: (event) => playLine(event.currentTarget, row), onfocus: (event) => playLine(event.currentTarget, row), onmouseleave: hide, onblur: hide } : {});
+
+// a small board plays the line of a move
+async function playLine(button, row) {
+  const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
+  const plies = found?.lines[0]?.plies || [];
+  if (button.matches(":hover, :focus-visible")) peek(button, fen(), [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)]);
 }
 
 function never(rows, searched) {

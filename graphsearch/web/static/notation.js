@@ -293,7 +293,7 @@ export function openDraft({ fen, moves, comment, headers }, at = 0, review = nul
   const game = { root: fen, line, headers, review };
   pane = draft(game, { root: fen, tree, comment, headers });
   values = new Map();
-  open({ root: fen, line, at, game });
+  open({ root: fen, line, at: Math.min(at, line.length), game });
 }
 
 // a study that another window, or the command line, has changed

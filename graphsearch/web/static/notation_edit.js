@@ -98,7 +98,7 @@ export function editor({ change, here, pane, isClosed }) {
     shownFor = key;
     const focus = document.activeElement?.closest("#edit") ? document.activeElement.id : "";
     put(host, h("div", { class: "row" },
-      h("button", { type: "button", id: "write", "aria-expanded": String(open), text: "Comment", title: "Write a comment (c)", onclick: toggle }), !isStart && glyphs(node), !isStart && moveTools(node)),
+      h("button", { type: "button", id: "write", "aria-expanded": String(open), text: "Comment", title: "Write a comment (w)", onclick: toggle }), !isStart && glyphs(node), !isStart && moveTools(node)),
     open && words(node));
     if (focus) $(focus)?.focus({ preventScroll: true });
   }

@@ -7,17 +7,17 @@ import { h } from "./dom.js";
 const STEP_MS = 700;
 const $ = (id) => document.getElementById(id);
 let board = null;
-const OWNERS = ".pv, .fen, .node"; // what shows a line while the pointer is on it
+const OWNERS = ".pv, .fen, .node, .move"; // what shows a line while the pointer is on it
 let timer = 0;
 
 // what was pointed at may be drawn anew, and then never tells that it was left
 document.addEventListener("pointermove", (event) => { if (!$("peek").hidden && !event.target.closest?.(OWNERS)) hide(); });
 
 // plays the moves one by one; `still`: shows the position behind the last one
-export function peek(anchor, fen, moves, sans, { flipped = false, still = false } = {}) {
+export function peek(anchor, fen, moves, sans, { still = false } = {}) {
   hide();
   board ||= new Board($("peek-board"), { coordinates: false, label: "The line" });
-  board.flip(flipped);
+  board.flip(document.getElementById("gauge").classList.contains("flipped"));
   let men = menOf(fen);
   let k = 0;
   const show = (last) => {

@@ -11,7 +11,7 @@ const running = () => state.queue.running.find((job) => !READS.includes(job.kind
 // ------------------------------------------------------------ the strip
 export function strip(host, { toast }) {
   const act = (work) => work.catch((error) => toast(error.message));
-  const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings of the view Search", onclick: () => act(send("search", searchHere())) });
+  const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings below Analysis, Search", onclick: () => act(send("search", searchHere())) });
   const stop = h("button", { type: "button", id: "stop", class: "stop", text: "Stop", onclick: () => { const job = running(); if (job) act(send("queue", { action: "stop", number: job.number, hold: true })); } });
   const text = h("span", { class: "counters", id: "counters" });
   put(host, start, stop, followSwitch(settings), text);

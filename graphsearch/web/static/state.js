@@ -22,6 +22,8 @@ export const state = {
   look: null,    // the answer to /api/position
   problem: "",   // why the page could not go where it was to go
   live: null,    // the same position in the memory of a search
+  view: "",      // the part of a view that is open; empty: the first
+  shown: 3,      // lines that are shown
   lines: new Map(), // lines of its best moves, by move: { pv, pv_san }
   queue: IDLE,
   outside: { stamp: "", holder: null },
@@ -72,16 +74,23 @@ export function open({ root = START, line = [], at = line.length, headers, game 
   travel({ root, line, at, adds, game: game || opened });
 }
 
-export function pathOf({ root, line, at, study = "" }) {
+export function pathOf({ root, line, at, study = "", view = "" }) {
   const query = new URLSearchParams();
   if (line.length) query.set("line", line.join(" "));
   if (at !== line.length) query.set("at", at);
   if (study) query.set("study", study);
+  if (view) query.set("view", view);
   const rest = query.toString().replaceAll("+", ",").replaceAll("%2C", ",");
   return `/p/${fenToPath(root)}${rest ? `?${rest}` : ""}`;
 }
 
 export const addressOf = () => pathOf(state);
+
+// the address follows the view, without a step of its own in the browser's history
+export function setView(name) {
+  state.view = name;
+  if (!asked && state.look) history.replaceState(null, "", addressOf());
+}
 
 // where the address of the page says; also when one goes back to it
 export function follow() {
@@ -91,11 +100,12 @@ export function follow() {
   const line = (query.get("line") || "").split(/[\s,]+/).filter(Boolean);
   const at = Math.max(0, Math.min(line.length, Number(query.get("at") ?? line.length) || 0));
   tell("address", query.get("study") || "");
+  state.view = query.get("view") || "";
+  tell("view", state.view);
   travel({ root, line, at, game: state.game?.root === root ? state.game : null }, { push: false });
 }
 
 // ------------------------------------------------------------ asking the file
-const LINES = 5; // best moves that are shown with their line
 let asked = null; // where the page goes, and what ends the question
 let wish = null; // what is done when it is there
 let visits = 0; // positions that were shown
@@ -187,7 +197,7 @@ export async function refresh() {
 async function addLines(look) {
   if (!node()?.moves.some((move) => move.n)) return;
   try {
-    const found = await ask("lines", { ...here(), lines: LINES });
+    const found = await ask("lines", { ...here(), lines: state.shown });
     if (state.look !== look) return;
     state.lines = new Map([...state.lines, ...found.lines.map(({ plies }) => lineOf(plies))]);
     tell("lines");
@@ -195,6 +205,9 @@ async function addLines(look) {
     if (state.look === look) tell("error", error);
   }
 }
+
+// the lines of the position that is shown, when more are wanted
+export const askLines = () => { if (state.look && !asked) addLines(state.look); };
 
 const lineOf = (plies) => [plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) }];
 

@@ -454,8 +454,7 @@ def build(request: BuildRequest) -> None:
     Several workers pay with engines and networks: `builtin` uses all cores in one process.
     """
     from graphsearch.book.build import build as build_book
-    from graphsearch.book.config import BuildLimits, Resources
-    from graphsearch.book.toml import read_config
+    from graphsearch.book.config import BuildLimits, Resources, read_config
     from graphsearch.evaluators.factory import with_threads
 
     config = read_config(request.config)

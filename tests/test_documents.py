@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import pytest
 import typer.main
 
-from graphsearch.book.toml import parse_config
+from graphsearch.book.config import parse_config
 from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, EvaluatorSpec, check
 from graphsearch.search.params import OPTION_NAMES
 from tools.benchmarks.__main__ import parser_of

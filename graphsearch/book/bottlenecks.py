@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from ..position.board import board_of, terminal_kind
 from ..position.values import negate
-from .positions import END, LEAF
 from .rows import BookSnapshot
+from .tree import END, LEAF
 
 Step = tuple[int, float]  # (number of changed leaves, value after their change)
 Steps = tuple[Step, ...]  # by number of changes from 0, each value better than the last

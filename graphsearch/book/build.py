@@ -36,10 +36,9 @@ from . import queue, rows
 from .build_report import BuildProgress, BuildReport, Counts, OnProgress, leaves, searches_left, size
 from .config import BookConfig, BuildLimits, Resources
 from .growth import Growth, Roots
-from .positions import LEAF, BookLine
 from .queue import QueueItem
 from .requests import Requests
-from .tree import BookTree, order_of
+from .tree import LEAF, BookLine, BookTree, order_of
 
 SHOW_SECONDS = 0.5
 LINE_SECONDS = 0.1  # between two reports when a new line begins: its search may take long
@@ -317,7 +316,7 @@ class Builder:
         return SearchJob(
             board=board,
             limits=Limits(visits=visits, evaluations=leaf.evaluations),
-            params=SearchParams.from_options(f"{name}={text}" for name, text in leaf.params),
+            params=SearchParams.from_options(f"{name}={text}" for name, text in leaf.params.items()),
             run=self._started.run,
             lists=False,
             mates=MateFinder.within,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.answer import picked, plain
-from .positions import APART, LEAF, OPEN
-from .tree import BookTree
+from .tree import APART, LEAF, OPEN, BookTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,444 @@
-"""The configuration of a book: roots, side, windows, order of expansion, and the search of a leaf."""
+"""The rules of a book: reads and checks BOOK.toml; `docs/books.md` is its reference.
+
+The tables of pydantic have every key with its type, its range and its default. The builder uses those for
+windows, expansion and the search of a leaf as they are.
+"""
 
 from __future__ import annotations
 
+import difflib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args
 
 import chess
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from ..evaluators.factory import EvaluatorSpec
+from ..base.errors import (
+    BookConfigError,
+    EvaluatorError,
+    GraphSearchError,
+    InputFileError,
+    InvalidPositionError,
+)
+from ..base.limits import TOML, read_file
+from ..base.system import join_command
+from ..base.toml_text import toml_tables
+from ..evaluators.factory import EvaluatorSpec, check
+from ..evaluators.nnue.layout import NNUE_SUFFIX
+from ..position.board import fen_of, key_text, terminal_kind
+from ..position.notation import named_board, play_moves, read_moves
+from ..search.params import MAX_LIMIT, SearchParams
 
 Side = Literal["white", "black", "both"]
 Policy = Literal["puct", "dropout", "cost"]
 Backup = Literal["minimax", "q"]
 BOTH: Side = "both"
+MAX_PLY = 1000
+SHOWN = 60  # characters of a wrong value that a message repeats
+KeyPath = tuple[str | int, ...]
+Fault = tuple[KeyPath, str]  # path in the validated value, text
 
 
+def is_own_turn(side: str, turn: chess.Color) -> bool:
+    """Returns whether a book of a side (`white`, `black` or `both`) has own moves of this colour."""
+    return side == BOTH or (side == "white") == turn
+
+
+# ------------------------------------------------------------------ types of values
+def refuse(faults: Iterable[Fault]) -> None:
+    """Raises ValidationError if there are any faults."""
+    found = [
+        InitErrorDetails(type=PydanticCustomError("fault", "{text}", {"text": text}), loc=path, input=None)
+        for path, text in faults
+    ]
+    if found:
+        raise ValidationError.from_exception_data("BOOK.toml", found)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable() or len(text) > 100:
+        raise ValueError("must be at most 100 printable characters")
+    return text
+
+
+def _without_all(value: object) -> object:
+    return None if value == "all" else value
+
+
+def _option(value: object) -> str:
+    if not isinstance(value, (bool, int, float, str)):
+        raise ValueError("must be a number, a text, true or false")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _in_order(plies: list[int]) -> list[int]:
+    if plies[0] > plies[-1]:
+        raise ValueError(f"the first ply must not be behind the last one, as in {plies}")
+    return plies
+
+
+ALL = BeforeValidator(_without_all)
+Text = Annotated[str, AfterValidator(_not_blank)]
+Count = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
+Ply = Annotated[int, Field(ge=0, le=MAX_PLY)]
+Game = Annotated[int, Field(ge=1, le=10**9)]
+Games = Annotated[Annotated[list[Game], Field(min_length=1)] | None, ALL]
+Plies = Annotated[list[Ply], Field(min_length=1, max_length=2), AfterValidator(_in_order)]
+Centipawns = Annotated[float, Field(ge=0, le=100_000)]
+MostMoves = Annotated[Annotated[int, Field(ge=1, le=256)] | None, ALL]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+Options = dict[str, Annotated[str, BeforeValidator(_option)]]
+
+
+class Table(BaseModel):
+    """A table that rejects unknown keys and converts no types."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+# ------------------------------------------------------------------ tables
+class BookTable(Table):
+    """`[book]`."""
+
+    name: Annotated[Text, AfterValidator(_printable)] | None = None
+    side: Side
+    max_ply: Annotated[int, Field(ge=1, le=MAX_PLY)]
+
+
+class Window(Table):
+    """`[[window]]`: the moves that a book adds at some plies. A move is added if one of the tests admits it.
+
+    Own moves are those of the book's side (of both sides, if it is `both`), replies those of the other.
+
+    Attributes:
+      plies: the first and the last ply of the positions; without a last one, no end. Where windows overlap,
+        the last counts.
+      own_cp: own moves that lose at most this many centipawns against the best one.
+      own_moves: largest number of these, the best ones; None: all. 1 if neither `own_cp` nor this is given.
+      reply_p: replies with at least this prior; None: the test admits none.
+      reply_cp: replies that lose at most this many centipawns against the best one; None: none but the best.
+      reply_games: replies in at least this many imported games; None: the test admits none.
+      reply_moves: largest number of all these, the best ones; None: all.
+    """
+
+    plies: Plies = Field(default_factory=lambda: [0])
+    own_cp: Centipawns = 0.0
+    own_moves: MostMoves = None
+    reply_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    reply_cp: Centipawns | None = None
+    reply_games: Count | None = None
+    reply_moves: MostMoves = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_one_own_move(cls, given: Any) -> Any:
+        if isinstance(given, dict) and not given.keys() & {"own_cp", "own_moves"}:
+            return given | {"own_moves": 1}
+        return given
+
+    def covers(self, ply: int) -> bool:
+        """Returns whether a ply is one of its plies."""
+        return self.plies[0] <= ply and (len(self.plies) == 1 or ply <= self.plies[1])
+
+
+class Expansion(Table):
+    """`[expansion]`: the order in which leaves are searched. Losses are in pawns, for the side that moves.
+
+    Attributes:
+      policy: `puct`: visits from the root, as in a search; `dropout`: Lincke's drop-out expansion; `cost`:
+        in the order of the cost of the path from the root.
+      value: backup of values: `minimax`, or `q`, their mean by visits.
+      cpuct: of `puct`. alpha: of `dropout`, the plies that a pawn of loss is worth.
+      per_ply, per_loss, per_log_p, per_move: of `cost`: the cost of a ply, of a pawn of loss, of one unit of
+        -ln P, and of each move that the position has in the book before this one.
+    """
+
+    policy: Policy = "dropout"
+    value: Backup = "minimax"
+    cpuct: Annotated[float, Field(gt=0, le=1e6)] = 1.745
+    alpha: Weight = 10.0
+    per_ply: Weight = 1.0
+    per_loss: Weight = 10.0
+    per_log_p: Weight = 0.5
+    per_move: Weight = 0.2
+
+
+# the policy that uses each number
+NUMBERS = {"cpuct": "puct", "alpha": "dropout"} | dict.fromkeys(
+    ("per_ply", "per_loss", "per_log_p", "per_move"), "cost"
+)
+
+
+class Leaf(Table):
+    """`[leaf]`: the search of a position of the book.
+
+    Attributes:
+      evaluations, visits: limits of each search; None: no such limit. One of them is set.
+      params: texts of the search's parameters by name, such as `{"MinibatchSize": "32"}`.
+    """
+
+    evaluations: Count | None = None
+    visits: Count | None = None
+    params: Options = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_a_limit(cls, given: Any) -> Any:
+        if isinstance(given, dict) and not given.keys() & {"evaluations", "visits"}:
+            return given | {"evaluations": 1000}
+        return given
+
+    @field_validator("visits")
+    @classmethod
+    def _check_one_limit(cls, visits: int | None, info: ValidationInfo) -> int | None:
+        if visits and info.data.get("evaluations"):
+            raise ValueError("give evaluations or visits, not both")
+        return visits
+
+    @field_validator("params")
+    @classmethod
+    def _check_params(cls, params: dict[str, str]) -> dict[str, str]:
+        seen = set[str]()
+        faults: list[Fault] = []
+        for name, text in params.items():
+            try:
+                SearchParams.from_options([f"{name}={text}"])
+            except ValueError as error:
+                faults.append(((name,), str(error)))
+            if name.lower() in seen:
+                faults.append(((name,), f"{name} is given twice"))
+            seen.add(name.lower())
+        refuse(faults)
+        return params
+
+
+def located(folder: Path | None, name: str) -> Path:
+    """Returns the absolute path of a file name relative to a folder; expands `~`."""
+    return (Path(folder or "") / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
+
+
+def _found(folder: Path | None, name: str, kind: Literal["file", "folder", "network"]) -> str:
+    """Returns the path of a file or folder that exists, as `located`."""
+    path = located(folder, name)
+    exists = {"file": path.exists, "folder": path.is_dir, "network": path.is_file}[kind]
+    if not exists():
+        raise ValueError(f"there is no {kind} {path} (looked for in the folder of this file)")
+    return os.fspath(path)
+
+
+def _command(folder: Path | None, command: str) -> str:
+    """Returns the command of an engine with the absolute path of its program."""
+    from ..evaluators.uci.program import command_words, find_program
+
+    whole = located(folder, command)
+    try:
+        first, *others = command_words(command, whole)
+    except ValueError as error:
+        raise ValueError(f"not a command: {error}") from None
+    if Path(first).name != first:
+        path = os.fspath(located(folder, first))
+        command = join_command([path, *others]) if others else path
+    try:
+        find_program(command)
+    except GraphSearchError as error:
+        raise ValueError(str(error)) from None
+    return command
+
+
+class EvaluatorTable(Table):
+    """`[evaluator]`: checked as far as possible without starting it; its files must exist."""
+
+    name: Text | None = None
+    policy: Text | None = None
+    value: Text | None = None
+    options: Options = Field(default_factory=dict)
+    syzygy: Text | None = None
+    pool: Text | None = None
+
+    @field_validator("name", "policy", "value")
+    @classmethod
+    def _locate(cls, name: str | None, info: ValidationInfo) -> str | None:
+        """Returns the evaluator's name with the absolute path of its file or command."""
+        kind, _, rest = (name or "").partition(":")
+        if not rest or kind not in ("lc0", "uci", "nnue"):
+            return name
+        if kind == "lc0" or rest.endswith(NNUE_SUFFIX):
+            return f"{kind}:{_found(info.context, rest, 'network')}"
+        return f"{kind}:{_command(info.context, rest)}"
+
+    @field_validator("syzygy")
+    @classmethod
+    def _locate_folders(cls, text: str | None, info: ValidationInfo) -> str | None:
+        """Returns the absolute paths of the folders of tablebases."""
+        parts = filter(None, (text or "").split(os.pathsep))
+        return os.pathsep.join(_found(info.context, part, "folder") for part in parts)
+
+    @model_validator(mode="after")
+    def _check(self) -> EvaluatorTable:
+        try:
+            check(self.spec())
+        except (EvaluatorError, ValueError) as error:
+            refuse([(self._key_of(str(error)), str(error))])
+        return self
+
+    def _key_of(self, message: str) -> KeyPath:
+        """Returns the path of the key with the value in a message."""
+        for key in ("name", "policy", "value", "pool"):
+            if repr(getattr(self, key)) in message:
+                return (key,)
+        return next((("options", name) for name in self.options if name.lower() in message.lower()), ())
+
+    def spec(self) -> EvaluatorSpec:
+        """Returns the evaluator's specification."""
+        others = self.model_dump(exclude={"name", "options"})
+        return EvaluatorSpec(evaluator=self.name, options=tuple(self.options.items()), **others)
+
+
+class PositionTable(Table):
+    """A position, by a FEN and the moves after it."""
+
+    fen: Text | None = None
+    moves: Text | None = None
+
+    @field_validator("fen")
+    @classmethod
+    def _check_fen(cls, fen: str | None) -> str | None:
+        _board(fen)
+        return fen
+
+    @field_validator("moves")
+    @classmethod
+    def _check_moves(cls, moves: str | None, info: ValidationInfo) -> str | None:
+        if "fen" in info.data:
+            _board(info.data["fen"], moves)
+        return moves
+
+    @cached_property
+    def board(self) -> chess.Board:
+        """The position, without the moves before it."""
+        return _board(self.fen, self.moves).copy(stack=False)
+
+
+def _board(fen: str | None, moves: str | None = None) -> chess.Board:
+    board = named_board(fen.strip()) if fen else chess.Board()
+    play_moves(board, moves or "")
+    return board
+
+
+class RootTable(PositionTable):
+    """`[[root]]`."""
+
+    pgn: Text | None = None
+    game: Game | None = None
+    games: Games = None
+    ply: Ply | None = None
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> RootTable:
+        given = self.model_fields_set
+        if self.pgn is None:
+            needy = [key for key in ("game", "games", "ply") if key in given]
+            refuse(((key,), "needs pgn, the name of a file of games") for key in needy)
+            return self
+        text = "cannot be given with pgn; use ply to cut a game off"
+        faults: list[Fault] = [((key,), text) for key in ("fen", "moves") if key in given]
+        if {"game", "games"} <= given:
+            text = 'give game or games, not both: game = 3, games = [1, 2] or games = "all"'
+            faults.append((("games",), text))
+        refuse(faults)
+        return self
+
+    @field_validator("pgn")
+    @classmethod
+    def _check_file(cls, pgn: str | None, info: ValidationInfo) -> str | None:
+        return _found(info.context, pgn or "", "file")
+
+    def numbers(self) -> frozenset[int] | None:
+        """Returns the numbers of the chosen games, None for all."""
+        if "games" in self.model_fields_set:
+            return None if self.games is None else frozenset(self.games)
+        return frozenset([self.game or 1])
+
+
+class Ruling(PositionTable):
+    """`[[exclude]]`: moves of a position that are never added, wherever it occurs in the book."""
+
+    play: list[Any] = Field(min_length=1)
+
+    @field_validator("play")
+    @classmethod
+    def _check_play(cls, play: list[Any], info: ValidationInfo) -> list[Any]:
+        if not {"fen", "moves"} <= info.data.keys():
+            return play
+        board = _board(info.data["fen"], info.data["moves"])
+        faults: list[Fault] = []
+        for index, text in enumerate(play):
+            try:
+                if not isinstance(text, str):
+                    raise InvalidPositionError('a move is a text, such as "c4"')
+                read_moves(board, text)
+            except InvalidPositionError as error:
+                faults.append(((index,), str(error)))
+        refuse(faults)
+        return play
+
+    @cached_property
+    def moves_of_play(self) -> tuple[str, ...]:
+        """The moves in UCI, each once."""
+        found = (move.uci() for text in self.play for move in read_moves(self.board, text))
+        return tuple(dict.fromkeys(found))
+
+
+class Forced(Ruling):
+    """`[[force]]`: moves of a position that are always added; with `only`, no others are."""
+
+    only: bool = False
+
+
+class BookFile(Table):
+    """A whole BOOK.toml; the validation context is its folder."""
+
+    book: BookTable
+    root: list[RootTable] = Field(default_factory=list)
+    expansion: Expansion = Field(default_factory=Expansion)
+    window: list[Window] = Field(default_factory=list)
+    force: list[Forced] = Field(default_factory=list)
+    exclude: list[Ruling] = Field(default_factory=list)
+    evaluator: EvaluatorTable = Field(default_factory=EvaluatorTable)
+    leaf: Leaf = Field(default_factory=Leaf)
+
+
+TABLES: dict[str, type[Table]] = {
+    name: cast(type[Table], next(iter(get_args(of.annotation)), of.annotation))
+    for name, of in BookFile.model_fields.items()
+}
+
+
+# ------------------------------------------------------------------ the configuration
 @dataclass(frozen=True, slots=True)
 class Root:
     """A position where the book begins.
@@ -29,91 +453,6 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The moves that a book adds at some plies. A move is added if one of the tests admits it.
-
-    Own moves are those of the book's side (of both sides, if it is `both`), replies those of the other.
-
-    Attributes:
-      first, last: plies of the positions, inclusive; None: no end. Where windows overlap, the last counts.
-      own_cp: own moves that lose at most this many centipawns against the best one.
-      own_moves: largest number of these, the best ones; None: all.
-      reply_p: replies with at least this prior; None: the test admits none.
-      reply_cp: replies that lose at most this many centipawns against the best one; None: none but the best.
-      reply_games: replies in at least this many imported games; None: the test admits none.
-      reply_moves: largest number of all these, the best ones; None: all.
-    """
-
-    first: int = 0
-    last: int | None = None
-    own_cp: float = 0.0
-    own_moves: int | None = 1
-    reply_p: float | None = None
-    reply_cp: float | None = None
-    reply_games: int | None = None
-    reply_moves: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expansion:
-    """The order in which leaves are searched. Losses are in pawns, for the side that moves.
-
-    Attributes:
-      policy: `puct`: visits from the root, as in a search; `dropout`: Lincke's drop-out expansion; `cost`:
-        in the order of the cost of the path from the root.
-      value: backup of values: `minimax`, or `q`, their mean by visits.
-      cpuct: of `puct`. alpha: of `dropout`, the plies that a pawn of loss is worth.
-      per_ply, per_loss, per_log_p, per_move: of `cost`: the cost of a ply, of a pawn of loss, of one unit of
-        -ln P, and of each move that the position has in the book before this one.
-    """
-
-    policy: Policy = "dropout"
-    value: Backup = "minimax"
-    cpuct: float = 1.745
-    alpha: float = 10.0
-    per_ply: float = 1.0
-    per_loss: float = 10.0
-    per_log_p: float = 0.5
-    per_move: float = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
-    """The search of a position of the book.
-
-    Attributes:
-      evaluations, visits: limits of each search; None: no such limit. One of them is set.
-      params: (name, value text) pairs of the search's parameters, such as `("MinibatchSize", "32")`.
-    """
-
-    evaluations: int | None = 1000
-    visits: int | None = None
-    params: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
-    """Forced or excluded moves of a position.
-
-    Attributes:
-      board: the position, wherever it occurs in the book; no other ruling of this kind has it.
-      moves: moves that are always added (forced), or never (excluded).
-      only: of forced moves: whether no other move is added there.
-      line: its line in BOOK.toml.
-    """
-
-    board: chess.Board
-    moves: tuple[chess.Move, ...]
-    only: bool = False
-    line: int = 0
-
-
-def is_own_turn(side: str, turn: chess.Color) -> bool:
-    """Returns whether a book of a side (`white`, `black` or `both`) has own moves of this colour."""
-    return side == BOTH or (side == "white") == turn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BookConfig:
     """A checked BOOK.toml.
 
@@ -121,6 +460,8 @@ class BookConfig:
       text: the file as read. name: of the book. side: the side with the book's own moves.
       max_ply: positions at this ply are not searched, and none of their moves is added.
       roots: distinct positions before `max_ply`.
+      forced, excluded: moves in UCI by position key. only: keys of positions that get no other moves than the
+        forced ones.
       notes: for the author, one line each.
     """
 
@@ -132,18 +473,15 @@ class BookConfig:
     windows: tuple[Window, ...] = (Window(),)
     expansion: Expansion = field(default_factory=Expansion)
     leaf: Leaf = field(default_factory=Leaf)
-    forced: tuple[Ruling, ...] = ()
-    excluded: tuple[Ruling, ...] = ()
+    forced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    only: frozenset[str] = frozenset()
     evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
     notes: tuple[str, ...] = ()
 
     def window_at(self, ply: int) -> Window | None:
         """Returns the last window that covers a ply; None: only forced moves are added there."""
-        found = None
-        for window in self.windows:
-            if window.first <= ply and (window.last is None or ply <= window.last):
-                found = window
-        return found
+        return next((window for window in reversed(self.windows) if window.covers(ply)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,3 +511,338 @@ class Resources:
     workers: int | None = None
     pool: str | None = None
     ram_bytes: int | None = None
+
+
+# ------------------------------------------------------------------ reading
+def read_config(path: str | os.PathLike[str]) -> BookConfig:
+    """Returns the book that a file describes; paths in it are relative to its folder.
+
+    Raises:
+      BookConfigError: with a line for every fault: file, line, key, value found and values allowed.
+    """
+    file = Path(path)
+    try:
+        text = read_file(file, TOML).decode("utf-8-sig")
+    except (InputFileError, OSError) as error:
+        raise BookConfigError(
+            [f"{path}: cannot read it: {getattr(error, 'strerror', '') or error}"]
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise BookConfigError([f"{path}:{line}: not UTF-8, so it is not a TOML file"]) from None
+    return parse_config(text, file.parent, str(path))
+
+
+def parse_config(text: str, folder: Path, name: str) -> BookConfig:
+    """Returns the book that a TOML text describes.
+
+    Args:
+      folder: base of relative paths.
+      name: of the file, for messages; its stem is the book's name unless the text names the book.
+
+    Raises:
+      BookConfigError: with a line for every fault: file, line, key, value found and values allowed.
+    """
+    data = load_toml(text, name)
+    return _Reader(name, text).config(data, folder)
+
+
+def stored_config(text: str, name: str) -> BookConfig:
+    """Returns the configuration in a graph file, without its roots and evaluator: their files may be gone.
+
+    Args:
+      name: of the book.
+
+    Raises:
+      BookConfigError: if the text cannot be read: another version of this program wrote it.
+    """
+    data = {key: value for key, value in load_toml(text, name).items() if key not in ("root", "evaluator")}
+    return _Reader(name, text).config(data, Path())
+
+
+def load_toml(text: str, name: str) -> dict[str, Any]:
+    """Returns the unchecked tables of a BOOK.toml, within limits that `tomllib` lacks.
+
+    Raises:
+      BookConfigError: if the text is not TOML, too large or nested too deeply; with file and line.
+    """
+    try:
+        return toml_tables(text)
+    except RecursionError:
+        raise BookConfigError([f"{name}: not a BOOK.toml: lists or tables are nested too deeply"]) from None
+    except ValueError as error:
+        found = re.search(r"\bline (\d+)", str(error))
+        last = text.count("\n") + 1 if "(at end of document)" in str(error) else None
+        line = found[1] if found else last
+        place = f"{name}:{line}" if line else name
+        kind = "" if isinstance(error, InputFileError) else "not TOML: "
+        message = re.sub(r"^line \d+: ", "", str(error))
+        raise BookConfigError([f"{place}: {kind}{message}"]) from None
+
+
+class _Reader:
+    """Reads one file, and collects its faults and the notes for its author."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+        self._lines = lines_of(text)
+        self._faults: list[tuple[int, str]] = []
+        self._notes: list[str] = []
+        self._max_ply = 0
+
+    def config(self, data: dict[str, Any], folder: Path) -> BookConfig:
+        """Returns the configuration; raises BookConfigError with all faults, in the order of their lines."""
+        try:
+            file = BookFile.model_validate({"book": {}} | data, context=folder)
+        except ValidationError as error:
+            for fault in error.errors(include_url=False):
+                self._faults.append((self._line(fault["loc"]), message(fault)))
+            self._refuse()
+            raise
+        self._max_ply = file.book.max_ply
+        self._note_idle_keys(file)
+        forced, excluded = self._rulings("force", file.force), self._rulings("exclude", file.exclude)
+        self._check_rulings(forced, excluded)
+        roots = self._roots(file.root or [RootTable()])
+        self._refuse()
+        if file.window:
+            self._note_windows(file.window, min(root.board.ply() for root in roots))
+        return BookConfig(
+            text=self._text,
+            name=file.book.name or Path(self._name).stem,
+            side=file.book.side,
+            max_ply=self._max_ply,
+            roots=roots,
+            windows=tuple(file.window) or (Window(),),
+            expansion=file.expansion,
+            leaf=file.leaf,
+            forced=_moves_by_key(forced),
+            excluded=_moves_by_key(excluded),
+            only=frozenset(key_text(one.board) for one in file.force if one.only),
+            evaluator=file.evaluator.spec(),
+            notes=tuple(self._notes),
+        )
+
+    # -------------------------------------------------------------- faults and notes
+    def _line(self, path: KeyPath) -> int:
+        """Returns the line of a path, or of the table around it."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        return self._lines.get(path, 1)
+
+    def _fault(self, path: KeyPath, text: str) -> None:
+        self._faults.append((self._line(path), f"{named(path)}: {text}"))
+
+    def _note(self, path: KeyPath, text: str) -> None:
+        """Adds a note, with the table's name before the text."""
+        table = path[:2] if isinstance(path[1], int) else path[:1]
+        self._notes.append(f"{self._name}:{self._line(path)}: {named(table)} {text}")
+
+    def _refuse(self) -> None:
+        if self._faults:
+            ordered = sorted(self._faults, key=lambda fault: fault[0])
+            raise BookConfigError([f"{self._name}:{line}: {text}" for line, text in ordered])
+
+    def _note_idle_keys(self, file: BookFile) -> None:
+        """Notes keys that have no effect."""
+        for name, owner in NUMBERS.items():
+            if name in file.expansion.model_fields_set and owner != file.expansion.policy:
+                text = f'{name} has no effect: it belongs to policy = "{owner}"'
+                self._note(("expansion", name), text)
+        for index, window in enumerate(file.window if file.book.side == BOTH else ()):
+            for key in sorted(
+                window.model_fields_set & {"reply_p", "reply_cp", "reply_games", "reply_moves"}
+            ):
+                text = f'{key} has no effect: with side = "both" every move is an own one'
+                self._note(("window", index, key), text)
+
+    def _note_windows(self, windows: list[Window], first: int) -> None:
+        """Notes windows without effect, and plies from `first` on that no window covers."""
+        for index, window in enumerate(windows):
+            if window.plies[0] >= self._max_ply:
+                text = f"has no effect: it begins at ply {window.plies[0]}, max_ply is {self._max_ply}"
+                self._note(("window", index, "plies"), text)
+        bare = [ply for ply in range(first, self._max_ply) if not any(one.covers(ply) for one in windows)]
+        for _, group in groupby(enumerate(bare), key=lambda it: it[1] - it[0]):
+            run = [ply for _, ply in group]
+            plies = f"plies {run[0]} to {run[-1]}" if len(run) > 1 else f"ply {run[0]}"
+            self._note(("window", 0), f"does not cover {plies}: only forced moves are added there")
+
+    # -------------------------------------------------------------- rulings
+    def _rulings(self, kind: str, tables: Iterable[Ruling]) -> list[tuple[int, Ruling]]:
+        """Returns the tables of a kind with their lines; notes those without effect."""
+        found = []
+        for index, table in enumerate(tables):
+            if table.board.ply() >= self._max_ply:
+                text = (
+                    f"has no effect: the position is at ply {table.board.ply()}, max_ply is {self._max_ply}"
+                )
+                self._note((kind, index, "play"), text)
+            found.append((self._line((kind, index)), table))
+        return found
+
+    def _check_rulings(self, forced: list[tuple[int, Ruling]], excluded: list[tuple[int, Ruling]]) -> None:
+        """Adds a fault for every move that is forced and excluded, and for positions without a move left."""
+        taken = {
+            (key_text(table.board), move): line for line, table in forced for move in table.moves_of_play
+        }
+        left = _moves_by_key(excluded)
+        for line, table in excluded:
+            key, fen = key_text(table.board), fen_of(table.board)
+            if len(left.pop(key, ())) == table.board.legal_moves.count():
+                self._faults.append((line, f"[[exclude]] leaves no legal move in {fen}"))
+            for move in table.moves_of_play:
+                if (key, move) in taken:
+                    san = table.board.san(chess.Move.from_uci(move))
+                    lines = f"forced (line {taken[key, move]}) and excluded (line {line})"
+                    self._faults.append((line, f"{san} is {lines} in {fen}: take out one of them"))
+
+    # -------------------------------------------------------------- roots
+    def _roots(self, tables: list[RootTable]) -> tuple[Root, ...]:
+        """Returns the roots, each position once; reads games only if there is no fault before them."""
+        found: dict[str, Root] = {}
+        for index, table in enumerate(tables):
+            for root in self._roots_of(table, index):
+                same = found.setdefault(key_text(root.board), root)
+                if same is not root:
+                    text = f"is the position of {same.origin} again: {fen_of(root.board)}"
+                    self._note(("root", index, "moves"), text)
+        return tuple(found.values())
+
+    def _roots_of(self, table: RootTable, index: int) -> Iterator[Root]:
+        path, most = ("root", index), self._max_ply
+        if table.pgn is not None:
+            if table.ply is not None and table.ply >= most:
+                self._fault((*path, "ply"), f"must be before max_ply, which is {most}, not {table.ply}")
+            elif not self._faults:
+                yield from self._game_roots(table, Path(table.pgn), index)
+            return
+        board = table.board
+        if board.ply() >= most:
+            key = "fen" if table.moves is None else "moves"
+            text = f"the position is at ply {board.ply()}, but max_ply is {most}: it must be before"
+            self._fault((*path, key), text)
+            return
+        if terminal_kind(board):
+            text = f"the game is over at {fen_of(board)}; nothing can be searched there"
+            self._note((*path, "moves"), text)
+        yield Root(board, f"root {index + 1}")
+
+    def _game_roots(self, table: RootTable, file: Path, index: int) -> Iterator[Root]:
+        """Yields the roots from the games of a file; reports the games without one."""
+        from ..position.pgn_position import read_games
+
+        key, wanted = ("root", index, "pgn"), table.numbers()
+        seen, reasons, count, same, last = set[str](), Counter[str](), 0, 0, 0
+        broken = ""
+        late = f"whose position is at ply {self._max_ply} (max_ply) or later"
+        late = late if table.ply is not None else f"{late}; use ply to cut games off"
+        try:
+            for given in read_games(file, ply=table.ply, only=wanted):
+                count, last = count + 1, given.game
+                for note in given.notes:
+                    self._note(key, note)
+                if given.board is None:
+                    broken = broken or f"unreadable (the first: {given.problem})"
+                    reasons[broken] += 1
+                elif table.ply is not None and given.length < table.ply:
+                    reasons[f"shorter than {table.ply} plies"] += 1
+                elif given.board.ply() >= self._max_ply:
+                    reasons[late] += 1
+                elif (name := key_text(given.board)) in seen:
+                    same += 1
+                else:
+                    seen.add(name)
+                    origin = f"root {index + 1}: {file.name}, game {given.game}"
+                    yield Root(given.board.copy(stack=False), origin)
+        except InvalidPositionError as error:
+            self._fault(key, str(error))
+            return
+        why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
+        if wanted is None and not seen:
+            self._fault(key, f"{file} gives no position: {why or 'it has no games'}")
+            return
+        if wanted is not None and len(wanted) > count:
+            self._fault(key, f"{file} has no game {max(wanted)}; game {last} is the last read")
+        if why and wanted is not None:
+            self._fault(key, why)
+        elif why:
+            self._note(key, f"{file}: left out of {count:,} games: {why}")
+        if same:
+            self._note(key, f"{file}: {same:,} games lead to a position that another gave")
+
+
+def _moves_by_key(rulings: Iterable[tuple[int, Ruling]]) -> dict[str, tuple[str, ...]]:
+    """Returns the moves of rulings by position key; those on one position are one ruling."""
+    found: dict[str, tuple[str, ...]] = {}
+    for _, table in rulings:
+        key = key_text(table.board)
+        found[key] = tuple(dict.fromkeys((*found.get(key, ()), *table.moves_of_play)))
+    return found
+
+
+# ------------------------------------------------------------------ messages
+def named(path: KeyPath) -> str:
+    """Returns the names of a table and a key.
+
+    >>> named(("root", 2)), named(("root", 0, "games", 1)), named(("leaf", "params", "CPuct"))
+    ('[[root]]', '[[root]] games[1]', '[leaf] params.CPuct')
+    """
+    section, *keys = path
+    title = f"[{section}]"
+    if keys and isinstance(keys[0], int):
+        title, keys = f"[{title}]", keys[1:]
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return f"{title} {text.lstrip('.')}".rstrip()
+
+
+def message(fault: ErrorDetails) -> str:
+    """Returns pydantic's message of a fault with its table and key, the value, and the name it may mean."""
+    path, value = fault["loc"], fault["input"]
+    text = str(fault.get("ctx", {}).get("error") or fault["msg"])
+    if fault["type"] not in ("value_error", "fault", "missing", "extra_forbidden"):
+        shown = repr(value)
+        text += f", not {shown if len(shown) <= SHOWN else f'{shown[:SHOWN]}...'}"
+    known: Iterable[str] = ()
+    if fault["type"] == "extra_forbidden":
+        known = TABLES[str(path[0])].model_fields if len(path) > 1 else TABLES
+    elif fault["type"] == "literal_error":
+        known = re.findall(r"'(.*?)'", fault["ctx"]["expected"])
+    near = difflib.get_close_matches(str(value if fault["type"] == "literal_error" else path[-1]), known, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+    return f"{named(path)}: {text}{hint}"
+
+
+_HEADER = re.compile(r"\s*\[(\[?)([^\[\]#]+)\]")
+_KEY = re.compile(r"""\s*([\w.\- "']+?)\s*=""")
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """Returns the line, from 1, of every table and key of a BOOK.toml, by its path.
+
+    A path consists of keys and of indices, from 0, of tables such as `[[root]]`. It reads lines, not TOML: a
+    line of a text over several lines may look like a key.
+
+    >>> lines_of("[a]\\nb = [\\n1,\\n2]\\n[[c]]\\nd.e = 3")
+    {('a',): 1, ('a', 'b'): 2, ('c',): 5, ('c', 0): 5, ('c', 0, 'd'): 6, ('c', 0, 'd', 'e'): 6}
+    """
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    arrays = Counter[KeyPath]()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _parts(header[2])
+            lines.setdefault(table, number)
+            if header[1]:
+                arrays[table] += 1
+                table = (*table, arrays[table] - 1)
+                lines[table] = number
+        elif key := _KEY.match(line):
+            path = (*table, *_parts(key[1]))
+            for end in range(len(table) + 1, len(path) + 1):
+                lines.setdefault(path[:end], number)
+    return lines
+
+
+def _parts(key: str) -> KeyPath:
+    return tuple(part.strip().strip("\"'") for part in key.split("."))

@@ -13,7 +13,8 @@ from typing import Any
 import chess
 
 from ..base.answer import picked
-from .config import BookConfig, Ruling, Window, is_own_turn
+from ..position.board import key_text
+from .config import BookConfig, Window, is_own_turn
 from .tree import loss_from_q
 
 FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
@@ -78,9 +79,8 @@ def decide(
     """
     ranked = sorted(known, key=_sort_key)
     best = ranked[0].value if ranked else None
-    forced = {m.uci() for ruling in _rulings_on(config.forced, board) for m in ruling.moves}
-    excluded = {m.uci() for ruling in _rulings_on(config.excluded, board) for m in ruling.moves}
-    is_alone = has_only_forced(config, board)
+    key = key_text(board)
+    forced, excluded = config.forced.get(key, ()), config.excluded.get(key, ())
     window = None if ply >= config.max_ply else config.window_at(ply)
     tests = _Tests(window, is_own=is_own_turn(config.side, board.turn))
     verdicts = []
@@ -94,7 +94,7 @@ def decide(
             rule, reason = FORCED, "forced by the configuration"
         elif found.move in wanted and found.move not in excluded:
             rule, reason = QUEUE, "put in by the queue"
-        elif is_alone and found.move not in excluded:
+        elif key in config.only and found.move not in excluded:
             rule, reason = "", "only forced moves are added here"
         admitted = bool(rule) or (found.rule == QUEUE and found.move not in excluded)
         if found.rule and not rule and found.move not in excluded:
@@ -107,17 +107,6 @@ def _sort_key(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
     """Returns the sort key of a candidate: value, then moves of the book first, then visits and prior."""
     value = 0.0 if found.value is None else found.value
     return (found.value is None, -value, not found.rule, -found.n, -found.p, found.move)
-
-
-def has_only_forced(config: BookConfig, board: chess.Board) -> bool:
-    """Returns whether no moves but the forced ones are added to a position."""
-    return any(ruling.only for ruling in _rulings_on(config.forced, board))
-
-
-def _rulings_on(rulings: Sequence[Ruling], board: chess.Board) -> list[Ruling]:
-    """Returns the rulings on a position."""
-    epd = board.epd()
-    return [ruling for ruling in rulings if ruling.board.epd() == epd]
 
 
 class _Tests:

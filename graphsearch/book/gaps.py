@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from math import inf
 
 from ..base.errors import BookConfigError
-from ..position.board import board_of, key_text, legal_moves
+from ..position.board import board_of, legal_moves
 from ..query.games import reply_share
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import query
-from .config import BOTH, is_own_turn
-from .positions import LEAF, OPEN, BookMove
+from .config import BOTH, is_own_turn, stored_config
 from .rows import BookSnapshot
-from .toml import stored_config
+from .tree import LEAF, OPEN, BookMove
 
 Games = Mapping[str, Mapping[str, int]]  # key -> move -> imported games
 Parents = dict[int, tuple[int, BookMove]]  # of every position on the likeliest line to it
@@ -113,13 +112,12 @@ class _Searcher:
     ) -> None:
         self._store, self._snapshot, self._games = store, snapshot, games
         self._min_p, self._min_games = min_p, min_games
-        self._excluded: dict[str, set[str]] = {}
-        self._only: set[str] = set()
+        self._excluded: Mapping[str, tuple[str, ...]] = {}
+        self._only: frozenset[str] = frozenset()
         self._max_ply = inf
         with suppress(BookConfigError):  # another version wrote the configuration
             config = stored_config(snapshot.config, snapshot.name)
-            self._excluded = {key_text(r.board): {move.uci() for move in r.moves} for r in config.excluded}
-            self._only = {key_text(ruling.board) for ruling in config.forced if ruling.only}
+            self._excluded, self._only = config.excluded, config.only
             self._max_ply = config.max_ply
 
     def gaps_at(self, number: int, reach: float) -> list[Gap]:
@@ -138,7 +136,7 @@ class _Searcher:
         position = self._snapshot.positions[number]
         board = board_of(position.fen)
         counts = self._games.get(position.key, {})
-        left_out = position.moves.keys() | self._excluded.get(position.key, set())
+        left_out = position.moves.keys() | set(self._excluded.get(position.key, ()))
         moves, record = legal_moves(board), self._store.read(board)
         priors: Sequence[float | None] = [None] * len(moves)
         if record is not None and len(record.codes) == len(moves):

@@ -21,10 +21,8 @@ from .decide import (
     admits_by_rank,
     admits_by_value,
     decide,
-    has_only_forced,
 )
-from .positions import APART, END, LEAF, OPEN, BookMove, Position
-from .tree import BookTree, loss_from_q
+from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, loss_from_q
 
 Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[str], Mapping[str, int]]
@@ -251,7 +249,7 @@ class Growth:
             is_own or not admits_by_rank(window, admitted, better)
         ):
             return False
-        return not has_only_forced(self._config, board_of(position.fen))
+        return position.key not in self._config.only
 
     def fit_ply(self, position: Position) -> None:
         """Sets the state of a position that was never searched to leaf or end, by its ply."""

@@ -11,9 +11,8 @@ from ..base.errors import InvalidPositionError
 from ..position.board import check, key_text
 from .config import BookConfig
 from .growth import Growth
-from .positions import END, LEAF, BookLine, Position
 from .queue import QueueItem, State
-from .tree import BookTree
+from .tree import END, LEAF, BookLine, BookTree, Position
 
 DONE: State = "done"
 REFUSED: State = "refused"

@@ -18,8 +18,7 @@ from ..store.tables.provenance import now
 from ..store.tables.rows import insert, rows, table_of
 from ..store.tables.schema import TABLES
 from .config import BookConfig
-from .positions import BookLine, BookMove, Position, line_of
-from .tree import BookTree
+from .tree import BookLine, BookMove, BookTree, Position, line_of
 
 Row = tuple[Any, ...]
 KIND = "book"  # of the row in the table `run`

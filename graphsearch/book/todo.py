@@ -21,9 +21,9 @@ from ..store.store import Store
 from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
-from .positions import LEAF, BookLine, BookMove
 from .queue import NewItem
 from .rows import BookSnapshot, read_snapshot
+from .tree import LEAF, BookLine, BookMove
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -18,12 +18,10 @@ from ..store.store import Store
 from ..store.tables.books import BookRow
 from ..store.tables.games import games_by_move
 from . import rows
-from .config import BookConfig
+from .config import BookConfig, stored_config
 from .decide import Verdict
 from .growth import Growth, known_moves
-from .positions import OPEN, Position
-from .toml import stored_config
-from .tree import BookTree, order_of
+from .tree import OPEN, BookTree, Position, order_of
 
 
 @dataclass(frozen=True, slots=True)

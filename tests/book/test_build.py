@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from ..conftest import sql
 from ..support.counting import CountingEvaluator
 from ..support.forks import Fork, needs_fork
 
-SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "1"),))  # as many evaluations as the limit says
+SMALL = Leaf(evaluations=20, params={"MinibatchSize": "1"})  # as many evaluations as the limit says
 WIDE = Window(own_cp=20, own_moves=2, reply_cp=30, reply_p=0.08, reply_moves=3)
 
 
@@ -145,9 +144,9 @@ def test_mates_and_stalemates_are_ends(tmp_path: Path) -> None:
     roots = (Root(board, "root 1"),)
     found = config(
         roots=roots,
-        windows=(Window(own_cp=1e9, own_moves=None),),
+        windows=(Window(own_cp=1e5, own_moves=None),),
         max_ply=2,
-        leaf=replace(SMALL, evaluations=40),
+        leaf=SMALL.model_copy(update={"evaluations": 40}),
     )
     built(tmp_path / "a.graph", found)
     tree = tree_of_file(tmp_path / "a.graph", found)
@@ -194,7 +193,7 @@ def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None:
     stop, evaluator = threading.Event(), CountingEvaluator()
-    found = config(leaf=Leaf(evaluations=150, params=(("MinibatchSize", "8"),)))
+    found = config(leaf=Leaf(evaluations=150, params={"MinibatchSize": "8"}))
 
     class Stopping(CountingEvaluator):
         def evaluate(self, batch: PositionBatch) -> Evaluation:

@@ -13,10 +13,9 @@ import pytest
 from graphsearch.base.errors import GraphSearchError, StoreError
 from graphsearch.book import rows
 from graphsearch.book.build import build
-from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Ruling, Window
+from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window, parse_config
 from graphsearch.book.growth import Growth, known_moves
-from graphsearch.book.positions import OPEN
-from graphsearch.book.toml import parse_config
+from graphsearch.book.tree import OPEN
 from graphsearch.book.why import why
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
@@ -52,8 +51,7 @@ def test_forced_and_excluded_moves_count_in_the_next_build_that_is_not_stopped(t
     path, board = tmp_path / "a.graph", chess.Board()
     built(path, config(windows=(Window(),), max_ply=2))
     best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
-    forced = (Ruling(board=board, moves=(chess.Move.from_uci("a2a3"),)),)
-    excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
+    forced, excluded = {key_text(board): ("a2a3",)}, {key_text(board): (best,)}
     found = config(text="two", windows=(Window(),), max_ply=2, forced=forced, excluded=excluded)
     stop = threading.Event()
     stop.set()
@@ -100,7 +98,7 @@ def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     before = built(path, config(max_ply=2))
     prune(path, 1000)
-    after = built(path, config(text="two", max_ply=2, windows=(replace(WIDE, own_cp=60.0),)))
+    after = built(path, config(text="two", max_ply=2, windows=(WIDE.model_copy(update={"own_cp": 60.0}),)))
     assert after.ended == "complete"
     assert after.positions >= before.positions
     assert after.searched >= before.searched
@@ -147,11 +145,7 @@ def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
     first = config(windows=(Window(own_cp=15, own_moves=None, reply_moves=2),), max_ply=4, side="both")
     built(tmp_path / "a.graph", first, 60)
     tree = tree_of_file(tmp_path / "a.graph", first)
-    excluded = tuple(
-        Ruling(board=chess.Board(p.fen), moves=(chess.Move.from_uci(p.outside_move),))
-        for p in tree.positions.values()
-        if p.outside_move
-    )
+    excluded = {key: (one.outside_move,) for key, one in tree.positions.items() if one.outside_move}
     found = replace(first, excluded=excluded)
     built(tmp_path / "b.graph", found, 160)
     assert admitted_but_missing(tmp_path / "b.graph", found) == []

@@ -11,8 +11,7 @@ import chess.polyglot
 import pytest
 
 from graphsearch.book.build import build
-from graphsearch.book.config import BuildLimits
-from graphsearch.book.toml import parse_config
+from graphsearch.book.config import BuildLimits, parse_config
 from graphsearch.book.why import admitted_moves, why
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.polyglot_export import export_polyglot

@@ -18,7 +18,7 @@ from graphsearch.book import build as building
 from graphsearch.book import queue
 from graphsearch.book.build import build
 from graphsearch.book.build_report import BuildReport
-from graphsearch.book.config import BuildLimits, Root, Ruling
+from graphsearch.book.config import BuildLimits, Root
 from graphsearch.book.queue import (
     NewItem,
     add,
@@ -305,7 +305,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
             "INSERT INTO book_queue (fen, moves, origin, added) VALUES ('nonsense', '', 'x', 'now')"
         )
     connection.close()
-    excluded = (Ruling(board=chess.Board(), moves=(chess.Move.from_uci("e2e4"),)),)
+    excluded = {key_text(chess.Board()): ("e2e4",)}
     built(path, config(text="two", max_ply=8, excluded=excluded), 40)
     found = states(path)
     assert [state for state, _ in found.values()] == ["refused"] * 4

@@ -11,10 +11,10 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
-from graphsearch.book.positions import Position
 from graphsearch.book.queue import items
 from graphsearch.book.rows import BookSnapshot
 from graphsearch.book.todo import MissingReply, Rivalry, todo
+from graphsearch.book.tree import Position
 from graphsearch.position.board import legal_moves
 from graphsearch.store.store import Store
 

@@ -9,9 +9,17 @@ import chess
 import pytest
 
 from graphsearch.base.errors import BookConfigError
-from graphsearch.book.config import BookConfig, Expansion, Leaf, Window
-from graphsearch.book.toml import NUMBERS, parse_config, read_config
-from graphsearch.book.toml_tables import TABLES
+from graphsearch.book.config import (
+    NUMBERS,
+    TABLES,
+    BookConfig,
+    Expansion,
+    Leaf,
+    Window,
+    parse_config,
+    read_config,
+)
+from graphsearch.position.board import key_text
 
 from ..conftest import ROOT
 
@@ -30,7 +38,7 @@ def test_a_book_needs_its_side_and_its_length_alone() -> None:
     assert (book.name, book.side, book.max_ply, book.text) == ("book", "white", 24, HEAD)
     assert [(root.board.fen(), root.origin) for root in book.roots] == [(chess.STARTING_FEN, "root 1")]
     assert (book.windows, book.expansion, book.leaf) == ((Window(),), Expansion(), Leaf())
-    assert (book.forced, book.excluded, book.notes) == ((), (), ())
+    assert (book.forced, book.excluded, book.notes) == ({}, {}, ())
 
 
 def test_everything_is_read() -> None:
@@ -77,19 +85,16 @@ def test_everything_is_read() -> None:
     assert book.name == "mine"
     assert [root.board.ply() for root in book.roots] == [2, 10]
     assert book.windows == (
-        Window(first=0, last=12, own_cp=15, own_moves=None, reply_p=0.05, reply_games=20),
-        Window(first=13, last=None, own_cp=5, own_moves=2, reply_cp=30),
+        Window(plies=[0, 12], own_cp=15, reply_p=0.05, reply_games=20),
+        Window(plies=[13], own_cp=5, own_moves=2, reply_cp=30),
     )
     assert book.expansion == Expansion(
         policy="cost", value="q", per_ply=2, per_loss=5, per_log_p=0, per_move=0.5
     )
-    assert book.leaf == Leaf(
-        evaluations=None, visits=50, params=(("MinibatchSize", "32"), ("gather", "classic"))
-    )
-    (forced,), (excluded,) = book.forced, book.excluded
-    assert ([move.uci() for move in forced.moves], forced.only) == (["c2c4", "g1f3"], True)
-    assert ([move.uci() for move in excluded.moves], excluded.only) == (["c1g5"], False)
-    assert forced.board == excluded.board == book.roots[0].board
+    assert book.leaf == Leaf(evaluations=None, visits=50, params={"MinibatchSize": "32", "gather": "classic"})
+    key = key_text(book.roots[0].board)
+    assert (book.forced, book.excluded) == ({key: ("c2c4", "g1f3")}, {key: ("c1g5",)})
+    assert book.only == {key}
     assert (book.evaluator.policy, book.evaluator.options) == (
         "uniform",
         (("value.PolicyTemperature", "1.5"),),
@@ -107,11 +112,8 @@ def test_rulings_on_one_position_are_one_ruling() -> None:
         '[[force]]\nplay = ["e4"]\n[[force]]\nplay = ["d4", "e4"]\nonly = true\n'
         '[[force]]\nmoves = "e4"\nplay = ["c5, e5"]'
     )
-    assert [[move.uci() for move in ruling.moves] for ruling in book.forced] == [
-        ["e2e4", "d2d4"],
-        ["c7c5", "e7e5"],
-    ]
-    assert [ruling.only for ruling in book.forced] == [True, False]
+    assert list(book.forced.values()) == [("e2e4", "d2d4"), ("c7c5", "e7e5")]
+    assert book.only == {key_text(chess.Board())}
 
 
 def test_a_game_gives_a_root_at_a_ply(games: Path) -> None:

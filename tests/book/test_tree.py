@@ -10,10 +10,10 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.book.config import BookConfig, Expansion, Root, Ruling, Window
+from graphsearch.book.config import BookConfig, Expansion, Root, Window
 from graphsearch.book.decide import Candidate, Verdict, admits_by_value, decide
-from graphsearch.book.positions import END, LEAF, OPEN, BookLine, BookMove, Position
-from graphsearch.book.tree import BookTree, order_of
+from graphsearch.book.tree import END, LEAF, OPEN, BookLine, BookMove, BookTree, Position, order_of
+from graphsearch.position.board import key_text
 from graphsearch.position.values import cp_of
 
 from .conftest import q_from_cp
@@ -282,8 +282,8 @@ def known(*cps: float | None, p: float = 0.1, games: int = 0) -> list[Candidate]
     ]
 
 
-def ruling(*moves: str, only: bool = False) -> tuple[Ruling]:
-    return (Ruling(board=BOARD, moves=tuple(map(chess.Move.from_uci, moves)), only=only),)
+def ruling(*moves: str) -> dict[str, tuple[str, ...]]:
+    return {key_text(BOARD): moves}
 
 
 def rules(verdicts: list[Verdict]) -> dict[str, str]:
@@ -331,8 +331,9 @@ def test_what_a_person_decided_comes_before_windows() -> None:
     found = known(30, 20, 10, 0, None)
     assert asked(Window(), found, forced=ruling("a2a3")) == {"e2e4": "best", "a2a3": "forced"}
     assert asked(Window(), found, excluded=ruling("e2e4")) == {"d2d4": "best"}
-    assert asked(Window(), found, forced=ruling("a2a3", only=True)) == {"a2a3": "forced"}
-    elsewhere = (Ruling(board=chess.Board("4k3/8/8/8/8/8/8/4K2R w - - 0 1"), moves=()),)
+    alone = {"forced": ruling("a2a3"), "only": frozenset([key_text(BOARD)])}
+    assert asked(Window(), found, **alone) == {"a2a3": "forced"}
+    elsewhere = {key_text(chess.Board("4k3/8/8/8/8/8/8/4K2R w - - 0 1")): ("e2e4",)}
     assert asked(Window(), found, excluded=elsewhere) == {"e2e4": "best"}
 
 
@@ -354,7 +355,7 @@ def test_what_was_taken_stays_unless_it_is_excluded() -> None:
 
 def test_beyond_the_last_ply_and_outside_all_windows_nothing_is_taken() -> None:
     assert rules(decide(config(Window()), BOARD, 8, known(30))) == {}
-    verdicts = decide(config(Window(first=2, last=4)), BOARD, 1, known(30))
+    verdicts = decide(config(Window(plies=[2, 4])), BOARD, 1, known(30))
     assert verdicts[0].reason == "no window covers this ply"
     both = BookConfig(
         text="",
@@ -362,7 +363,7 @@ def test_beyond_the_last_ply_and_outside_all_windows_nothing_is_taken() -> None:
         side="white",
         max_ply=9,
         roots=(),
-        windows=(Window(last=3), Window(first=2, own_cp=50, own_moves=None)),
+        windows=(Window(plies=[0, 3]), Window(plies=[2], own_cp=50, own_moves=None)),
     )
     assert len(rules(decide(both, BOARD, 2, known(30, 20)))) == 2, "of two windows the last counts"
     assert len(rules(decide(both, BOARD, 1, known(30, 20)))) == 1

@@ -13,7 +13,7 @@ import chess.pgn
 import pytest
 
 from graphsearch.book.build import build
-from graphsearch.book.toml import parse_config
+from graphsearch.book.config import parse_config
 
 from ..conftest import Cli
 from ..support.books import small_book

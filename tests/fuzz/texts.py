@@ -266,7 +266,7 @@ def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:
 
 def read_toml(data: bytes, folder: Path) -> bool:
     """Reads a book's description; a short one that is let in is built, too."""
-    from graphsearch.book.toml import read_config
+    from graphsearch.book.config import read_config
 
     file = folder / "white.toml"
     file.write_bytes(data)

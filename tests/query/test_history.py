@@ -11,8 +11,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.build import build
-from graphsearch.book.config import BuildLimits
-from graphsearch.book.toml import parse_config
+from graphsearch.book.config import BuildLimits, parse_config
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import refresh

@@ -16,9 +16,9 @@ from pydantic import Field
 from ...base.answer import picked
 from ...base.errors import BookConfigError, GraphSearchError, InvalidParameterError
 from ...base.limits import open_file, shortened
+from ...book.config import load_toml, parse_config
 from ...book.review.games import GameChoice, read_since
 from ...book.review.review import LEAST_VISITS
-from ...book.toml import load_toml, parse_config
 from ...book.why import admitted_moves
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...exchange.choices import Weights

@@ -10,10 +10,10 @@ import chess.pgn
 import pytest
 
 from graphsearch.base.errors import ImportFileError, InvalidParameterError, InvalidPositionError
+from graphsearch.book.config import parse_config
 from graphsearch.book.study.repertoire.moves import add_line, import_file, load, remove_move
 from graphsearch.book.study.repertoire.survey import Survey, survey
 from graphsearch.book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
-from graphsearch.book.toml import parse_config
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import chess960_start, key_text
 from graphsearch.store.upkeep.verify import verify
@@ -185,7 +185,8 @@ def test_the_toml_is_a_book_that_keeps_to_the_repertoire(graph: Path, tmp_path: 
     config = parse_config(toml_of_repertoire(graph, "white", "mine"), tmp_path, "mine.toml")
     assert (config.name, config.side, config.max_ply) == ("mine", "white", 3 + 4)
     assert len(config.roots) == 1
-    forced = {key_text(one.board): ({move.uci() for move in one.moves}, one.only) for one in config.forced}
-    assert forced[key_text(board_after("e4"))] == ({"c7c5", "e7e5"}, False)
-    assert forced[key_text(board_after("e4 c5"))] == ({"g1f3"}, True)
+    reply, own = key_text(board_after("e4")), key_text(board_after("e4 c5"))
+    assert set(config.forced[reply]) == {"c7c5", "e7e5"}
+    assert config.forced[own] == ("g1f3",)
+    assert (reply in config.only, own in config.only) == (False, True)
     assert config.notes == ()

@@ -34,9 +34,9 @@ from .tables import LEFT, WHOLE, Part, Table, count, detail, heading, is_white, 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from graphsearch.book.study.repertoire.moves import RepertoireChange
-    from graphsearch.book.study.repertoire.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
+    from graphsearch.book.study.repertoire import RepertoireChange
     from graphsearch.book.study.studies import NoteList, PositionNote, StudyList
+    from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 
 
 Name = Annotated[str, argument("NAME", "Name of the study.")]
@@ -297,7 +297,7 @@ def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json:
 
     JSON: `added` and `removed` count moves, `moves` are all moves now.
     """
-    from graphsearch.book.study.repertoire.moves import add_line
+    from graphsearch.book.study.repertoire import add_line
 
     found = add_line(store, one_side(side), position.board())
     print_answer(found, _changed(found), json=json)
@@ -311,7 +311,7 @@ def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, js
 
     JSON: as `repertoire add`.
     """
-    from graphsearch.book.study.repertoire.moves import remove_move
+    from graphsearch.book.study.repertoire import remove_move
 
     found = remove_move(store, one_side(side), position.board())
     print_answer(found, _changed(found), json=json)
@@ -325,7 +325,7 @@ def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json =
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
     """
-    from graphsearch.book.study.repertoire.moves import import_file
+    from graphsearch.book.study.repertoire import import_file
 
     found = import_file(_made(store), one_side(side), given_file(file))
     if json:
@@ -354,7 +354,7 @@ def export_repertoire(
 
     JSON: `text` of the file.
     """
-    from graphsearch.book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+    from graphsearch.book.study.survey import pgn_of_repertoire, toml_of_repertoire
 
     wanted, target = one_side(side), Path(output)
     is_book = target.suffix.lower() == TOML
@@ -384,8 +384,8 @@ def show_repertoire(
     JSON: `repertoires`, each with all `positions` and their `replies`; values are seen by the side that plays
     the move. `reach` is the probability of a line.
     """
-    from graphsearch.book.study.repertoire.moves import SIDES
-    from graphsearch.book.study.repertoire.survey import survey
+    from graphsearch.book.study.repertoire import SIDES
+    from graphsearch.book.study.survey import survey
 
     wanted = side_of(side)
     found = [survey(store, one) for one in ([wanted] if wanted else SIDES)]

@@ -191,7 +191,7 @@ CREATE TABLE book_position (
   outside_move TEXT CHECK (outside_move GLOB '[a-h][1-8][a-h][1-8]' OR outside_move GLOB '[a-h][1-8][a-h][1-8][nbrq]' OR outside_move = '0000'),
   rest REAL CHECK (abs(rest) < 9e999),
   priority REAL CHECK (abs(priority) < 9e999),
-  book_run INTEGER NOT NULL CHECK (book_run >= 1),
+  book_run INTEGER NOT NULL CHECK (book_run BETWEEN 0 AND 9007199254740991),
   PRIMARY KEY (book, key)
 ) STRICT, WITHOUT ROWID;
 
@@ -210,7 +210,7 @@ CREATE TABLE book_move (
   games INTEGER NOT NULL DEFAULT 0 CHECK (games BETWEEN 0 AND 9007199254740991),
   visits INTEGER NOT NULL DEFAULT 0 CHECK (visits BETWEEN 0 AND 9007199254740991),
   place INTEGER NOT NULL DEFAULT 0 CHECK (place BETWEEN 0 AND 9007199254740991),
-  book_run INTEGER NOT NULL CHECK (book_run >= 1),
+  book_run INTEGER NOT NULL CHECK (book_run BETWEEN 0 AND 9007199254740991),
   PRIMARY KEY (book, key, move)
 ) STRICT, WITHOUT ROWID;
 
@@ -509,29 +509,12 @@ CREATE TABLE edit (
   id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id >= 1),
   step INTEGER NOT NULL CHECK (step >= 1),
   undone INTEGER NOT NULL CHECK (undone IN (0, 1)),
-  edited TEXT NOT NULL CHECK (edited IN ('study', 'note', 'repertoire_position', 'repertoire_move')),
+  edited TEXT NOT NULL CHECK (edited IN ('study', 'note', 'book', 'book_root', 'book_position', 'book_move')),
   old TEXT,
   new TEXT
 ) STRICT;
 
 CREATE INDEX edit_step ON edit (step);
-
-CREATE TABLE repertoire_position (
-  side TEXT NOT NULL CHECK (side IN ('white', 'black')),
-  key TEXT NOT NULL CHECK (length(key) IN (16, 20) AND key NOT GLOB '*[^0-9a-f]*'),
-  fen TEXT NOT NULL CHECK (length(fen) <= 100 AND fen GLOB '*/*/*/*/*/*/*/* [wb] * * [0-9]* [0-9]*' AND fen NOT GLOB '*[^0-9A-HKNPQRa-hknpqrw/ -]*'),
-  root INTEGER NOT NULL CHECK (root IN (0, 1)),
-  PRIMARY KEY (key, side)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE repertoire_move (
-  side TEXT NOT NULL CHECK (side IN ('white', 'black')),
-  key TEXT NOT NULL CHECK (length(key) IN (16, 20) AND key NOT GLOB '*[^0-9a-f]*'),
-  move TEXT NOT NULL CHECK (move GLOB '[a-h][1-8][a-h][1-8]' OR move GLOB '[a-h][1-8][a-h][1-8][nbrq]' OR move = '0000'),
-  child TEXT NOT NULL CHECK (length(child) IN (16, 20) AND child NOT GLOB '*[^0-9a-f]*'),
-  place INTEGER NOT NULL CHECK (place BETWEEN 0 AND 9007199254740991),
-  PRIMARY KEY (key, side, move)
-) STRICT, WITHOUT ROWID;
 
 CREATE TABLE game_index (
   source INTEGER NOT NULL CHECK (source >= 1),

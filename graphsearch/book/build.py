@@ -229,10 +229,10 @@ class Builder:
     def _load(self) -> None:
         """Reads the book, applies the configuration to it, and adds its roots."""
         tree = self.tree
-        rows.load(self._tables, self._started.book, tree)
+        roots = rows.load(self._tables, self._started.book, tree)
         self.roots.worth |= rows.last_worth(self._tables, self._started.book)
         self._progress.report("loading")
-        for key, fen, origin in rows.roots_of(self._tables, self._started.book):
+        for key, fen, origin in roots:
             if origin.startswith("queue") and key in tree.positions:
                 self.roots.enter(board_of(fen), origin)
         for root in self.config.roots:
@@ -256,7 +256,7 @@ class Builder:
 
     def _note_roots(self) -> None:
         found = self.roots.rows()
-        self._graph.note_later(lambda store: rows.write_roots(store, self._started.book, found))
+        self._graph.note_later(lambda store: rows.write_roots(store.connection, self._started.book, found))
 
     # -------------------------------------------------------------- the queue
     def _poll(self) -> None:
@@ -341,7 +341,7 @@ class Builder:
         tree.changed.clear()
         roots = self.roots.changes(self.counts.searched)
         started = self._started
-        self._graph.note_later(lambda store: rows.write_positions(store, positions, moves))
+        self._graph.note_later(lambda store: rows.write_positions(store.connection, positions, moves))
         self._graph.note_later(lambda store: rows.write_history(store, started, roots))
 
     def _numbers(self) -> tuple[int, int, int, int, float]:

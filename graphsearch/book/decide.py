@@ -17,7 +17,7 @@ from ..position.board import key_text
 from .config import BookConfig, Window, is_own_turn
 from .tree import loss_from_q
 
-FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
+FORCED, QUEUE, CHOSEN, BEST, OWN_CP = "forced", "queue", "chosen", "best", "own_cp"
 REPLY_CP, REPLY_P, REPLY_GAMES = "reply_cp", "reply_p", "reply_games"
 
 
@@ -49,8 +49,8 @@ class Verdict:
       loss: centipawns against the best move; None if unknown.
       rule: by which it is in the book; empty: it stays outside.
       reason: the same in words, with the numbers.
-      admitted: whether the rules admit the move now, or the queue put it in; a book keeps other moves that
-        were added before, and its exports leave them out.
+      admitted: whether the rules admit the move now, or the queue or a person put it in; a book keeps other
+        moves that were added before, and its exports leave them out.
     """
 
     candidate: Candidate
@@ -96,8 +96,10 @@ def decide(
             rule, reason = QUEUE, "put in by the queue"
         elif key in config.only and found.move not in excluded:
             rule, reason = "", "only forced moves are added here"
-        admitted = bool(rule) or (found.rule == QUEUE and found.move not in excluded)
-        if found.rule and not rule and found.move not in excluded:
+        admitted = bool(rule) or (found.rule in (QUEUE, CHOSEN) and found.move not in excluded)
+        if found.rule == CHOSEN and admitted:
+            rule, reason = CHOSEN, "chosen by a person"
+        elif found.rule and not rule and found.move not in excluded:
             rule, reason = found.rule, f"added before; now {reason}"
         verdicts.append(Verdict(found, loss, rule, reason, admitted))
     return verdicts

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from ..base.errors import InvalidParameterError, StoreError
+from ..base.errors import CorruptRecordError, InvalidParameterError, StoreError
 from ..exchange.selection import games_of_roots, without_clocks
 from ..position.lines import numbered, ply_of, sans_of
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables import games, history
-from ..store.tables.books import BookRow, books
+from ..store.tables.books import REPERTOIRES, BookRow, books
 from ..store.tables.provenance import now
 from ..store.tables.rows import insert, rows, table_of
 from ..store.tables.schema import TABLES
@@ -50,12 +51,12 @@ def book_named(store: Store, name: str | None) -> BookRow:
       StoreError: if there is no such book, or several and no name.
     """
     found = books(store)
-    if not found:
+    if not found and name not in REPERTOIRES.values():
         raise StoreError(f"{store.path} has no book; `graphsearch book build` makes one")
     names = ", ".join(book.name for book in found)
     if name is None and len(found) > 1:
         raise StoreError(f"{store.path} has several books ({names}); choose one with --book")
-    for book in found:
+    for book in found if name is None else books(store, repertoires=True):
         if name in (None, book.name):
             return book
     raise StoreError(f"{store.path} has no book {name!r}; it has {names}")
@@ -66,6 +67,8 @@ def start(store: Store, config: BookConfig) -> Started:
 
     An existing book keeps its configuration until the new one has decided all positions (`write_config`).
     """
+    if config.name in REPERTOIRES.values():
+        raise InvalidParameterError(f"{config.name!r} is a repertoire; give the book another name")
     time = now()
     with store.transaction():
         connection = store.connection
@@ -94,11 +97,11 @@ def write_config(store: Store, book: int, config: BookConfig) -> None:
     table_of(store.connection, "book").update(book, row)
 
 
-def write_roots(store: Store, book: int, roots: Sequence[tuple[str, str, str]]) -> None:
+def write_roots(connection: sqlite3.Connection, book: int, roots: Sequence[tuple[str, str, str]]) -> None:
     """Replaces the roots of a book: (key, FEN, origin)."""
-    store.connection.execute("DELETE FROM book_root WHERE book = ?", (book,))
+    connection.execute("DELETE FROM book_root WHERE book = ?", (book,))
     values = [(book, *root) for root in roots]
-    insert(store.connection, "book_root", ("book", "key", "fen", "origin"), values)
+    insert(connection, "book_root", ("book", "key", "fen", "origin"), values)
 
 
 def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[Row], list[Row]]:
@@ -114,9 +117,8 @@ def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[
     return positions, moves
 
 
-def write_positions(store: Store, positions: Sequence[Row], moves: Sequence[Row]) -> None:
+def write_positions(connection: sqlite3.Connection, positions: Sequence[Row], moves: Sequence[Row]) -> None:
     """Writes positions, and replaces their moves."""
-    connection = store.connection
     connection.executemany("DELETE FROM book_move WHERE book = ? AND key = ?", [row[:2] for row in positions])
     columns = [name for name in TABLES["book_position"].columns if name != "priority"]
     insert(connection, "book_position", columns, positions)
@@ -159,63 +161,65 @@ def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tu
         return {key: (value, best, tuple((pv or "").split())) for key, value, best, pv in found}
 
 
-def load(store: Store, book: int, tree: BookTree) -> None:
-    """Fills a tree with the stored positions and moves of a book; the caller sets roots and updates the tree.
+def load(store: Store, book: int, tree: BookTree) -> list[tuple[str, str, str]]:
+    """Fills a tree with the stored positions and moves of a book; returns its roots, as `roots_of`.
+
+    The caller sets the roots of the tree and updates it.
 
     Raises:
       StoreError: if the file cannot be read, or a move begins or ends outside the positions of the book.
     """
-    tree.positions |= read_positions(store, book, whole=True)
+    with store.reading() as connection:
+        tree.positions |= read_positions(connection, book, whole=True)
+        roots = roots_of(connection, book)
     for position in tree.positions.values():
         for move in position.moves.values():
             if move.child not in tree.positions:
-                raise _misfit(store, position.key, move.move)
+                raise _misfit(position.key, move.move)
             tree.positions[move.child].parents.add(position.key)
+    return roots
 
 
-def read_positions(store: Store, book: int, *, whole: bool) -> dict[str, Position]:
+def read_positions(connection: sqlite3.Connection, book: int, *, whole: bool) -> dict[str, Position]:
     """Returns the positions of a book by key, each with its moves in order.
 
     Args:
       whole: whether a move of a missing position is an error; otherwise it is skipped.
 
     Raises:
-      StoreError: if the file cannot be read.
+      CorruptRecordError: if a row is damaged.
     """
     found: dict[str, Position] = {}
-    with sql_errors(store.path, "read it"):
-        for fields in _fields(store, "book_position", POSITION_COLUMNS, "WHERE book = ?", book):
-            position = Position(**fields | {"rest": fields["rest"] or 0.0})
-            found[position.key] = position
-        order = "WHERE book = ? ORDER BY key, place"
-        for fields in _fields(store, "book_move", MOVE_COLUMNS, order, book):
-            key = fields.pop("key")
-            move = BookMove(**fields)
-            if key in found:
-                found[key].moves[move.move] = move
-            elif whole:
-                raise _misfit(store, key, move.move)
+    for fields in _fields(connection, "book_position", POSITION_COLUMNS, "WHERE book = ?", book):
+        position = Position(**fields | {"rest": fields["rest"] or 0.0})
+        found[position.key] = position
+    order = "WHERE book = ? ORDER BY key, place"
+    for fields in _fields(connection, "book_move", MOVE_COLUMNS, order, book):
+        key = fields.pop("key")
+        move = BookMove(**fields)
+        if key in found:
+            found[key].moves[move.move] = move
+        elif whole:
+            raise _misfit(key, move.move)
     return found
 
 
 def _fields(
-    store: Store, table: str, columns: Sequence[str], rest: str, book: int
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], rest: str, book: int
 ) -> Iterator[dict[str, Any]]:
     """Returns the rows of a book as keyword arguments of `Position` or `BookMove`."""
     names = ["since" if name == "book_run" else name for name in columns]
-    found = rows(store.connection, table, columns, rest, (book,))
-    return (dict(zip(names, row, strict=True)) for row in found)
+    return (dict(zip(names, row, strict=True)) for row in rows(connection, table, columns, rest, (book,)))
 
 
-def _misfit(store: Store, key: str, move: str) -> StoreError:
-    return StoreError(f"{store.path}: the rows of the book do not fit together ({key} {move})")
+def _misfit(key: str, move: str) -> CorruptRecordError:
+    return CorruptRecordError(f"the rows of the book do not fit together ({key} {move})")
 
 
-def roots_of(store: Store, book: int) -> list[tuple[str, str, str]]:
+def roots_of(connection: sqlite3.Connection, book: int) -> list[tuple[str, str, str]]:
     """Returns the roots of a book: (key, FEN, origin)."""
-    with sql_errors(store.path, "read it"):
-        found = rows(store.connection, "book_root", ("key", "fen", "origin"), "WHERE book = ?", (book,))
-        return sorted(((key, fen, origin) for key, fen, origin in found), key=lambda root: root[2])
+    found = rows(connection, "book_root", ("key", "fen", "origin"), "WHERE book = ?", (book,))
+    return sorted(((key, fen, origin) for key, fen, origin in found), key=lambda root: root[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,18 +302,19 @@ def read_snapshot(store: Store, name: str) -> BookSnapshot:
       InvalidParameterError: if there is no such book.
       StoreError: if the file cannot be read.
     """
-    there = sorted(books(store), key=attrgetter("id"))
+    there = sorted(books(store, repertoires=True), key=attrgetter("id"))
     book = next((book for book in there if book.name == name), None)
     if book is None:
         known = f"its books are {', '.join(book.name for book in there)}" if there else "it has none"
         raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
-    found = read_positions(store, book.id, whole=False)
+    with store.reading() as connection:
+        found, ways_in = read_positions(connection, book.id, whole=False), roots_of(connection, book.id)
     positions = sorted(found.values(), key=attrgetter("ply", "key"))
     for position in positions:
         by_p = sorted(position.moves.values(), key=lambda move: (-move.p, move.move))
         position.moves = {move.move: move for move in by_p}
     numbers = {position.key: number for number, position in enumerate(positions)}
-    roots = sorted(numbers[key] for key, _, _ in roots_of(store, book.id) if key in numbers)
+    roots = sorted(numbers[key] for key, _, _ in ways_in if key in numbers)
     return BookSnapshot(
         name=name,
         side=book.side,

@@ -46,13 +46,13 @@ class BookMove:
     san: str
     child: str
     rule: str
-    p: float
-    n: int
-    q: float | None
-    value: float | None = None
-    loss: int | None
-    games: int
     since: int
+    p: float = 0.0
+    n: int = 0
+    q: float | None = None
+    value: float | None = None
+    loss: int | None = None
+    games: int = 0
     visits: int = 0
 
 

@@ -145,8 +145,7 @@ class _BookReader:
         self._name = book.name
         self.config: BookConfig = stored_config(book.config, book.name)
         self.tree = BookTree(self.config.expansion.value, order_of(self.config.expansion))
-        rows.load(store, book.id, self.tree)
-        found = rows.roots_of(store, book.id)
+        found = rows.load(store, book.id, self.tree)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
         self._roots = tuple(fen for _, fen, _ in found)
         self._fens = {key: fen for key, fen, _ in found}

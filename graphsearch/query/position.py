@@ -16,7 +16,7 @@ from ..position.values import negate
 from ..store.file import sql_errors
 from ..store.record.ranking import node_mean
 from ..store.tables import games as tables
-from ..store.tables.repertoire import moves_at
+from ..store.tables.books import REPERTOIRES, chosen_moves
 from ..store.tables.rows import query
 from ..store.tables.studies import find_note
 from .games import Results, counts_at
@@ -189,7 +189,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             run = None if node.run is None else store.run(node.run)
             origin = Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
         with source.store.reading() as connection:
-            repertoire = moves_at(connection, key_text(board))
+            repertoire = chosen_moves(connection, key_text(board))
             note = find_note(connection, key_text(board))
         return Position(
             position=fen_of(board),
@@ -213,12 +213,12 @@ def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
     columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
     statement = (
         "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
-        " WHERE p.key = ? ORDER BY b.name"
+        " WHERE p.key = ? AND b.name NOT IN (?, ?) ORDER BY b.name"
     )
     names = [f"book_move.{name}" for name in ("move", "rule", "value?", "loss?")]
     of_moves = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
     with sql_errors(source.path, "read it"):
-        rows = list(query(connection, statement, (key,), *columns))
+        rows = list(query(connection, statement, (key, *REPERTOIRES.values()), *columns))
         for book, name, state, ply, value in rows:
             moves = query(connection, of_moves, (book, key), *names)
             yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))

@@ -289,7 +289,7 @@ def copy_log(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
 # one of these has a row if a search, an import or a person has put something into the file
 CONTENTS = (
     *("segment", "entry_piece", "game_move", "polyglot_entry", "epd_position", "game", "book_queue"),
-    *("study", "note", "repertoire_move"),
+    *("study", "note", "book_move"),
 )
 
 

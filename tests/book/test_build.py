@@ -58,8 +58,7 @@ def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
     tree = BookTree(found.expansion.value, order_of(found.expansion))
     with Store.open(path, read_only=True) as store:
         book = rows.book_named(store, name)
-        rows.load(store, book.id, tree)
-        tree.roots = [key for key, _, _ in rows.roots_of(store, book.id)]
+        tree.roots = [key for key, _, _ in rows.load(store, book.id, tree)]
     tree.update(tree.positions)
     return tree
 

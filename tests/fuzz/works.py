@@ -16,7 +16,7 @@ from . import commands, graphfile
 TABLES = (
     "run", "root", "root_history", "book_history", "source", "game", "player", "game_position",
     "polyglot_entry", "epd_position", "book_position", "book_queue", "entry_run", "study",
-    "study_position", "note", "repertoire_move",
+    "study_position", "note", "book_move",
 )  # fmt: skip
 State = dict[str, int]  # what a file holds: numbers that must not fall, records by position among them
 
@@ -107,7 +107,7 @@ WORKS = (
     Work(
         "repertoire import",
         _on("repertoire", "import", "{}/b.pgn", "--side", "white"),
-        grows={"repertoire_move": 2},
+        grows={"book_move": 2},
     ),
     Work("import pgn --players", _on("import", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}),
     Work("import pgn, players later", _on("import", "{}/a.pgn", "--players"), "counted", {"game": 2}),

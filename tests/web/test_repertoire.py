@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.book.study.repertoire.moves import add_line, load
+from graphsearch.book.study.repertoire import add_line, load
 
 from ..query.handmade import LINES, board_after, graph_file
 from .client import Client, Serve, until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,9 +23,26 @@ class BookRow:
     updated: str
 
 
-def books(store: Store) -> list[BookRow]:
-    """Returns the books of a file, by name."""
-    return [BookRow(*row) for row in listed(store, "book", "ORDER BY name")]
+REPERTOIRES = {"white": "white repertoire", "black": "black repertoire"}  # names of their books, by side
+
+
+def books(store: Store, *, repertoires: bool = False) -> list[BookRow]:
+    """Returns the books of a file, by name; with `repertoires` also those whose moves a person chose."""
+    found = (BookRow(*row) for row in listed(store, "book", "ORDER BY name"))
+    return [row for row in found if repertoires or row.name not in REPERTOIRES.values()]
+
+
+def chosen_moves(connection: sqlite3.Connection, key: str) -> dict[str, list[str]]:
+    """Returns the moves of a position that are in repertoires, by side."""
+    statement = (
+        "SELECT side, move FROM book JOIN book_move ON book_move.book = book.id"
+        " WHERE book.name IN (?, ?) AND key = ? ORDER BY side, place"
+    )
+    found: dict[str, list[str]] = {}
+    values = (*REPERTOIRES.values(), key)
+    for side, move in query(connection, statement, values, "book.side", "book_move.move"):
+        found.setdefault(side, []).append(move)
+    return found
 
 
 def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
@@ -39,9 +57,9 @@ def book_named(store: Store, name: str) -> BookRow:
     Raises:
       InvalidParameterError: if there is none; it lists the books of the file.
     """
-    there = books(store)
-    found = next((row for row in there if row.name == name), None)
+    found = next((row for row in books(store, repertoires=True) if row.name == name), None)
     if found is None:
+        there = books(store)
         names = ", ".join(repr(row.name) for row in there)
         known = f"it has {names}" if names else "it has none"
         raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")

@@ -18,7 +18,7 @@ from .rows import insert, rows
 from .schema import TABLES
 from .studies import GONE
 
-EDITED = ("study", "note", "repertoire_position", "repertoire_move")
+EDITED = ("study", "note", "book", "book_root", "book_position", "book_move")
 MOST_CHARACTERS = 1 << 26  # of the log; older edits are forgotten
 _GROWING = ("revision", "changed")  # columns that an undo does not turn back
 Row = Mapping[str, object]
@@ -117,7 +117,7 @@ def _turn(connection: sqlite3.Connection, turned: TurnedEdit, step: int, *, back
         old, new = (_row(edited, text) for text in texts)
         change = _Change(edited, new, old) if back else _Change(edited, old, new)
         _write(connection, change)
-        _note(turned, change)
+        _note(connection, turned, change)
 
 
 def _row(table: str, text: str | None) -> Row | None:
@@ -166,7 +166,7 @@ def _grown(connection: sqlite3.Connection, row: Row, others: Sequence[Row]) -> d
     return found
 
 
-def _note(turned: TurnedEdit, change: _Change) -> None:
+def _note(connection: sqlite3.Connection, turned: TurnedEdit, change: _Change) -> None:
     """Notes what a changed row belongs to."""
     row = change.after or change.before or {}
     if change.table == "study":
@@ -178,5 +178,6 @@ def _note(turned: TurnedEdit, change: _Change) -> None:
             (turned.gone if change.after is None else turned.returned).append(number)
     elif change.table == "note":
         turned.notes.append(str(row["fen"]))
-    elif row["side"] not in turned.sides:
-        turned.sides.append(str(row["side"]))
+    elif change.table != "book":
+        for (side,) in rows(connection, "book", ("side",), "WHERE id = ?", (row["book"],)):
+            turned.sides += [side] if side not in turned.sides else []

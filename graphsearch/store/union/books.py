@@ -1,4 +1,4 @@
-"""Merges opening books, and studies and notes.
+"""Merges opening books with repertoires, studies and notes.
 
 Books of the same name are merged position by position; the build that searched one more counts.
 A position keeps its moves, so each still has exactly the moves that one build chose. The positions that they
@@ -25,6 +25,7 @@ Row = tuple[Any, ...]
 
 _RULE = Rule(refs={"book": "book", "book_run": "book_run"})
 _POSITION, _MOVE = "book_position", "book_move"
+CHOSEN = "chosen"  # the rule of a move that a person put in
 # of two versions, the one searched more counts, then the later one in this list
 _STATES = ("apart", "leaf", "end", "open")
 
@@ -51,26 +52,25 @@ def unite_books(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]
 
 
 def _enter(store: Store, one: Input, names: Sequence[str], row: Row, translated: Row) -> None:
-    """Writes a position with its moves, unless the file's own version counts more."""
+    """Writes a position with its moves, unless the file's own version counts more; keeps chosen moves."""
     new = dict(zip(names, translated, strict=True))
-    columns = ", ".join(names)
+    columns, of_moves, own = ", ".join(names), one.columns(_MOVE), dict(zip(names, row, strict=True))
+    found = one.rows(_MOVE, "WHERE book = ? AND key = ?", (own["book"], own["key"]))
+    moves = [move for move in (translate(one, of_moves, _RULE, move) for move in found) if move]
+    chosen = [move for move in moves if move[of_moves.index("rule")] == CHOSEN]
     statement = f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?"  # noqa: S608 (constants)
-    if found := store.connection.execute(statement, (new["book"], new["key"])).fetchone():
-        old = dict(zip(names, found, strict=True))
-        ply = min(old["ply"], new["ply"])
+    if present := store.connection.execute(statement, (new["book"], new["key"])).fetchone():
+        old = dict(zip(names, present, strict=True))
+        ply = new["ply"] = min(old["ply"], new["ply"])
         if _worth(new) <= _worth(old):
             if ply < old["ply"]:
                 insert(store.connection, _POSITION, names, [tuple((old | {"ply": ply}).values())])
+            insert(store.connection, _MOVE, of_moves, chosen, otherwise="IGNORE")
             return
-        new["ply"] = ply
-        where = (new["book"], new["key"])
-        store.connection.execute("DELETE FROM book_move WHERE book = ? AND key = ?", where)
+        where = (new["book"], new["key"], CHOSEN)
+        store.connection.execute("DELETE FROM book_move WHERE book = ? AND key = ? AND rule <> ?", where)
     insert(store.connection, _POSITION, names, [tuple(new.values())])
-    of_moves = one.columns(_MOVE)
-    own = dict(zip(names, row, strict=True))
-    for move in one.rows(_MOVE, "WHERE book = ? AND key = ?", (own["book"], own["key"])):
-        if translated_move := translate(one, of_moves, _RULE, move):
-            insert(store.connection, _MOVE, of_moves, [translated_move])
+    insert(store.connection, _MOVE, of_moves, moves)
 
 
 def _worth(position: dict[str, Any]) -> tuple[int, int, int]:

@@ -81,8 +81,6 @@ KEYED: dict[str, Rule] = {
     "polyglot_entry": Rule(refs={"source": "source"}, by=("fen",)),  # one that has a name
     "epd_position": Rule(refs={"source": "source"}),
     "book_root": Rule(refs={"book": "book"}),
-    "repertoire_position": Rule(by=("root",)),
-    "repertoire_move": Rule(),
 }
 
 # tables that a module of their own merges: `numbers.py`, `imports.py`, `books.py`, `entries.py`, `records.py`

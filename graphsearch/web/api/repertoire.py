@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ...book.study.repertoire.moves import add_line, import_file, remove_move
-from ...book.study.repertoire.survey import survey
-from ...book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+from ...book.study.repertoire import add_line, import_file, remove_move
+from ...book.study.survey import pgn_of_repertoire, survey, toml_of_repertoire
 from ...exchange.sources import GivenFile
 from ..served_file import ServedFile
 from ..wanted import GivenPosition, Wanted

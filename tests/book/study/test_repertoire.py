@@ -7,15 +7,22 @@ from pathlib import Path
 
 import chess
 import chess.pgn
+import chess.polyglot
 import pytest
 
 from graphsearch.base.errors import ImportFileError, InvalidParameterError, InvalidPositionError
+from graphsearch.book.build import build
 from graphsearch.book.config import parse_config
-from graphsearch.book.study.repertoire.moves import add_line, import_file, load, remove_move
-from graphsearch.book.study.repertoire.survey import Survey, survey
-from graphsearch.book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+from graphsearch.book.study.repertoire import add_line, import_file, load, remove_move
+from graphsearch.book.study.survey import Survey, pgn_of_repertoire, survey, toml_of_repertoire
+from graphsearch.book.why import why
+from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.sources import GivenFile
+from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import chess960_start, key_text
+from graphsearch.store.store import Store
+from graphsearch.store.tables.books import books
 from graphsearch.store.upkeep.verify import verify
 
 from ...query.handmade import LINES, board_after, graph_file
@@ -76,7 +83,7 @@ def test_a_removed_move_takes_along_what_only_it_reached(graph: Path) -> None:
         remove_move(graph, "white", board_after("Nf3"))
     remove_move(graph, "white", board_after("e4"))
     found = load(graph, "white")
-    assert (found.positions, found.moves) == ({}, {})
+    assert (found.tree.positions, found.size) == ({}, 0)
 
 
 def test_wrong_use_is_named(graph: Path) -> None:
@@ -97,6 +104,33 @@ def test_too_many_moves_are_refused(graph: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InvalidParameterError, match=r"more than 3 moves.*GRAPHSEARCH_MAX_REPERTOIRE"):
         add_line(graph, "white", board_after("e4 e5 Nf3 Nc6"))
     assert load(graph, "white").size == 3
+
+
+def test_a_merge_keeps_the_moves_of_both_repertoires(graph: Path, tmp_path: Path) -> None:
+    other = graph_file(tmp_path / "b.graph", MORE)
+    added(graph, "e4 e5 Nf3", "d4")
+    added(other, "e4 c5 Nf3", "e4 e5 Nf3 Nc6 Bb5")
+    merge([other], into=graph)
+    lines = {"e4", "d4", "e4 e5", "e4 c5", "e4 e5 Nf3", "e4 c5 Nf3", "e4 e5 Nf3 Nc6", "e4 e5 Nf3 Nc6 Bb5"}
+    assert lines_of(survey(graph, "white")) == lines
+    assert verify(graph).problems == []
+
+
+def test_a_repertoire_is_a_book_by_its_name_alone(graph: Path, tmp_path: Path) -> None:
+    added(graph, "e4 e5 Nf3", "e4 c5 Nf3")
+    with Store.open(graph, read_only=True) as store:
+        assert [book.name for book in books(store)] == []
+        assert [book.side for book in books(store, repertoires=True)] == ["white"]
+    found = why(graph, board_after("e4 e5"), "white repertoire")
+    assert [one.reason for one in found.verdicts if one.admitted] == ["chosen by a person"]
+    target = tmp_path / "book.bin"
+    export_polyglot(graph, target, Selection(book="white repertoire"))
+    with chess.polyglot.open_reader(target) as entries:
+        assert [entry.move.uci() for entry in entries.find_all(chess.Board())] == ["e2e4"]
+    head = '[book]\nname = "white repertoire"\nside = "white"\nmax_ply = 4\n'
+    config = parse_config(f'{head}[evaluator]\nname = "uniform"\n', tmp_path, "a")
+    with pytest.raises(InvalidParameterError, match="is a repertoire; give the book another name"):
+        build(graph, config)
 
 
 # ------------------------------------------------------------------ survey
@@ -150,7 +184,7 @@ def test_a_repertoire_goes_out_as_pgn_and_comes_in_again(graph: Path, tmp_path: 
     other = graph_file(tmp_path / "b.graph", MORE)
     report = import_file(other, "white", GivenFile("a.pgn", io.BytesIO(text.encode())))
     assert (report.games, report.problems) == (1, [])
-    assert load(other, "white").moves.keys() == load(graph, "white").moves.keys()
+    assert load(other, "white").tree.positions.keys() == load(graph, "white").tree.positions.keys()
     assert lines_of(survey(other, "white")) == lines_of(survey(graph, "white"))
     assert pgn_of_repertoire(other, "white") == text
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from graphsearch.base.errors import ChangedMeanwhileError, InvalidParameterError, StoreError
 from graphsearch.book.study.pgn import MoveRow, game_of, rows_of
-from graphsearch.book.study.repertoire.moves import add_line, remove_move
+from graphsearch.book.study.repertoire import add_line, remove_move
 from graphsearch.book.study.studies import (
     ImportedStudies,
     change_study,
@@ -340,7 +340,7 @@ def _act(path: Path, act: str, k: int) -> None:
         add_line(path, "white", line("e4 e5 Nf3" if act == "line" else "e4 c5"))
     elif act == "remove":
         with opened_to_read(path) as connection:
-            has = connection.execute("SELECT 1 FROM repertoire_move WHERE move = 'e2e4'").fetchone()
+            has = connection.execute("SELECT 1 FROM book_move WHERE move = 'e2e4'").fetchone()
         if has:
             remove_move(path, "white", line("e4"))
     elif act == "study":

@@ -1,27 +1,38 @@
-"""Compares a repertoire with the graph: likely positions, missing replies, doubtful moves."""
+"""Compares a repertoire with the graph: likely positions, missing replies, doubtful moves; and writes it.
+
+It is written as PGN, from move one, and as the TOML of a book that fills its gaps.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
+from operator import itemgetter
 
 import chess
+import chess.pgn
 
-from ....base.answer import Answer
-from ....base.deadline import check_time
-from ....exchange.pgn_writing import JUDGED_VISITS, mistake_of
-from ....position.board import board_of, key_text, legal_moves
-from ....position.openings import opening_at
-from ....position.values import cp_of
-from ....query.games import reply_share
-from ....query.line import worth_of
-from ....query.source import RecordSource, Step, after, opened, steps_of
-from ....store.tables import games as game_tables
-from .moves import Repertoire, load
+from ...base.answer import Answer
+from ...base.deadline import check_time
+from ...base.errors import InvalidParameterError
+from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
+from ...position.board import board_of, fen_of, key_text, legal_moves
+from ...position.lines import numbered, ply_of
+from ...position.openings import opening_at
+from ...position.values import cp_of
+from ...query.games import reply_share
+from ...query.line import worth_of
+from ...query.source import RecordSource, Step, after, opened, steps_of
+from ...store.tables import games as game_tables
+from ..tree import BookMove
+from .pgn import game_of, text_of
+from .repertoire import Repertoire, load
 
+FURTHER_PLIES = 4  # of a book beyond the repertoire
 LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap
 SECOND = 0.1  # weight of a second own move in the choice of main lines
 
@@ -154,7 +165,7 @@ class Surveyor:
 
     def __post_init__(self) -> None:
         """Reads the imported games of all positions at once."""
-        found = game_tables.counts(self.source.store, self.repertoire.positions)
+        found = game_tables.counts(self.source.store, self.repertoire.tree.positions)
         self._games = {key: {row.move: row.games for row in moves} for key, moves in found.items()}
 
     def games(self, key: str) -> Mapping[str, int]:
@@ -171,7 +182,7 @@ class Surveyor:
             likely = self._likely(board)
             games = self.games(key)
             found = {move: reply_share(games, move, p) for move, p in likely.items()}
-            own = list(self.repertoire.moves.get(key, ()))
+            own = list(self.repertoire.tree.positions[key].moves)
             if not any(found.get(move) for move in own):
                 found |= dict.fromkeys(own, 1 / len(own) if own else 0.0)
             self._shares[key] = found
@@ -193,10 +204,9 @@ class Surveyor:
         """Yields each position once, on its main line, after a position that leads to it."""
         heap: list[tuple[float, int, int, str, MainLine]] = []
         serial, met = count(), set[str]()
-        for key in self.repertoire.roots():
-            board = board_of(self.repertoire.positions[key].fen)
-            fen = self.repertoire.positions[key].fen
-            heappush(heap, (-1.0, 0, next(serial), key, MainLine(board, 1.0, 1.0, fen)))
+        for key in self.repertoire.tree.roots:
+            fen = self.repertoire.tree.positions[key].fen
+            heappush(heap, (-1.0, 0, next(serial), key, MainLine(board_of(fen), 1.0, 1.0, fen)))
         while heap:
             check_time()
             _, plies, _, key, main_line = heappop(heap)
@@ -211,13 +221,13 @@ class Surveyor:
     def _next_lines(self, key: str, main_line: MainLine) -> Iterator[tuple[str, MainLine]]:
         is_own = self.repertoire.is_own(key)
         shares = {} if is_own else self.shares(key, main_line.board)
-        for rank, row in enumerate(self.repertoire.moves_at(key)):
+        for rank, row in enumerate(self.repertoire.tree.positions[key].moves.values()):
             move = chess.Move.from_uci(row.move)
             if not main_line.board.is_legal(move):
                 continue  # in a damaged file
             share = 1.0 if is_own else shares.get(row.move, 0.0)
             weight = main_line.weight * share * (SECOND if is_own and rank else 1.0)
-            line, moves = (*main_line.line, main_line.board.san(move)), (*main_line.moves, row.move)
+            line, moves = (*main_line.line, row.san), (*main_line.moves, row.move)
             yield (
                 row.child,
                 MainLine(
@@ -273,8 +283,8 @@ class _PositionSurvey:
 
     def position(self) -> SurveyedPosition:
         """Returns the position with its moves."""
-        row = self.surveyor.repertoire.positions[self.key]
-        moves = (self._move(one.move, one.child) for one in self.surveyor.repertoire.moves_at(self.key))
+        row = self.surveyor.repertoire.tree.positions[self.key]
+        moves = (self._move(one) for one in row.moves.values())
         opening = opening_at(self.main_line.board)
         return SurveyedPosition(
             key=self.key,
@@ -288,8 +298,8 @@ class _PositionSurvey:
             replies=tuple(sorted(filter(None, moves), key=lambda move: -move.share)),
         )
 
-    def _move(self, text: str, child: str) -> SurveyedMove | None:
-        board, move = self.main_line.board, chess.Move.from_uci(text)
+    def _move(self, row: BookMove) -> SurveyedMove | None:
+        board, move, text = self.main_line.board, chess.Move.from_uci(row.move), row.move
         if not board.is_legal(move):
             return None
         source, step = self.surveyor.source, self._step(text)
@@ -300,8 +310,8 @@ class _PositionSurvey:
         share = 1.0 if self.is_own else self.surveyor.shares(self.key, board).get(text, 0.0)
         return SurveyedMove(
             move=text,
-            san=board.san(move),
-            child=child,
+            san=row.san,
+            child=row.child,
             n=n,
             q=worth,
             cp=None if worth is None else cp_of(worth),
@@ -329,7 +339,7 @@ class _PositionSurvey:
         if self.is_own:
             return
         repertoire, board = self.surveyor.repertoire, self.main_line.board
-        known = repertoire.moves.get(self.key, {})
+        known = repertoire.tree.positions[self.key].moves
         shares = self.surveyor.shares(self.key, board)
         for move in legal_moves(board):
             text = move.uci()
@@ -346,7 +356,7 @@ class _PositionSurvey:
         record, step = self.surveyor.source.read(board), self._step(text)
         p = record.priors[legal_moves(board).index(move)] if record and record.codes else None
         return Gap(
-            position=self.surveyor.repertoire.positions[self.key].fen,
+            position=self.surveyor.repertoire.tree.positions[self.key].fen,
             root=self.main_line.root,
             line=self.main_line.line,
             moves=self.main_line.moves,
@@ -358,3 +368,98 @@ class _PositionSurvey:
             n=step.edge.n if step else 0,
             games=self.surveyor.games(self.key).get(text, 0),
         )
+
+
+# ------------------------------------------------------------------ files
+Lines = dict[str, MainLine]
+Ordered = dict[str, list[BookMove]]
+
+
+def _main_lines(path: str | os.PathLike[str], side: str) -> tuple[Repertoire, Lines, Ordered]:
+    """Returns a repertoire, its positions on their main lines, and the moves of each, the likeliest first."""
+    found = load(path, side)
+    if not found.size:
+        raise InvalidParameterError(
+            f"{side}'s repertoire is empty; `graphsearch repertoire add` adds a line to it"
+        )
+    moves: Ordered = {}
+    with opened(path) as source:
+        surveyor = Surveyor(found, source)
+        main_lines = dict(surveyor.main_lines())
+        for key, main_line in main_lines.items():
+            shares = {} if found.is_own(key) else surveyor.shares(key, main_line.board)
+            there = [(-shares.get(move.move, 0.0), move) for move in found.tree.positions[key].moves.values()]
+            moves[key] = [move for _, move in sorted(there, key=itemgetter(0))]
+    return found, main_lines, moves
+
+
+# ------------------------------------------------------------------ PGN
+def pgn_of_repertoire(path: str | os.PathLike[str], side: str) -> str:
+    """Returns the repertoire of a side as PGN: a game for each root, replies and alternatives as variations.
+
+    Each position is expanded once, on its main line; elsewhere a comment refers to it.
+
+    Raises:
+      InvalidParameterError: if the side is invalid, or its repertoire is empty.
+      StoreError: if the file cannot be read, or has an illegal move.
+    """
+    repertoire, main_lines, moves = _main_lines(path, side)
+    games = []
+    for number, key in enumerate(repertoire.tree.roots, start=1):
+        if moves.get(key):
+            headers = {"Event": f"{side.capitalize()} repertoire", "Round": str(number)}
+            games.append(_game(repertoire, main_lines, moves, key, headers))
+    return "\n".join(games)
+
+
+def _game(
+    repertoire: Repertoire, main_lines: Lines, moves: Ordered, root: str, headers: dict[str, str]
+) -> str:
+    game = game_of(board_of(repertoire.tree.positions[root].fen), (), headers=headers)
+    waiting: list[tuple[str, chess.pgn.GameNode]] = [(root, game)]
+    while waiting:
+        key, node = waiting.pop()
+        line = main_lines[key].moves
+        for move in moves[key]:
+            there = main_lines.get(move.child)
+            if there is None:
+                continue  # in a damaged file
+            added = node.add_variation(chess.Move.from_uci(move.move))
+            if there.root == main_lines[key].root and there.moves == (*line, move.move):
+                waiting.append((move.child, added))
+            elif moves[move.child]:
+                added.comment = f"transposes to {_line_text(there)}"
+    return text_of(game)
+
+
+def _line_text(main_line: MainLine) -> str:
+    return numbered(main_line.line, ply_of(main_line.root)) if main_line.line else "the first position"
+
+
+# ------------------------------------------------------------------ TOML
+def toml_of_repertoire(path: str | os.PathLike[str], side: str, name: str) -> str:
+    """Returns the TOML of a book that keeps to a repertoire and answers the likely replies that it lacks.
+
+    Own moves are forced, and the only ones in their positions. The replies of the repertoire are forced.
+
+    Raises:
+      InvalidParameterError: if the side is invalid, or its repertoire is empty.
+      StoreError: if the file cannot be read.
+    """
+    repertoire, main_lines, moves = _main_lines(path, side)
+    deepest = max(len(main_line.moves) + ply_of(main_line.root) for main_line in main_lines.values())
+    parts = [f'[book]\nname = {json.dumps(name)}\nside = "{side}"\nmax_ply = {deepest + FURTHER_PLIES}\n']
+    parts += [f"[[root]]\n{_position(main_lines[key])}" for key in repertoire.tree.roots if moves.get(key)]
+    parts.append(f"[[window]]\nreply_p = {LEAST_SHARE}\n")
+    for key, main_line in main_lines.items():
+        if moves[key]:
+            only = "only = true\n" if repertoire.is_own(key) else ""
+            names = ", ".join(f'"{move.move}"' for move in moves[key])
+            parts.append(f"[[force]]\n{_position(main_line)}play = [{names}]\n{only}")
+    return "\n".join(parts)
+
+
+def _position(main_line: MainLine) -> str:
+    root = board_of(main_line.root)
+    start = "" if fen_of(root) == chess.STARTING_FEN else f'fen = "{main_line.root}"\n'
+    return f'{start}moves = "{_line_text(main_line)}"\n' if main_line.line else start or 'fen = "startpos"\n'

@@ -1,1 +1,0 @@
-"""Repertoires: surveys and writes positions with own moves and the replies to them."""

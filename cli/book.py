@@ -49,7 +49,8 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
-    from graphsearch.book.build_report import BuildProgress, BuildReport, RootValue
+    from graphsearch.book.build import BuildProgress, BuildReport
+    from graphsearch.book.growth import RootValue
     from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
     from graphsearch.book.status import RunRow, Status
     from graphsearch.book.todo import MissingReply, Rivalry, UnsearchedLeaf

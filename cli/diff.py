@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from graphsearch.book.changes import BookChanges, changes, changes_since
+from graphsearch.book.why import BookChanges, changes, changes_since
 from graphsearch.exchange.games_export import export_diff
 from graphsearch.exchange.output import check_target
 from graphsearch.query import since as looking_back

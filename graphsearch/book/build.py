@@ -13,16 +13,19 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 import chess
 
-from ..base.errors import GraphSearchError, InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import GraphSearchError, InvalidParameterError, InvalidPositionError
 from ..evaluators.protocol import Evaluator
 from ..graph.graph import Graph
-from ..position.board import board_of
+from ..position.board import board_of, check, key_text
 from ..position.lines import numbered
 from ..position.notation import board_from_fen
 from ..search.detached import STOP_SECONDS, Searches, open_searches
@@ -33,12 +36,10 @@ from ..solvers.mate.beside import MateFinder
 from ..store.store import Store
 from ..store.tables.games import games_by_move
 from . import queue, rows
-from .build_report import BuildProgress, BuildReport, Counts, OnProgress, leaves, searches_left, size
 from .config import BookConfig, BuildLimits, Resources
-from .growth import Growth, Roots
-from .queue import QueueItem
-from .requests import Requests
-from .tree import LEAF, BookLine, BookTree, order_of
+from .growth import Growth, Roots, RootValue
+from .queue import QueueItem, State
+from .tree import APART, END, LEAF, OPEN, BookLine, BookTree, Position, order_of
 
 SHOW_SECONDS = 0.5
 LINE_SECONDS = 0.1  # between two reports when a new line begins: its search may take long
@@ -48,6 +49,223 @@ POLL_SECONDS = 1.0  # between two reads of the queue
 VISITS_PER_EVALUATION = 20  # ends a search that finds little left to evaluate
 UNFINISHED = ("time", "stop", "memory", "reader")  # stop reasons of a search before its limit
 COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
+
+
+# ------------------------------------------------------------------ reports
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildNumbers:
+    """The numbers of a build.
+
+    Attributes:
+      positions, leaves: of the book now, without those in the state `apart`.
+      searched, added: positions, by this build. visits, evaluations, seconds: of this build.
+    """
+
+    positions: int
+    leaves: int
+    searched: int
+    added: int
+    visits: int
+    evaluations: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildProgress(BuildNumbers):
+    """The progress of a build.
+
+    Attributes:
+      stage: `loading`, `checking` or `building`. waiting: unfinished items of the queue.
+      line: the line being searched, in SAN. ply: of its last position.
+      left: estimated seconds until nothing is left to search; None: unknown.
+    """
+
+    stage: str
+    waiting: int
+    line: str
+    ply: int
+    left: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildReport(BuildNumbers, Answer):
+    """The report of a build.
+
+    Attributes:
+      book: its name. ended: `complete`, `stop`, `time` or `evaluations`. roots: their values now.
+    """
+
+    json_keys = "book ended positions leaves searched added visits evaluations seconds roots"
+
+    book: str
+    ended: str
+    roots: tuple[RootValue, ...]
+
+
+OnProgress = Callable[[BuildProgress], None]
+
+
+def searches_left(tree: BookTree, max_ply: int) -> float:
+    """Returns the number of remaining searches, estimated from the branching at each ply so far."""
+    opened: Counter[int] = Counter()
+    waiting: Counter[int] = Counter()
+    below: Counter[int] = Counter()
+    for position in tree.positions.values():
+        opened[position.ply] += position.state == OPEN
+        waiting[position.ply] += position.state == LEAF
+        below[position.ply] += position.state in (LEAF, OPEN)
+    total, ratio = 0.0, {0: 1.0, 1: 1.0}
+    for ply in range(min(below, default=0), max_ply):
+        if opened[ply]:
+            ratio[ply & 1] = below[ply + 1] / opened[ply]
+    arriving = 0.0
+    for ply in range(min(below, default=0), max_ply):
+        here = waiting[ply] + arriving
+        total += here
+        own = below[ply + 1] / opened[ply] if opened[ply] else ratio[ply & 1]
+        arriving = here * own
+    return total
+
+
+# ------------------------------------------------------------------ the queue
+DONE: State = "done"
+REFUSED: State = "refused"
+Ending = tuple[QueueItem, State, str]  # an item, its state, a note for the user
+
+
+@dataclass(slots=True)
+class _Line:
+    """An accepted item and its progress.
+
+    Attributes:
+      keys: of its positions, one more than moves. sans: of its moves.
+      place: index of the next position. searched: number of searched positions.
+    """
+
+    item: QueueItem
+    keys: list[str]
+    moves: list[str]
+    sans: list[str]
+    place: int = 0
+    searched: int = 0
+
+    @property
+    def key(self) -> str:
+        """The next position."""
+        return self.keys[self.place]
+
+
+class Requests:
+    """The items of the queue that a build has accepted."""
+
+    def __init__(self, tree: BookTree, growth: Growth, config: BookConfig) -> None:
+        self._tree = tree
+        self._growth = growth
+        self._config = config
+        self._taken: set[int] = set()
+        self._lines: list[_Line] = []
+        self._endings: list[Ending] = []
+
+    @property
+    def waiting(self) -> int:
+        """The number of unfinished items."""
+        return len(self._lines)
+
+    def knows(self, item: QueueItem) -> bool:
+        """Returns whether an item was accepted before."""
+        return item.id in self._taken
+
+    def keep(self, ids: Collection[int]) -> None:
+        """Forgets items that were dropped from the queue."""
+        self._lines = [line for line in self._lines if line.item.id in ids]
+
+    def take(self, item: QueueItem) -> chess.Board | None:
+        """Accepts or refuses an item; returns its first position if it must become a root of the book.
+
+        The line starts at its first position in the book.
+        """
+        self._taken.add(item.id)
+        try:
+            boards = list(item.boards())
+            check(boards[0])
+        except (ValueError, InvalidPositionError) as error:
+            self._endings.append((item, REFUSED, f"it cannot be read: {error}"))
+            return None
+        keys = [key_text(board) for board in boards]
+        first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
+        start = first or 0
+        moves = list(item.moves[start:])
+        sans = [board.san(chess.Move.from_uci(m)) for board, m in zip(boards[start:], moves, strict=False)]
+        for key, move in zip(keys[start:], moves, strict=False):
+            self._growth.wanted.setdefault(key, set()).add(move)
+        self._lines.append(_Line(item, keys[start:], moves, sans))
+        return boards[0] if first is None else None
+
+    def next_line(self) -> BookLine | None:
+        """Returns the line to the next position that the queue asks for, None if there is none now."""
+        for line in self._lines:
+            position = self._tree.positions.get(line.key)
+            if position is not None and position.key not in self._tree.taken:
+                return self._tree.line_to(line.key) or BookLine((line.key,))
+        return None
+
+    def searched(self, key: str) -> None:
+        """Counts a search of a position."""
+        for line in self._lines:
+            line.searched += line.key == key
+
+    def advance(self) -> Iterator[Ending]:
+        """Advances every line past its searched positions; yields the finished items."""
+        going = []
+        for line in self._lines:
+            ending = self._advance(line)
+            if ending is None:
+                going.append(line)
+            else:
+                self._endings.append((line.item, *ending))
+        self._lines = going
+        yield from self._endings
+        self._endings = []
+
+    def _advance(self, line: _Line) -> tuple[State, str] | None:
+        """Advances a line to the next position to search; returns state and note if it has ended."""
+        while True:
+            position = self._tree.positions.get(line.key)
+            if position is None:
+                return REFUSED, f"ply {self._config.max_ply} is the last of the book (max_ply)"
+            if position.state == END:
+                return self._ended(line, position)
+            if position.state == LEAF:
+                return None
+            if line.place == len(line.moves):
+                return _done(line) if line.searched else None  # already in the book: search it once more
+            if not self._has_next(line, position):
+                san = line.sans[line.place]
+                return REFUSED, f"{san} is excluded by the configuration in {position.fen}"
+            if position.state == LEAF:  # the file has lost its record
+                return None
+            line.place += 1
+
+    def _has_next(self, line: _Line, position: Position) -> bool:
+        """Returns whether the next move of a line is in the book, after adding it if that is allowed."""
+        move = line.moves[line.place]
+        if move not in position.moves:
+            self._growth.redecide(position)
+            self._growth.settle()
+        return move in position.moves or position.state == LEAF
+
+    def _ended(self, line: _Line, position: Position) -> tuple[State, str]:
+        left = len(line.moves) - line.place
+        if not left or line.searched:
+            return _done(line)
+        if position.ply >= self._config.max_ply:
+            return REFUSED, f"it continues after ply {self._config.max_ply}, the last of the book (max_ply)"
+        return REFUSED, f"the game is decided in {position.fen}"
+
+
+def _done(line: _Line) -> tuple[State, str]:
+    count = line.searched
+    return DONE, f"{count} position{'' if count == 1 else 's'} searched"
 
 
 def build(
@@ -95,17 +313,8 @@ def build(
         graph.call(lambda store: started.append(rows.start(store, config)))
         tables = stack.enter_context(Store.open(path, read_only=True))
         out_of_time = stack.enter_context(_stopped_after(limits.seconds, stop))
-        return Builder(
-            tables,
-            config,
-            started[0],
-            graph,
-            searches,
-            limits=limits,
-            stop=stop,
-            out_of_time=out_of_time,
-            on_progress=on_progress,
-        ).build()
+        builder = Builder(tables, config, started[0], graph, searches, limits, stop, out_of_time, on_progress)
+        return builder.build()
 
 
 @contextlib.contextmanager
@@ -131,43 +340,40 @@ def _stopped_after(seconds: float | None, stop: threading.Event) -> Iterator[thr
         timer.cancel()
 
 
+@dataclass(slots=True)
 class Builder:
-    """One build on an open graph.
+    """One build on an open graph; `out_of_time` is set when the time limit has set `stop`."""
 
-    Attributes:
-      counts: of this build. began: its start, by `time.monotonic`.
-    """
+    tables: Store
+    config: BookConfig
+    started: rows.Started
+    graph: Graph
+    searches: Searches[BookLine]
+    limits: BuildLimits
+    stop: threading.Event
+    out_of_time: threading.Event
+    on_progress: OnProgress | None
+    tree: BookTree = field(init=False)
+    growth: Growth = field(init=False)
+    requests: Requests = field(init=False)
+    roots: Roots = field(init=False)
+    began: float = field(default_factory=time.monotonic)
+    saved_at: float = field(default_factory=time.monotonic)
+    polled_at: float = 0.0
+    shown_at: float = field(default_factory=time.monotonic)
+    searched: int = 0
+    visits: int = 0
+    evaluations: int = 0
+    line: str = ""  # being searched
+    ply: int = 0
+    estimate: tuple[float, float | None] = (0.0, None)  # when it was made, and the seconds left
 
-    def __init__(
-        self,
-        tables: Store,
-        config: BookConfig,
-        started: rows.Started,
-        graph: Graph,
-        searches: Searches[BookLine],
-        *,
-        limits: BuildLimits,
-        stop: threading.Event,
-        out_of_time: threading.Event,
-        on_progress: OnProgress | None,
-    ) -> None:
-        """Begins a build; `out_of_time` is set when the time limit has set `stop`."""
-        self._tables = tables
-        self.config = config
-        self._started = started
-        self._graph, self._searches = graph, searches
-        self._limits = limits
-        self._stop = stop
-        self._out_of_time = out_of_time
-        self.began = self._saved_at = time.monotonic()
-        self._polled_at = 0.0
-        self.counts = Counts()
-        self.tree = BookTree(config.expansion.value, order_of(config.expansion))
-        games_of = partial(games_by_move, self._tables)
-        self.growth = Growth(config, self.tree, started.book_run, graph.read, games_of)
-        self.requests = Requests(self.tree, self.growth, config)
+    def __post_init__(self) -> None:
+        self.tree = BookTree(self.config.expansion.value, order_of(self.config.expansion))
+        games_of = partial(games_by_move, self.tables)
+        self.growth = Growth(self.config, self.tree, self.started.book_run, self.graph.read, games_of)
+        self.requests = Requests(self.tree, self.growth, self.config)
         self.roots = Roots(self.tree, self.growth)
-        self._progress = ProgressReporter(self, on_progress)
 
     # -------------------------------------------------------------- loop
     def build(self) -> BuildReport:
@@ -184,54 +390,54 @@ class Builder:
         return self._report(ended)
 
     def _loop(self) -> str:
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             self._poll()
             ended = self._start_searches()
-            if not self._searches.running:
-                if ended == EVALUATIONS or not self._limits.forever:
+            if not self.searches.running:
+                if ended == EVALUATIONS or not self.limits.forever:
                     return ended
-                self._progress.waiting()
-                self._stop.wait(POLL_SECONDS)
-            for line, result in self._searches.finished(SHOW_SECONDS):
+                self.line = "nothing left to search; waiting for the queue"
+                self.stop.wait(POLL_SECONDS)
+            for line, result in self.searches.finished(SHOW_SECONDS):
                 self._learn(line, result)
-            if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            if time.monotonic() - self.saved_at >= SAVE_SECONDS:
                 self._save(wait=False)
-            self._progress.show("building")
-        for line, result in self._searches.stop(STOP_SECONDS):
+            self._show("building")
+        for line, result in self.searches.stop(STOP_SECONDS):
             self._learn(line, result)
-        return TIME if self._out_of_time.is_set() else STOPPED
+        return TIME if self.out_of_time.is_set() else STOPPED
 
     def _start_searches(self) -> str:
         """Starts as many searches as there is room for; returns why there are no more to start."""
-        while self._searches.room:
+        while self.searches.room:
             if not self._may_search():
                 return EVALUATIONS
             line = self.requests.next_line() or self.tree.next_line()
             if line is None:
                 return COMPLETE
-            self._progress.searching(line)
+            self._show_line(line)
             position = self.tree.positions[line.keys[-1]]
             self.tree.take(position.key)
-            self._searches.start(line, self._job(board_from_fen(position.fen)))
+            self.searches.start(line, self._job(board_from_fen(position.fen)))
         return ""
 
     def _finish(self, ended: str) -> None:
         """Writes the end of this build; the book loses a search that was stopped, the graph keeps it."""
         costs = self.tree.costs()
         priorities = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
-        book, counts = self._started.book, self._numbers()
+        book, numbers = self.started.book, self._numbers()
         self._note_rows()
-        self._graph.note_later(lambda store: rows.write_priorities(store, book, priorities))
-        self._graph.note_later(lambda store: rows.write_run(store, self._started, counts, ended))
-        self._graph.flush()
+        self.graph.note_later(lambda store: rows.write_priorities(store, book, priorities))
+        self.graph.note_later(lambda store: rows.write_run(store, self.started, numbers, ended))
+        self.graph.flush()
 
     # -------------------------------------------------------------- loading
     def _load(self) -> None:
         """Reads the book, applies the configuration to it, and adds its roots."""
         tree = self.tree
-        roots = rows.load(self._tables, self._started.book, tree)
-        self.roots.worth |= rows.last_worth(self._tables, self._started.book)
-        self._progress.report("loading")
+        roots = rows.load(self.tables, self.started.book, tree)
+        self.roots.worth |= rows.last_worth(self.tables, self.started.book)
+        self._report_progress("loading")
         for key, fen, origin in roots:
             if origin.startswith("queue") and key in tree.positions:
                 self.roots.enter(board_of(fen), origin)
@@ -241,35 +447,35 @@ class Builder:
             self.growth.fit_ply(position)
         tree.update(tree.positions)
         is_whole = True
-        if rows.may_decide_otherwise(self._tables, self._started, self.config):
+        if rows.may_decide_otherwise(self.tables, self.started, self.config):
             is_whole = self.growth.redecide_all(self._continue_check)
         if is_whole:  # else the next build checks it all
-            self._graph.note_later(lambda store: rows.write_config(store, self._started.book, self.config))
+            self.graph.note_later(lambda store: rows.write_config(store, self.started.book, self.config))
         self.growth.set_apart()
         tree.unsettled.clear()
         self._note_roots()
 
     def _continue_check(self) -> bool:
         """Reports the progress of the check; returns False if the build was stopped."""
-        self._progress.show("checking")
-        return not self._stop.is_set()
+        self._show("checking")
+        return not self.stop.is_set()
 
     def _note_roots(self) -> None:
         found = self.roots.rows()
-        self._graph.note_later(lambda store: rows.write_roots(store.connection, self._started.book, found))
+        self.graph.note_later(lambda store: rows.write_roots(store.connection, self.started.book, found))
 
     # -------------------------------------------------------------- the queue
     def _poll(self) -> None:
         """Reads new queue items every `POLL_SECONDS`, and advances the lines of all items."""
         now = time.monotonic()
-        if now - self._polled_at >= POLL_SECONDS:
-            self._polled_at = now
-            items = queue.waiting(self._tables, self.config.name)
+        if now - self.polled_at >= POLL_SECONDS:
+            self.polled_at = now
+            items = queue.waiting(self.tables, self.config.name)
             self.requests.keep({item.id for item in items})
             for item in items:
                 self._enter(item)
         for item, state, note in self.requests.advance():
-            self._graph.note_later(partial(_set_state, item.id, state, note))
+            self.graph.note_later(partial(_set_state, item.id, state, note))
 
     def _enter(self, item: QueueItem) -> None:
         """Accepts an item; its first position becomes a root if no position of its line is in the book."""
@@ -283,26 +489,26 @@ class Builder:
 
     # -------------------------------------------------------------- searching
     def _may_search(self) -> bool:
-        limit, each = self._limits.evaluations, self.config.leaf.evaluations or self.config.leaf.visits or 1
-        running = len(self._searches.running)
-        if limit is None or not self.counts.searched + running:
+        limit, each = self.limits.evaluations, self.config.leaf.evaluations or self.config.leaf.visits or 1
+        running = len(self.searches.running)
+        if limit is None or not self.searched + running:
             return True
-        return self.counts.evaluations + each * (running + 1) <= limit
+        return self.evaluations + each * (running + 1) <= limit
 
     def _learn(self, line: BookLine, result: SearchResult) -> None:
         """Adds the search of the last position of a line to the book unless it was stopped."""
         position = self.tree.positions[line.keys[-1]]
         self.tree.release(position.key)
-        self.counts.visits += result.new_visits
-        self.counts.evaluations += result.evaluations
+        self.visits += result.new_visits
+        self.evaluations += result.evaluations
         if result.stop_reason in UNFINISHED:
             return
         board = board_from_fen(position.fen)
-        record = self._graph.read(board)
+        record = self.graph.read(board)
         if record is None:
             raise GraphSearchError(f"a search of {position.fen} left no record")
         position.searches += 1
-        self.counts.searched += 1
+        self.searched += 1
         self.tree.count_visit(line)
         self.growth.learn(position, board, record)
         self.requests.searched(position.key)
@@ -317,7 +523,7 @@ class Builder:
             board=board,
             limits=Limits(visits=visits, evaluations=leaf.evaluations),
             params=SearchParams.from_options(f"{name}={text}" for name, text in leaf.params.items()),
-            run=self._started.run,
+            run=self.started.run,
             lists=False,
             mates=MateFinder.within,
         )
@@ -325,105 +531,74 @@ class Builder:
     # -------------------------------------------------------------- saving
     def _save(self, *, wait: bool) -> None:
         self._note_rows()
-        counts = self._numbers()
-        self._graph.note_later(lambda store: rows.write_run(store, self._started, counts, None))
+        numbers = self._numbers()
+        self.graph.note_later(lambda store: rows.write_run(store, self.started, numbers, None))
         if wait:
-            self._graph.flush()
+            self.graph.flush()
         else:
-            self._graph.save_soon()
-        self._saved_at = time.monotonic()
+            self.graph.save_soon()
+        self.saved_at = time.monotonic()
 
     def _note_rows(self) -> None:
         """Writes changed rows with the next transaction."""
         tree = self.tree
         changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
-        positions, moves = rows.position_rows(tree, self._started.book, changed)
+        positions, moves = rows.position_rows(tree, self.started.book, changed)
         tree.changed.clear()
-        roots = self.roots.changes(self.counts.searched)
-        started = self._started
-        self._graph.note_later(lambda store: rows.write_positions(store.connection, positions, moves))
-        self._graph.note_later(lambda store: rows.write_history(store, started, roots))
+        roots = self.roots.changes(self.searched)
+        started = self.started
+        self.graph.note_later(lambda store: rows.write_positions(store.connection, positions, moves))
+        self.graph.note_later(lambda store: rows.write_history(store, started, roots))
 
-    def _numbers(self) -> tuple[int, int, int, int, float]:
-        counts, seconds = self.counts, time.monotonic() - self.began
-        return self.growth.added, counts.searched, counts.visits, counts.evaluations, seconds
+    # -------------------------------------------------------------- reports
+    def _numbers(self) -> BuildNumbers:
+        states = Counter(position.state for position in self.tree.positions.values())
+        return BuildNumbers(
+            positions=states.total() - states[APART],
+            leaves=states[LEAF],
+            searched=self.searched,
+            added=self.growth.added,
+            visits=self.visits,
+            evaluations=self.evaluations,
+            seconds=time.monotonic() - self.began,
+        )
 
     def _report(self, ended: str) -> BuildReport:
-        counts = self.counts
-        return BuildReport(
-            book=self.config.name,
-            ended=ended,
-            positions=size(self.tree),
-            leaves=leaves(self.tree),
-            searched=counts.searched,
-            added=self.growth.added,
-            visits=counts.visits,
-            evaluations=counts.evaluations,
-            seconds=time.monotonic() - self.began,
-            roots=self.roots.values(),
-        )
+        numbers = asdict(self._numbers())
+        return BuildReport(book=self.config.name, ended=ended, roots=self.roots.values(), **numbers)
 
-
-def _set_state(number: int, state: queue.State, note: str, store: Store) -> None:
-    queue.set_state(store, number, state, note)
-
-
-class ProgressReporter:
-    """Reports the progress of one build."""
-
-    def __init__(self, build: Builder, on_progress: OnProgress | None) -> None:
-        self._build, self._tree = build, build.tree
-        self._shown_at = build.began
-        self._on_progress = on_progress
-        self._line = ""
-        self._ply = 0
-        self._estimate: tuple[float, float | None] = (0.0, None)
-
-    def searching(self, line: BookLine) -> None:
-        """Sets the line being searched, and reports it."""
-        positions = self._tree.positions
+    def _show_line(self, line: BookLine) -> None:
+        """Reports the line being searched."""
+        positions = self.tree.positions
         position = positions[line.keys[-1]]
-        self._line = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
-        self._ply = position.ply
-        self.show("building", LINE_SECONDS)
+        self.line = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
+        self.ply = position.ply
+        self._show("building", LINE_SECONDS)
 
-    def waiting(self) -> None:
-        """Sets the message that nothing is left to search."""
-        self._line = "nothing left to search; waiting for the queue"
-
-    def show(self, stage: str, after: float = SHOW_SECONDS) -> None:
+    def _show(self, stage: str, after: float = SHOW_SECONDS) -> None:
         """Reports the progress, unless the last report was less than `after` seconds ago."""
-        if time.monotonic() - self._shown_at >= after:
-            self._shown_at = time.monotonic()
-            self.report(stage)
+        if time.monotonic() - self.shown_at >= after:
+            self._report_progress(stage)
 
-    def report(self, stage: str) -> None:
-        """Reports the progress."""
-        if self._on_progress is None:
-            return
-        seconds, counts = time.monotonic() - self._build.began, self._build.counts
-        self._on_progress(
-            BuildProgress(
+    def _report_progress(self, stage: str) -> None:
+        self.shown_at = time.monotonic()
+        if self.on_progress is not None:
+            numbers = self._numbers()
+            at, left = self.estimate
+            if numbers.seconds - at > ESTIMATE_SECONDS or not at:
+                each = numbers.seconds / self.searched if self.searched else None
+                left = None if each is None else each * searches_left(self.tree, self.config.max_ply)
+                self.estimate = numbers.seconds, left
+            progress = BuildProgress(
+                **asdict(numbers),
                 stage=stage,
-                seconds=seconds,
-                searched=counts.searched,
-                added=self._build.growth.added,
-                visits=counts.visits,
-                evaluations=counts.evaluations,
-                positions=size(self._tree),
-                leaves=leaves(self._tree),
-                waiting=self._build.requests.waiting,
-                line=self._line,
-                ply=self._ply,
-                left=self._left(seconds),
+                waiting=self.requests.waiting,
+                line=self.line,
+                ply=self.ply,
+                left=left,
             )
-        )
+            self.on_progress(progress)
 
-    def _left(self, seconds: float) -> float | None:
-        """Returns the estimated seconds until nothing is left to search; None if unknown."""
-        at, found = self._estimate
-        if seconds - at > ESTIMATE_SECONDS or not at:
-            searched, max_ply = self._build.counts.searched, self._build.config.max_ply
-            found = searches_left(self._tree, max_ply) * seconds / searched if searched else None
-            self._estimate = (seconds, found)
-        return found
+
+def _set_state(number: int, state: State, note: str, store: Store) -> None:
+    queue.set_state(store, number, state, note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import chess
 
@@ -11,7 +11,6 @@ from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import edge_of
 from ..store.tables.history import PV_MOVES, BookValues
-from .build_report import RootValue
 from .config import BookConfig, is_own_turn
 from .decide import (
     FORCED,
@@ -260,6 +259,21 @@ class Growth:
             position.state = state
             self._tree.changed.add(position.key)
             self._tree.update([position.key])
+
+
+@dataclass(frozen=True, slots=True)
+class RootValue:
+    """A root of a book and its value.
+
+    Attributes:
+      position: FEN. origin: of the root, such as `root 1`.
+      value: for the side to move, None: not searched yet. best: SAN.
+    """
+
+    position: str
+    origin: str
+    value: float | None
+    best: str | None
 
 
 Worth = tuple[float, str | None, tuple[str, ...]]  # value, best move, line

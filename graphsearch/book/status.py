@@ -12,7 +12,7 @@ from ..store.tables.books import BookRow, books
 from ..store.tables.rows import query
 from ..store.tables.rows import rows as stored_rows
 from . import rows
-from .build_report import RootValue
+from .growth import RootValue
 
 _ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.san?")
 

@@ -1,29 +1,29 @@
-"""Candidates for the queue of a book, ranked: leaves, gaps and bottlenecks.
-
-gaps.py           replies without an answer
-bottlenecks.py    the fewest leaves on which the choice of a root's move depends
-"""
+"""Candidates for the queue of a book, ranked: leaves, gaps (replies without an answer) and bottlenecks."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from operator import attrgetter
+from math import inf
+from operator import attrgetter, itemgetter
 from typing import Literal, get_args
 
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError
-from ..position.board import board_of
+from ..base.errors import BookConfigError, InvalidParameterError
+from ..position.board import board_of, legal_moves
 from ..position.lines import numbered, ply_of
+from ..query.games import reply_share
 from ..store.store import Store
-from ..store.tables.books import books
+from ..store.tables.books import asked, books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
-from .gaps import Gap, find_gaps
+from .config import BOTH, is_own_turn, stored_config
 from .queue import NewItem
 from .rows import BookSnapshot, read_snapshot
-from .tree import LEAF, BookLine, BookMove
+from .tree import LEAF, OPEN, BookLine, BookMove
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -76,7 +76,14 @@ class UnsearchedLeaf(_Target):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingReply(_Target):
-    """A gap; `reach`, `p` and `games` are those of `gaps.Gap`."""
+    """A gap: a reply that the book lacks, or an own position without a move.
+
+    Attributes:
+      reach: probability of the line with the reply: the largest product along a line from a root of the
+        replies' shares of games, or P where fewer than 20 games are known; own moves count 1.
+      p: prior of the reply in the graph; None: the graph does not know the position.
+      games: imported games with the reply.
+    """
 
     json_keys = "reach p games *target"
 
@@ -195,7 +202,7 @@ def todo(
         if kind == "leaves":
             return _leaves(snapshot, top)
         if kind == "gaps":
-            return _gaps(store, snapshot, min_p, min_games, top)
+            return _Gaps(store, snapshot, min_p, min_games).found(top)
         return _bottlenecks(snapshot, change, top)
 
 
@@ -223,15 +230,95 @@ def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
     return Todo(snapshot.name, "leaves", tuple(rows))
 
 
-def _gaps(store: Store, snapshot: BookSnapshot, min_p: float, min_games: int, top: int) -> Todo:
-    found, parents = find_gaps(store, snapshot, min_p=min_p, min_games=min_games, top=top)
+class _Gaps:
+    """Finds the gaps of a book.
 
-    def row(gap: Gap) -> MissingReply:
-        line = snapshot.line(gap.position, parents)
-        target = _line_position(snapshot, gap.position, line, gap.reply, gap.san)
-        return MissingReply(target=target, reach=gap.reach, p=gap.p, games=gap.games)
+    A missing reply is a gap if its P is at least `min_p`, or if at least `min_games` imported games have it.
+    In a book of both sides every move is both an own move and a reply. Replies that BOOK.toml excludes are no
+    gaps.
+    """
 
-    return Todo(snapshot.name, "gaps", tuple(row(gap) for gap in found))
+    def __init__(self, store: Store, snapshot: BookSnapshot, min_p: float, min_games: int) -> None:
+        self._store, self._snapshot, self._min_p, self._min_games = store, snapshot, min_p, min_games
+        self._excluded: Mapping[str, tuple[str, ...]] = {}
+        self._only: frozenset[str] = frozenset()
+        self._max_ply = inf
+        with suppress(BookConfigError):  # another version wrote the configuration
+            config = stored_config(snapshot.config, snapshot.name)
+            self._excluded, self._only, self._max_ply = config.excluded, config.only, config.max_ply
+        self._games = _imported_games(store, snapshot)
+        self._reach, self._parents = self._likeliest_lines()
+
+    def _likeliest_lines(self) -> tuple[dict[int, float], dict[int, tuple[int, BookMove]]]:
+        """Returns the probability of each position, and its parent and the move on the likeliest line."""
+        snapshot = self._snapshot
+        found = dict.fromkeys(snapshot.roots, 1.0)
+        parents: dict[int, tuple[int, BookMove]] = {}
+        for number, position in enumerate(snapshot.positions):  # parents come before their children
+            here = found.get(number)
+            if here is None:
+                continue
+            certain = snapshot.side != BOTH and is_own_turn(snapshot.side, position.turn)
+            counts = self._games.get(position.key, {})
+            for move, child in snapshot.edges(number):
+                if child is None or not snapshot.leads_on(number, child):
+                    continue
+                there = here if certain else here * reply_share(counts, move.move, move.p)
+                if there > found.get(child, -1.0):
+                    found[child], parents[child] = there, (number, move)
+        return found, parents
+
+    def found(self, top: int) -> Todo:
+        """Returns the gaps, the likeliest first, at most `top` (0: all)."""
+        found: list[tuple[float, int, str, MissingReply]] = []
+        bar = 0.0  # less likely gaps are not among the `top` best
+        for number in sorted(self._reach, key=lambda number: (-self._reach[number], number)):
+            if self._reach[number] < bar:
+                break
+            found += ((-row.reach, number, row.target.move or "", row) for row in self._at(number))
+            if top and len(found) >= 2 * top:
+                found = sorted(found, key=itemgetter(0, 1, 2))[:top]
+                bar = -found[-1][0]
+        rows = [row for *_, row in sorted(found, key=itemgetter(0, 1, 2))[: top or None]]
+        return Todo(self._snapshot.name, "gaps", tuple(rows))
+
+    def _at(self, number: int) -> Iterator[MissingReply]:
+        """Yields the gaps at a position."""
+        snapshot, position = self._snapshot, self._snapshot.positions[number]
+        line, reach = snapshot.line(number, self._parents), self._reach[number]
+        own = is_own_turn(snapshot.side, position.turn)
+        if own and position.state == LEAF:
+            yield MissingReply(target=_line_position(snapshot, number, line), reach=reach, p=None, games=0)
+        if (own and snapshot.side != BOTH) or position.state != OPEN:
+            return
+        if position.key in self._only or position.ply + 1 >= self._max_ply:
+            return
+        board, counts = board_of(position.fen), self._games.get(position.key, {})
+        left_out = {*position.moves, *self._excluded.get(position.key, ())}
+        moves, record = legal_moves(board), self._store.read(board)
+        priors: Sequence[float | None] = [None] * len(moves)
+        if record is not None and len(record.codes) == len(moves):
+            priors = record.priors
+        for move, p in zip(moves, priors, strict=True):
+            name, games = move.uci(), counts.get(move.uci(), 0)
+            if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
+                target = _line_position(snapshot, number, line, name, board.san(move))
+                likely = reach * reply_share(counts, name, p)
+                yield MissingReply(target=target, reach=likely, p=p, games=games)
+
+
+def _imported_games(store: Store, snapshot: BookSnapshot) -> dict[str, dict[str, int]]:
+    """Returns the imported games by position of the book and move."""
+    statement = (
+        "SELECT game_move.key, move, white + draws + black + unknown FROM game_move JOIN"
+        " (SELECT key FROM book_position JOIN book ON book.id = book_position.book WHERE name = ?) AS own"
+        " ON own.key = game_move.key"
+    )
+    found: dict[str, dict[str, int]] = {}
+    columns = ("game_move.key", "game_move.move", "game_move.white")
+    for key, move, number in asked(store, statement, (snapshot.name,), *columns):
+        found.setdefault(key, {})[move] = number
+    return found
 
 
 def _bottlenecks(snapshot: BookSnapshot, change: float, top: int) -> Todo:

@@ -1,21 +1,25 @@
-"""Explains the moves of a book: every legal move of a position with its verdict and numbers."""
+"""Explains the moves of a book: those of a position, with verdicts, and those that were added or removed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from heapq import nlargest
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import chess
 
-from ..base.answer import picked
-from ..position.board import check, fen_of, key_text
+from ..base.answer import Answer, picked
+from ..base.errors import GraphSearchError
+from ..position.board import board_of, check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.apart import completed_reader
 from ..store.store import Store
-from ..store.tables.books import BookRow
+from ..store.tables.books import BookRow, asked, books
 from ..store.tables.games import games_by_move
 from . import rows
 from .config import BookConfig, stored_config
@@ -234,3 +238,119 @@ def _as_it_stands(verdict: Verdict, board: chess.Board) -> Verdict:
     if has and not would:
         return replace(verdict, rule=has, reason=f"added before; now {verdict.reason}")
     return verdict
+
+
+# ------------------------------------------------------------------ changes
+GONE = "its position is not in the book any more"
+_MOVES = """
+SELECT p.key, m.move, p.fen, m.san, m.rule, m.n, m.value, m.loss, r.run
+FROM book_move m
+JOIN book_position p ON p.book = m.book AND p.key = m.key
+LEFT JOIN book_run r ON r.id = m.book_run
+WHERE m.book = ? AND p.state <> 'apart' ORDER BY p.key, m.move
+"""
+_COLUMNS = (
+    *("book_position.key", "book_move.move", "book_position.fen", "book_move.san", "book_move.rule"),
+    *("book_move.n", "book_move.value", "book_move.loss", "book_run.run?"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BookChange:
+    """A move that a book has added or removed.
+
+    Attributes:
+      position: FEN. move, san: UCI and SAN. came: whether it was added, not removed.
+      rule: by which the book added it. reason: why it is in the book now or no longer is; empty if unknown.
+      n: edge N at the last decision. value: in the book, for the side that plays the move; None if unknown.
+      loss: centipawns against the best move; None if unknown.
+    """
+
+    position: str
+    move: str
+    san: str
+    came: bool
+    rule: str
+    reason: str
+    n: int
+    value: float | None
+    loss: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BookChanges(Answer):
+    """The changes of a book: numbers of added and removed moves, and the changes with the most visits."""
+
+    book: str
+    came: int
+    went: int
+    changes: tuple[BookChange, ...]
+
+
+class _Move(NamedTuple):
+    """A move of a book: position key and move, the run that added it, and the move as a change."""
+
+    place: tuple[str, str]
+    run: int
+    change: BookChange
+
+
+def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: int = 20) -> list[BookChanges]:
+    """Returns the added and removed moves between two files, for every book that both have.
+
+    Raises:
+      StoreError: if a file cannot be read.
+    """
+    with Store.open(old, read_only=True) as one, Store.open(new, read_only=True) as other:
+        ours, theirs = ({row.name: row for row in books(store)} for store in (one, other))
+        found = []
+        for name in sorted({*ours, *theirs}):
+            before, after = (_moves(store, rows.get(name)) for store, rows in ((one, ours), (other, theirs)))
+            whole = _compared(name, before, after, top)
+            found.append(_with_reasons(whole, other) if name in theirs else whole)
+    return found
+
+
+def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> list[BookChanges]:
+    """Returns the moves that a run or a later one has added to each book; removed moves leave no trace.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    with Store.open(path, read_only=True) as store:
+        found = []
+        for book in books(store):
+            come = [move.change for move in _moves(store, book) if move.run >= run]
+            most = tuple(nlargest(top, come, key=attrgetter("n")))
+            found.append(_with_reasons(BookChanges(book.name, len(come), 0, most), store))
+    return found
+
+
+def _moves(store: Store, book: BookRow | None) -> Iterator[_Move]:
+    """Yields the moves of a book; none for None."""
+    for key, move, fen, san, rule, n, value, loss, run in (
+        asked(store, _MOVES, (book.id,), *_COLUMNS) if book else ()
+    ):
+        yield _Move((key, move), run or 0, BookChange(fen, move, san, True, rule, "", n, value, loss))
+
+
+def _compared(name: str, old: Iterator[_Move], new: Iterator[_Move], top: int) -> BookChanges:
+    """Returns the moves that only one of two books has."""
+    before, after = ({move.place: move.change for move in moves} for moves in (old, new))
+    went = [replace(change, came=False) for place, change in before.items() if place not in after]
+    came = [change for place, change in after.items() if place not in before]
+    return BookChanges(name, len(came), len(went), tuple(nlargest(top, went + came, key=attrgetter("n"))))
+
+
+def _with_reasons(found: BookChanges, store: Store) -> BookChanges:
+    """Returns the changes with the reasons of the book's present verdicts."""
+    rows = found.changes
+    with suppress(GraphSearchError):  # another version's configuration: leave the reasons empty
+        verdicts = verdicts_of(store, found.book) if rows else None
+        rows = tuple(_reasoned(row, verdicts) for row in rows if verdicts)
+    return replace(found, changes=rows)
+
+
+def _reasoned(row: BookChange, verdicts: Callable[[chess.Board], tuple[Any, ...]]) -> BookChange:
+    found = verdicts(board_of(row.position))
+    return replace(row, reason=next((v.reason for v in found if v.candidate.move == row.move), GONE))

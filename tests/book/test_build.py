@@ -16,8 +16,7 @@ import pytest
 from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError
 from graphsearch.book import build as building
 from graphsearch.book import rows
-from graphsearch.book.build import build
-from graphsearch.book.build_report import BuildProgress, BuildReport, searches_left
+from graphsearch.book.build import BuildProgress, BuildReport, build, searches_left
 from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Resources, Root, Window
 from graphsearch.book.tree import BookTree, order_of
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch

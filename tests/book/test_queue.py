@@ -16,8 +16,7 @@ import pytest
 from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
 from graphsearch.book import build as building
 from graphsearch.book import queue
-from graphsearch.book.build import build
-from graphsearch.book.build_report import BuildReport
+from graphsearch.book.build import BuildReport, build
 from graphsearch.book.config import BuildLimits, Root
 from graphsearch.book.queue import (
     NewItem,

@@ -284,7 +284,7 @@ class CompareTask(OtherFile, Task):
 
     def run(self, work: Work) -> dict[str, Any]:
         """Writes the differences."""
-        from ...book.changes import changes
+        from ...book.why import changes
         from ...query.diff import diff
         from ..lines import with_ways
 

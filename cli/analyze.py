@@ -17,7 +17,7 @@ import typer
 
 from graphsearch.base.errors import EvaluatorError, UnsavedError
 from graphsearch.base.limits import LINE, check_size, open_file
-from graphsearch.book.review.results import GameReview, MoveReview
+from graphsearch.book.review.judging import GameReview, MoveReview
 from graphsearch.book.review.sets import (
     SetProgress,
     SetReport,
@@ -420,7 +420,7 @@ def _analyze_set(request: Request) -> int:
             request.evaluator, request.param, request.store, stack, workers=request.workers
         )
         settings = SetSettings(
-            limits=Limits(**review.limits_of(request.visits, request.evaluations, request.time)),
+            limits=review.limits_of(request.visits, request.evaluations, request.time),
             params=params,
             workers=request.workers,
             pool=request.evaluator.pool,

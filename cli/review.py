@@ -34,11 +34,12 @@ from .signals import StopSignals
 from .tables import FILL, NAME, WHOLE, Part, Table, count, heading, rate, score
 
 if TYPE_CHECKING:
-    from graphsearch.book.review.results import GameReview, MoveReview, Player, ReviewReport
-    from graphsearch.book.review.review import ReviewSettings
+    from graphsearch.book.review.judging import GameReview, MoveReview, Player
+    from graphsearch.book.review.review import ReviewReport, ReviewSettings
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.exchange.sources import FileProgress
+    from graphsearch.search.params import Limits
 
 MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
@@ -133,7 +134,7 @@ def run_review(request: Request, *, every: GameParts | None = None) -> int:
             request.evaluator, request.param, request.store, files, workers=request.workers
         )
         settings = ReviewSettings(
-            **limits_of(request.visits, request.evaluations, request.time),
+            limits=limits_of(request.visits, request.evaluations, request.time),
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
             bare=request.strip,
@@ -155,11 +156,13 @@ def run_review(request: Request, *, every: GameParts | None = None) -> int:
     return 0
 
 
-def limits_of(visits: int | None, evaluations: int | None, seconds: float | None) -> dict[str, Any]:
-    """Returns the limits of each position by name; without any, `DEFAULT_VISITS`."""
+def limits_of(visits: int | None, evaluations: int | None, seconds: float | None) -> Limits:
+    """Returns the limits of each position; without any, `DEFAULT_VISITS`."""
+    from graphsearch.search.params import Limits
+
     if (visits, evaluations, seconds) == (None, None, None):
         visits = DEFAULT_VISITS
-    return {"visits": visits, "evaluations": evaluations, "seconds": seconds}
+    return Limits(visits=visits, evaluations=evaluations, seconds=seconds)
 
 
 def default_output(name: str) -> str | None:

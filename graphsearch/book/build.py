@@ -48,6 +48,7 @@ SAVE_SECONDS = 5.0  # between two saves: a kill loses at most this, and the runn
 POLL_SECONDS = 1.0  # between two reads of the queue
 VISITS_PER_EVALUATION = 20  # ends a search that finds little left to evaluate
 UNFINISHED = ("time", "stop", "memory", "reader")  # stop reasons of a search before its limit
+RUN_COLUMNS = ("searched", "visits", "evaluations", "seconds")
 COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
 
 
@@ -425,7 +426,7 @@ class Builder:
         """Writes the end of this build; the book loses a search that was stopped, the graph keeps it."""
         costs = self.tree.costs()
         priorities = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
-        book, numbers = self.started.book, self._numbers()
+        book, numbers = self.started.book, self._row()
         self._note_rows()
         self.graph.note_later(lambda store: rows.write_priorities(store, book, priorities))
         self.graph.note_later(lambda store: rows.write_run(store, self.started, numbers, ended))
@@ -531,7 +532,7 @@ class Builder:
     # -------------------------------------------------------------- saving
     def _save(self, *, wait: bool) -> None:
         self._note_rows()
-        numbers = self._numbers()
+        numbers = self._row()
         self.graph.note_later(lambda store: rows.write_run(store, self.started, numbers, None))
         if wait:
             self.graph.flush()
@@ -562,6 +563,11 @@ class Builder:
             evaluations=self.evaluations,
             seconds=time.monotonic() - self.began,
         )
+
+    def _row(self) -> dict[str, float]:
+        """Returns the numbers of this build as columns of the table `book_run`."""
+        numbers = asdict(self._numbers())
+        return {"positions": numbers["added"]} | {name: numbers[name] for name in RUN_COLUMNS}
 
     def _report(self, ended: str) -> BuildReport:
         numbers = asdict(self._numbers())

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.errors import CorruptRecordError, InvalidParameterError, StoreError
 from ..exchange.selection import games_of_roots, without_clocks
@@ -20,9 +20,6 @@ from ..store.tables.rows import insert, rows, table_of
 from ..store.tables.schema import TABLES
 from .config import BookConfig
 from .tree import BookLine, BookMove, BookTree, Position, line_of
-
-if TYPE_CHECKING:
-    from .build import BuildNumbers
 
 Row = tuple[Any, ...]
 KIND = "book"  # of the row in the table `run`
@@ -135,14 +132,14 @@ def write_priorities(store: Store, book: int, priorities: Sequence[tuple[str, fl
     store.connection.executemany(update, [(cost, book, key) for key, cost in priorities])
 
 
-def write_run(store: Store, started: Started, numbers: BuildNumbers, ended: str | None) -> None:
-    """Writes the numbers of a build."""
-    names = ("searched", "visits", "evaluations", "seconds")
-    row = {name: getattr(numbers, name) for name in names} | {"positions": numbers.added}
-    row |= {"ended": ended, "finished": now() if ended else None}
-    statement = f"UPDATE book_run SET {', '.join(f'{name} = ?' for name in row)} WHERE id = ?"  # noqa: S608 (constants)
+def write_run(store: Store, started: Started, numbers: Mapping[str, float], ended: str | None) -> None:
+    """Writes the numbers of a build: the columns from `positions` to `seconds` of the table `book_run`."""
+    row = {**numbers, "ended": ended, "finished": now() if ended else None}
+    columns = ", ".join(f"{name} = ?" for name in row)
+    statement = f"UPDATE book_run SET {columns} WHERE id = ?"  # noqa: S608 (constants)
     store.connection.execute(statement, (*row.values(), started.book_run))
-    (store.finish_run if ended else store.update_run)(started.run, numbers.visits, numbers.evaluations)
+    visits, evaluations = int(numbers["visits"]), int(numbers["evaluations"])
+    (store.finish_run if ended else store.update_run)(started.run, visits, evaluations)
 
 
 def write_history(store: Store, started: Started, roots: Sequence[history.BookValues]) -> None:

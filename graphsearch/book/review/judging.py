@@ -1,16 +1,24 @@
-"""Judges every move of a game from the records of a graph."""
+"""Judges the moves of a game: formulas, the review of a game and of its moves, and the figures of players.
+
+The scale is Lichess's: a Q in [-1, 1] is its winning chances, and 50 + 50 Q its Win%. Lichess takes them
+from centipawns; here they come from the search. Sources: lichess.org/page/accuracy; `AccuracyPercent`,
+`Advice` and `AccuracyCP` of lichess-org/lila; `Divider` of lichess-org/scalachess.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from statistics import pstdev
 
 import chess
 from chess.polyglot import zobrist_hash
 
+from ...base.answer import Answer, picked, plain
 from ...base.errors import UnknownPositionError
-from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
+from ...exchange.pgn_writing import JUDGED_VISITS, MISTAKES, mistake_of
 from ...graph.view import MoveView, NodeView, Reader, line_of
 from ...position.board import (
     CHECKMATE,
@@ -21,27 +29,313 @@ from ...position.board import (
     key_text,
     terminal_kind,
 )
-from ...position.lines import sans_of
+from ...position.lines import numbered, sans_of
+from ...position.openings import Opening, opening_after
 from ...position.values import cp_of, loss_of, negate
 from ...search.repetition import view_in_game
 from ...store.record.bounds import moves_of
 from ...store.record.ranking import node_mean
 from ...store.store import Store
 from ...store.tables import games as tables
-from .formulas import (
-    GLYPHS,
-    GOOD_MOVE,
-    PHASES,
-    Figures,
-    is_only_move,
-    move_accuracy,
-    phase_of,
-    weights,
-    win_percent,
-)
-from .games import SourceGame
-from .results import COLORS, GameReview, MoveReview
+from .games import GameChoice, SourceGame
 
+PHASES = OPENING, MIDDLEGAME, ENDGAME = "opening", "middlegame", "endgame"
+MIDDLEGAME_PIECES, ENDGAME_PIECES = 10, 6  # most pieces of both sides, without kings and pawns
+FEW_AT_HOME = 4  # pieces of a side on its first rank: with fewer the opening is over
+
+ACCURACY_SCALE, ACCURACY_SLOPE, ACCURACY_SHIFT = 103.1668100711649, 0.04354415386753951, 3.166924740191411
+LEAST_WEIGHT, MOST_WEIGHT = 0.5, 12.0  # of a move: the deviation of Win% around it
+SHORTEST_WINDOW, LONGEST_WINDOW, PLIES_PER_WINDOW = 2, 8, 10
+LEAST_ACCURACY = 1.0  # of a move in a harmonic mean
+
+GLYPHS = {1: "!", 6: "?!", 2: "?", 4: "??"}  # by NAG
+ONLY_MOVE_GAP = MISTAKES[1][0]  # least loss of every other move
+ONLY_MOVE_P = 0.3  # largest prior of a move that is hard to see
+GOOD_MOVE = 1  # the NAG of !
+
+
+def win_percent(q: float) -> float:
+    """Returns the expected score of a Q in per cent.
+
+    >>> win_percent(0.0), win_percent(-1.0), win_percent(0.5)
+    (50.0, 0.0, 75.0)
+    """
+    return 50.0 + 50.0 * q
+
+
+def move_accuracy(loss: float) -> float:
+    """Returns the accuracy, in [0, 100], of a move that loses `loss` of Q, by Lichess's curve.
+
+    `103.1668 exp(-0.04354 * points of Win%) - 3.1669`. Lichess adds 1 for its own uncertainty, and compares a
+    position with the next one; here searches of the same size give both moves.
+
+    >>> move_accuracy(0.0), round(move_accuracy(0.2), 1), move_accuracy(2.0)
+    (100.0, 63.6, 0.0)
+    """
+    points = win_percent(loss) - win_percent(0.0)
+    found = ACCURACY_SCALE * math.exp(-ACCURACY_SLOPE * points) - ACCURACY_SHIFT
+    return min(100.0, max(0.0, found)) if points > 0 else 100.0
+
+
+def weights(percents: Sequence[float]) -> list[float]:
+    """Returns the weight of every move of a game: the standard deviation of Win% around it, as at Lichess.
+
+    Args:
+      percents: Win% of one side at every position; one more than the moves.
+
+    >>> weights([50.0, 50.0, 80.0])
+    [0.5, 12.0]
+    """
+    plies = len(percents) - 1
+    size = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, plies // PLIES_PER_WINDOW))
+    first = max(0, min(size, len(percents)) - 2)  # moves that share the first window
+    starts = [0] * first + list(range(len(percents) - size + 1))
+    spreads = [pstdev(percents[start : start + size]) for start in starts[:plies]]
+    return [min(MOST_WEIGHT, max(LEAST_WEIGHT, spread)) for spread in spreads]
+
+
+def is_only_move(value: float, others: Sequence[float], prior: float) -> bool:
+    """Returns whether a best move gets a !: all others lose 0.2 of Q or more, and its prior is low.
+
+    Args:
+      value: of the move. others: values of the other moves with enough visits.
+      prior: of the move, in [0, 1].
+
+    >>> is_only_move(0.1, [-0.1, -0.4], 0.2), is_only_move(0.1, [-0.1], 0.6), is_only_move(0.1, [], 0.2)
+    (True, False, False)
+    """
+    return bool(others) and prior <= ONLY_MOVE_P and value - max(others) >= ONLY_MOVE_GAP - 1e-9
+
+
+def phase_of(board: chess.Board, before: str = OPENING) -> str:
+    """Returns the phase of a position, never an earlier one than `before`.
+
+    The endgame has at most 6 pieces besides kings and pawns; the middlegame has at most 10, or a side with
+    fewer than 4 of its men on its first rank (Lichess's `Divider` without its third rule,
+    which measures how the two sides' men are mixed).
+
+    >>> phase_of(chess.Board()), phase_of(chess.Board("8/4k3/8/8/8/8/4P3/4K2R w - - 0 1"))
+    ('opening', 'endgame')
+    """
+    pieces = (board.occupied & ~board.pawns & ~board.kings).bit_count()
+    home = [(board.occupied_co[c] & rank).bit_count() for c, rank in _HOMES]
+    if pieces <= ENDGAME_PIECES:
+        found = ENDGAME
+    elif pieces <= MIDDLEGAME_PIECES or min(home) < FEW_AT_HOME:
+        found = MIDDLEGAME
+    else:
+        found = OPENING
+    return max(found, before, key=PHASES.index)
+
+
+_HOMES = ((chess.WHITE, chess.BB_RANK_1), (chess.BLACK, chess.BB_RANK_8))
+
+
+@dataclass(slots=True)
+class Figures(Answer):
+    """Sums over moves of one player.
+
+    Attributes:
+      moves: number of judged moves. loss: of Q. loss_cp: in centipawns, as `clipped` limits them.
+      inaccuracies, mistakes, blunders, good: moves with ?!, ?, ??, !.
+    """
+
+    json_keys = "moves accuracy mean_loss mean_loss_cp inaccuracies mistakes blunders good"
+
+    moves: int = 0
+    loss: float = 0.0
+    loss_cp: int = 0
+    inaccuracies: int = 0
+    mistakes: int = 0
+    blunders: int = 0
+    good: int = 0
+    weight: float = 0.0
+    weighted: float = 0.0  # sum of weight * accuracy
+    inverse: float = 0.0  # sum of 1 / accuracy
+
+    def add(self, *, loss: float, loss_cp: int, weight: float, glyph: str) -> None:
+        """Adds a move."""
+        accuracy = move_accuracy(loss)
+        self.moves += 1
+        self.loss += loss
+        self.loss_cp += loss_cp
+        self.inaccuracies += glyph == "?!"
+        self.mistakes += glyph == "?"
+        self.blunders += glyph == "??"
+        self.good += glyph == "!"
+        self.weight += weight
+        self.weighted += weight * accuracy
+        self.inverse += 1.0 / max(LEAST_ACCURACY, accuracy)
+
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def accuracy(self) -> float | None:
+        """Half the weighted and half the harmonic mean of the moves' accuracies; None without moves."""
+        return (self.weighted / self.weight + self.moves / self.inverse) / 2 if self.moves else None
+
+    @property
+    def mean_loss(self) -> float | None:
+        """Average loss of expected score per move, in per cent; None without moves."""
+        return 50.0 * self.loss / self.moves if self.moves else None
+
+    @property
+    def mean_loss_cp(self) -> float | None:
+        """Average loss per move in centipawns; None without moves."""
+        return self.loss_cp / self.moves if self.moves else None
+
+
+# ------------------------------------------------------------------ reviews
+COLORS = {chess.WHITE: "white", chess.BLACK: "black"}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReview:
+    """One move of a game. Values are seen by White.
+
+    Attributes:
+      ply: half-moves before it. number, white: its move number, and whether White plays it.
+      position: FEN before it. n: node N there; 0 if the game is over by the rules.
+      q, cp, mate: the value after it; mate is None if none is proven.
+      best, best_san: the best move. best_line: in SAN; only the best move if the played one has no mark.
+      best_q, best_cp, best_mate: the value after the best move.
+      loss: of Q against the best move, in [0, 2]; loss_cp: in centipawns, with values clipped to +-1,000.
+      accuracy: in [0, 100]. weight: in the mean of a player's accuracies.
+      glyph: `??`, `?`, `?!`, `!` or empty. phase: of the position before it.
+      novelty: number of imported games with its position if it is the game's novelty, else None.
+    """
+
+    ply: int
+    number: int
+    white: bool
+    move: str
+    san: str
+    position: str
+    n: int
+    q: float
+    cp: int
+    mate: int | None
+    best: str
+    best_san: str
+    best_line: tuple[str, ...]
+    best_q: float
+    best_cp: int
+    best_mate: int | None
+    loss: float
+    loss_cp: int
+    accuracy: float
+    weight: float
+    glyph: str
+    phase: str
+    novelty: int | None
+
+    @property
+    def better(self) -> str:
+        """The best line with its move numbers."""
+        return numbered(self.best_line, 2 * (self.number - 1) + (not self.white))
+
+
+@dataclass(frozen=True, slots=True)
+class GameReview:
+    """The review of one game.
+
+    Attributes:
+      number, line: of the game in its file. start: FEN. q, cp, mate: value of that position for White.
+      figures: by colour and phase.
+    """
+
+    number: int
+    line: int
+    headers: dict[str, str]
+    result: str
+    start: str
+    q: float
+    cp: int
+    mate: int | None
+    moves: tuple[MoveReview, ...]
+    figures: dict[chess.Color, dict[str, Figures]]
+
+    @property
+    def opening(self) -> Opening | None:
+        """The opening of the game; None if it has no name."""
+        start = None if self.start == chess.STARTING_FEN else self.start
+        return opening_after(start, [move.san for move in self.moves])
+
+    def of(self, color: chess.Color) -> Figures:
+        """Returns the figures of a side over all phases."""
+        return sum(self.figures[color].values(), Figures())
+
+    def player(self, color: chess.Color) -> str:
+        """Returns the name of a side, or its colour."""
+        side = COLORS[color].capitalize()
+        name = self.headers.get(side, "").strip()
+        return side if name in ("", "?") else name
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the game as an object of the JSON list `games`."""
+        players = {
+            name: self.of(color).as_dict() | {"phases": plain(self.figures[color])}
+            for color, name in COLORS.items()
+        }
+        found = picked(self, "game=number line headers result start q cp mate")
+        return found | {"players": players} | picked(self, "opening moves")
+
+
+OPPONENTS = "opponents"
+
+
+@dataclass(slots=True)
+class Player(Answer):
+    """The figures of one player over all games.
+
+    Attributes:
+      games: number of games with a move of the player. points: half for a draw. known: games with a result.
+    """
+
+    json_keys = "name games points games_with_result=known *all phases"
+
+    name: str
+    games: int = 0
+    points: float = 0.0
+    known: int = 0
+    phases: dict[str, Figures] = field(default_factory=lambda: {phase: Figures() for phase in PHASES})
+
+    @property
+    def all(self) -> Figures:
+        """The figures over all phases."""
+        return sum(self.phases.values(), Figures())
+
+
+_POINTS = {"1-0": (0.0, 1.0), "0-1": (1.0, 0.0), "1/2-1/2": (0.5, 0.5)}  # of Black, of White
+
+
+@dataclass(slots=True)
+class Players:
+    """The players of games, by name; with a chosen player, this player and all opponents as one."""
+
+    choice: GameChoice
+    _by_name: dict[str, Player] = field(default_factory=dict)
+
+    def add(self, game: GameReview) -> None:
+        """Adds a game."""
+        chosen = self.choice.sides(game.headers) if self.choice.player.strip() else ()
+        for color in COLORS:
+            name = OPPONENTS if chosen and color not in chosen else game.player(color)
+            player = self._by_name.setdefault(name, Player(name))
+            player.games += 1
+            if game.result in _POINTS:
+                player.known += 1
+                player.points += _POINTS[game.result][color]
+            for phase in PHASES:
+                player.phases[phase] += game.figures[color][phase]
+
+    def listed(self) -> list[Player]:
+        """Returns the players with the most games first; opponents come last."""
+        return sorted(self._by_name.values(), key=lambda one: (one.name == OPPONENTS, -one.games, one.name))
+
+
+# ------------------------------------------------------------------ judging
 LINE_PLIES = 8  # of a better line
 
 

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import chess
 import chess.engine
 import chess.pgn
 
+from ...base.answer import picked, plain
 from ...base.errors import ImportFileError, InvalidParameterError
 from ...base.limits import WHOLE
 from ...base.version import __version__
@@ -33,14 +34,12 @@ from ...exchange.pgn_writing import COLUMNS, header
 from ...exchange.sources import FileProgress, GivenFile, Input, opened
 from ...position.openings import Opening
 from ...position.pgn import read_game
-from ...search.params import Limits, SearchParams
+from ...search.params import Limits
 from ...search.results import Progress
 from ...store.store import Store
-from .formulas import GLYPHS
 from .games import GameChoice, SourceGame, UnreadableGameError, source_game, wanted_games
-from .judging import Novelties, judge
-from .results import GameReview, MoveReview, ReviewReport
-from .sessions import PositionSearcher, SearchSettings, Session, before, open_session
+from .judging import GLYPHS, GameReview, MoveReview, Novelties, Players, judge
+from .sessions import SearchSettings, Session, Work, before, open_session
 
 LEAST_VISITS = 10  # of a position; fewer are too few to judge its moves
 SAY_SECONDS = 0.2
@@ -51,36 +50,61 @@ OnProblem = Callable[[Problem], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewSettings:
-    """The settings of a review.
+class ReviewSettings(SearchSettings):
+    """The settings of a review; `limits` allow 10 visits of a position or more, or name no visits.
 
     Attributes:
-      visits: of every position, 10 or more; None: no such limit. choice: of the games.
-      evaluations, seconds: limits of the search of a position.
-      pgn: target of the annotated games; None: not written.
+      choice: of the games. pgn: target of the annotated games; None: not written.
       bare: whether to drop variations, comments and glyphs of the source.
-      params: of the searches.
-      workers, pool: processes that search, as for `search.detached.open_searches`; None: this one.
     """
 
-    visits: int | None = 1000
-    evaluations: int | None = None
-    seconds: float | None = None
+    limits: Limits = field(default_factory=lambda: Limits(visits=1000))
     choice: GameChoice = field(default_factory=GameChoice)
     pgn: Target | None = None
     bare: bool = False
-    params: SearchParams = field(default_factory=SearchParams)
-    workers: int | None = None
-    pool: str | None = None
 
     def __post_init__(self) -> None:
-        if self.visits is not None and not LEAST_VISITS <= self.visits <= WHOLE.most:
-            raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {self.visits:,}")
+        visits = self.limits.visits
+        if visits is not None and not LEAST_VISITS <= visits <= WHOLE.most:
+            raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {visits:,}")
+
+
+@dataclass(slots=True, kw_only=True)
+class ReviewReport(Work):
+    """The report of a review; when it was stopped, no output is written.
+
+    Attributes:
+      name: of the PGN file. store: of the graph file. visits: of every position, None without this limit.
+      chosen: number of chosen games; all: number of games read from the file.
+      reviewed, skipped: numbers of chosen games that were judged, and that could not be.
+      output: the written file, None without one. players: over all games.
+    """
+
+    name: str
+    store: str
+    visits: int | None
+    choice: GameChoice
+    chosen: int = 0
+    all: int = 0
+    reviewed: int = 0
+    skipped: int = 0
+    output: str | None = None
+    players: Players = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.players = Players(self.choice)
 
     @property
-    def limits(self) -> Limits:
-        """The limits of each position."""
-        return Limits(visits=self.visits, evaluations=self.evaluations, seconds=self.seconds)
+    def failed(self) -> bool:
+        """Whether no game could be reviewed."""
+        return not self.stopped and not self.reviewed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as a JSON object, without the games."""
+        names = "file=name store visits chosen reviewed skipped searched known new_visits evaluations seconds"
+        found = picked(self, f"{names} stopped output")
+        found["problems"] = [picked(one, "line=place reason") for one in self.problems]
+        return found | {"notes": self.notes, "players": plain(self.players.listed())}
 
 
 def review(
@@ -115,7 +139,7 @@ def review(
       StoreError: if the graph file cannot be read or written.
     """
     stop = stop or threading.Event()
-    work = _Review(Path(path), settings, stop, on_progress, on_game)
+    work = _Review(Path(path), given.name, settings, stop, on_progress, on_game)
     started = time.monotonic()
 
     def look_at_stop() -> None:
@@ -126,12 +150,13 @@ def review(
         look_at_stop()
         work.report_progress("Reading", given.name, done, total)
 
-    work.report.name = given.name
     try:
         with opened(given, work.path.absolute().parent, on_bytes, look_at_stop) as file:
             check_target(settings.pgn, store=work.path, source=None if given.stream else Path(given.name))
             work.count(file)
-            with open_session(work.path, evaluator, work.common, ram_bytes=ram_bytes) as session:
+            with open_session(
+                work.path, evaluator, settings, stop, work.report, ram_bytes=ram_bytes
+            ) as session:
                 work.do(session, file)
     except _StoppedError:
         work.report.stopped = True
@@ -147,21 +172,15 @@ class _Review:
     def __init__(
         self,
         path: Path,
+        name: str,
         settings: ReviewSettings,
         stop: threading.Event,
         on_progress: OnProgress | None,
         on_game: OnGame | None,
     ) -> None:
         self.path = path
-        self.report = ReviewReport("", str(path), settings.visits, settings.choice)
-        self.common = SearchSettings(
-            limits=settings.limits,
-            params=settings.params,
-            stop=stop,
-            note=self.report.notes.append,
-            workers=settings.workers,
-            pool=settings.pool,
-        )
+        visits, choice = settings.limits.visits, settings.choice
+        self.report = ReviewReport(name=name, store=str(path), visits=visits, choice=choice)
         self._settings = settings
         self._stop = stop
         self._on_progress = on_progress
@@ -225,8 +244,8 @@ class _Review:
     def _search(self, session: Session, file: Input) -> None:
         report, began, at = self.report, time.monotonic(), ""
 
-        def on_progress(now: Progress | None) -> None:
-            self._say_visits(searcher, at, now, began)
+        def show(now: Progress | None) -> None:
+            self._say_visits(at, now, began)
 
         def positions() -> Iterator[tuple[None, chess.Board]]:
             nonlocal at
@@ -234,19 +253,12 @@ class _Review:
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
                 for board in before(game.last_board()):
                     at = f"game {game.number}, {game.name}, ply {len(board.move_stack)}"
-                    on_progress(None)
+                    show(None)
                     yield None, board
 
-        searcher = PositionSearcher(
-            session, self.common, on_progress=on_progress if self._on_progress else None
-        )
-        try:
-            for _ in searcher.run(positions()):
-                on_progress(None)
-            session.finish()
-        finally:
-            report.searched, report.known = searcher.searched, searcher.known
-            report.new_visits, report.evaluations = searcher.visits, searcher.evaluations
+        for _ in session.run(positions(), on_progress=show if self._on_progress else None):
+            show(None)
+        session.finish()
 
     def _write(self, session: Session, file: Input) -> None:
         with ExitStack() as files, Store.open(self.path, read_only=True) as store:
@@ -282,12 +294,12 @@ class _Review:
             self._said_at = now
             self._on_progress(FileProgress(stage, name, done, total, count, rate))
 
-    def _say_visits(self, searcher: PositionSearcher, name: str, now: Progress | None, began: float) -> None:
+    def _say_visits(self, name: str, now: Progress | None, began: float) -> None:
         """Reports the progress of the searches; `now`: of the current position, None between two."""
-        unit, visits = self._settings.visits or 1, searcher.visits
-        done = (searcher.searched + searcher.known) * unit
+        unit, report = self.report.visits or 1, self.report
+        done, visits = (report.searched + report.known) * unit, report.new_visits
         if now is not None:
-            done += (min(now.visits, unit) if self._settings.visits else 0) - unit
+            done += (min(now.visits, unit) if report.visits else 0) - unit
             visits += now.new_visits
         total, rate = self._positions * unit, visits / max(time.monotonic() - began, 1e-9)
         self.report_progress("Searching", name, done, total, visits, rate)

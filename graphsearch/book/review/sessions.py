@@ -1,4 +1,4 @@
-"""A search session over many positions of one graph file, or of a graph in memory; here or on workers."""
+"""Searches many positions of one graph file, or of a graph in memory, in one run; here or on workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ import chess
 from ...base.errors import CapacityError, GraphSearchError, InputFileError
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
+from ...exchange.importing import Problem
 from ...graph.graph import Graph
 from ...position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
 from ...search.detached import STOP_SECONDS, Searches, open_searches
@@ -43,83 +44,172 @@ class SearchSettings:
 
     Attributes:
       limits: of each position; its earlier visits count, earlier evaluations and time do not.
-      stop: ends the running search. note: called with notes for the user. kind: of the run.
-      interval: seconds between two progress calls, in this process.
-      workers, pool: processes that search, as for `search.detached.open_searches`.
+      kind: of the run. interval: seconds between two progress calls, in this process.
+      workers, pool: processes that search, as for `search.detached.open_searches`; None: this one.
     """
 
     limits: Limits
-    params: SearchParams
-    stop: threading.Event
-    note: Callable[[str], None]
+    params: SearchParams = field(default_factory=SearchParams)
     kind: str = KIND
     interval: float = 0.5
     workers: int | None = None
     pool: str | None = None
 
 
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """The work of one call.
+
+    Attributes:
+      searched, known: numbers of positions that got visits, and of those with nothing left to do.
+      new_visits, evaluations: added. seconds: of the call. stopped: whether it was stopped.
+      problems: parts of the input that were left out. notes: for the user, one line each.
+    """
+
+    searched: int = 0
+    known: int = 0
+    new_visits: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
 @contextmanager
 def open_session(
-    path: Path | None, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
+    path: Path | None,
+    evaluator: Evaluator | EvaluatorSpec,
+    settings: SearchSettings,
+    stop: threading.Event,
+    work: Work,
+    *,
+    ram_bytes: int | None,
 ) -> Iterator[Session]:
     """Yields the session of a graph file, or of a graph in memory.
 
-    `book.review.review` describes the arguments.
+    Args:
+      work: counts what is done. `book.review.review` describes the others.
     """
     with open_searches(
         path,
         evaluator,
-        Control(stop=work.stop, interval=work.interval),
+        Control(stop=stop, interval=settings.interval),
         ram_bytes=ram_bytes,
-        workers=work.workers,
-        pool=work.pool,
+        workers=settings.workers,
+        pool=settings.pool,
     ) as (graph, searches):
-        yield Session(graph, searches, work)
+        yield Session(graph, searches, settings, stop, work)
 
 
 class Session:
-    """Searches positions, all in one run.
+    """Searches positions, each until it has reached one of the limits, all in one run.
+
+    If a position still has too few visits in the file after its search, the session stores the number of
+    missing visits: the result is proven, or visits ended in draws by repetition in this game, which no file
+    keeps. A position that used up its evaluations or its time gets a mark. The next call searches neither
+    again.
 
     Attributes:
-      searches: what searches the graph. read: returns the record of a position.
+      work: what is done. read: returns the record of a position.
       unkept: visits that positions lack and cannot get, by `name_of` them; and marks of positions that had
         their evaluations or time.
       spent: work on positions of sets, by `name_of` them.
     """
 
-    def __init__(self, graph: Graph, searches: Searches[Any], work: SearchSettings) -> None:
-        self._graph, self.searches, self._work = graph, searches, work
-        self.read = graph.read
+    def __init__(
+        self,
+        graph: Graph,
+        searches: Searches[Any],
+        settings: SearchSettings,
+        stop: threading.Event,
+        work: Work | None = None,
+    ) -> None:
+        """`stop` ends the running search."""
+        self._graph, self._searches, self._settings, self._stop = graph, searches, settings, stop
+        self.read, self.work = graph.read, work or Work()
         self.unkept: dict[str, int] = {}
         self.spent: dict[str, Spent] = {}
         self._run: int | None = None
-        self._visits = self._evaluations = 0
         self._saved_at = time.monotonic()
         if graph.store:
             graph.call(self._read_facts)
 
-    def _read_facts(self, store: Store) -> None:
-        self.unkept, self.spent = read_facts(store)
+    def run(
+        self, positions: Iterable[tuple[Tag, chess.Board]], *, on_progress: OnProgress | None = None
+    ) -> Iterator[tuple[Tag, SearchResult | None]]:
+        """Searches positions, with workers several at once, and yields each when it is done.
 
-    def start(self, tag: object, board: chess.Board, limits: Limits) -> None:
+        Args:
+          positions: each with a tag for the caller, and with the game before it on its move stack.
+          on_progress: called regularly with the progress of a position, in this process.
+
+        Yields:
+          The tag and the result; None if nothing was left to do.
+
+        Raises:
+          EvaluatorError, StoreError: as `analyze`; results are saved then, or when the session closes.
+          CapacityError: if the memory of the graph is too small.
+        """
+        waiting, searches = iter(positions), self._searches
+        searches.control = replace(searches.control, on_progress=on_progress)
+        following: tuple[Tag, chess.Board] | None = None
+        while not self._stop.is_set():
+            while searches.room and (following := following or next(waiting, None)) is not None:
+                tag, board = following
+                if self._is_running(board):
+                    break
+                if (limits := self._left(board)) is None:
+                    self.work.known += 1
+                    yield tag, None
+                else:
+                    self.work.searched += 1
+                    self._start((tag, board), board, limits)
+                following = None
+            if not searches.running:
+                return
+            yield from self._counted(searches.finished(WAIT_SECONDS))
+        yield from self._counted(searches.stop(STOP_SECONDS))
+
+    def _is_running(self, board: chess.Board) -> bool:
+        """Returns whether a worker searches the position, perhaps in another game."""
+        key = key_text(board)
+        return any(key_text(other) == key for _, other in self._searches.running)
+
+    def _start(self, tag: object, board: chess.Board, limits: Limits) -> None:
         """Starts the search of a position; the first one of a game becomes a root in the graph's list."""
         if not board.move_stack:
             self._graph.begin_search(board, lists=True)
+        if self._run is None and self._graph.store:
+            self._graph.call(self._begin)
         job = SearchJob(
             board=board,
             limits=limits,
-            params=self._work.params,
-            run=self._begun(),
+            params=self._settings.params,
+            run=self._run,
             lists=False,
             lines=0,
             mates=MateFinder.within,
         )
-        self.searches.start(tag, job)
+        self._searches.start(tag, job)
 
+    def _begin(self, store: Store) -> None:
+        limits, params = self._settings.limits.as_dict(), self._settings.params.as_dict()
+        self._run = store.begin_run("", limits, params, kind=self._settings.kind)
+
+    def _counted(
+        self, found: Iterator[tuple[tuple[Tag, chess.Board], SearchResult]]
+    ) -> Iterator[tuple[Tag, SearchResult]]:
+        for (tag, board), result in found:
+            self.count(result)
+            self._check(board, result)
+            yield tag, result
+
+    # -------------------------------------------------------------- saving
     def count(self, result: SearchResult) -> None:
         """Adds a search to the run, and saves from time to time."""
-        self._visits += result.new_visits
-        self._evaluations += result.evaluations
+        self.work.new_visits += result.new_visits
+        self.work.evaluations += result.evaluations
         if self._run is not None and time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self._graph.note_later(self._note(finished=False))
             self._graph.save_soon()
@@ -130,48 +220,71 @@ class Session:
         if self._run is not None:
             self._graph.flush(self._note(finished=True))
 
-    def _begun(self) -> int | None:
-        """Returns the number of the run, and begins it at the first search; None without a file."""
-        if self._run is None and self._graph.store:
-            self._graph.call(self._begin)
-        return self._run
-
-    def _begin(self, store: Store) -> None:
-        self._run = _begin_run(store, self._work)
-
     def _note(self, *, finished: bool) -> Callable[[Store], None]:
         """Returns a function that writes the state of the run, and the visits that no record keeps."""
-        run, visits, evaluations = self._run, self._visits, self._evaluations
-        unkept, spent = dict(self.unkept), dict(self.spent)
+        from ...base.outside import MOST_MARKS
+
+        run, visits, evaluations = self._run, self.work.new_visits, self.work.evaluations
+        facts = {
+            name: json.dumps(dict(list(found.items())[-MOST_MARKS:]))
+            for name, found in ((UNKEPT, self.unkept), (SPENT, self.spent))
+            if found
+        }
         assert run is not None
 
         def write(store: Store) -> None:
             (store.finish_run if finished else store.update_run)(run, visits, evaluations)
-            _write_facts(store, unkept, spent)
+            for name, text in facts.items():
+                store.write_fact(name, text)
 
         return write
 
+    def _read_facts(self, store: Store) -> None:
+        """Reads the visits that no record keeps, and the work on positions of sets; none if unreadable."""
+        from ...base.outside import Marks, SpentByPosition
 
-def _begin_run(store: Store, work: SearchSettings) -> int:
-    return store.begin_run("", work.limits.as_dict(), work.params.as_dict(), kind=work.kind)
+        self.unkept, self.spent = _fact(store, UNKEPT, Marks), _fact(store, SPENT, SpentByPosition)
+
+    # -------------------------------------------------------------- what is left to do
+    def _check(self, board: chess.Board, result: SearchResult) -> None:
+        """Marks a position if its search has finished with fewer visits than wanted."""
+        if result.stop_reason == "memory":
+            raise CapacityError("the memory of the graph is full; a larger --ram holds more")
+        if result.stop_reason == "reader":
+            raise GraphSearchError(
+                "another program is reading an old state of the file, which keeps its write-ahead log"
+                " growing; close that program, and repeat the command to resume"
+            )
+        record = self.read(board)
+        assert record is not None, "a search records its root"
+        wanted = self._settings.limits.visits
+        if result.stop_reason in ("evaluations", "time"):
+            self.unkept[self._mark(board)] = 1
+        elif result.stop_reason != "stop" and wanted is not None and record.visits < wanted:
+            self.unkept[name_of(board)] = wanted - record.visits
+
+    def _mark(self, board: chess.Board) -> str:
+        """Returns the name of a position that has used up its evaluations or its time under these limits."""
+        return name_of(board, f"{self._settings.limits.evaluations} {self._settings.limits.seconds}")
+
+    def _left(self, board: chess.Board) -> Limits | None:
+        """Returns the remaining limits; None if none remain, or the rules or a proof decide the position."""
+        limits, unkept = self._settings.limits, self.unkept
+        if terminal_kind(board) != NOT_TERMINAL or self._mark(board) in unkept:
+            return None
+        record = self.read(board)
+        if record is None:
+            return limits
+        bounds = record.bounds_at(board.halfmove_clock)
+        if bounds[0] == bounds[1] and any(edge.bounds == bounds for edge in record.edges):
+            return None
+        if limits.visits is None:
+            return limits
+        missing = limits.visits - record.visits - unkept.get(name_of(board), 0)
+        return replace(limits, visits=missing) if missing > 0 else None
 
 
-def _write_facts(store: Store, unkept: dict[str, int], spent: dict[str, Spent]) -> None:
-    from ...base.outside import MOST_MARKS
-
-    for name, found in ((UNKEPT, unkept), (SPENT, spent)):
-        if found:
-            store.write_fact(name, json.dumps(dict(list(found.items())[-MOST_MARKS:])))
-
-
-def read_facts(store: Store) -> tuple[dict[str, int], dict[str, Spent]]:
-    """Returns the visits that no record keeps, and the work on positions of sets; empty if unreadable."""
-    from ...base.outside import Marks, SpentByPosition
-
-    return _read_fact(store, UNKEPT, Marks), _read_fact(store, SPENT, SpentByPosition)
-
-
-def _read_fact(store: Store, name: str, kind: type[_Fact]) -> _Fact:
+def _fact(store: Store, name: str, kind: type[_Fact]) -> _Fact:
     from ...base.outside import declared
 
     try:
@@ -188,114 +301,6 @@ def before(board: chess.Board) -> Iterator[chess.Board]:
         if not walk.move_stack:
             return
         walk.pop()
-
-
-class PositionSearcher:
-    """Searches positions, each until it has reached one of the limits.
-
-    If a position still has too few visits in the file after its search, the session stores the number of
-    missing visits: the result is proven, or visits ended in draws by repetition in this game, which no file
-    keeps. A position that used up its evaluations or its time gets a mark. The next call searches neither
-    again.
-
-    Attributes:
-      searched, known: numbers of positions searched now, and of positions with nothing left to do.
-      visits, evaluations: added.
-    """
-
-    def __init__(
-        self, session: Session, work: SearchSettings, *, on_progress: OnProgress | None = None
-    ) -> None:
-        """`on_progress`: called regularly with the progress of a position, in this process."""
-        session.searches.control = replace(session.searches.control, on_progress=on_progress)
-        self._session = session
-        self._limits = work.limits
-        self._stop = work.stop
-        self.searched = self.known = self.visits = self.evaluations = 0
-
-    def run(self, positions: Iterable[tuple[Tag, chess.Board]]) -> Iterator[tuple[Tag, SearchResult | None]]:
-        """Searches positions, with workers several at once, and yields each when it is done.
-
-        Args:
-          positions: each with a tag for the caller, and with the game before it on its move stack.
-
-        Yields:
-          The tag and the result; None if nothing was left to do.
-
-        Raises:
-          EvaluatorError, StoreError: as `analyze`; results are saved then, or when the session closes.
-          CapacityError: if the memory of the graph is too small.
-        """
-        waiting, searches = iter(positions), self._session.searches
-        following: tuple[Tag, chess.Board] | None = None
-        while not self._stop.is_set():
-            while searches.room and (following := following or next(waiting, None)) is not None:
-                tag, board = following
-                if self._is_running(board):
-                    break
-                if (limits := self._left(board)) is None:
-                    self.known += 1
-                    yield tag, None
-                else:
-                    self.searched += 1
-                    self._session.start((tag, board), board, limits)
-                following = None
-            if not searches.running:
-                return
-            yield from self._counted(searches.finished(WAIT_SECONDS))
-        yield from self._counted(searches.stop(STOP_SECONDS))
-
-    def _is_running(self, board: chess.Board) -> bool:
-        """Returns whether a worker searches the position, perhaps in another game."""
-        key = key_text(board)
-        return any(key_text(other) == key for _, other in self._session.searches.running)
-
-    def _counted(
-        self, found: Iterator[tuple[tuple[Tag, chess.Board], SearchResult]]
-    ) -> Iterator[tuple[Tag, SearchResult]]:
-        for (tag, board), result in found:
-            self._session.count(result)
-            self.visits += result.new_visits
-            self.evaluations += result.evaluations
-            self._check(board, result)
-            yield tag, result
-
-    def _check(self, board: chess.Board, result: SearchResult) -> None:
-        """Marks a position if its search has finished with fewer visits than wanted."""
-        if result.stop_reason == "memory":
-            raise CapacityError("the memory of the graph is full; a larger --ram holds more")
-        if result.stop_reason == "reader":
-            raise GraphSearchError(
-                "another program is reading an old state of the file, which keeps its write-ahead log"
-                " growing; close that program, and repeat the command to resume"
-            )
-        record = self._session.read(board)
-        assert record is not None, "a search records its root"
-        wanted = self._limits.visits
-        if result.stop_reason in ("evaluations", "time"):
-            self._session.unkept[self._mark(board)] = 1
-        elif result.stop_reason != "stop" and wanted is not None and record.visits < wanted:
-            self._session.unkept[name_of(board)] = wanted - record.visits
-
-    def _mark(self, board: chess.Board) -> str:
-        """Returns the name of a position that has used up its evaluations or its time under these limits."""
-        return name_of(board, f"{self._limits.evaluations} {self._limits.seconds}")
-
-    def _left(self, board: chess.Board) -> Limits | None:
-        """Returns the remaining limits; None if none remain, or the rules or a proof decide the position."""
-        limits, unkept = self._limits, self._session.unkept
-        if terminal_kind(board) != NOT_TERMINAL or self._mark(board) in unkept:
-            return None
-        record = self._session.read(board)
-        if record is None:
-            return limits
-        bounds = record.bounds_at(board.halfmove_clock)
-        if bounds[0] == bounds[1] and any(edge.bounds == bounds for edge in record.edges):
-            return None
-        if limits.visits is None:
-            return limits
-        missing = limits.visits - record.visits - unkept.get(name_of(board), 0)
-        return replace(limits, visits=missing) if missing > 0 else None
 
 
 def name_of(board: chess.Board, more: str = "") -> str:

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,31 +30,20 @@ from ...graph.view import NodeView, view
 from ...position.board import NOT_TERMINAL, terminal_kind
 from ...position.lines import sans_of
 from ...position.values import MATE_CE, cp_of
-from ...search.params import Limits, SearchParams
 from ...search.results import Progress
-from .sessions import PositionSearcher, SearchSettings, Session, Spent, name_of, open_session
+from .sessions import SearchSettings, Session, Spent, Work, name_of, open_session
 
-KIND = "set"  # of a run
-INTERVAL = 0.02  # seconds between two looks at the best move; a slice of a search takes 0.03
 NOTHING: Spent = (0, 0, None, None)
 JUDGING = ("bm", "am", "dm")  # operations that name a result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetSettings:
-    """The settings of a set.
+class SetSettings(SearchSettings):
+    """The settings of a set; `output`: the EPD file to write, or None."""
 
-    Attributes:
-      limits: of each position; its earlier visits count. params: of the searches.
-      output: the EPD file to write, or None.
-      workers, pool: processes that search, as for `search.detached.open_searches`; None: this one.
-    """
-
-    limits: Limits
-    params: SearchParams = field(default_factory=SearchParams)
     output: Path | None = None
-    workers: int | None = None
-    pool: str | None = None
+    kind: str = "set"
+    interval: float = 0.02  # between two looks at the best move; a slice of a search takes 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +82,13 @@ class SetRow(Answer):
     known: bool
 
 
-@dataclass(slots=True)
-class SetReport:
+@dataclass(slots=True, kw_only=True)
+class SetReport(Work):
     """The report of a set.
 
     Attributes:
       total: lines with a position. done: number of those searched or known.
       solved, judged: number of right ones, and of those with a named result. points, most_points: of all.
-      searched, known, evaluations, seconds: of this call.
-      problems: lines that were skipped. notes: for the user. stopped: whether it was stopped.
     """
 
     total: int = 0
@@ -110,13 +97,6 @@ class SetReport:
     judged: int = 0
     points: int = 0
     most_points: int = 0
-    searched: int = 0
-    known: int = 0
-    evaluations: int = 0
-    seconds: float = 0.0
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    stopped: bool = False
 
     def add(self, row: SetRow) -> None:
         """Counts a row."""
@@ -181,27 +161,16 @@ def search_set(
     """
     store = None if path is None else Path(path)
     check_target(settings.output, store=store)
-    report = SetReport(total=len(lines))
-    stop = stop or threading.Event()
-    work = SearchSettings(
-        limits=settings.limits,
-        params=settings.params,
-        stop=stop,
-        note=report.notes.append,
-        kind=KIND,
-        interval=INTERVAL,
-        workers=settings.workers,
-        pool=settings.pool,
-    )
+    report, stop, began = SetReport(total=len(lines)), stop or threading.Event(), time.monotonic()
     texts: list[str] = []
-    with open_session(store, evaluator, work, ram_bytes=ram_bytes) as session:
-        searched = _Set(session, work, report, on_progress)
-        for line, row in searched.rows(lines):
+    with open_session(store, evaluator, settings, stop, report, ram_bytes=ram_bytes) as session:
+        for line, row in _Set(session, report, on_progress).rows(lines):
             report.add(row)
             texts.append(annotated(line.text, _operations(row)))
             if on_row:
                 on_row(row)
-        searched.finish()
+        session.finish()
+    report.seconds = time.monotonic() - began
     report.stopped = stop.is_set() and report.done < report.total
     if settings.output and not report.stopped:
         with new_output(settings.output, store=store) as out:
@@ -211,22 +180,16 @@ def search_set(
 
 class _Set:
     def __init__(
-        self,
-        session: Session,
-        work: SearchSettings,
-        report: SetReport,
-        on_progress: Callable[[SetProgress], object] | None,
+        self, session: Session, report: SetReport, on_progress: Callable[[SetProgress], object] | None
     ) -> None:
-        self._session, self._stop, self._report = session, work.stop, report
-        self._on_progress = on_progress
-        self._searcher = PositionSearcher(session, work, on_progress=self._look)
+        self._session, self._report, self._on_progress = session, report, on_progress
         self._began = time.monotonic()
         self._watch: _Watch | None = None  # of the search in this process
 
     def rows(self, lines: list[SetLine]) -> Iterator[tuple[SetLine, SetRow]]:
         """Yields each line with its row, in their order, when its search is finished."""
         done, place = dict[int, tuple[_Watch, bool]](), 0
-        for watch, result in self._searcher.run(self._watched(lines)):
+        for watch, result in self._session.run(self._watched(lines), on_progress=self._look):
             if result is not None:
                 watch.count(result.evaluations, result.seconds, result.node)
                 self._session.spent[watch.name] = watch.spent
@@ -248,25 +211,13 @@ class _Set:
         return _row(watch.line, node, watch.spent, known=known)
 
     def _look(self, now: Progress) -> None:
-        watch = self._watch
+        watch, report = self._watch, self._report
         assert watch is not None
         watch.count(now.evaluations, now.seconds, now.node(0))
         if self._on_progress:
-            report = self._report
-            rate = (self._searcher.evaluations + now.evaluations) / max(time.monotonic() - self._began, 1e-9)
+            rate = (report.evaluations + now.evaluations) / max(time.monotonic() - self._began, 1e-9)
             name = watch.line.id or f"line {watch.line.number}"
             self._on_progress(SetProgress(report.done, report.total, report.solved, name, rate))
-
-    def finish(self) -> None:
-        """Saves, and completes the report."""
-        self._session.finish()
-        report, searcher = self._report, self._searcher
-        report.searched, report.known, report.evaluations = (
-            searcher.searched,
-            searcher.known,
-            searcher.evaluations,
-        )
-        report.seconds = time.monotonic() - self._began
 
 
 class _Watch:

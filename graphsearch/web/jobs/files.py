@@ -31,7 +31,7 @@ from .task import Place, Settings, Task, Work
 
 if TYPE_CHECKING:
     from ...book.config import BookConfig
-    from ...book.review.results import GameReview
+    from ...book.review.judging import GameReview
     from ...exchange.sources import FileProgress
 
 EXPORTS = {  # form -> ending
@@ -372,6 +372,7 @@ class ReviewTask(Settings, Task):
     def run(self, work: Work) -> dict[str, Any]:
         """Reviews the games."""
         from ...book.review.review import ReviewSettings, review
+        from ...search.params import Limits
 
         games: list[dict[str, object]] = []
 
@@ -381,7 +382,7 @@ class ReviewTask(Settings, Task):
 
         shown, written = (work.place.folder / name for name in self.written(work.order.number))
         settings = ReviewSettings(
-            visits=self.visits, choice=self.choice(), pgn=written, params=self.search_params()
+            limits=Limits(visits=self.visits), choice=self.choice(), pgn=written, params=self.search_params()
         )
         received = work.place.folder / self.file
         with work.ready(self.spec(work.place)) as evaluator, open_file(received) as stream:

@@ -244,22 +244,18 @@ class GameSearchTask(RootWanted, Settings, Task):
 
     def run(self, work: Work) -> dict[str, Any]:
         """Searches the positions one after the other; those with enough visits are passed over."""
-        from ...book.review.sessions import PositionSearcher, SearchSettings, Session
+        from ...book.review.sessions import SearchSettings, Session
         from ...search.detached import OwnSearches
 
         boards, reason = self.boards(), "visits"
         with opened(self, work) as graph:
             reports = Reports(graph.read, work)
-            settings = SearchSettings(
-                limits=Limits(visits=self.until),
-                params=self.search_params(),
-                stop=work.stop,
-                note=lambda note: None,
-            )
-            session = Session(graph, OwnSearches[Any](graph, reports.control(work.stop)), settings)
-            searcher = PositionSearcher(session, settings, on_progress=reports.show)
+            settings = SearchSettings(limits=Limits(visits=self.until), params=self.search_params())
+            searches = OwnSearches[Any](graph, reports.control(work.stop))
+            session = Session(graph, searches, settings, work.stop)
             reports.facts = {"place": 1, "positions": len(boards)}
-            for place, (_, result) in enumerate(searcher.run((board, board) for board in boards), 2):
+            found = session.run(((board, board) for board in boards), on_progress=reports.show)
+            for place, (_, result) in enumerate(found, 2):
                 reports.facts["place"] = min(place, len(boards))
                 if result is not None:
                     reports.count(result)

@@ -16,15 +16,15 @@ import pytest
 
 from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.book.review import sessions
-from graphsearch.book.review.formulas import move_accuracy, weights, win_percent
 from graphsearch.book.review.games import GameChoice, read_since
-from graphsearch.book.review.results import GameReview, ReviewReport
-from graphsearch.book.review.review import ReviewSettings, review
+from graphsearch.book.review.judging import GameReview, move_accuracy, weights, win_percent
+from graphsearch.book.review.review import ReviewReport, ReviewSettings, review
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.view import show
 from graphsearch.position.values import cp_of
+from graphsearch.search.params import Limits
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
@@ -33,6 +33,7 @@ from ...support.counting import CountingEvaluator
 from ...support.forks import Command, needs_fork
 
 VISITS = 12
+LIMITS = ("evaluations", "seconds")
 NOTED = """[Event "T\u00f6rn \\"A\\" <b>"]
 [Date "2024.05.17"]
 [White "Anders\u00e9n, Adolf"]
@@ -74,7 +75,8 @@ class Reviewer:
     def __call__(self, text: str, *, visits: int = VISITS, **more: Any) -> ReviewReport:
         self.games, self.pgn = [], io.BytesIO()
         options = {name: more.pop(name) for name in ("stop", "on_progress") if name in more}
-        settings = ReviewSettings(visits=visits, **{"pgn": self.pgn, **more})
+        limits = Limits(visits=visits, **{name: more.pop(name) for name in LIMITS if name in more})
+        settings = ReviewSettings(limits=limits, **{"pgn": self.pgn, **more})
         return review(
             self.store,
             GivenFile("games.pgn", io.BytesIO(text.encode())),
@@ -365,7 +367,7 @@ def test_workers_review_every_position_and_the_same_command_again_evaluates_noth
         report = review(
             tmp_path / "a.graph",
             GivenFile("games.pgn", io.BytesIO(GAMES.encode())),
-            ReviewSettings(visits=VISITS, workers=2),
+            ReviewSettings(limits=Limits(visits=VISITS), workers=2),
             evaluator=EvaluatorSpec(evaluator="uniform"),
             on_game=games.append,
         )

@@ -15,7 +15,6 @@ from ..base.errors import InvalidPositionError, UnknownPositionError
 from ..position.board import check, fen_of
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, loss_of, negate
-from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
 from .source import Records, Step, after, mate_of, records_of, steps_of
 
@@ -103,34 +102,60 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
     record = source.read(board)
     if record is None:
         return LinePoint(**point)
-    mean, _ = node_mean(record)
-    q = for_white(board, mean)
-    point |= {"n": record.visits, "q": q, "cp": cp_of(q)}
-    return LinePoint(**point, **_moves(source, board, record, move))
+    q, judged = for_white(board, node_mean(record)[0]), judge(source, board, move)
+    best = judged.best
+    return LinePoint(
+        **point,
+        n=record.visits,
+        q=q,
+        cp=cp_of(q),
+        played_n=judged.n if move else None,
+        played_q=None if judged.q is None else for_white(board, judged.q),
+        best=best.move.uci() if best else None,
+        best_san=board.san(best.move) if best else None,
+        best_q=None if judged.best_q is None else for_white(board, judged.best_q),
+        loss=judged.cost,
+        loss_cp=judged.cost_cp,
+    )
 
 
-def _moves(
-    source: Records, board: chess.Board, record: NodeRecord, move: chess.Move | None
-) -> dict[str, Any]:
-    """Returns the fields of a `LinePoint` about the played move and the best one."""
-    steps = steps_of(record, board)
-    found: dict[str, Any] = {}
-    of_best = None
-    if steps:
-        best = steps[0]
-        of_best = worth_of(source, board, best.move, steps)
-        assert of_best is not None
-        found |= {"best": best.move.uci(), "best_san": board.san(best.move)}
-        found["best_q"] = for_white(board, of_best)
-    of_played = worth_of(source, board, move, steps) if move else None
-    if move:
-        found["played_n"] = next((step.edge.n for step in steps if step.move == move), 0)
-    if of_played is not None:
-        found["played_q"] = for_white(board, of_played)
-    if of_played is not None and of_best is not None:
-        found["loss"] = max(0.0, of_best - of_played)
-        found["loss_cp"] = loss_of(cp_of(of_best), cp_of(of_played))
-    return found
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A move beside the best one by the records before and after them, seen by the side that plays it.
+
+    Attributes:
+      n: edge N of the move, 0 without visits; None if the position has no record.
+      q: its value (`worth_of`); None if it is not known.
+      best, best_q: the best move by `store.record.ranking`, and its value; None without visits.
+    """
+
+    n: int | None
+    q: float | None
+    best: Step | None
+    best_q: float | None
+
+    @property
+    def cost(self) -> float | None:
+        """Loss against the best move as Q, at least 0; None if one of the values is unknown."""
+        return None if self.q is None or self.best_q is None else max(0.0, self.best_q - self.q)
+
+    @property
+    def cost_cp(self) -> int | None:
+        """The same in centipawns (`loss_of`)."""
+        return None if self.q is None or self.best_q is None else loss_of(cp_of(self.best_q), cp_of(self.q))
+
+
+def judge(source: Records, board: chess.Board, move: chess.Move | None) -> Judged:
+    """Returns a legal move beside the best one; without a move only the best one."""
+    record = source.read(board)
+    steps = steps_of(record, board) if record else []
+    best = steps[0] if steps else None
+    return Judged(
+        n=None if record is None else next((step.edge.n for step in steps if step.move == move), 0),
+        q=worth_of(source, board, move, steps) if move else None,
+        best=best,
+        best_q=worth_of(source, board, best.move, steps) if best else None,
+    )
 
 
 def worth_of(source: Records, board: chess.Board, move: chess.Move, steps: list[Step]) -> float | None:

@@ -15,10 +15,10 @@ from ..base.dates import date_text, read_date
 from ..base.errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
 from ..position.lines import sans_of
-from ..position.values import cp_of, loss_of
+from ..position.values import cp_of
 from ..store.tables import books as book_tables
 from ..store.tables.players import GameRow, games_of
-from .line import worth_of as value_of
+from .line import judge
 from .players import named
 from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
@@ -158,7 +158,7 @@ def prepare(
         color=color,
         book=book,
         since=since,
-        games=len(walk.replay.games),
+        games=len(walk.entered),
         entered=int(walk.entered.sum()),
         left=int(walk.left.sum()),
         left_by_other=int((walk.left_by_other & ~walk.left).sum()),
@@ -218,7 +218,7 @@ class _Walk:
     def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known, *, is_of_book: bool) -> None:
         self._is_of_book = is_of_book
         self._games = [game for game, _ in sides]
-        self.replay = Replay(self._games)
+        self.replay = Replay([game.fen for game in self._games], [game.moves for game in self._games])
         self._known = known
         self._is_white = np.array([is_white for _, is_white in sides], np.bool_)
         self._results = np.array(
@@ -368,25 +368,17 @@ class Worth:
 
 def worth_of(source: RecordSource, board: chess.Board, move: chess.Move) -> Worth:
     """Returns the stored values of a legal move."""
-    record = source.read(board)
-    steps = steps_of(record, board) if record else []
-    edge = next((step.edge for step in steps if step.move == move), None)
-    child = after(board, move)
+    found, child = judge(source, board, move), after(board, move)
     behind = source.read(child)
     answers = steps_of(behind, child) if behind else []
-    value = value_of(source, board, move, steps)
-    best = steps[0] if steps else None
-    cp = None if value is None else cp_of(value)
-    of_best = value_of(source, board, best.move, steps) if best else None
-    best_cp = None if of_best is None else cp_of(of_best)
     return Worth(
-        n=None if record is None else edge.n if edge else 0,
-        q=value,
-        cp=cp,
-        best=board.san(best.move) if best else None,
-        best_q=of_best,
-        best_cp=best_cp,
-        cost=None if of_best is None or value is None else max(0.0, of_best - value),
-        cost_cp=None if cp is None or best_cp is None else loss_of(best_cp, cp),
+        n=found.n,
+        q=found.q,
+        cp=None if found.q is None else cp_of(found.q),
+        best=board.san(found.best.move) if found.best else None,
+        best_q=found.best_q,
+        best_cp=None if found.best_q is None else cp_of(found.best_q),
+        cost=found.cost,
+        cost_cp=found.cost_cp,
         answer=child.san(answers[0].move) if answers else None,
     )

@@ -15,16 +15,15 @@ from ..position.board import (
     board_of,
     check,
     decode_move,
-    key_text_of_words,
     pack,
     unpack,
 )
+from ..position.fens import key_texts
 from ..position.words import BLACK_TO_MOVE, META
 from ..store.reading import Reader
 from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.books import book_keys
-from ..store.tables.players import GameRow
 from .steps import Ints, Mask, Words, legal_codes, positions_after
 
 NO_MOVE = -1
@@ -56,21 +55,23 @@ class Replay:
     """Games that are replayed in step, each at the same ply.
 
     Attributes:
-      games: their rows. levels: the positions of every ply so far.
+      levels: the positions of every ply so far, or only the last ones. ply: that of the last level.
       at: `[G]`, index of each game's position in the last level, -1 for a game that is no longer followed.
       damaged: indexes of games with an illegal move or an invalid first position.
     """
 
-    def __init__(self, games: Sequence[GameRow]) -> None:
-        self.games = games
+    def __init__(
+        self, fens: Sequence[str | None], moves: Sequence[bytes], *, keep_levels: bool = True
+    ) -> None:
+        """Begins with the first positions of games, None for the start position, and the numbers of moves."""
+        self._moves, self._keep, self.ply = moves, keep_levels, 0
         self.damaged: set[int] = set()
-        self._lengths = np.array([len(game.moves) for game in games], np.int64)
+        self._lengths = np.array([len(game) for game in moves], np.int64)
         starts: dict[str | None, int] = {}
-        self.at = np.array([self._start(g, game.fen, starts) for g, game in enumerate(games)], np.int64)
+        self.at = np.array([self._start(g, fen, starts) for g, fen in enumerate(fens)], np.int64)
         words = np.array([pack(start_of(fen)) for fen in starts], np.uint64).reshape(-1, POSITION_WORDS)
-        keys = [key_text_of_words(row) for row in words]
         none = np.zeros(len(words), np.int64)
-        self.levels = [Level(words, keys, none, none.astype(np.uint16))]
+        self.levels = [Level(words, key_texts(words), none, none.astype(np.uint16))]
 
     def _start(self, game: int, fen: str | None, starts: dict[str | None, int]) -> int:
         """Returns the index of a game's first position in level 0; -1 if its FEN is invalid."""
@@ -83,23 +84,18 @@ class Replay:
             starts[fen] = len(starts)
         return starts[fen]
 
-    @property
-    def ply(self) -> int:
-        """Half-moves from the start of every game to the last level."""
-        return len(self.levels) - 1
-
     def step(self) -> NDArray[np.uint16]:
         """Plays one ply of every followed game; returns the moves, `[G]`, 0 for none.
 
         It stops following a game that has ended or has an illegal next move.
         """
         level = self.levels[-1]
-        codes = np.zeros(len(self.games), np.uint16)
+        codes = np.zeros(len(self.at), np.uint16)
         followed = np.flatnonzero(self.at >= 0)
         goes_on = self._lengths[followed] > self.ply
         self.at[followed[~goes_on]] = NO_MOVE
         followed = followed[goes_on]
-        numbers = np.array([self.games[g].moves[self.ply] for g in followed.tolist()], np.int64)
+        numbers = np.array([self._moves[g][self.ply] for g in followed.tolist()], np.int64)
         pairs, which = np.unique(self.at[followed] << 8 | numbers, return_inverse=True)
         found = _codes_of(level.words, pairs >> 8, pairs & 255)
         wrong = found[which] == 0
@@ -109,8 +105,8 @@ class Replay:
         sound = found != 0
         parents, moves = (pairs >> 8)[sound], found[sound]
         words, _ = positions_after(level.words, parents, moves)
-        keys = [key_text_of_words(row) for row in words.tolist()]
-        self.levels.append(Level(words, keys, parents, moves))
+        self.levels = [*(self.levels if self._keep else ()), Level(words, key_texts(words), parents, moves)]
+        self.ply += 1
         self.at[followed[~wrong]] = (np.cumsum(sound) - 1)[which[~wrong]]
         return codes
 

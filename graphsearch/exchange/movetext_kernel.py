@@ -1,11 +1,10 @@
 """Replays regular games of PGN text in batches: finds the legal move of each word.
 
-text       ... 1. e4 e5 2. Nf3 { a comment } 1-0 ... the moves of the next game ...
+text       ... e4 e5 2. Nf3! ... the moves of the next game ...
 positions  game 0 before each of its moves, and at its end | game 1 ... (odd games have none)
 
-The movetext of a regular game has plain ASCII words, and comments and variations, which are skipped; it ends
-with a result. Each word of its mainline is a move that fits exactly one legal move, a move number or a glyph.
-All other games are odd, and `chess.pgn` reads them.
+The text of a game has the words of its main line only (`pgn_blocks.main_line`), which fit exactly one legal
+move each, or are move numbers or glyphs. All other games are odd, and `chess.pgn` reads them.
 """
 
 from __future__ import annotations
@@ -27,26 +26,23 @@ from ..position.board_kernel import (
     promotion_of,
     to_square,
 )
-from ..position.fen_kernel import DASH, LOWER_A, NOUGHT, PLUS, RANK_ONE, SLASH, SPACE
+from ..position.fen_kernel import DASH, LOWER_A, NOUGHT, RANK_ONE, SPACE
 from ..position.legality_kernel import ROOM
 from ..position.words import KINGS, PAWNS, BoardTable, Position
 
 START, BEGIN, END, MOST_MOVES, INPUTS = range(
     5
-)  # fields of a game, in: index of its start; its movetext; plies
-FIRST, COUNT, RESULT, OUTPUTS = range(4)  # out: index of its first position; moves, ODD if odd; result
+)  # fields of a game, in: index of its start; its text; plies, negative for an odd game
+FIRST, COUNT, OUTPUTS = range(3)  # out: index of its first position; moves, ODD if odd
 ODD = -1
 
 # a parsed move: bits 0-2 kind of piece | 3-6 file from + 1 | 7-10 rank from + 1 | 11-16 square to
 # | 17-19 promotion | 20-21 wing of castling + 1; 0 where the text has no such part
 FILE_SHIFT, RANK_SHIFT, TO_SHIFT, PROMOTION_SHIFT, WING_SHIFT = 3, 7, 11, 17, 20
-WHITE_WINS, DRAW, BLACK_WINS, NO_RESULT, NO_WORD, BAD_WORD = 0, 1, 2, 3, -1, -2
 NO_MOVE = -1
 CASTLING_STEP = 2  # files that a king moves in castling only
 
-TAB, NEWLINE, RETURN, BEGINS, ENDS, OPENS, CLOSES, SEMICOLON, DELETE = b"\t\n\r{}();\x7f"
-STAR, BANG, QUESTION, NINE, EIGHT, LAST_FILE, LOWER_X, LOWER_E, LOWER_P, CASTLES = b"*!?98hxepO"
-HASH, DOLLAR, EQUALS, POINT, ONE_DIGIT, TWO_DIGIT = b"#$=.12"
+NINE, EIGHT, LAST_FILE, LOWER_X, CASTLES, EQUALS, POINT = b"98hxO=."
 PIECES, PROMOTIONS = tuple(b"NBRQK"), tuple(b"nbrqk")
 
 
@@ -115,74 +111,14 @@ def _read_move(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 
 @inner
 def _skip_number(text: Pointer[uint8], at: int64) -> int64:
-    """Returns the end of a move number with its dots; a number of noughts may be a move and is none."""
+    """Returns the end of a move number with its dots; no number begins with a nought, as castling may."""
     if text[at] == NOUGHT:
         return at
-    begin = at
     while NOUGHT <= text[at] <= NINE:
         at += 1
-    if at > begin and text[at] != POINT and text[at] > SPACE:
-        return begin  # 1e4 is a move from the first rank
     while text[at] == POINT:
         at += 1
     return at
-
-
-@inner
-def _skip_en_passant(text: Pointer[uint8], at: int64) -> int64:
-    """Returns the end of `e.p.` after a move."""
-    if text[at] == LOWER_E:
-        second = at + 2 if text[at + 1] == POINT else at + 1
-        if text[second] == LOWER_P:
-            return second + 2 if text[second + 1] == POINT else second + 1
-    return at
-
-
-@inner
-def _skip_marks(text: Pointer[uint8], at: int64) -> int64:
-    """Returns the end of check signs and annotation glyphs."""
-    while text[at] == PLUS or text[at] == HASH:
-        at += 1
-    while True:
-        if text[at] == BANG or text[at] == QUESTION:
-            at += 1
-        elif text[at] == DOLLAR and NOUGHT <= text[at + 1] <= NINE:
-            at += 2
-            while NOUGHT <= text[at] <= NINE:
-                at += 1
-        else:
-            return at
-
-
-@inner
-def _result_of(text: Pointer[uint8], begin: int64, end: int64) -> int64:
-    """Returns the game result that a word denotes, NO_WORD if none."""
-    first, second, third, size = int64(text[begin]), text[begin + 1], text[begin + 2], end - begin
-    if size == 1 and first == STAR:
-        return int64(NO_RESULT)
-    if (
-        size == 3
-        and second == DASH
-        and first + third == NOUGHT + ONE_DIGIT
-        and (first == NOUGHT or third == NOUGHT)
-    ):
-        return int64(BLACK_WINS if first == NOUGHT else WHITE_WINS)
-    half = first == ONE_DIGIT and second == SLASH and third == TWO_DIGIT
-    again = text[begin + 4] == ONE_DIGIT and text[begin + 5] == SLASH and text[begin + 6] == TWO_DIGIT
-    if half and size == 7 and text[begin + 3] == DASH and again:
-        return int64(DRAW)
-    return int64(NO_WORD)
-
-
-@inner
-def _read_word(text: Pointer[uint8], begin: int64, end: int64) -> int64:
-    """Returns the parsed move of a word of the mainline; NO_WORD if it is none, BAD_WORD if it is odd."""
-    start = _skip_number(text, begin)
-    wanted, stop = _read_move(text, start)
-    stop = _skip_en_passant(text, stop) if wanted >= 0 else start
-    if _skip_marks(text, stop) != end:
-        return int64(BAD_WORD)
-    return wanted if wanted >= 0 else int64(NO_WORD)
 
 
 # ------------------------------------------------------------------ moves
@@ -233,37 +169,10 @@ def _find_move(s: Position, moves: Pointer[uint16], count: int64, wanted: int64)
 
 # ------------------------------------------------------------------ games
 @inner
-def _is_end_of_word(c: int64) -> bool:
-    """Returns whether a character ends the word before it."""
-    if c <= SPACE:
-        return True
-    return c == OPENS or c == CLOSES or c == BEGINS or c == ENDS or c == SEMICOLON
-
-
-@inner
-def _skip_note(text: Pointer[uint8], at: int64, end: int64) -> int64:
-    """Returns the end of a blank or comment at `at`; `at` if there is none, ODD if it is odd or unclosed."""
-    c = int64(text[at])
-    if c == SPACE or c == TAB or c == NEWLINE:
-        return at + 1
-    if c == RETURN:
-        return at + 2 if text[at + 1] == NEWLINE else int64(ODD)
-    if c != BEGINS and c != SEMICOLON:
-        return at
-    last = ENDS if c == BEGINS else NEWLINE
-    while at < end and text[at] != last:
-        if text[at] == RETURN and text[at + 1] != NEWLINE:
-            return int64(ODD)
-        at += 1
-    return at + 1 if at < end else int64(ODD)
-
-
-@inner
 def _replay_game(
     T: BoardTable,
     text: Pointer[uint8],
     game: Pointer[int64],
-    out: Pointer[int64],
     positions: Pointer[uint64],
     keys: Pointer[uint64],
     codes: Pointer[uint16],
@@ -271,48 +180,25 @@ def _replay_game(
     moves: Pointer[uint16],
 ) -> int64:
     """Replays a game from its first position; returns the number of its moves, ODD if it is odd."""
-    at, end, depth, ply, opens = game[BEGIN], game[END], int64(0), int64(0), False
+    at, ply = game[BEGIN], int64(0)
+    if game[MOST_MOVES] < 0:
+        return int64(ODD)
     keys[0] = position_key(T, positions)
-    out[RESULT] = NO_WORD
-    while at < end:
-        c = int64(text[at])
-        after = _skip_note(text, at, end)
-        if after == ODD:
-            return int64(ODD)
-        if after != at:
-            at = after
-        elif c == OPENS or c == CLOSES:
-            depth += 1 if c == OPENS else -1
-            if depth < 0 or ply == 0 or (opens and c == OPENS):
+    while at < game[END] and ply < game[MOST_MOVES]:
+        wanted, _ = _read_move(text, _skip_number(text, at))
+        if wanted != NO_MOVE:
+            s = adv(positions, PW * ply)
+            number = _find_move(s, moves, int64(generate_moves(T, s, moves)), wanted)
+            if number == NO_MOVE or clock_of(s) + 1 >= MAX_CLOCK:
                 return int64(ODD)
-            opens = c == OPENS
+            codes[ply], numbers[ply] = moves[number], uint8(number)
+            make_move(T, s, adv(positions, PW * (ply + 1)), moves[number])
+            ply += 1
+            keys[ply] = position_key(T, adv(positions, PW * ply))
+        while text[at] > SPACE:
             at += 1
-        else:
-            begin = at
-            while at == begin or not _is_end_of_word(int64(text[at])):
-                if depth == 0 and (text[at] <= SPACE or text[at] >= DELETE or text[at] == ENDS):
-                    return int64(ODD)
-                opens = opens and text[at] <= NINE
-                at += 1
-            if depth == 0 and out[RESULT] != NO_WORD:
-                return int64(ODD)
-            result = _result_of(text, begin, at) if depth == 0 else int64(NO_WORD)
-            if result != NO_WORD:
-                out[RESULT] = result
-            elif depth == 0:
-                wanted = _read_word(text, begin, at)
-                if wanted == BAD_WORD:
-                    return int64(ODD)
-                if wanted != NO_WORD and ply < game[MOST_MOVES]:
-                    s = adv(positions, PW * ply)
-                    number = _find_move(s, moves, int64(generate_moves(T, s, moves)), wanted)
-                    if number == NO_MOVE or clock_of(s) + 1 >= MAX_CLOCK:
-                        return int64(ODD)
-                    codes[ply], numbers[ply] = moves[number], uint8(number)
-                    make_move(T, s, adv(positions, PW * (ply + 1)), moves[number])
-                    ply += 1
-                    keys[ply] = position_key(T, adv(positions, PW * ply))
-    return ply if depth == 0 and out[RESULT] != NO_WORD else int64(ODD)
+        at += 1
+    return ply
 
 
 @kernel
@@ -333,7 +219,7 @@ def replay_games(
       T: the table of `position/tables.py`. text: with 8 zero bytes at the end.
       starts: uint64[S * 10], first positions, not Chess960. games: int64[G * INPUTS].
       found: int64[G * OUTPUTS], filled.
-      positions: uint64[P * 10], filled; P is at least the sum of size of the movetext // 2 + 2 of all games.
+      positions: uint64[P * 10], filled; P is at least the sum of size of the text // 2 + 2 of all games.
       keys: uint64[P], filled.
       codes: uint16[P], numbers: uint8[P], filled: each move, and its number in canonical order; the last of
         a game is unused.
@@ -346,5 +232,5 @@ def replay_games(
             first[i] = start[i]
         k, c, n = ptr(keys, at), ptr(codes, at), ptr(numbers, at)
         out[FIRST] = at
-        out[COUNT] = _replay_game(t, x, game, out, first, k, c, n, listed)
+        out[COUNT] = _replay_game(t, x, game, first, k, c, n, listed)
         at += out[COUNT] + 1

@@ -23,7 +23,7 @@ from .sources import Input
 
 WINDOW = 1 << 18  # bytes of text per read
 GAMES_AT_ONCE = 500
-RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by result, and by the first columns of a count
+RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by the first columns of a count
 NO_PLY = 1 << 40  # replays all moves
 MAX_STARTS = 1000  # cached first positions
 
@@ -34,6 +34,16 @@ _BLANK_LINES = re.compile(rb"(?>[ \t]*\r?\n)*")
 _REGULAR = re.compile(
     rb'(?>(?:\[(?>[A-Za-z0-9][\w+#=:-]*) "[^"\\\r\n]*"\]\r?\n)+)(?>\r?\n)+'
     rb"((?>(?:(?:[^\s\[%]|\[%)[^\n]*\n)+))(?=\r?\n)"
+)
+_COMMENT = re.compile(rb"\{[^}]*\}|;[^\n]*\n")
+_VARIATION = re.compile(rb"\([^()]*\)")
+_ODD_VARIATION = re.compile(rb"\([\x00-9]*\(|\A[^A-Za-z(]*\(")  # at the start of the game or of another one
+MOST_NESTED = 20  # variations in one another, of a regular game
+# words of a main line up to its result: each may have a move number, a move and glyphs
+_MAIN_LINE = re.compile(
+    rb"([ \t\n]*(?>(?:(?:[1-9]\d*(?=[.\s]))?\.*"
+    rb"(?:(?:O-O(?:-O)?|0-0(?:-0)?|[NBRQK]?[a-h]?[1-8]?[x-]?[a-h][1-8](?:=?[NBRQKnbrqk])?)(?:e\.?p\.?)?)?"
+    rb"[+#]*(?:[!?]|\$\d+)*[ \t\n]+)*))(1-0|0-1|1/2-1/2|\*)[ \t\n]*"
 )
 _TAG = re.compile(r'\[([^ ]+) "([^"]*)')
 
@@ -48,6 +58,26 @@ class Facts(NamedTuple):
 
 
 Words = NDArray[np.uint64]
+
+
+def main_line(movetext: bytes) -> tuple[bytes, str] | None:
+    """Returns the words of a game's main line and its result; None if kernels cannot read them.
+
+    >>> main_line(b"1. e4 {a comment} (1. d4 d5) e5 $1 1-0\\n")
+    (b'1. e4     e5 $1 ', '1-0')
+    >>> main_line(b"1. e4 resigns *") is None
+    True
+    """
+    text = movetext.replace(b"\r\n", b"\n")
+    text = _COMMENT.sub(b" ", text)
+    if b"(" in text and _ODD_VARIATION.search(text):
+        return None
+    for _ in range(MOST_NESTED):
+        if b"(" not in text:
+            break
+        text = _VARIATION.sub(b" ", text)
+    found = _MAIN_LINE.fullmatch(text)
+    return (found[1], found[2].decode()) if found and b"\r" not in movetext.replace(b"\r\n", b"") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +201,7 @@ class BlockReader:
     def _window(self) -> _Window:
         """Returns the regular games from the current place on."""
         window, rows, facts, plies = _Window(), list[tuple[int, ...]](), list[Facts](), list[int]()
-        room, at = 0, self._at
+        text, at = bytearray(), self._at
         if len(self._starts) >= MAX_STARTS:
             self._starts.clear()
             self._packed.clear()
@@ -188,20 +218,21 @@ class BlockReader:
             window.ends.append(end)
             ply = 0 if start is None else self._plies[start]
             most = NO_PLY if self._max_ply is None else max(0, self._max_ply - ply)
-            # an empty movetext is odd: so is a game that must be read otherwise
-            rows.append((start or 0, middle, middle if start is None else end, most))
-            facts.append(Facts(headers, "", self._base + begin, end - begin))
+            found_line = None if start is None else main_line(self._text[middle:end])
+            line, result = found_line or (b"", "")
+            rows.append((start or 0, len(text), len(text) + len(line), most if found_line else kernel.ODD))
+            text += line + b"\n"
+            facts.append(Facts(headers, result, self._base + begin, end - begin))
             plies.append(ply)
-            room += (end - middle) // 2 + 2
             at = _end(_BLANK_LINES, self._text, end)
         if rows:
-            self._replay(window, np.array(rows, np.int64), facts, plies, room)
+            self._replay(window, bytes(text), np.array(rows, np.int64), facts, plies)
         return window
 
     def _replay(
-        self, window: _Window, rows: NDArray[np.int64], facts: list[Facts], plies: list[int], room: int
+        self, window: _Window, words: bytes, rows: NDArray[np.int64], facts: list[Facts], plies: list[int]
     ) -> None:
-        text = np.frombuffer(self._text[: window.ends[-1]] + bytes(8), np.uint8)
+        text, room = np.frombuffer(words + bytes(8), np.uint8), len(words) // 2 + 2 * len(rows)
         starts = np.array(self._packed or [pack(chess.Board())], np.uint64)
         found = np.empty((len(rows), kernel.OUTPUTS), np.int64)
         positions, keys = np.empty((room, POSITION_WORDS), np.uint64), np.empty(room, np.uint64)
@@ -210,9 +241,9 @@ class BlockReader:
         kernel.replay_games(board_tables(), text, *flat, keys, codes, numbers)
         window.counts = found[:, kernel.COUNT].tolist()
         regular = found[:, kernel.COUNT] != kernel.ODD
-        at, results = np.flatnonzero(regular), found[:, kernel.RESULT].tolist()
+        at = np.flatnonzero(regular)
         window.played = PlayedBlock(
-            [facts[i]._replace(result=RESULT_TEXTS[results[i]]) for i in at.tolist()],
+            [facts[i] for i in at.tolist()],
             found[at, kernel.FIRST],
             found[at, kernel.COUNT],
             np.array(plies, np.int64)[at],

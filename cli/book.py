@@ -9,7 +9,22 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
+import chess
 import typer
+
+from graphsearch.base.limits import open_file, text_lines, whole_number
+from graphsearch.book import queue
+from graphsearch.book.growth import RootValue
+from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
+from graphsearch.book.status import RunRow, Status
+from graphsearch.book.status import status as status_of
+from graphsearch.book.todo import KINDS, MissingReply, Rivalry, Row, UnsearchedLeaf, book_names
+from graphsearch.book.todo import todo as find_work
+from graphsearch.book.why import Why
+from graphsearch.book.why import why as explain
+from graphsearch.evaluators.factory import with_threads
+from graphsearch.position.board import board_of
+from graphsearch.position.notation import holds_positions
 
 from .commands import command
 from .options import (
@@ -29,7 +44,7 @@ from .options import (
     graph_ram,
     option,
 )
-from .output import FAILED, command_text, print_answer, print_json, print_parts, say, say_if_unfinished
+from .output import FAILED, command_text, fail, print_answer, print_json, print_parts, say, say_if_unfinished
 from .progress import progress_display
 from .render import opening_at, opening_cells, opening_line, value_score
 from .signals import StopSignals
@@ -50,14 +65,6 @@ from .tables import (
 
 if TYPE_CHECKING:
     from graphsearch.book.build import BuildProgress, BuildReport
-    from graphsearch.book.growth import RootValue
-    from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
-    from graphsearch.book.status import RunRow, Status
-    from graphsearch.book.todo import MissingReply, Rivalry, UnsearchedLeaf
-    from graphsearch.book.why import Why
-
-    Row = UnsearchedLeaf | MissingReply | Rivalry
-
 
 STDIN = "-"
 MAX_DUPLICATES = 5  # duplicates listed one by one
@@ -94,7 +101,7 @@ class QueueRequest:
     "graphsearch book queue first.graph games.pgn --game 2 --ply 12",
     "graphsearch book queue first.graph --drop 1",
 )
-def queue_items(request: QueueRequest) -> None:
+def queue_items(request: QueueRequest) -> int:
     """List the queue of a book; with POSITION, add to it; with --drop, remove from it.
 
     A book searches its queue first, even while it is being built. Every position of a line or a game goes
@@ -109,18 +116,16 @@ def queue_items(request: QueueRequest) -> None:
     if request.positions and request.drop:
         raise typer.BadParameter("give positions to add or --drop, one of the two")
     if request.positions or request.line.given:
-        _add_items(request, request.positions or ["startpos"])
-    elif request.drop:
+        return _add_items(request, request.positions or ["startpos"])
+    if request.drop:
         _drop_items(request, request.drop)
     else:
         _list_queue(request)
+    return 0
 
 
 # ------------------------------------------------------------------------ add
-def _add_items(request: QueueRequest, positions: list[str]) -> None:
-    from graphsearch.book import queue
-    from graphsearch.book.todo import book_names
-
+def _add_items(request: QueueRequest, positions: list[str]) -> int:
     if request.line.moves is not None and len(positions) > 1:
         raise typer.BadParameter("--moves needs exactly one position")
     problems: list[str] = []
@@ -137,8 +142,7 @@ def _add_items(request: QueueRequest, positions: list[str]) -> None:
         print_json({"added": list(added.ids), "duplicates": duplicates, "problems": problems})
     else:
         _print_added(added)
-    if problems:
-        raise typer.Exit(FAILED)
+    return FAILED if problems else 0
 
 
 def _items(line: LineOptions, positions: list[str], problems: list[str]) -> Iterator[NewItem]:
@@ -151,14 +155,10 @@ def _items(line: LineOptions, positions: list[str], problems: list[str]) -> Iter
                 yield given.item
             else:
                 problems.append(given.problem)
-                say(f"graphsearch: {given.problem}")
+                fail(given.problem)
 
 
 def _given(line: LineOptions, text: str) -> Iterable[GivenItem]:
-    from graphsearch.base.limits import text_lines
-    from graphsearch.book import queue
-    from graphsearch.position.notation import holds_positions
-
     if text == STDIN:
         if line.given:
             raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
@@ -178,9 +178,6 @@ def _given(line: LineOptions, text: str) -> Iterable[GivenItem]:
 
 def _numbered(line: LineOptions, path: Path) -> Iterator[GivenItem]:
     """Yields the items of a file with a position on each line, or the one that --game names."""
-    from graphsearch.base.limits import open_file, text_lines
-    from graphsearch.book import queue
-
     if line.ply is not None:
         raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
     with open_file(path, piped=True) as file:
@@ -206,10 +203,6 @@ def _print_added(added: Added) -> None:
 
 def line_text(fen: str, moves: tuple[str, ...]) -> str:
     """Returns a line with move numbers, after its first position unless that is the start position."""
-    import chess
-
-    from graphsearch.position.board import board_of
-
     board = board_of(fen)
     if not moves:
         return fen
@@ -222,8 +215,6 @@ def line_text(fen: str, moves: tuple[str, ...]) -> str:
 
 # ----------------------------------------------------------------- list, drop
 def _list_queue(request: QueueRequest) -> None:
-    from graphsearch.book import queue
-
     chosen = next((known for known in get_args(queue.State) if known == request.kind), None)
     if chosen is None and request.kind != ALL_STATES:
         names = ", ".join([*queue.STATES, ALL_STATES])
@@ -249,9 +240,6 @@ def _item_cells(item: QueueItem) -> dict[str, str]:
 
 
 def _drop_items(request: QueueRequest, texts: list[str]) -> None:
-    from graphsearch.base.limits import whole_number
-    from graphsearch.book import queue
-
     every = ALL_STATES in texts
     if request.book is not None and not every:
         raise typer.BadParameter("--book needs --drop all")
@@ -314,17 +302,13 @@ def todo(request: TodoRequest) -> None:
 
     JSON: `items`; values are seen by the side to move at their position.
     """
-    from graphsearch.book.queue import add
-    from graphsearch.book.todo import KINDS
-    from graphsearch.book.todo import todo as find
-
     chosen = next((known for known in KINDS if known == request.kind), None)
     if chosen is None:
         raise typer.BadParameter(
             f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
         )
     name = request.name or _only_book(request.store)
-    found = find(request.store, name, chosen, top=request.lines, min_games=request.min_games)
+    found = find_work(request.store, name, chosen, top=request.lines, min_games=request.min_games)
     say_if_unfinished(request.store)
     for note in found.notes:
         say(f"note: {note}")
@@ -337,7 +321,7 @@ def todo(request: TodoRequest) -> None:
     else:
         say(EMPTY[found.kind])
     if request.queue:
-        added = add(request.store, found.items(), book=found.book)
+        added = queue.add(request.store, found.items(), book=found.book)
         there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
         say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
@@ -348,8 +332,6 @@ def _only_book(store: Path) -> str:
     Raises:
       typer.BadParameter: if it has none, or several.
     """
-    from graphsearch.book.todo import book_names
-
     names = book_names(store)
     if len(names) != 1:
         known = f"name one of its books: {', '.join(names)}" if names else "it has no book"
@@ -359,8 +341,6 @@ def _only_book(store: Path) -> str:
 
 def _todo_cells(row: Row) -> Iterator[dict[str, str]]:
     """Yields the table rows of an item: one per leaf of a bottleneck, one for any other item."""
-    from graphsearch.book.todo import MissingReply, UnsearchedLeaf
-
     if isinstance(row, UnsearchedLeaf):
         yield {
             **_lead(row.target.line or "start", row.target.position),
@@ -446,7 +426,7 @@ class BuildRequest:
     "graphsearch book build white.toml --store books.graph --time 1h",
     "graphsearch book build white.toml --store books.graph --forever --workers 4",
 )
-def build(request: BuildRequest) -> None:
+def build(request: BuildRequest) -> int:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
 
     Without a limit, building ends when nothing is left to search. Ctrl-C saves; after a kill only some
@@ -456,7 +436,6 @@ def build(request: BuildRequest) -> None:
     """
     from graphsearch.book.build import build as build_book
     from graphsearch.book.config import BuildLimits, Resources, read_config
-    from graphsearch.evaluators.factory import with_threads
 
     config = read_config(request.config)
     for note in config.notes:
@@ -476,8 +455,7 @@ def build(request: BuildRequest) -> None:
     print_answer(report, _report_lines(report), json=request.json)
     if not request.json:
         say(f"See its progress: {command_text('book', 'status', '--store', str(request.store))}")
-    if signals.exit_code:
-        raise typer.Exit(signals.exit_code)
+    return signals.exit_code
 
 
 @command(
@@ -490,8 +468,6 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
 
     The file is only read, even while a book is built; the output is what was last saved.
     """
-    from graphsearch.book.status import status as status_of
-
     found = status_of(store, book)
     say_if_unfinished(store)
     if json:
@@ -510,20 +486,17 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
     'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
     views=True,
 )
-def why(store: StoreOption, position: PositionOptions, book: BookName = None, json: Json = False) -> None:
+def why(store: StoreOption, position: PositionOptions, book: BookName = None, json: Json = False) -> int:
     """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
     `kept` marks a move that was added before and that the rules no longer admit: `export` leaves it out.
 
     If the book does not have the position, print where the game leaves the book and why; exit code 1.
     """
-    from graphsearch.book.why import why as ask
-
     board = position.board()
-    found = ask(store, board, book)
+    found = explain(store, board, book)
     verdicts: list[Part] = ["", _verdicts_table(found)] if found.verdicts else []
     print_answer(found, [*_position_lines(found), *verdicts], json=json)
-    if not found.found:
-        raise typer.Exit(FAILED)
+    return 0 if found.found else FAILED
 
 
 # ------------------------------------------------------------------ lines and tables

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+
+from graphsearch.book.review.games import GameChoice, read_since
+from graphsearch.book.review.judging import GameReview, MoveReview, Player
+from graphsearch.book.review.review import ReviewReport, ReviewSettings
+from graphsearch.book.review.review import review as review_games
+from graphsearch.exchange.sources import FileProgress
+from graphsearch.search.params import Limits
+from graphsearch.search.warm import paging_kernels_compiling
 
 from .commands import command
 from .exports import STDOUT, opened_target
@@ -33,18 +41,10 @@ from .render import move_number
 from .signals import StopSignals
 from .tables import FILL, NAME, WHOLE, Part, Table, count, heading, rate, score
 
-if TYPE_CHECKING:
-    from graphsearch.book.review.judging import GameReview, MoveReview, Player
-    from graphsearch.book.review.review import ReviewReport, ReviewSettings
-    from graphsearch.evaluators.factory import EvaluatorSpec
-    from graphsearch.evaluators.protocol import Evaluator
-    from graphsearch.exchange.sources import FileProgress
-    from graphsearch.search.params import Limits
-
 MAX_PLAYERS = 40
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
 PLAYER_SPARE = ("Opening", "Middlegame", "Endgame", "!", "Loss", "Games", "Moves", "Loss %")
-GameParts = Callable[["GameReview"], Iterable[Part]]
+GameParts = Callable[[GameReview], Iterable[Part]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +117,6 @@ def run_review(request: Request, *, every: GameParts | None = None) -> int:
 
     `every`: makes the output of a game, which replaces the figures; then only a named file is written.
     """
-    from graphsearch.book.review.games import GameChoice, read_since
-    from graphsearch.book.review.review import ReviewSettings
-
     output = request.output or (default_output(request.file) if every is None else None)
     if request.json and output == STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
@@ -129,6 +126,13 @@ def run_review(request: Request, *, every: GameParts | None = None) -> int:
         since=None if request.since is None else read_since(request.since),
         games=frozenset(request.game or ()),
     )
+    games: list[GameReview] = []
+
+    def keep(game: GameReview) -> None:
+        if request.json or every or not games:
+            games.append(game)
+
+    given = given_file(request.file)
     with ExitStack() as files:
         evaluator, params = compiled(
             request.evaluator, request.param, request.store, files, workers=request.workers
@@ -142,13 +146,26 @@ def run_review(request: Request, *, every: GameParts | None = None) -> int:
             workers=request.workers,
             pool=request.evaluator.pool,
         )
-        games: list[GameReview] = []
-        code, report = _reviewed(request, settings, evaluator, games, every=every is not None)
+        signals = files.enter_context(StopSignals())
+        show = files.enter_context(titled_bar("Reading", title))
+        if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
+            signals.arm()
+        with paging_kernels_compiling():
+            report = review_games(
+                request.store,
+                given,
+                settings,
+                evaluator=evaluator,
+                ram_bytes=graph_ram(request.ram),
+                stop=signals.stop,
+                on_progress=show,
+                on_game=keep,
+            )
     _print(request, report, games, table_wanted=output != STDOUT, every=every)
     if report.stopped:
         say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
         say(f"Resume with: {command_text()}")
-        return code
+        return signals.exit_code
     if report.failed:
         several = report.chosen > 1
         chosen = f"none of the {report.chosen:,} chosen games can" if several else "the chosen game cannot"
@@ -158,8 +175,6 @@ def run_review(request: Request, *, every: GameParts | None = None) -> int:
 
 def limits_of(visits: int | None, evaluations: int | None, seconds: float | None) -> Limits:
     """Returns the limits of each position; without any, `DEFAULT_VISITS`."""
-    from graphsearch.search.params import Limits
-
     if (visits, evaluations, seconds) == (None, None, None):
         visits = DEFAULT_VISITS
     return Limits(visits=visits, evaluations=evaluations, seconds=seconds)
@@ -175,41 +190,6 @@ def default_output(name: str) -> str | None:
         return None
     path = unpacked(name)
     return str(path.with_name(f"{path.stem}-reviewed.pgn"))
-
-
-def _reviewed(
-    request: Request,
-    settings: ReviewSettings,
-    evaluator: Evaluator | EvaluatorSpec,
-    games: list[GameReview],
-    *,
-    every: bool,
-) -> tuple[int, ReviewReport]:
-    """Returns the exit code of a signal, and the report; adds the games to print to `games`."""
-    from graphsearch.book.review.review import review as review_games
-    from graphsearch.search.warm import paging_kernels_compiling
-
-    given = given_file(request.file)
-
-    def keep(game: GameReview) -> None:
-        if request.json or every or not games:
-            games.append(game)
-
-    with StopSignals() as signals, titled_bar("Reading", title) as show:
-        if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
-            signals.arm()
-        with paging_kernels_compiling():
-            report = review_games(
-                request.store,
-                given,
-                settings,
-                evaluator=evaluator,
-                ram_bytes=graph_ram(request.ram),
-                stop=signals.stop,
-                on_progress=show,
-                on_game=keep,
-            )
-        return signals.exit_code, report
 
 
 def _print(

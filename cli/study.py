@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import chess
 import typer
+
+from graphsearch.base.limits import LINE, check_size
+from graphsearch.book.study import repertoire, studies, survey
+from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
+from graphsearch.store.store import Store
 
 from .commands import command
 from .exports import STDOUT, write_text
@@ -26,7 +32,7 @@ from .options import (
     option,
     side_of,
 )
-from .output import FAILED, print_answer, print_json, problem_lines, say, speaks_unicode
+from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
 from .progress import progress_bar
 from .render import numbered
 from .tables import LEFT, WHOLE, Part, Table, count, detail, heading, is_white, moment, score, signed
@@ -34,45 +40,43 @@ from .tables import LEFT, WHOLE, Part, Table, count, detail, heading, is_white, 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from graphsearch.book.study.repertoire import RepertoireChange
-    from graphsearch.book.study.studies import NoteList, PositionNote, StudyList
-    from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
-
+STDIN = "-"
+GLYPHS = {6: "?!", 2: "?", 4: "??"}
+TOML = ".toml"
 
 Name = Annotated[str, argument("NAME", "Name of the study.")]
+OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
 
 
 def _made(store: Path) -> Path:
     """Returns a graph file, made if it is missing."""
     if not store.exists():
-        from graphsearch.store.store import Store
-
         Store.open(store, create=True, unbound=True).close()
     return store
 
 
-def _studies(found: StudyList) -> Iterator[Part]:
-    rows = (
-        {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)}
-        for one in found.studies
-    )
-    yield Table(rows, {"Study": LEFT, "Changed (UTC)": WHOLE})
-    if not found.studies:
-        yield "There are no studies."
+def _print_imported(found: Any, lines: Iterator[str], *, json: bool) -> None:
+    """Prints the result of an import, and what was left out."""
+    if not json:
+        for line in problem_lines(found.problems, found.found):
+            say(f"left out: {line}")
+    print_answer(found, lines, json=json)
 
 
-@command(
-    "graphsearch study list first.graph",
-)
+# ------------------------------------------------------------------ studies
+@command("graphsearch study list first.graph")
 def list_studies(store: StoreOption, json: Json = False) -> None:
     """List the studies of a graph file, with the number of their moves.
 
     JSON: `id` is the number in the page's addresses, `revision` grows with every change.
     """
-    from graphsearch.book.study.studies import list_studies
-
-    found = list_studies(store)
-    print_answer(found, _studies(found), json=json)
+    found = studies.list_studies(store)
+    rows = (
+        {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)}
+        for one in found.studies
+    )
+    shown = Table(rows, {"Study": LEFT, "Changed (UTC)": WHOLE})
+    print_answer(found, [shown if found.studies else "There are no studies."], json=json)
 
 
 @command(
@@ -94,18 +98,10 @@ def import_studies(
 
     JSON: `studies` were made; `left_out` has at most 1,000 reasons, `found` counts all.
     """
-    from graphsearch.book.study.studies import import_studies
-
     with progress_bar("Reading games") as advance:
         told = (lambda number: advance(number, None)) if advance else (lambda _: None)
-        found = import_studies(_made(store), given_file(file), name=name, on_game=told)
-    if json:
-        print_json(found.as_dict())
-        return
-    for line in problem_lines(found.problems, found.found):
-        say(f"left out: {line}")
-    for one in found.studies:
-        print(f"{one.name}: {count(one.moves, 'move')}")
+        found = studies.import_studies(_made(store), given_file(file), name=name, on_game=told)
+    _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies), json=json)
 
 
 @command(
@@ -122,18 +118,14 @@ def export_studies(
 
     JSON: `pgn` is the text.
     """
-    from graphsearch.book.study.studies import export_studies
-
-    text = export_studies(store, names or [])
+    text = studies.export_studies(store, names or [])
     if json:
         print_json({"pgn": text})
     else:
         write_text(text, output, store)
 
 
-@command(
-    'graphsearch study rename first.graph "My game" "Round 3"',
-)
+@command('graphsearch study rename first.graph "My game" "Round 3"')
 def rename_study(
     store: StoreOption, name: Name, new: Annotated[str, argument("NEW", "Its new name.")], json: Json = False
 ) -> None:
@@ -141,32 +133,22 @@ def rename_study(
 
     JSON: `id` and `name`.
     """
-    from graphsearch.book.study.studies import change_study
-
-    found = change_study(store, name, name=new)
+    found = studies.change_study(store, name, name=new)
     print_answer({"id": found.id, "name": found.name}, [f"{found.name}: renamed"], json=json)
 
 
-@command(
-    'graphsearch study delete first.graph "My game"',
-)
+@command('graphsearch study delete first.graph "My game"')
 def delete_study(store: StoreOption, name: Name, json: Json = False) -> None:
     """Delete a study with all its moves.
 
     JSON: `id` and `name`.
     """
-    from graphsearch.book.study.studies import delete_study
-
-    found = delete_study(store, name)
+    found = studies.delete_study(store, name)
     print_answer({"id": found.id, "name": found.name}, [f"{found.name}: deleted"], json=json)
 
 
-STDIN = "-"
-
-
-@command(
-    'graphsearch note write first.graph "1. e4 c5" --text "Ask Ann about 2. c3"',
-)
+# ------------------------------------------------------------------ notes
+@command('graphsearch note write first.graph "1. e4 c5" --text "Ask Ann about 2. c3"')
 def write_note(
     store: StoreOption,
     position: PositionOptions,
@@ -177,9 +159,6 @@ def write_note(
 
     JSON: as `note show`.
     """
-    from graphsearch.base.limits import LINE, check_size
-    from graphsearch.book.study.studies import note_on, write_note
-
     given = text
     if text == STDIN:
         given = sys.stdin.buffer.read(LINE.most + 1).decode("utf-8", "replace")
@@ -187,85 +166,55 @@ def write_note(
     if not given.strip():
         raise typer.BadParameter("the note is empty; `note delete` deletes one")
     board = position.board()
-    write_note(store, board, given)
+    studies.write_note(store, board, given)
     if json:
-        print_json(note_on(store, board).as_dict())
+        print_json(studies.note_on(store, board).as_dict())
 
 
-def _note(found: PositionNote) -> Iterator[Part]:
-    if found.note:
-        yield found.note.text
-    for _, name, _ in found.studies:
-        yield f"in the study {name}"
-
-
-@command(
-    'graphsearch note show first.graph "1. e4 c5"',
-)
-def show_note(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
+@command('graphsearch note show first.graph "1. e4 c5"')
+def show_note(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
     """Print the note on a position, and the studies that reach it. Exit code 1 if there are none.
 
     JSON: `text` is empty without a note; `studies` have `id`, `name` and the number of the `move`.
     """
-    from graphsearch.book.study.studies import note_on
-
-    found = note_on(store, position.board())
-    print_answer(found, _note(found), json=json)
-    if not (found.note or found.studies):
-        say(f"graphsearch: {store} has no note on {found.position}")
-        raise typer.Exit(FAILED)
+    found = studies.note_on(store, position.board())
+    texts = [found.note.text] if found.note else []
+    print_answer(found, [*texts, *(f"in the study {name}" for _, name, _ in found.studies)], json=json)
+    has = found.note or found.studies
+    return 0 if has else fail(f"{store} has no note on {found.position}")
 
 
-@command(
-    'graphsearch note delete first.graph "1. e4 c5"',
-)
-def delete_note(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
+@command('graphsearch note delete first.graph "1. e4 c5"')
+def delete_note(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
     """Delete the note on a position. Exit code 1 if there is none.
 
     JSON: `deleted`.
     """
-    from graphsearch.book.study.studies import note_on, write_note
-
     board = position.board()
-    known = note_on(store, board).note is not None
+    known = studies.note_on(store, board).note is not None
     if known:
-        write_note(store, board, "")
+        studies.write_note(store, board, "")
     if json:
         print_json({"deleted": known})
-    if not known:
-        say(f"graphsearch: {store} has no note on {board.fen()}")
-        raise typer.Exit(FAILED)
+    return 0 if known else fail(f"{store} has no note on {board.fen()}")
 
 
-def _notes(found: NoteList) -> Iterator[Part]:
-    rows = (
-        {"Changed (UTC)": moment(note.changed), "Position": note.fen, "Note": " ".join(note.text.split())}
-        for note in found.notes
-    )
-    yield Table(rows, {"Changed (UTC)": WHOLE, "Position": WHOLE, "Note": LEFT})
-    if not found.notes:
-        yield "There are no notes."
-
-
-@command(
-    "graphsearch note list first.graph",
-)
+@command("graphsearch note list first.graph")
 def list_notes(store: StoreOption, json: Json = False) -> None:
     """List the notes of a graph file, the last changed first.
 
     JSON: `notes`, each with the columns of the table `note` (`schema/store.md`).
     """
-    from graphsearch.book.study.studies import list_notes
-
-    found = list_notes(store)
-    print_answer(found, _notes(found), json=json)
-
-
-OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
-GLYPHS = {6: "?!", 2: "?", 4: "??"}
-TOML = ".toml"
+    found = studies.list_notes(store)
+    rows = (
+        {"Changed (UTC)": moment(note.changed), "Position": note.fen, "Note": " ".join(note.text.split())}
+        for note in found.notes
+    )
+    shown = Table(rows, {"Changed (UTC)": WHOLE, "Position": WHOLE, "Note": LEFT})
+    print_answer(found, [shown if found.notes else "There are no notes."], json=json)
 
 
+# ------------------------------------------------------------------ repertoires
 def one_side(text: str) -> str:
     """Returns the side that `--side` names.
 
@@ -278,11 +227,15 @@ def one_side(text: str) -> str:
     return found
 
 
-# ------------------------------------------------------------------ changes
-def _changed(found: RepertoireChange) -> Iterator[Part]:
-    done = f"{count(found.added, 'move')} added" if found.added or not found.removed else ""
-    gone = f"{count(found.removed, 'move')} removed" if found.removed else ""
-    yield f"{found.side.capitalize()}'s repertoire: {done or gone}, {count(found.moves, 'move')} now"
+Change = Callable[[Path, str, chess.Board], repertoire.RepertoireChange]
+
+
+def _change(change: Change, store: Path, side: str, position: PositionOptions, *, json: bool) -> None:
+    """Changes a repertoire by a line, and prints what has changed."""
+    found = change(store, one_side(side), position.board())
+    number, word = (found.removed, "removed") if found.removed else (found.added, "added")
+    done = f"{count(number, 'move')} {word}, {count(found.moves, 'move')} now"
+    print_answer(found, [f"{found.side.capitalize()}'s repertoire: {done}"], json=json)
 
 
 @command(
@@ -297,45 +250,27 @@ def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json:
 
     JSON: `added` and `removed` count moves, `moves` are all moves now.
     """
-    from graphsearch.book.study.repertoire import add_line
-
-    found = add_line(store, one_side(side), position.board())
-    print_answer(found, _changed(found), json=json)
+    _change(repertoire.add_line, store, side, position, json=json)
 
 
-@command(
-    'graphsearch repertoire remove first.graph "1. e4 c5 2. Nf3" --side white',
-)
+@command('graphsearch repertoire remove first.graph "1. e4 c5 2. Nf3" --side white')
 def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
     """Remove the last move of a line from the repertoire of a side, with everything that only it reached.
 
     JSON: as `repertoire add`.
     """
-    from graphsearch.book.study.repertoire import remove_move
-
-    found = remove_move(store, one_side(side), position.board())
-    print_answer(found, _changed(found), json=json)
+    _change(repertoire.remove_move, store, side, position, json=json)
 
 
-@command(
-    "graphsearch repertoire import first.graph white.pgn --side white",
-)
+@command("graphsearch repertoire import first.graph white.pgn --side white")
 def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json = False) -> None:
     """Add all lines of a PGN file to the repertoire of a side, variations included.
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
     """
-    from graphsearch.book.study.repertoire import import_file
-
-    found = import_file(_made(store), one_side(side), given_file(file))
-    if json:
-        print_json(found.as_dict())
-        return
-    for line in problem_lines(found.problems, found.found):
-        say(f"left out: {line}")
-    print(
-        f"{count(found.games, 'game')}: {count(found.added, 'move')} added, {count(found.moves, 'move')} now"
-    )
+    found = repertoire.import_file(_made(store), one_side(side), given_file(file))
+    added = f"{count(found.added, 'move')} added, {count(found.moves, 'move')} now"
+    _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]), json=json)
 
 
 @command(
@@ -354,18 +289,17 @@ def export_repertoire(
 
     JSON: `text` of the file.
     """
-    from graphsearch.book.study.survey import pgn_of_repertoire, toml_of_repertoire
-
     wanted, target = one_side(side), Path(output)
-    is_book = target.suffix.lower() == TOML
-    text = toml_of_repertoire(store, wanted, target.stem) if is_book else pgn_of_repertoire(store, wanted)
+    if target.suffix.lower() == TOML:
+        text = survey.toml_of_repertoire(store, wanted, target.stem)
+    else:
+        text = survey.pgn_of_repertoire(store, wanted)
     if json:
         print_json({"text": text})
     else:
         write_text(text, output, store)
 
 
-# ------------------------------------------------------------------ looking
 @command(
     "graphsearch repertoire show first.graph --side white",
     "graphsearch repertoire show first.graph --depth 6 --json",
@@ -384,11 +318,8 @@ def show_repertoire(
     JSON: `repertoires`, each with all `positions` and their `replies`; values are seen by the side that plays
     the move. `reach` is the probability of a line.
     """
-    from graphsearch.book.study.repertoire import SIDES
-    from graphsearch.book.study.survey import survey
-
     wanted = side_of(side)
-    found = [survey(store, one) for one in ([wanted] if wanted else SIDES)]
+    found = [survey.survey(store, one) for one in ([wanted] if wanted else repertoire.SIDES)]
     if json:
         print_json({"repertoires": [one.as_dict() for one in found]})
         return

@@ -94,7 +94,7 @@ WRONG = [
     (
         "[evaluator]\noptions = { PolicyTemperature = 99 }",
         5,
-        "PolicyTemperature must be from 0.1 to 10, not 99",
+        "PolicyTemperature must be a number from 0.1 to 10, not '99'",
     ),
     ("[evaluator]\noptions = { nodes = 5 }", 5, "the evaluator builtin has no option nodes; it has"),
     ("[evaluator]\noptions.workers = [1]", 5, "options.workers: must be a number, a text, true or false"),

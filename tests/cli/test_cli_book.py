@@ -141,14 +141,13 @@ def test_a_book_as_pgn_begins_at_move_one(book: Path, cli: Cli, tmp_path: Path) 
     assert "FEN" not in game.headers
     moves = [node.move.uci() for node in game.variations]
     assert moves == ["d2d4"]
-    assert "for Black" in game.variations[0].comment
     assert len(game.variations[0].variations) > 1
 
 
 def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli) -> None:
     text = cli("export", "--format", "pgn", "1. d4", "--store", book, "-o", "-").out
     assert "FEN" not in text
-    assert "1. d4 {" in text
+    assert "\n1. d4 " in text
 
 
 def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from math import prod
 from typing import Any
@@ -162,24 +162,7 @@ def minimal(branching: float, depth: int, root: str = PV) -> Minimal:
     >>> minimal(40, 8).total
     5119999
     """
-    half_up, half_down = _power(branching, depth - depth // 2), _power(branching, depth // 2)
-    if root != PV:
-        return _of_bound(root, depth, half_down if root == CUT else half_up, _power(branching, depth))
-    return Minimal(1, half_up - 1, half_down - 1, _power(branching, depth))
-
-
-def _of_bound(root: str, depth: int, leaves: float, worst: float) -> Minimal:
-    """Returns the leaves below a Cut or All root: Cut at even depths of a Cut root, All at odd ones."""
-    kind = root if depth % 2 == 0 else CUT if root == ALL else ALL
-    return Minimal(0, leaves if kind == CUT else 0, leaves if kind == ALL else 0, worst)
-
-
-def _power(branching: float, depth: int) -> float:
-    """Returns b^n; infinity, like a product, if it exceeds all floating-point numbers."""
-    try:
-        return branching**depth
-    except OverflowError:
-        return math.inf
+    return minimal_of([branching] * depth, root)
 
 
 def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
@@ -197,8 +180,9 @@ def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
     Minimal(pv=0, cut=30, all=0, worst=600)
     """
     if root != PV:
-        free = branchings[1::2] if root == CUT else branchings[0::2]
-        return _of_bound(root, len(branchings), prod(free), prod(branchings))
+        leaves = prod(branchings[1::2] if root == CUT else branchings[0::2])
+        is_cut = (len(branchings) % 2 == 0) == (root == CUT)  # Cut and All take turns
+        return Minimal(0, leaves if is_cut else 0, 0 if is_cut else leaves, prod(branchings))
     backwards = branchings[::-1]
     return Minimal(1, prod(backwards[0::2]) - 1, prod(backwards[1::2]) - 1, prod(branchings))
 
@@ -242,45 +226,59 @@ class RecordProofs:
         return lower, upper
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """Stored positions as columns, `[N]`, in the order of the walk.
+# A stored position. Types are 1 PV, 2 Cut, 3 All, 0 unknown. A numpy array of it has the entries first, then
+# proven records without an entry; the index of a position is its identity.
+NODE = np.dtype(
+    [
+        ("ply", np.int16),  # plies from the start, UNSEEN before the walk reaches it
+        ("actual", np.uint8),  # type by the stored bound: exact PV, lower Cut, upper All
+        ("garms", np.uint8),  # type expected by the topology
+        ("kannan", np.uint8),
+        ("searched", np.uint8),  # type that the search itself expected
+        ("proven", np.bool_),  # whether it is a proof: a mate, or a result that a record proves
+        ("cut", np.uint8),  # number of the move that made the cut, from 1; 0 none
+        ("is_record", np.bool_),  # whether it has a record and no entry
+        # plies to the nearest PV node (by its bound) on the deciding line; a start without a bound counts as
+        # one; NO_DISTANCE if there is none
+        ("distance", np.int16),
+        ("line", np.int32),  # key that decides between lines: garms << 16 | distance
+        ("moves", np.int16),  # number of legal moves
+        ("stored", np.int16),  # number of those that lead to stored positions
+        ("best", np.int64),  # its best move, 0 without one
+        ("best_marks", np.uint8),  # marks of that move
+    ]
+)
+Nodes = Any  # np.recarray of NODE
 
-    Types are 1 PV, 2 Cut, 3 All, 0 unknown.
 
-    Attributes:
-      ply: plies from the start. actual: type by the stored bound (exact PV, lower Cut, upper All).
-      garms, kannan: types expected by the topology. searched: type that the search itself expected.
-      proven: whether it is a proof: a mate, or a result that a record proves.
-      depth: of the entry, plies; 0 without one. cut: number of the move that made the cut, from 1; 0 none.
-      is_record: whether it has a record and no entry.
-      distance: plies to the nearest PV node (by its bound) on the deciding line; a start without a
-        bound counts as one; NO_DISTANCE if there is none.
-      moves: number of legal moves. stored: number of those that lead to stored positions.
-      best_marks: marks of its best move.
-    """
+def _blank(count: int) -> Nodes:
+    """Returns positions that the walk has not reached."""
+    nodes = np.zeros(count, NODE).view(np.recarray)
+    nodes.ply, nodes.kannan, nodes.line = UNSEEN, 255, np.iinfo(np.int32).max
+    return nodes
 
-    ply: NDArray[np.int16]
-    actual: Codes
-    garms: Codes
-    kannan: Codes
-    searched: Codes
-    proven: NDArray[np.bool_]
-    depth: Codes
-    cut: Codes
-    is_record: NDArray[np.bool_]
-    distance: NDArray[np.int16]
-    moves: NDArray[np.int16]
-    stored: NDArray[np.int16]
-    best_marks: Codes
 
-    def __len__(self) -> int:
-        return len(self.ply)
+def _of_entries(data: Words) -> Nodes:
+    """Returns the positions of entries."""
+    value = layout.values(data)
+    bound = layout.field(data, layout.BOUND_AT, layout.BOUND_MASK)
+    wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
+    loses = (value <= -LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.UPPER))
+    nodes = _blank(len(data))
+    nodes.actual = TYPE_OF_BOUND[bound]
+    nodes.searched = layout.field(data, layout.TYPE_AT, layout.TYPE_MASK)
+    nodes.proven = wins | loses
+    nodes.cut = layout.field(data, layout.CUT_AT, layout.CUT_MASK)
+    nodes.best = layout.field(data, layout.MOVE_AT, layout.MOVE_MASK)
+    return nodes
 
-    @classmethod
-    def concat(cls, parts: list[Nodes]) -> Nodes:
-        """Returns the nodes of all parts."""
-        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+
+def _of_records(lower: NDArray[np.int8], upper: NDArray[np.int8]) -> Nodes:
+    """Returns the positions of proven records."""
+    nodes = _blank(len(lower))
+    nodes.actual = np.where(lower == upper, PV_CODE, np.where(lower > -1, CUT_CODE, ALL_CODE))
+    nodes.proven = nodes.is_record = True
+    return nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +286,8 @@ class Walked:
     """The result of a walk.
 
     Attributes:
-      nodes: the stored positions. entries: number of all entries. reached: number of those found.
+      nodes: the stored positions, the start first. entries: number of all entries. reached: number of those
+        found.
       complete: False if the walk reached its limit.
     """
 
@@ -304,9 +303,10 @@ UNSEEN = np.int16(-1)
 TYPE_OF_BOUND = np.array(
     [layout.NO_TYPE, layout.ALL, layout.CUT, layout.PV], np.uint8
 )  # none, UPPER, LOWER, EXACT
-_LINE_SHIFT = 16  # key that decides between lines: type << 16 | distance
+_LINE_SHIFT = 16
 
 Numbers = NDArray[np.int64]
+Level = tuple[Numbers, Words]
 OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
 
 
@@ -331,73 +331,14 @@ def walk(
       InvalidPositionError: if it is not legal.
     """
     walking = _EntryWalk(entries, proofs or RecordProofs(), max_nodes, step_room)
-    level = walking.start(board)
-    parts = []
-    while len(level.at):
+    level, ply = walking.start(board), 0
+    while len(level[0]):
         if on_progress:
-            on_progress(walking.found, len(entries.keys), level.ply)
-        nodes, level = walking.step(level)
-        parts.append(nodes)
-    nodes = Nodes.concat(parts)
+            on_progress(walking.found, len(entries.keys), ply)
+        level, ply = walking.step(*level, ply), ply + 1
+    nodes = walking.nodes[walking.nodes.ply != UNSEEN]
+    nodes = nodes[np.argsort(nodes.ply, kind="stable")]
     return Walked(nodes, len(entries.keys), int((~nodes.is_record).sum()), walking.complete)
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """The stored positions at one distance from the start.
-
-    Attributes:
-      at: `[R]`, identities: the index of the entry; proven records have numbers after those of all entries.
-      words: `[R, 10]`. garms, kannan, distance: as in `Nodes`.
-    """
-
-    ply: int
-    at: Numbers
-    words: Words
-    garms: Codes
-    kannan: Codes
-    distance: NDArray[np.int16]
-
-
-@dataclass(frozen=True, slots=True)
-class _Identities:
-    """Facts about each identity, `[I]`: as in `Nodes`; `best` is its best move, 0 without one."""
-
-    actual: Codes
-    searched: Codes
-    proven: NDArray[np.bool_]
-    depth: Codes
-    cut: Codes
-    best: Numbers
-
-    @classmethod
-    def of_entries(cls, data: Words) -> _Identities:
-        """Returns the facts that entries give."""
-        value = layout.values(data)
-        bound = layout.field(data, layout.BOUND_AT, layout.BOUND_MASK)
-        wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
-        loses = (value <= -LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.UPPER))
-        return cls(
-            TYPE_OF_BOUND[bound],
-            layout.field(data, layout.TYPE_AT, layout.TYPE_MASK).astype(np.uint8),
-            wins | loses,
-            layout.field(data, layout.DEPTH_AT, layout.DEPTH_MASK).astype(np.uint8),
-            layout.field(data, layout.CUT_AT, layout.CUT_MASK).astype(np.uint8),
-            layout.field(data, layout.MOVE_AT, layout.MOVE_MASK),
-        )
-
-    @classmethod
-    def of_records(cls, lower: NDArray[np.int8], upper: NDArray[np.int8]) -> _Identities:
-        """Returns the facts that proven records give."""
-        none = np.zeros(len(lower), np.uint8)
-        kinds = np.where(lower == upper, PV_CODE, np.where(lower > -1, CUT_CODE, ALL_CODE))
-        return cls(kinds.astype(np.uint8), none, np.ones(len(lower), bool), none, none, none.astype(np.int64))
-
-    def plus(self, more: _Identities) -> _Identities:
-        """Returns the facts of both."""
-        return _Identities(
-            *(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self))
-        )
 
 
 def _table(rules: Rules) -> Codes:
@@ -408,23 +349,21 @@ def _table(rules: Rules) -> Codes:
 
 
 class _EntryWalk:
+    """A walk. A level is the identities, `[R]`, and words, `[R, 10]`, of the positions at one distance."""
+
     def __init__(self, entries: EntryIndex, proofs: RecordProofs, max_nodes: int, step_room: int) -> None:
         self._entries = entries
         self._proofs = proofs
         self._filter = proofs.filter()
         self._max_nodes = max_nodes
-        self._known = _Identities.of_entries(entries.data)
-        self._count = len(entries.keys)  # of entries; identities from here on are records
+        self.nodes = _of_entries(entries.data)
         self._records: dict[int, int] = {}  # key -> identity, -1 where nothing is proven
-        self._ply = np.full(self._count, UNSEEN)  # of each identity
-        self._line = np.full(self._count, np.iinfo(np.int32).max, np.int32)
-        self._kannan = np.full(self._count, 255, np.uint8)
         self._tables = _table(Rules.GARMS), _table(Rules.KANNAN)
         self._steps = new_steps(step_room)
         self.found = 0
         self.complete = True
 
-    def start(self, board: chess.Board) -> _Level:
+    def start(self, board: chess.Board) -> Level:
         """Returns the first level: the start alone."""
         words = pack(board)[None]
         at = self._entry_of(board)
@@ -434,12 +373,11 @@ class _EntryWalk:
             raise UnknownPositionError(
                 f"no fixed-depth search and no mate proof has left an entry of this position: {fen_of(board)}"
             )
-        kind = self._known.actual[[at]]
-        kind = np.where(kind == 0, PV_CODE, kind).astype(np.uint8)
-        self._ply[at] = 0
-        self.found = 1
-        distance = np.where(kind == PV_CODE, 0, NO_DISTANCE).astype(np.int16)
-        return _Level(0, np.array([at]), words, kind, kind, distance)
+        node = self.nodes[at]
+        node.ply, self.found = 0, 1
+        node.garms = node.kannan = node.actual or PV_CODE
+        node.distance = 0 if node.garms == PV_CODE else NO_DISTANCE
+        return np.array([at]), words
 
     def _entry_of(self, board: chess.Board) -> int:
         keys, key = self._entries.keys, np.uint64(key_of(board))
@@ -448,23 +386,28 @@ class _EntryWalk:
         fitting = np.flatnonzero(checks == np.uint64(check_of(board) & layout.CHECK_MASK))
         return int(low + fitting[0]) if len(fitting) else -1
 
-    def step(self, level: _Level) -> tuple[Nodes, _Level]:
-        """Returns the nodes of a level, and the level below it."""
-        rows, known = len(level.at), self._known
-        best = known.best[level.at]
-        moves, stored = np.zeros(rows, np.int16), np.zeros(rows, np.int64)
-        marks = np.zeros(rows, np.uint8)
-        fresh: list[tuple[Numbers, Words]] = []
+    def step(self, at: Numbers, words: Words, ply: int) -> Level:
+        """Completes the nodes of the level at a ply; returns the level below it."""
+        best, rows = self.nodes.best[at], len(at)
+        moves, marks = np.zeros(rows, np.int16), np.zeros(rows, np.uint8)
+        lower, upper = self._proofs.bounds(words)
+        self.nodes.proven[at] |= (lower > -1) | (upper < 1)
+        fresh: list[Level] = []
         done = 0
-        words = np.ascontiguousarray(level.words).reshape(-1)
+        words = np.ascontiguousarray(words).reshape(-1)
         while done < rows:
             done, listed = list_steps(
                 board_tables(), self._entries, self._filter, words, best, done, moves, marks, self._steps
             )
-            fresh.append(self._take(level, listed, marks, stored))
-        return self._nodes(level, moves, stored, marks), self._below(level.ply + 1, fresh)
+            fresh.append(self._take(at, ply, listed, marks))
+        self.nodes.moves[at], self.nodes.best_marks[at] = moves, marks
+        below = np.concatenate([identities for identities, _ in fresh])
+        line = self.nodes.line[below]
+        self.nodes.garms[below] = line >> _LINE_SHIFT
+        self.nodes.distance[below] = line & ((1 << _LINE_SHIFT) - 1)
+        return below, np.concatenate([words for _, words in fresh])
 
-    def _take(self, level: _Level, listed: int, marks: Codes, stored: Numbers) -> tuple[Numbers, Words]:
+    def _take(self, level: Numbers, ply: int, listed: int, marks: Codes) -> Level:
         """Updates counts and types with listed moves; returns the new identities, with their words."""
         steps = self._steps
         of, at, keys = steps.of[:listed], steps.at[:listed].copy(), steps.keys[:listed]
@@ -473,59 +416,30 @@ class _EntryWalk:
         at[unsure] = self._identities(keys[unsure], words[unsure])
         there = at >= 0
         of, at, own, words = of[there], at[there], steps.marks[:listed][there], words[there]
-        np.add.at(stored, of, 1)
+        np.add.at(self.nodes.stored, level[of], 1)
         first = np.diff(of, prepend=-1) != 0
         first = np.where(marks[of] & BEST, own & BEST, first).astype(bool)
         arrival = np.where(first, 0, np.where(own & (CAPTURE | CHECK), 1, 2))
-        return self._meet(level, of, at, arrival, words)
+        return self._meet(level[of], ply, at, arrival, words)
 
-    def _meet(
-        self, level: _Level, of: Numbers, at: Numbers, arrival: Numbers, words: Words
-    ) -> tuple[Numbers, Words]:
+    def _meet(self, parents: Numbers, ply: int, at: Numbers, arrival: Numbers, words: Words) -> Level:
         """Types positions that are new or of the same ply; returns the new identities, with their words."""
-        new = self._ply[at] == UNSEEN
+        nodes = self.nodes
+        new = nodes.ply[at] == UNSEEN
         identities, index = np.unique(at[new], return_index=True)
         room = max(0, self._max_nodes - self.found)
         if len(identities) > room:
             self.complete = False
             identities, index = identities[:room], index[:room]
         self.found += len(identities)
-        self._ply[identities] = level.ply + 1
-        now = self._ply[at] == level.ply + 1
-        of, at, arrival, met = of[now], at[now], arrival[now], words[new][index]
-        garms = self._tables[0][level.garms[of], arrival].astype(np.int32)
-        above = np.where(self._known.actual[level.at] == PV_CODE, 0, level.distance)[of]
-        distance = np.minimum(above.astype(np.int32) + 1, NO_DISTANCE)
-        np.minimum.at(self._line, at, garms << _LINE_SHIFT | distance)
-        np.minimum.at(self._kannan, at, self._tables[1][level.kannan[of], arrival])
+        nodes.ply[identities] = ply + 1
+        now = nodes.ply[at] == ply + 1
+        above, at, arrival, met = nodes[parents[now]], at[now], arrival[now], words[new][index]
+        garms = self._tables[0][above.garms, arrival].astype(np.int32)
+        distance = np.where(above.actual == PV_CODE, 0, above.distance).astype(np.int32) + 1
+        np.minimum.at(nodes.line, at, garms << _LINE_SHIFT | np.minimum(distance, NO_DISTANCE))
+        np.minimum.at(nodes.kannan, at, self._tables[1][above.kannan, arrival])
         return identities, met
-
-    def _below(self, ply: int, fresh: list[tuple[Numbers, Words]]) -> _Level:
-        at = np.concatenate([identities for identities, _ in fresh])
-        words = np.concatenate([words for _, words in fresh])
-        line = self._line[at]
-        garms = (line >> _LINE_SHIFT).astype(np.uint8)
-        distance = (line & ((1 << _LINE_SHIFT) - 1)).astype(np.int16)
-        return _Level(ply, at, words, garms, self._kannan[at], distance)
-
-    def _nodes(self, level: _Level, moves: NDArray[np.int16], stored: Numbers, marks: Codes) -> Nodes:
-        known, at = self._known, level.at
-        lower, upper = self._proofs.bounds(level.words)
-        return Nodes(
-            ply=np.full(len(at), level.ply, np.int16),
-            actual=known.actual[at],
-            garms=level.garms,
-            kannan=level.kannan,
-            searched=known.searched[at],
-            proven=known.proven[at] | (lower > -1) | (upper < 1),
-            depth=known.depth[at],
-            cut=known.cut[at],
-            is_record=at >= self._count,
-            distance=level.distance,
-            moves=moves,
-            stored=stored.astype(np.int16),
-            best_marks=marks,
-        )
 
     def _identities(self, keys: Words, words: Words) -> Numbers:
         """Returns the identities of positions without an entry, -1 where no record proves anything."""
@@ -542,15 +456,10 @@ class _EntryWalk:
         """Looks up the proofs in the records of positions, and numbers the proven ones."""
         lower, upper = self._proofs.bounds(words)
         proven = (lower > -1) | (upper < 1)
-        first = len(self._ply)
-        numbers = np.where(proven, first + np.cumsum(proven) - 1, -1)
+        numbers = np.where(proven, len(self.nodes) + np.cumsum(proven) - 1, -1)
         self._records.update(zip(keys.tolist(), numbers.tolist(), strict=True))
-        more = int(proven.sum())
-        if more:
-            self._known = self._known.plus(_Identities.of_records(lower[proven], upper[proven]))
-            self._ply = np.append(self._ply, np.full(more, UNSEEN))
-            self._line = np.append(self._line, np.full(more, np.iinfo(np.int32).max, np.int32))
-            self._kannan = np.append(self._kannan, np.full(more, 255, np.uint8))
+        more = _of_records(lower[proven], upper[proven])
+        self.nodes = np.concatenate([self.nodes, more]).view(np.recarray)
 
 
 # ----------------------------------------------------------- figures of the stored positions

@@ -21,7 +21,7 @@ import chess
 import numpy as np
 
 from ...base.answer import Answer, picked
-from ...base.errors import GraphSearchError, InvalidParameterError, StoreError, UnsavedError
+from ...base.errors import InvalidParameterError, StoreError, UnsavedError
 from ...base.limits import WHOLE
 from ...evaluators.builtin.weights import load_networks
 from ...graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
@@ -453,9 +453,7 @@ class AlphaBeta:
 
         Raises:
           InvalidPositionError: if the position cannot be searched.
-          GraphSearchError: if depth, window or limit are out of range.
         """
-        _check(depth, alpha, beta, node_limit)
         started = time.monotonic()
         self._prepare(board, depth, alpha, beta)
         complete = self._run(stop, UNLIMITED if node_limit is None else node_limit, on_slice)
@@ -528,17 +526,6 @@ class AlphaBeta:
         return (*line, *continued(self.table, game, max(depth, plies if plies < MOST_LINE else 0) - length))
 
 
-def _check(depth: int, alpha: int, beta: int, node_limit: int | None) -> None:
-    if not 0 <= depth <= MOST_DEPTH:
-        raise GraphSearchError(f"depth must be from 0 to {MOST_DEPTH} plies, not {depth}")
-    if not -FAR <= alpha < beta <= FAR:
-        raise GraphSearchError(
-            f"the window must satisfy {-FAR} <= alpha < beta <= {FAR}, not {alpha} and {beta}"
-        )
-    if node_limit is not None and node_limit < 1:
-        raise GraphSearchError(f"at least one node must be allowed, not {node_limit}")
-
-
 def _empty_arena() -> ArenaArrays:
     return ArenaArrays(
         table=np.zeros(1, np.uint64),
@@ -568,30 +555,6 @@ def limits_alone(limits: DepthLimits, result: AlphaBetaResult) -> DepthLimits:
         depth = max(1, min(depth, MATE - abs(result.value)))
     # the window belongs to the iteration of the requested depth
     return replace(limits, depth=depth, window=limits.window if depth == limits.depth else None)
-
-
-def nodes_within(
-    board: chess.Board, limits: DepthLimits, *, table_bytes: int, stop: threading.Event
-) -> int | None:
-    """Returns the nodes of a search without file and graph; None if a limit or `stop` ended it early."""
-    engine, nodes, started = AlphaBeta(EntryTable(table_bytes)), 0, time.monotonic()
-    engine.table.next_search()
-
-    def must_stop() -> bool:
-        return stop.is_set() or (limits.seconds is not None and time.monotonic() - started >= limits.seconds)
-
-    for depth in range(1, limits.depth + 1):
-        window = limits.last_window if depth == limits.depth else (-FAR, FAR)
-        left = None if limits.nodes is None else limits.nodes - nodes
-        if left is not None and left < 1:
-            return None
-        found = engine.search(board, depth, *window, stop=must_stop, node_limit=left)
-        nodes += found.counts.nodes
-        if not found.complete:
-            return None
-        if is_shortest_mate(found.value, found.bound, depth):
-            break
-    return nodes
 
 
 # ---------------------------------------------------------------- the search of one position
@@ -639,6 +602,15 @@ def search_to_depth(
         session = _AlphaBetaSession(graph, board, limits, stop or threading.Event())
         session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval
         return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
+
+
+def nodes_within(
+    board: chess.Board, limits: DepthLimits, *, table_bytes: int, stop: threading.Event
+) -> int | None:
+    """Returns the nodes of a search without file and graph; None if a limit or `stop` ended it early."""
+    with Graph.open_unevaluated(None) as graph:
+        found = search_to_depth(graph, board, limits, table_bytes=table_bytes, use_graph=False, stop=stop)
+    return found.counts.nodes if found.stop_reason in ("depth", "mate") else None
 
 
 class _AlphaBetaSession:

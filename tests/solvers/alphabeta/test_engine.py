@@ -8,8 +8,6 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import GraphSearchError
-from graphsearch.position.scores import FAR
 from graphsearch.solvers.alphabeta.search import AlphaBeta, Counts
 from graphsearch.store.record.transposition import EntryTable
 
@@ -104,15 +102,6 @@ def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.M
     assert len(seen) == 3
     assert seen == sorted(seen)
     assert 60_000 <= result.counts.nodes < 63_000
-
-
-@pytest.mark.parametrize(
-    ("depth", "alpha", "beta", "limit"),
-    [(-1, -FAR, FAR, None), (127, -FAR, FAR, None), (3, 10, 10, None), (3, -FAR - 1, 0, None), (3, 0, 9, 0)],
-)
-def test_what_is_out_of_range_is_refused(depth: int, alpha: int, beta: int, limit: int | None) -> None:
-    with pytest.raises(GraphSearchError):
-        new_engine().search(chess.Board(), depth, alpha, beta, node_limit=limit)
 
 
 def test_a_graph_orders_moves_and_leaves_the_value_as_it_is() -> None:

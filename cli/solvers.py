@@ -376,7 +376,8 @@ def _search_to_depth(
         return [_iterations(rows[-max(1, most_lines - FRAME_LINES) :]), _iteration_line(now)]
 
     # compiles the kernels before the clock starts; Ctrl-C still ends it at once
-    nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=Event())
+    with _room_for_table(request):
+        nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=Event())
     with Graph.open_unevaluated(request.store) as graph:
         with _room_for_table(request):
             graph.use_entries(request.table_bytes)

@@ -25,8 +25,10 @@ from ..position.attacks_kernel import (
     rook_attacks,
     victim_at,
 )
+from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import (
     PW,
+    clock_of,
     en_passant_of,
     en_passant_takers,
     from_square,
@@ -441,18 +443,43 @@ def expand_all(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], pl
 
 
 @inner
-def expand_captures(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], best: int64) -> None:
+def expand_captures(
+    T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], best: int64, exact: bool
+) -> None:
     """Lists the captures to try in a frame with static score `best`; in stalemate sets its score to 0."""
     stm = side_to_move(frame)
     king = ctz(frame[KINGS] & frame[WHITE + stm])
     pinned = pinned_of(T, frame, king, stm)
     alpha = max(best, get(frame, ALPHA))
-    n = list_captures(T, frame, adv(frame, LIST), alpha - best - DELTA_MARGIN, pinned, king, stm)
+    floor = int64(0) if exact else alpha - best - DELTA_MARGIN
+    n = list_captures(T, frame, adv(frame, LIST), floor, pinned, king, stm)
     if n == 0 and not has_legal_move(T, frame, moves, pinned, stm):
         put(frame, BEST, int64(0))
         return
     put(frame, ALPHA, alpha)
     frame[COUNT] = U(n)
+
+
+@inner
+def is_stalemate(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16]) -> bool:
+    """Returns whether the side to move has no legal move and is not in check."""
+    if in_check(T, frame):
+        return False
+    stm = side_to_move(frame)
+    pinned = pinned_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
+    return not has_legal_move(T, frame, moves, pinned, stm)
+
+
+@inner
+def value_at_limit(T: BoardTable, s: Position, ply: int64, moves: Pointer[uint16]) -> int64:
+    """Returns the value of a position whose clock has reached 100: a draw, unless it is mate.
+
+    Args:
+      ply: from which a mate counts. moves: scratch for a move list.
+    """
+    if in_check(T, s) and generate_moves(T, s, moves) == 0:
+        return ply - MATE
+    return int64(0)
 
 
 @inner
@@ -472,6 +499,8 @@ def close_frame(frame: Pointer[uint64], child: Position, keeps_leaf: bool) -> No
 
 def quiescence_over(
     static_at: Callable[[BoardTable, Pointer[int64], Pointer[uint64], int64, Pointer[uint64]], int64],
+    *,
+    exact: bool = False,
 ) -> Callable[
     [BoardTable, Pointer[int64], Pointer[uint64], Pointer[uint64], int64, int64, int64, int64, bool], int64
 ]:
@@ -482,6 +511,8 @@ def quiescence_over(
         the frame at `ply`, in thousandths of a pawn, seen by its side to move, which is not in check unless
         the search has reached MAX_PLY. The frames below hold the line's positions. Each frame has a word
         `KEPT` for the static evaluation's own use, 0 at first.
+      exact: the score is a function of the position alone, whatever the window: no capture counts as too
+        small to matter, and stalemates and the 50-move rule count everywhere.
     """
 
     @inner
@@ -501,13 +532,17 @@ def quiescence_over(
         frame[COUNT] = ZERO
         if is_dead(frame):
             put(frame, BEST, int64(0))
+        elif exact and clock_of(frame) >= CLOCK_DRAW:
+            put(frame, BEST, value_at_limit(T, frame, above, moves))
         elif above < MAX_PLY and (full or in_check(T, frame)):
             expand_all(T, frame, moves, above)
         else:
             best = static_at(T, weights, stack, ply, area)
             put(frame, BEST, best)
             if above < MAX_PLY and best < get(frame, BETA):
-                expand_captures(T, frame, moves, best)
+                expand_captures(T, frame, moves, best, exact)
+            elif exact and is_stalemate(T, frame, moves):
+                put(frame, BEST, int64(0))
 
     @inner
     def search(

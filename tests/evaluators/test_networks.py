@@ -23,19 +23,18 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     SCRATCH_WORDS,
     evaluate_batch,
     static_at,
-    static_score,
 )
 from graphsearch.evaluators.builtin.evaluator import DIGEST, BuiltinEvaluator
 from graphsearch.evaluators.builtin.weights import ARRAYS, FILE, Networks, load_networks, read_networks
 from graphsearch.evaluators.inside import BatchArrays
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.protocol import checked as valid
-from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS
+from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, copy_words
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import U, adv, ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board import encode_move, pack, unpack
-from graphsearch.position.board_kernel import make_move
+from graphsearch.position.board_kernel import PW, make_move
 from graphsearch.position.tables import load_tables
 from tests.support.plain import in_plain_python
 from tests.support.positions import random_words
@@ -278,13 +277,15 @@ def test_the_working_memory_is_enough_and_keeps_nothing() -> None:
 def _line_scores(T: Any, W: Any, moves: Any, skipped: Any, scratch: Any, out: Any) -> None:
     """Writes the scores along a line, each by the sums below it and anew; some frames keep no sums."""
     stack, area = ptr(scratch, 0), ptr(scratch, STACK_WORDS)
-    other = ptr(scratch, STACK_WORDS + AREA_WORDS)
+    other, fresh = ptr(scratch, STACK_WORDS + AREA_WORDS), ptr(scratch, STACK_WORDS + 2 * AREA_WORDS)
     for ply in range(len(moves) + 1):
         frame = adv(stack, ply * FRAME_WORDS)
         frame[KEPT] = U(0)
         if not skipped[ply]:
             out[0, ply] = static_at(ptr(T, 0), ptr(W, 0), stack, int64(ply), area)
-            out[1, ply] = static_score(ptr(T, 0), ptr(W, 0), frame, other)
+            copy_words(frame, fresh, PW)
+            fresh[KEPT] = U(0)
+            out[1, ply] = static_at(ptr(T, 0), ptr(W, 0), fresh, int64(0), other)
         if ply < len(moves):
             make_move(ptr(T, 0), frame, adv(frame, FRAME_WORDS), moves[ply])
 
@@ -298,7 +299,7 @@ def test_sums_that_follow_a_line_are_those_of_each_position() -> None:
             move = rng.choice(captures if captures and rng.random() < 0.6 else [*board.legal_moves])
             moves.append(encode_move(move))
             board.push(move)
-        scratch = np.zeros(STACK_WORDS + 2 * AREA_WORDS, np.uint64)
+        scratch = np.zeros(2 * STACK_WORDS + 2 * AREA_WORDS, np.uint64)
         scratch[: len(pack(start))] = pack(start)
         skipped = np.array([rng.random() < 0.2 for _ in range(len(moves) + 1)])
         out = np.zeros((2, len(moves) + 1), np.int64)

@@ -740,18 +740,6 @@ def plain_score(s: Position, value: Value) -> int64:
 
 
 @inner
-def static_score(T: BoardTable, weights: Pointer[int64], s: Position, area: Pointer[uint64]) -> int64:
-    """Returns `plain_score` of a position outside a search; overwrites the sums of the first frame."""
-    stm, seen = side_to_move(s), seen_of(s, attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1)))
-    first = int64(0)
-    own, other = sums_at(weights, area, first, stm), sums_at(weights, area, first, 1 - stm)
-    sum_view(weights, s, seen, stm, area, own)
-    sum_view(weights, s, seen, 1 - stm, area, other)
-    value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
-    return plain_score(s, value)
-
-
-@inner
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:

@@ -469,6 +469,7 @@ class AlphaBeta:
         arrays = self._arrays._replace(game=history_keys(board))
         arrays.positions[:POSITION_WORDS] = pack_root(board)
         arrays.counters[:] = 0
+        arrays.area[-1] = 0  # static evaluations
         arrays.killers[:] = 0
         arrays.history[:] //= 2
         frame = arrays.frames

@@ -16,11 +16,9 @@ Cut, searched again as PV; the first child of a Cut node is All, the others Cut;
 The explicit stack lets it stop between any two positions and resume later. Scores are root-relative while it
 runs: MATE - p mates at ply p; entries and the leaf cache count from their node.
 
-The value of a leaf is quiescence with the built-in evaluation, a function of the position alone, whatever the
-window: the mover may stand pat on the static evaluation or try captures and promotions that the exchange does
-not lose; in check it tries every move. It never prunes a capture as too small to matter, as `quiescence_over`
-does: that depends on the window, and the value would no longer be that of plain negamax. A mate found here is
-certain: the mated side tried every move, and the search applied the 50-move rule.
+The value of a leaf is exact quiescence with the built-in evaluation (`quiescence_over`), a function of the
+position alone, whatever the window: else the value would no longer be that of plain negamax. A mate found
+here is certain: the mated side tried every move, and the search applied the 50-move rule.
 
 An entry's value ends a node only if its depth is exactly the one needed, so that values do not depend on the
 content of the table; a forced mate holds at every depth on the side that it proves, for paths with a clock
@@ -45,22 +43,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluators.builtin.evaluation_kernel import AREA_WORDS, static_score
+from ...evaluators.builtin.evaluation_kernel import AREA_WORDS, static_at
 from ...evaluators.quiescence_kernel import (
-    DOUBTFUL,
+    FRAME_WORDS,
+    KEPT,
+    MAX_PLY,
     PLAIN_VALUES,
+    STACK_WORDS,
     capture_gain,
-    capture_loses,
+    copy_words,
     exchange,
-    has_legal_move,
-    list_captures,
-    listed_move,
-    order_key,
-    pinned_of,
+    quiescence_over,
+    value_at_limit,
 )
+from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
 from ...graph.arena_kernel import ArenaArrays, ArenaPointers, find, pointers
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, ctz, prefetch, ptr
+from ...jit.pointers import ONE, ZERO, U, adv, ptr
 from ...jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from ...position.attacks_kernel import man_at
 from ...position.board import CLOCK_DRAW, FREE_CLOCK
@@ -76,11 +75,9 @@ from ...position.board_kernel import (
     make_move,
     position_key,
     side_to_move,
-    to_square,
 )
 from ...position.scores import FAR, LEAST_MATE, MATE
-from ...position.tables import BE, RE, ZO
-from ...position.words import BLACK, KEY, KINGS, PAWNS, WHITE, BoardTable, Position
+from ...position.words import KEY, BoardTable, Position
 from ...store.record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
 from ...store.record.node_kernel import (
     block_class_of,
@@ -108,7 +105,6 @@ from ...store.record.transposition_kernel import (
     EntryArrays,
     EntryPointers,
     bound_in,
-    bucket_of,
     check_in,
     depth_in,
     entry_pointers,
@@ -125,8 +121,7 @@ from ...store.record.transposition_layout import MOST_DEPTH
 # ------------------------------------------------------------------------------------ layout
 PLIES = MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead
 MOVE_ROOM = 256
-QUIET_PLIES = 16  # of quiescence; at the last ply the static value counts
-QUIET_FRAMES = QUIET_PLIES + 2
+QUIET_PLIES = MAX_PLY  # of quiescence; at the last ply the static value counts
 
 # A frame. ALPHA and BETA are its window, alpha as it is now, LOW as it was; KIND is the type expected of it.
 ALPHA, BETA, LOW, BEST, BEST_MOVE, DEPTH, KIND = 0, 1, 2, 3, 4, 5, 6
@@ -138,7 +133,6 @@ TAINT, BEST_TAINT, RECORD = 14, 15, 16
 FRAME = 18
 CLEARED = (BEST_MOVE, COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY, RECORD)  # in a new frame
 NO_TAINT = 1 << 20
-STANDS = LOW  # of a frame of quiescence: its static value, or UNKNOWN
 
 # Counters
 NODES, INTERIOR, LEAVES, QUIESCENCE, HITS, STORED_HITS, HIT_CUTOFFS = 0, 1, 2, 3, 4, 5, 6
@@ -169,8 +163,8 @@ class SearchArrays(NamedTuple):
         that refuted a move. follow: int16[PIECE_TO * PIECE_TO], history by the move before.
       game: uint64, Polyglot keys of positions that stood twice before the root.
       cache: uint64[2 * C], C a power of two: the leaf cache.
-      quiet_positions: uint64[QUIET_FRAMES * PW]. quiet_frames: int64[QUIET_FRAMES * FRAME].
-      quiet_words: uint64[QUIET_FRAMES * MOVE_ROOM]. area: uint64, scratch of the static evaluation.
+      quiet: uint64[STACK_WORDS], stack of quiescence. area: uint64[AREA_WORDS + 1], scratch of the static
+        evaluation, and the number of those.
       gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
     """
 
@@ -188,9 +182,7 @@ class SearchArrays(NamedTuple):
     follow: NDArray[np.int16]
     game: NDArray[np.uint64]
     cache: NDArray[np.uint64]
-    quiet_positions: NDArray[np.uint64]
-    quiet_frames: NDArray[np.int64]
-    quiet_words: NDArray[np.uint64]
+    quiet: NDArray[np.uint64]
     area: NDArray[np.uint64]
     gains: NDArray[np.uint64]
     scratch: NDArray[np.uint16]
@@ -219,9 +211,7 @@ class Search(NamedTuple):
     follow: Pointer[int16]
     game: Pointer[uint64]
     cache: Pointer[uint64]
-    quiet_positions: Pointer[uint64]
-    quiet_frames: Pointer[int64]
-    quiet_words: Pointer[uint64]
+    quiet: Pointer[uint64]
     area: Pointer[uint64]
     gains: Pointer[uint64]
     scratch: Pointer[uint16]
@@ -246,10 +236,8 @@ def new_search_arrays(cache_places: int) -> SearchArrays:
         follow=np.zeros(PIECE_TO * PIECE_TO, np.int16),
         game=np.zeros(0, np.uint64),
         cache=np.zeros(2 * cache_places, np.uint64),
-        quiet_positions=np.zeros(QUIET_FRAMES * PW, np.uint64),
-        quiet_frames=np.zeros(QUIET_FRAMES * FRAME, np.int64),
-        quiet_words=np.zeros(QUIET_FRAMES * MOVE_ROOM, np.uint64),
-        area=np.zeros(AREA_WORDS, np.uint64),
+        quiet=np.zeros(STACK_WORDS, np.uint64),
+        area=np.zeros(AREA_WORDS + 1, np.uint64),
         gains=np.zeros(64, np.uint64),
         scratch=np.zeros(MOVE_ROOM, np.uint16),
     )
@@ -275,9 +263,7 @@ def search_pointers(T: NDArray[np.uint64], weights: NDArray[np.int64], arrays: S
         ptr(arrays.follow, 0),
         ptr(arrays.game, 0),
         ptr(arrays.cache, 0),
-        ptr(arrays.quiet_positions, 0),
-        ptr(arrays.quiet_frames, 0),
-        ptr(arrays.quiet_words, 0),
+        ptr(arrays.quiet, 0),
         ptr(arrays.area, 0),
         ptr(arrays.gains, 0),
         ptr(arrays.scratch, 0),
@@ -287,13 +273,10 @@ def search_pointers(T: NDArray[np.uint64], weights: NDArray[np.int64], arrays: S
 
 
 # ------------------------------------------------------------------------------------ leaves
-# The data word of a slot in the leaf cache: static value + CACHE_BIAS | whether it is known
-# | value + CACHE_BIAS | its bound, 0 if there is none
+# The data word of a slot in the leaf cache: value + CACHE_BIAS | its bound, 0 in an empty slot
 CACHE_BITS = 18
 CACHE_BIAS, CACHE_MASK = 1 << (CACHE_BITS - 1), U((1 << CACHE_BITS) - 1)
-KNOWN_STATIC, CACHE_VALUE_AT, CACHE_BOUND_AT = U(1 << CACHE_BITS), U(CACHE_BITS + 1), U(2 * CACHE_BITS + 1)
-
-UNKNOWN = FAR
+CACHE_BOUND_AT = U(CACHE_BITS)
 
 
 @inner
@@ -323,143 +306,35 @@ def keep(S: Search, key: uint64, data: uint64) -> None:
 
 
 @inner
-def known_static(S: Search, s: Position, state: Pointer[int64]) -> int64:
-    """Returns the static evaluation of a frame's position; the frame caches it."""
-    if state[STANDS] == UNKNOWN:
-        S.counters[STATIC] += 1
-        state[STANDS] = static_score(S.table, S.weights, s, S.area)
-    return state[STANDS]
+def counted_static(
+    T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
+) -> int64:
+    """Returns the static evaluation of a frame's position, and counts it."""
+    if not stack[ply * FRAME_WORDS + KEPT]:
+        area[AREA_WORDS] += ONE
+    return static_at(T, weights, stack, ply, area)
+
+
+quiescence = quiescence_over(counted_static, exact=True)
 
 
 @inner
-def can_move(T: BoardTable, s: Position, out: Pointer[uint16]) -> bool:
-    """Returns whether a side that is not in check has a legal move; a free pawn mostly proves it."""
-    stm = side_to_move(s)
-    us = s[WHITE + stm]
-    king = ctz(s[KINGS] & us)
-    pawns = s[PAWNS] & us & ~(T[RE + king] | T[BE + king])
-    ahead = pawns << U(8) if stm == 0 else pawns >> U(8)
-    if ahead & ~(s[WHITE] | s[BLACK]):
+def quiesce(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
+    """Returns the fail-soft quiescence value of the position at a ply, root-relative."""
+    copy_words(s, S.quiet, PW)
+    S.quiet[KEPT] = ZERO
+    low, high, first = below_root(alpha, -ply), below_root(beta, -ply), int64(0)
+    value = quiescence(S.table, S.weights, S.quiet, S.area, first, low, high, first, False)
+    S.counters[QUIESCENCE] += int64(S.quiet[QUIET_NODES]) - 1
+    return below_root(value, ply)
+
+
+@inner
+def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
+    """Returns whether a value with its bound answers a window."""
+    if bound == EXACT:
         return True
-    return generate_moves(T, s, out) > 0
-
-
-@inner
-def next_quiet_move(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64]) -> int64:
-    """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
-    while state[NEXT] < state[COUNT]:
-        at = state[NEXT]
-        best = at
-        for j in range(at + 1, state[COUNT]):
-            if words[j] > words[best]:
-                best = j
-        word = words[best]
-        words[best] = words[at]
-        state[NEXT] = at + 1
-        m = int64(listed_move(word, side_to_move(s)))
-        if not (word & DOUBTFUL and capture_loses(S.table, s, m)):
-            return m
-    return int64(0)
-
-
-@inner
-def value_at_limit(S: Search, s: Position, ply: int64) -> int64:
-    """Returns the value of a position whose clock has reached 100: a draw, unless it is mate."""
-    if in_check(S.table, s) and generate_moves(S.table, s, S.scratch) == 0:
-        return ply - MATE
-    return int64(0)
-
-
-@inner
-def stand_pat(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], last: bool) -> None:
-    """Sets the static value of a frame out of check; lists the captures to try unless that value ends it."""
-    T = S.table
-    stm = side_to_move(s)
-    best = known_static(S, s, state)
-    if last or best >= state[BETA]:
-        state[BEST] = best if can_move(T, s, S.scratch) else int64(0)
-        return
-    king = ctz(s[KINGS] & s[WHITE + stm])
-    pinned = pinned_of(T, s, king, stm)
-    n = list_captures(T, s, words, int64(0), pinned, king, stm)
-    if n == 0 and not has_legal_move(T, s, S.scratch, pinned, stm):
-        best = int64(0)
-    state[BEST] = best
-    state[ALPHA] = max(best, state[ALPHA])
-    state[COUNT] = n
-
-
-@inner
-def enter_quiet(
-    S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], level: int64, ply: int64
-) -> None:
-    """Sets the value so far and the moves to try of a new quiescence frame."""
-    state[NEXT] = 0
-    state[COUNT] = 0
-    state[BEST] = -FAR
-    if is_dead(s):
-        state[BEST] = 0
-    elif clock_of(s) >= CLOCK_DRAW:
-        state[BEST] = value_at_limit(S, s, ply + level)
-    elif not in_check(S.table, s):
-        stand_pat(S, s, state, words, level == QUIET_PLIES)
-    elif level == QUIET_PLIES:
-        state[BEST] = known_static(S, s, state)
-    else:
-        n = int64(generate_moves(S.table, s, S.scratch))
-        if n == 0:
-            state[BEST] = ply + level - MATE
-        for i in range(n):
-            words[i] = order_key(s, S.scratch[i], capture_gain(s, S.scratch[i]))
-        state[COUNT] = n
-
-
-@inner
-def quiesce(S: Search, position: Position, ply: int64, alpha: int64, beta: int64, static: int64) -> int64:
-    """Returns the fail-soft quiescence value of the position at a ply, root-relative.
-
-    `static` is its static value or UNKNOWN; afterwards the first frame holds it if it was needed.
-    """
-    for i in range(PW):
-        S.quiet_positions[i] = position[i]
-    S.quiet_frames[ALPHA] = alpha
-    S.quiet_frames[BETA] = beta
-    S.quiet_frames[STANDS] = static
-    level = int64(0)
-    fresh = True
-    while True:
-        s = adv(S.quiet_positions, level * PW)
-        state = adv(S.quiet_frames, level * FRAME)
-        words = adv(S.quiet_words, level * MOVE_ROOM)
-        if fresh:
-            enter_quiet(S, s, state, words, level, ply)
-        m = next_quiet_move(S, s, state, words)
-        if m:
-            below = adv(state, FRAME)
-            make_move(S.table, s, adv(s, PW), m)
-            below[STANDS] = UNKNOWN
-            below[ALPHA] = -state[BETA]
-            below[BETA] = -state[ALPHA]
-            S.counters[QUIESCENCE] += 1
-            level += 1
-            fresh = True
-        elif level == 0:
-            return state[BEST]
-        else:
-            level -= 1
-            take_quiet(adv(S.quiet_frames, level * FRAME), -state[BEST])
-            fresh = False
-
-
-@inner
-def take_quiet(state: Pointer[int64], value: int64) -> None:
-    """Updates a quiescence frame with the value of a finished move."""
-    if value > state[BEST]:
-        state[BEST] = value
-        if value > state[ALPHA]:
-            state[ALPHA] = value
-            if value >= state[BETA]:
-                state[COUNT] = 0
+    return value >= beta if bound == LOWER else value <= alpha
 
 
 @inner
@@ -469,18 +344,13 @@ def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) ->
     data = cached(S, key)
     bound = int64(data >> CACHE_BOUND_AT)
     if bound:
-        value = below_root(int64((data >> CACHE_VALUE_AT) & CACHE_MASK) - CACHE_BIAS, ply)
-        if bound == EXACT or (bound == LOWER and value >= beta) or (bound == UPPER and value <= alpha):
+        value = below_root(int64(data & CACHE_MASK) - CACHE_BIAS, ply)
+        if ends(value, bound, alpha, beta):
             S.counters[CACHED] += 1
             return value
-    static = int64(data & CACHE_MASK) - CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
-    value = quiesce(S, s, ply, alpha, beta, static)
-    static = S.quiet_frames[STANDS]
+    value = quiesce(S, s, ply, alpha, beta)
     bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
-    word = U(below_root(value, -ply) + CACHE_BIAS) << CACHE_VALUE_AT | U(bound) << CACHE_BOUND_AT
-    if static != UNKNOWN:
-        word |= U(static + CACHE_BIAS) | KNOWN_STATIC
-    keep(S, key, word)
+    keep(S, key, U(below_root(value, -ply) + CACHE_BIAS) | U(bound) << CACHE_BOUND_AT)
     return value
 
 
@@ -492,14 +362,6 @@ NO_BOUND = 0
 def clock_is_far(clock: int64, depth: int64) -> bool:
     """Returns whether a result at this depth holds for every path with the key."""
     return clock > FREE_CLOCK or clock + depth + QUIET_PLIES < CLOCK_DRAW
-
-
-@inner
-def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
-    """Returns whether a value with its bound answers a window."""
-    if bound == EXACT:
-        return True
-    return value >= beta if bound == LOWER else value <= alpha
 
 
 @inner
@@ -544,14 +406,6 @@ def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64
     if lower_in(flags_of(A, rec)) == 1:
         return LOWER, MATE - (code - 1)
     return UPPER, code - 1 - MATE
-
-
-@inner
-def prefetch_entry(E: EntryPointers, key: uint64) -> None:
-    """Prefetches the bucket of a key."""
-    at = bucket_of(E, key)
-    prefetch(E.keys, at)
-    prefetch(E.data, at)
 
 
 @inner
@@ -761,31 +615,6 @@ def loses(S: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -
 
 
 @inner
-def likely_key(T: BoardTable, s: Position, m: int64) -> uint64:
-    """Returns the key after a move that does not castle, promote, take en passant or change such rights."""
-    f, t = from_square(m), to_square(m)
-    stm = side_to_move(s)
-    ours = ZO + 64 * (1 - stm) + 128 * man_at(s, f)
-    key = s[KEY] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
-    if (s[BLACK - stm] >> U(t)) & ONE:
-        key ^= T[ZO + 64 * stm + 128 * man_at(s, t) + t]
-    return key
-
-
-@inner
-def prefetch_children(
-    S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], moves: Pointer[uint16]
-) -> None:
-    """Prefetches the entries, or cache slots, of the next children, since the first did not end the node."""
-    for i in range(1, frame[COUNT]):
-        key = likely_key(S.table, s, int64(moves[i]))
-        if frame[DEPTH] == 1:
-            prefetch(S.cache, int64(key & S.cache_mask) * 2)
-        else:
-            prefetch_entry(E, key)
-
-
-@inner
 def next_move(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> int64:
     """Returns the next move to try, 0 if none is left."""
     moves = adv(S.moves, ply * MOVE_ROOM)
@@ -796,8 +625,6 @@ def next_move(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], p
             return m
     if not frame[SCORED]:
         score_moves(S, s, frame, ply)
-    if frame[NEXT] == 1:
-        prefetch_children(S, E, s, frame, moves)
     if frame[DEPTH] == 1 and frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
         frame[NEXT] += 1
         return int64(moves[frame[NEXT] - 1])
@@ -893,7 +720,7 @@ def ends_by_rule(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> b
         frame[BEST] = 0
         return True
     if clock_of(s) >= CLOCK_DRAW:
-        frame[BEST] = value_at_limit(S, s, ply)
+        frame[BEST] = value_at_limit(S.table, s, ply, S.scratch)
         S.counters[PATH_DRAWS] += 1
         return True
     if ply == 0:
@@ -1025,10 +852,6 @@ def descend(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply
     below[KIND] = type_of_child(frame[KIND], first)
     below[BETA] = -frame[ALPHA]
     below[ALPHA] = -frame[BETA] if first else -frame[ALPHA] - 1
-    if below[DEPTH]:
-        prefetch_entry(E, position_key(S.table, child))
-    else:
-        prefetch(S.cache, int64(position_key(S.table, child) & S.cache_mask) * 2)
 
 
 @inner
@@ -1149,6 +972,7 @@ def search_slice(
             break
         ply, mode = step(S, E, A, ply, mode)
     counters[NODES] = nodes_in(counters)
+    counters[STATIC] = int64(S.area[AREA_WORDS])
     counters[PLY] = ply
     counters[MODE] = mode
     return ply < 0

@@ -16,7 +16,7 @@ from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
-from graphsearch.solvers.alphabeta.search_kernel import UNKNOWN, new_search_arrays, quiesce, search_pointers
+from graphsearch.solvers.alphabeta.search_kernel import new_search_arrays, quiesce, search_pointers
 
 ARRAYS = new_search_arrays(1 << 16)
 
@@ -45,7 +45,7 @@ def _valued(S: Any, s: Any, ply: Any, depth: Any) -> Any:
     if _is_drawn(S, s, ply):
         return int64(0)
     if ply == depth:
-        return quiesce(S, s, ply, int64(-FAR), int64(FAR), int64(UNKNOWN))
+        return quiesce(S, s, ply, int64(-FAR), int64(FAR))
     return int64(FAR)
 
 

@@ -10,11 +10,13 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.evaluators.builtin.evaluation_kernel import AREA_WORDS, static_score
+from graphsearch.evaluators.builtin.evaluation_kernel import AREA_WORDS, static_at
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.quiescence_kernel import STACK_WORDS
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
-from graphsearch.position.board import pack
+from graphsearch.jit.types import int64
+from graphsearch.position.board import POSITION_WORDS, pack
 from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
 from graphsearch.solvers.alphabeta.search import AlphaBeta
@@ -99,13 +101,14 @@ def test_every_bound_in_the_table_holds_for_its_position_alone(engine: AlphaBeta
 
 # ------------------------------------------------------------------ leaves
 @kernel
-def _static(T: Any, W: Any, words: Any, area: Any) -> Any:
-    return static_score(ptr(T, 0), ptr(W, 0), ptr(words, 0), ptr(area, 0))
+def _static(T: Any, W: Any, stack: Any, area: Any) -> Any:
+    return static_at(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(0), ptr(area, 0))
 
 
 def static(board: chess.Board) -> int:
-    area = np.zeros(AREA_WORDS, np.uint64)
-    return int(_static(load_tables(), BuiltinEvaluator().weights, pack(board), area))
+    stack, area = np.zeros(STACK_WORDS, np.uint64), np.zeros(AREA_WORDS, np.uint64)
+    stack[:POSITION_WORDS] = pack(board)
+    return int(_static(load_tables(), BuiltinEvaluator().weights, stack, area))
 
 
 def is_worth_it(board: chess.Board, move: chess.Move) -> bool:

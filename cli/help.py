@@ -48,6 +48,7 @@ settings`). A search without any file is not saved.""",
   nnue:FILE        Stockfish's network: a .nnue file, or nnue:stockfish for the installed program's
   lc0:FILE         a network of Leela Chess Zero, .pb.gz or .onnx
   uci:PROGRAM      any UCI engine
+  FILE.py:CLASS    a class of a Python file
 
 --policy and --value take priors and values from two of them, --evaluator-option sets their options,
 --syzygy adds tablebases. A file belongs to the evaluator that filled it, and is

@@ -1,6 +1,6 @@
 """Makes evaluators from names and options.
 
---evaluator NAME                                  one evaluator
+--evaluator NAME                                  one evaluator, such as mine.py:Class
 --policy NAME --value NAME                        the priors of one, the values of another
 --evaluator-option [policy.|value.]NAME=VALUE     their options
 --syzygy DIR                                      tablebases before them
@@ -19,20 +19,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..base.errors import InvalidParameterError, UnknownEvaluatorError
+from ..base.errors import EvaluatorError, EvaluatorFileError, InvalidParameterError, UnknownEvaluatorError
 from ..base.system import cores
 from ..store.record.provenance import EvaluatorIdentity, Option
 from ..workers.executor import check_pool, threads_per_worker
 from . import options as read
 from .options import MAX_WORKERS, WORKERS, Reader, Value
-from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
+from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch, accepted
 
 if TYPE_CHECKING:
     from .pool import Crew
 
-NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM")
+NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM", "FILE.py:CLASS")
 DEFAULT = "builtin"
 Part = Literal["both", "policy", "value"]  # the part of an evaluator that is used
 BOTH: Part = "both"
@@ -80,7 +82,8 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
         below 1 sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, ...
         `policy_head`, `value_head` (lc0): for a network with several.
         `threads` (builtin, nnue, lc0): CPU threads, 0 for all cores.
-        `workers`: number of processes. `uci` has options of its own, and those of the engine.
+        `workers`: number of processes. `uci` has options of its own, and those of the engine. A class of a
+        Python file gets its options as texts, by keyword.
 
     Raises:
       UnknownEvaluatorError: if the name is unknown.
@@ -115,8 +118,7 @@ def check(spec: EvaluatorSpec) -> None:
         check_pool(spec.pool)
         _, spec = _without_workers(spec)
     for role, options in _shares(spec).items():
-        if _kind(_parts(spec)[role]).passes_on:
-            _uci_arguments(options)
+        _arguments(_kind(_parts(spec)[role]), options)
 
 
 def _made(spec: EvaluatorSpec) -> Evaluator:
@@ -145,7 +147,7 @@ def _in_pool(spec: EvaluatorSpec, pool: str) -> Evaluator:
 
 def _timeout(*names: str) -> float | None:
     """Returns the timeout of a pool: none for an engine, which has its own."""
-    return float("inf") if any(_kind(name).passes_on for name in names) else None
+    return float("inf") if any(_kind(name) is _KINDS["uci"] for name in names) else None
 
 
 def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
@@ -216,8 +218,9 @@ class _Kind:
     """A kind of evaluator.
 
     Attributes:
-      module, name: of its class. options: the readers of its own options, besides `workers`.
-      passes_on: whether it passes other options on to its program.
+      module, name: of its class, or of a function that makes one. options: the readers of its own options,
+        besides `workers`.
+      passes_on: whether it passes other options on: to a program, or to a class of the user.
     """
 
     module: str
@@ -233,41 +236,75 @@ _KINDS = {
     "nnue": _Kind("nnue.evaluator", "NnueEvaluator", read.BUILTIN),
     "lc0": _Kind("lc0.evaluator", "Lc0Evaluator", read.LC0),
     "uci": _Kind("uci.evaluator", "UciEvaluator", read.UCI, passes_on=True),
+    "FILE.py": _Kind("factory", "of_class", {}, passes_on=True),
 }
 
 
 def _kind(name: str) -> _Kind:
     kind, colon, rest = name.partition(":")
+    if _is_class(name):
+        return _KINDS["FILE.py"]
     needs_more = any(known.startswith(f"{kind}:") for known in NAMES)
     if kind not in _KINDS or needs_more != bool(rest) or (colon and not needs_more):
         raise UnknownEvaluatorError(f"unknown evaluator {name!r}; known are {', '.join(NAMES)}")
     return _KINDS[kind]
 
 
+def _is_class(name: str) -> bool:
+    path, _, of = name.rpartition(":")
+    return path.endswith(".py") and of.isidentifier()
+
+
 def plain(name: str, options: tuple[tuple[str, Value], ...], part: Part) -> Evaluator:
     """Makes an evaluator in this process; workers call it."""
     kind, unused = _kind(name), {POLICY: VALUE_OPTIONS, VALUE: POLICY_OPTIONS, BOTH: ()}[part]
     given = {option: value for option, value in options if option not in unused}
-    arguments = _uci_arguments(given) | {"part": part} if kind.passes_on else _arguments(given)
-    made: Evaluator = getattr(import_module(f"..{kind.module}", __name__), kind.name)(
-        *filter(None, [name.partition(":")[2]]), **arguments
-    )
+    arguments = _arguments(kind, given) | ({"part": part} if kind.passes_on else {})
+    source = name if _is_class(name) else name.partition(":")[2]
+    make = getattr(import_module(f"..{kind.module}", __name__), kind.name)
+    made: Evaluator = make(*filter(None, [source]), **arguments)
     return made
 
 
-def _arguments(options: Options) -> dict[str, Any]:
-    """Returns options as the arguments of an evaluator."""
-    return {"temperature" if name == "PolicyTemperature" else name: value for name, value in options.items()}
-
-
-def _uci_arguments(options: Options) -> dict[str, Any]:
-    """Returns options as the arguments of an evaluator that passes some on."""
-    if "nodes" in options and options.get("depth"):
+def _arguments(kind: _Kind, options: Options) -> dict[str, Any]:
+    """Returns options as the arguments of a kind; those that it passes on are one, `options`."""
+    own = {name: value for name, value in options.items() if name in kind.options}
+    if "nodes" in own and own.get("depth"):
         raise InvalidParameterError(
             "give either nodes or depth, not both: each of them ends the search for V"
         )
-    own = {name: value for name, value in options.items() if name in read.UCI}
-    return _arguments(own) | {"options": {name: options[name] for name in options if name not in own}}
+    others = {name: value for name, value in options.items() if name not in own}
+    if "PolicyTemperature" in own:
+        own["temperature"] = own.pop("PolicyTemperature")
+    return own | ({"options": others} if kind.passes_on else {})
+
+
+def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
+    """Makes an evaluator of a class in a Python file.
+
+    Args:
+      name: `FILE.py:CLASS`. options: arguments by keyword. part: not used.
+
+    Raises:
+      EvaluatorError: if the file or the class is missing or fails.
+      InvalidParameterError: if what it makes is no evaluator.
+    """
+    path, _, wanted = name.rpartition(":")
+    if not Path(path).expanduser().is_file():
+        raise EvaluatorFileError(f"there is no file {path}: expected a Python file with an evaluator")
+    spec = spec_from_file_location(Path(path).stem, Path(path).expanduser())
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        found = getattr(module, wanted, None)
+        made = found(**options) if isinstance(found, type) else None
+    except Exception as error:
+        raise EvaluatorError(f"{name} cannot be made: {type(error).__name__}: {error}") from error
+    if made is None:
+        raise EvaluatorError(f"{path} has no class {wanted}")
+    return accepted(made)
 
 
 def _part(name: str, options: Options, part: Part) -> Evaluator:

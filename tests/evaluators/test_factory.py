@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,69 @@ def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
 def test_a_wrong_option_is_refused_with_those_that_there_are(name: str, option: str, told: str) -> None:
     with pytest.raises(InvalidParameterError, match=told):
         create(name, dict(parse_options([option])))
+
+
+# ----------------------------------------------------------------------- a class in a file
+MINE = """
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphsearch.evaluators.protocol import Evaluation, Evaluator
+from graphsearch.store.record.provenance import EvaluatorIdentity
+
+
+@dataclass
+class Settings:
+    q: float
+
+
+class Mine(Evaluator):
+    def __init__(self, q="0"):
+        self.settings = Settings(float(q))
+        self.identity = EvaluatorIdentity("mine", options={"q": self.settings.q})
+
+    def evaluate(self, batch):
+        q = self.settings.q
+        wdl = np.tile([(1 + q) / 2, 0, (1 - q) / 2], (len(batch), 1))
+        lengths = np.diff(batch.offsets)
+        return Evaluation(wdl, np.repeat(1 / lengths, lengths))
+
+
+class Wrong:
+    pass
+
+
+class Broken(Mine):
+    def __init__(self):
+        raise ValueError("no weights")
+"""
+
+
+def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    made = create(f"{path}:Mine", {"q": "0.5"})
+    assert made.evaluate(BATCH).wdl.tolist() == [[0.75, 0, 0.25]] * 2
+    assert (made.identity.kind, made.identity.options) == ("mine", {"q": 0.5})
+    with closing(create(f"{path}:Mine", {"q": "0.5", "workers": "2"})) as pool:
+        assert pool.identity == made.identity
+        np.testing.assert_array_equal(pool.evaluate(BATCH).wdl, made.evaluate(BATCH).wdl)
+    for name, told in {
+        f"{tmp_path}/none.py:Mine": "there is no file",
+        f"{path}:Other": "has no class Other",
+        f"{path}:Settings": "cannot be made: TypeError",
+        f"{path}:Wrong": "does not have all of them",
+        f"{path}:Broken": "cannot be made: ValueError: no weights",
+    }.items():
+        with pytest.raises((EvaluatorError, InvalidParameterError), match=told):
+            create(name)
+    file, mine = tmp_path / "a.graph", ("--evaluator", f"{path}:Mine")
+    cli("analyze", "startpos", "--visits", "20", "--store", file, *mine).ends(0)
+    cli("analyze", "startpos", "--visits", "20", "--store", file).ends(
+        0, "is searched with its own evaluator"
+    )
 
 
 # ----------------------------------------------------------------------- policy and value

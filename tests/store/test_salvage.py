@@ -183,6 +183,31 @@ def test_blocks_without_dictionaries_need_no_chunk(tmp_path: Path) -> None:
     assert (report.records, report.blocks_lost) == (200, 0)
 
 
+HOSTILE = (9223372036854775804, 9223372036854775807, -9223372036854775808, 0, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    "column", ["first_block", "blocks", "gone", "segment", "checksum", "records", "first_key"]
+)
+def test_a_number_that_no_program_writes_costs_its_chunk_at_most(path: Path, column: str) -> None:
+    loosen(path)
+    for number in HOSTILE:
+        sql(path, f"UPDATE chunk SET {column} = {number} WHERE id = 2")
+        _, found = saved(path)
+        assert len(found) >= 360, number
+
+
+@pytest.mark.parametrize(
+    "statement", ["segment SET age", "segment SET merged_into", "run SET id", "block SET id"]
+)
+def test_hostile_numbers_of_other_tables_cost_their_rows_at_most(path: Path, statement: str) -> None:
+    loosen(path)
+    for number in HOSTILE:
+        sql(path, f"UPDATE {statement} = {number} WHERE id = (SELECT max(id) FROM {statement.split()[0]})")
+        _, found = saved(path)
+        assert len(found) >= 680, number
+
+
 def test_runs_without_a_row_count_as_the_oldest(path: Path) -> None:
     sql(path, "DELETE FROM segment WHERE id = 3")
     report, found = saved(path)

@@ -149,7 +149,7 @@ class TopTables:
           keys: of the records; None: any record may have changed.
           batch: the present records, if the caller has them: then `follow` need not read them.
         """
-        if self._listed is None:
+        if self._listed is None or keys is None:
             self._names = self._keys(TABLES["top_position"].columns["key"].fits("key"))
             self._listed = np.array([key_of_text(key) for key in self._names], np.uint64)
         if keys is None:

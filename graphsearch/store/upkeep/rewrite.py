@@ -22,7 +22,7 @@ from ...base.answer import Answer
 from ...base.errors import CorruptRecordError, InvalidParameterError
 from ...position.board import key_of_text
 from .. import merging
-from ..codec.bulk import take
+from ..codec.bulk import sort_keys, take
 from ..codec.layout import BLOCK
 from ..codec.soundness import sound_part
 from ..file import sql_errors
@@ -78,8 +78,8 @@ class Advance:
 class Rewrite:
     """Writes new versions of records that come in segment order, in steps of one transaction each.
 
-    Full steps make one segment. A step that is due by time is a small segment of its own, and some ordinary
-    merges follow it.
+    Full steps make one segment, and a new one begins where the order does. A step that is due by time is a
+    small segment of its own, and some ordinary merges follow it.
     """
 
     def __init__(self, store: Store, in_step: Callable[[], object] = lambda: None) -> None:
@@ -89,6 +89,7 @@ class Rewrite:
         self._fresh = self._chunks = 0
         self._at_once = store.sizes.step_blocks * BLOCK  # as in a step of a merge of segments
         self._segment: NewSegment | None = None
+        self._last = -1  # sort key of the last record
         self._written_at = time.monotonic()
 
     def add(self, batch: RecordBatch, fresh: int = 0) -> None:
@@ -98,6 +99,11 @@ class Rewrite:
           StoreError: if the file cannot be written; it stays consistent.
         """
         if len(batch):
+            keys = sort_keys(batch.words)
+            if int(keys.min()) <= self._last:
+                self.flush()
+                self._segment = None
+            self._last = int(keys.max())
             self._waiting.append(batch)
             self._fresh += fresh
         is_late = time.monotonic() - self._written_at >= STEP_SECONDS

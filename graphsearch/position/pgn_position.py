@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -54,7 +54,7 @@ class GamePosition:
     Attributes:
       game: its number in the file, from 1. headers: its tags.
       board: the position, with the game so far as its move stack; None if it could not be read.
-      notes: remarks for the user. problem: the reason why there is no position.
+      notes: remarks for the user. problem: why there is no position, or no more moves.
       length: number of readable plies of the mainline; 0 without a position.
     """
 
@@ -89,7 +89,7 @@ def read_games(
 
 
 def read_game_texts(lines: Iterable[str], name: str) -> Iterator[GamePosition]:
-    """Yields the last position, or the problem, of each game of a PGN text.
+    """Yields the last position of each game of a PGN text, and the problem behind it.
 
     Args:
       lines: each with its end. name: of the text, for messages.
@@ -99,7 +99,14 @@ def read_game_texts(lines: Iterable[str], name: str) -> Iterator[GamePosition]:
     [('A', 2)]
     """
     for number, game in enumerate(cut_games(lines), start=1):
-        yield _position_in(game, number, name, None)
+        found = _position_in(game, number, name, None)
+        read = read_game(game)
+        if found.problem and read.start is not None and not read.variant:
+            board = read.start.copy()
+            for move in read.moves[: read.error_moves]:
+                board.push(move)
+            found = replace(found, board=board, length=len(board.move_stack))
+        yield found
 
 
 def _position_in(text: GameText, number: int, name: str, ply: int | None) -> GamePosition:

@@ -279,6 +279,16 @@ def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Pa
         "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))"
     )
     page.reaches("c4")
+    text = '[White "A"]\n\n1. e4 { [%eval 0.31] [%clk 1:02:03] } e5 { [%cal Gg1f3,Rf1b5] [%csl Ye4] } *'
+    page.run(
+        "const data = new DataTransfer(); data.setData('text/plain', arguments[0]);"
+        "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))",
+        text,
+    )
+    page.reaches("e5")
+    page.has("#board path.mine", 2)
+    page.has("#board circle.mine", 1)
+    page.says("#line", "⏱1:02:03")
     assert page.errors() == []
 
 

@@ -71,6 +71,31 @@ def test_a_text_is_read_as_a_fen_a_line_or_games(reader: Client) -> None:
     assert reader.post("read", text="what?").status == 400
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("1. ♘f3 ♞f6 2. ♙d4", "g1f3 g8f6 d2d4"),
+        ("1. e4 e5 2. Sf3 Sc6 3. Lb5 a6 4. 0-0", "e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 e1g1"),
+        ("1. Cf3 d5 2. g3 Cf6 3. Fg2", "g1f3 d7d5 g2g3 g8f6 f1g2"),
+        ("1. Кf3 d5 2. g3 Кf6 3. Сg2 Крd7", "g1f3 d7d5 g2g3 g8f6 f1g2 e8d7"),  # noqa: RUF001
+    ],
+)
+def test_moves_of_other_languages_and_figurines_are_read(reader: Client, text: str, line: str) -> None:
+    found = reader.post("read", text=text).json
+    assert (" ".join(found["games"][0]["line"]), found["problems"]) == (line, [])
+
+
+def test_a_fen_of_one_to_three_fields_is_completed_and_a_game_opened_up_to_its_fault(reader: Client) -> None:
+    for text, whole in (
+        ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR", chess.STARTING_FEN),
+        ("4k3/8/8/8/8/8/8/4K2R b", "4k3/8/8/8/8/8/8/4K2R b K - 0 1"),
+    ):
+        assert reader.post("read", text=text).json["games"][0]["root"] == whole
+    found = reader.post("read", text="1. e4 e5 2. Nf3 Nc6 3. Qh9 a6").json
+    assert found["games"][0]["line"] == ["e2e4", "e7e5", "g1f3", "b8c6"]
+    assert "Qh9" in found["problems"][0]
+
+
 def test_the_other_views_are_answered(reader: Client) -> None:
     names = "lines tree neighbourhood parents path games history transpositions books find file"
     for path in names.split():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from pydantic import Field
 
 from ...base.errors import CorruptRecordError, InvalidPositionError, StoreError
 from ...position.board import check, fen_of
+from ...position.languages import readings
 from ...position.late import is_over_by_clock
 from ...position.notation import board_from_fen, play_moves, start_position
 from ...position.openings import opening_of
@@ -31,6 +33,7 @@ from ..wanted import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words
 from .routes import get, post
 
 MOST_GAMES = 500  # games offered from a pasted PGN
+MOST_TRANSLATED = 100_000  # characters of a text that may be in another language
 
 
 # ---------------------------------------------------------------- requests
@@ -143,13 +146,31 @@ def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str,
 
 
 def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:
-    """Returns the line of a FEN, a list of moves or a game, and the games of a PGN with several."""
+    """Returns the line of a FEN, a list of moves or a game, and the games of a PGN with several.
+
+    Where English letters leave problems, those of another language are tried.
+    """
     text = wanted.text.strip()
+    found, error = list[dict[str, Any]](), list[InvalidPositionError]()
+    for reading in readings(text) if len(text) <= MOST_TRANSLATED else (text,):
+        try:
+            found.append(_read_text(reading))
+        except InvalidPositionError as problem:
+            error.append(problem)
+            continue
+        if not found[-1]["problems"]:
+            return found[-1]
+    if not found:
+        raise error[0]
+    return found[0]
+
+
+def _read_text(text: str) -> dict[str, Any]:
     if ("[" in text and '"' in text) or "\n\n" in text:
         return _games(text)
     words = text.split()
     if words and "/" in words[0]:
-        return {"games": [_game(board_from_fen(text), {})], "more": False, "problems": []}
+        return {"games": [_game(board_from_fen(_completed(words)), {})], "more": False, "problems": []}
     start = start_position(words[0]) if words else None
     board = start or chess.Board()
     try:
@@ -157,6 +178,17 @@ def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:
     except InvalidPositionError:
         return _games(text)  # moves with comments, glyphs or a result
     return {"games": [_game(board, {})], "more": False, "problems": []}
+
+
+def _completed(fields: list[str]) -> str:
+    """Returns a FEN of one to three fields with the others: White moves, men at home may castle."""
+    if len(fields) > 3:
+        return " ".join(fields)
+    with suppress(ValueError):
+        board = chess.Board(f"{fields[0]} {(*fields[1:2], 'w')[0]} {(*fields[2:3], 'KQkq')[0]} - 0 1")
+        board.castling_rights = board.clean_castling_rights()
+        return board.fen()
+    return " ".join(fields)
 
 
 def _games(text: str) -> dict[str, Any]:
@@ -167,10 +199,8 @@ def _games(text: str) -> dict[str, Any]:
         if len(found) >= MOST_GAMES:
             more = True
             break
-        if played.board is None:
-            problems.append(played.problem)
-        else:
-            problems += played.notes
+        problems += [played.problem] if played.problem else played.notes
+        if played.board is not None:
             found.append(_game(played.board, played.headers) | {"number": played.game})
     if not found:
         raise InvalidPositionError(problems[0] if problems else "the text has neither a position nor a game")

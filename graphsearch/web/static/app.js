@@ -305,7 +305,7 @@ async function loadFile() {
 }
 
 const openGame = (game) => open({ ...game, at: game.at ?? 0 });
-const desk = notation({ toast, address: addressOf });
+const desk = notation({ toast, address: addressOf, shapes: (comment) => board.drawComment(comment || "") });
 exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf, notation: desk.text });
 const best = lines($("answer"), $("lines"));
 strip($("strip"), { toast });

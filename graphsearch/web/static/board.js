@@ -187,6 +187,15 @@ export class Board {
     this.drawDrawn();
   }
 
+  // arrows and circles of a comment: [%cal Gd2d4,Re4e5] [%csl Yd4]
+  drawComment(comment) {
+    const kinds = { G: "first", R: "second", B: "third", Y: "fourth" };
+    for (const [, words] of comment.matchAll(/\[%c[as]l\s+([^\]]*)\]/g)) {
+      for (const [, kind, place] of words.matchAll(/([GRBY])((?:[a-h][1-8]){1,2})\b/g)) this.drawn.set(place, kinds[kind]);
+    }
+    this.drawDrawn();
+  }
+
   clearDrawn() {
     this.drawn.clear();
     this.drawDrawn();

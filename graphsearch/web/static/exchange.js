@@ -33,7 +33,11 @@ async function read(text) {
     const found = await send("read", { text });
     const several = found.games.length > 1;
     put($("games-found"), several && gamesList(found, text), found.problems.length && h("p", { class: "note", text: found.problems.slice(0, 3).join(" ") }));
-    if (!several) await openGame(found.games[0], text);
+    if (several) $("exchange").open = true;
+    else {
+      await openGame(found.games[0], text);
+      if (found.problems.length) hands.toast(found.problems[0]);
+    }
   } catch (error) {
     hands.toast(error.message);
   }

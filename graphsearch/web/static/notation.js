@@ -392,7 +392,7 @@ export function notation(given) {
   const note = noteOn($("note"), { ...given, closed: () => closed, open: openStudy });
   on("arrived", arrived);
   on("ahead", ahead);
-  on("position", () => { draw(); note.show(); });
+  on("position", () => { draw(); note.show(); if (current !== null) hands.shapes(current === START_NODE ? pane.comment : pane.tree.node(current).comment); });
   on("beat", () => askValues({ now: true }));
   on("file", () => { note.news(); look().catch((error) => given.toast(error.message)); askValues(); });
   on("facts", async () => {

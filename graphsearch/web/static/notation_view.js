@@ -76,13 +76,14 @@ function pliesOf(tree, root) {
 
 function moveParts(node, ply, { first, current, values, buttons, onGo }) {
   const number = ply % 2 ? (first || node.before ? `${Math.floor(ply / 2) + 1}…` : "") : `${Math.floor(ply / 2) + 1}.`;
-  const value = values?.get(node.id);
+  const [evaluation, left] = ["eval", "clk"].map((name) => node.comment?.match(`\\[%${name}\\s+([^\\],\\s]+)`)?.[1]);
+  const value = values?.get(node.id) || evaluation;
   const button = h("button", { type: "button", text: node.san, "data-node": node.id, "aria-current": node.id === current ? "step" : null, onclick: () => onGo(node.id) });
   buttons.set(node.id, button);
   return [
     node.before && said(node.before),
     h("span", { class: "move-box" }, number && h("span", { class: "number", text: number }), button,
-      node.nags.length > 0 && h("span", { class: "nag", text: node.nags.map(glyph).join(" ") }), value && h("span", { class: "worth", title: "Value in the graph, White's view", text: value })),
+      node.nags.length > 0 && h("span", { class: "nag", text: node.nags.map(glyph).join(" ") }), value && h("span", { class: "worth", title: values?.get(node.id) ? "Value in the graph, White's view" : "Value of the game's comment", text: value }), left && h("span", { class: "worth", title: "Time left", text: `⏱${left}` })),
     node.comment && said(node.comment),
   ];
 }

@@ -148,9 +148,8 @@ def _assess(
             if not (ended or (pending and is_waiting())):
                 positions = read(size)
                 ended = positions is None
-            chunk = _Chunk.of(positions, with_lines=evaluator.wants_lines) if positions else None
             answered = pending and pending.result()
-            pending = thread.submit(_evaluate, evaluator, chunk) if chunk else None
+            pending = thread.submit(_evaluate, evaluator, positions) if positions else None
             if answered:
                 yield answered[0]
                 if answered[1] > CHUNK_SECONDS:
@@ -159,33 +158,21 @@ def _assess(
                     size = min(LARGEST_CHUNK, 2 * size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Positions of one step, their terminal kinds, and the batch of those that are not terminal."""
-
-    positions: Positions
-    kinds: NDArray[np.uint8]
-    batch: PositionBatch
-
-    @classmethod
-    def of(cls, positions: Positions, *, with_lines: bool) -> _Chunk:
-        count, words = len(positions), positions.words
-        offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
-        moves = np.zeros(count * MAX_LEGAL_MOVES, np.uint16)
-        list_all(load_tables(), words.reshape(-1), offsets, moves, kinds)
-        batch = PositionBatch(words, moves[: offsets[-1]], offsets, positions.lines() if with_lines else None)
-        return cls(positions, kinds, batch.rows(kinds == NOT_TERMINAL))
-
-
-def _evaluate(evaluator: Evaluator, chunk: _Chunk) -> tuple[Answers, float]:
-    """Returns the evaluations of a chunk, and the time they took in seconds."""
-    begin, batch, going = time.monotonic(), chunk.batch, chunk.kinds == NOT_TERMINAL
+def _evaluate(evaluator: Evaluator, positions: Positions) -> tuple[Answers, float]:
+    """Returns the evaluations of positions, and the time they took in seconds."""
+    begin, count, words = time.monotonic(), len(positions), positions.words
+    offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
+    moves = np.zeros(count * MAX_LEGAL_MOVES, np.uint16)
+    list_all(load_tables(), words.reshape(-1), offsets, moves, kinds)
+    lines = positions.lines() if evaluator.wants_lines else None
+    going = kinds == NOT_TERMINAL
+    batch = PositionBatch(words, moves[: offsets[-1]], offsets, lines).rows(going)
     found = checked(batch, evaluator.evaluate(batch) if len(batch) else _nothing())
-    wdl, offsets = np.zeros((len(going), 3)), np.zeros(len(going) + 1, np.int64)
+    wdl, offsets = np.zeros((count, 3)), np.zeros(count + 1, np.int64)
     wdl[going] = found.wdl
-    wdl[~going, np.where(chunk.kinds[~going] == CHECKMATE, 2, 1)] = 1.0
+    wdl[~going, np.where(kinds[~going] == CHECKMATE, 2, 1)] = 1.0
     offsets[1:][going] = np.diff(batch.offsets)
-    answers = Answers(chunk.positions, chunk.kinds, wdl, np.cumsum(offsets), batch.moves, found.priors)
+    answers = Answers(positions, kinds, wdl, np.cumsum(offsets), batch.moves, found.priors)
     return answers, time.monotonic() - begin
 
 

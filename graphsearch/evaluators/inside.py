@@ -39,23 +39,17 @@ class BatchTask:
         """Makes a task without working on it yet."""
         self._work = work
         self._portions = iter(range(portions))  # shared: each portion goes to one thread
-        self._open = portions  # not yet done
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._helpers = 0  # threads in `help`
-        self._idle = threading.Event()  # set while there are none
-        self._idle.set()
+        self._open, self._helpers = portions, 0  # portions not yet done, threads in `help`
+        self._changed = threading.Condition()
         self._error: BaseException | None = None
-        if not portions:
-            self._ended.set()
 
     def help(self, thread: int) -> None:
         """Works on portions until none is left to start; for threads other than the caller's."""
-        self._count_helper(1)
+        self._count(helpers=1)
         try:
             self._work_off(thread)
         finally:
-            self._count_helper(-1)
+            self._count(helpers=-1)
 
     def _work_off(self, thread: int) -> None:
         for portion in self._portions:
@@ -64,43 +58,37 @@ class BatchTask:
             except BaseException as error:
                 self._error = self._error or error
                 self._drop()
-            self._finish(1)
+            self._count(done=1)
 
     def done(self) -> bool:
         """Returns whether all portions are done."""
-        return self._ended.is_set()
+        return not self._open
 
     def result(self) -> None:
         """Works on portions, then waits until all are done; raises the error of the first failed portion."""
         self._work_off(0)
-        self._ended.wait()
+        with self._changed:
+            self._changed.wait_for(self.done)
         if self._error:
             raise self._error
 
     def cancel(self) -> None:
         """Drops the portions that have not started, and waits for the other threads.
 
-        It does not wait for `_ended`: Ctrl-C may have interrupted the caller after taking a portion.
+        It does not wait until all are done: Ctrl-C may have interrupted the caller after taking a portion.
         """
         self._drop()
-        self._idle.wait()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._helpers)
 
-    def _count_helper(self, more: int) -> None:
-        with self._lock:
-            self._helpers += more
-            if self._helpers:
-                self._idle.clear()
-            else:
-                self._idle.set()
-
-    def _finish(self, portions: int) -> None:
-        with self._lock:
-            self._open -= portions
-            if self._open == 0:
-                self._ended.set()
+    def _count(self, *, done: int = 0, helpers: int = 0) -> None:
+        with self._changed:
+            self._open -= done
+            self._helpers += helpers
+            self._changed.notify_all()
 
     def _drop(self) -> None:
-        self._finish(sum(1 for _ in self._portions))
+        self._count(done=sum(1 for _ in self._portions))
 
 
 class EvaluationThreads:

@@ -251,9 +251,9 @@ class Workers(Executor):
                 self._lose(seat)
                 problem = f"no worker has started in {self._site.patience:.0f} s"
                 break
-            except GraphSearchError as error:
+            except Exception as error:
                 self._lose(seat)
-                self._fail_waiting(error)
+                self._fail_waiting(failure_of(error).as_error())
                 return
         if not any(other.is_ready for other in self._seats):
             self._fail_waiting(EvaluatorError(f"{problem}; {self._site.advice}"))

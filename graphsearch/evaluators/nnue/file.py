@@ -247,31 +247,27 @@ class _Reader:
                 out[...] = np.frombuffer(data, dtype).reshape(out.shape)
 
     def _fill(self, out: NDArray[Any], dtype: type) -> None:
-        begin = self._read(len(PACKED))
-        packed = begin == PACKED
-        if not packed:
-            self._ahead = begin
+        """Reads an array, plain or packed, piece by piece."""
+        self._ahead = self._read(len(PACKED))
+        is_packed = self._ahead == PACKED
+        if is_packed:
+            self._ahead = b""
+        values: NDArray[Any] = np.empty(out.size, dtype)
         at = 0
-        rest: NDArray[Any] = np.zeros(0, dtype)
-        for numbers in self._packed(out.size, dtype) if packed else self._plain(out.size, dtype):
-            values = np.concatenate([rest, numbers])
-            full = len(values) // out.shape[1]
-            out[at : at + full] = values[: full * out.shape[1]].reshape(full, -1)
-            at, rest = at + full, values[full * out.shape[1] :]
+        for numbers in (self._packed if is_packed else self._plain)(out.size, dtype):
+            values[at : at + len(numbers)] = numbers
+            at += len(numbers)
+        out[...] = values.reshape(out.shape)
 
     def _plain(self, count: int, dtype: type) -> Iterator[NDArray[Any]]:
-        size = count * np.dtype(dtype).itemsize
-        while size:
-            piece = self._read_bytes(min(size, PIECE))
-            size -= len(piece)
+        for piece in self._pieces(count * np.dtype(dtype).itemsize):
             yield np.frombuffer(piece, dtype)
 
     def _packed(self, count: int, dtype: type) -> Iterator[NDArray[Any]]:
         size, rest, range_ = self._number(), b"", np.iinfo(dtype)
         if not count <= size <= MOST_BYTES * count:
             raise self._bad(f"{size:,} bytes of LEB128 cannot be {count:,} numbers")
-        while size:
-            piece = self._read_bytes(min(size, PIECE))
+        for piece in self._pieces(size):
             size -= len(piece)
             try:
                 numbers, rest = decode(rest + piece)
@@ -283,6 +279,12 @@ class _Reader:
             if len(numbers) and not range_.min <= numbers.min() <= numbers.max() <= range_.max:
                 raise self._bad(f"in its LEB128 a number does not fit in {range_.bits} bits")
             yield numbers.astype(dtype)
+
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        while size:
+            piece = self._read_bytes(min(size, PIECE))
+            size -= len(piece)
+            yield piece
 
     def _expect(self, expected: int) -> None:
         found = self._number()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 from typing import Annotated
 
 import chess
@@ -21,13 +20,13 @@ from graphsearch.graph.graph import Graph
 from graphsearch.position.board import terminal_kind
 from graphsearch.position.lines import sans_of
 from graphsearch.position.notation import holds_positions, read_fen_lines
-from graphsearch.solvers.alphabeta import search as depths
 from graphsearch.solvers.alphabeta.search import (
     AlphaBetaProgress,
     AlphaBetaResult,
     DepthLimits,
     DepthResult,
-    nodes_within,
+    search_to_depth,
+    warm_up,
 )
 from graphsearch.solvers.mate import search as mates
 from graphsearch.solvers.mate.check import MateCheck, check_mate
@@ -283,14 +282,6 @@ class AlphaBetaRequest:
     no_graph: Annotated[
         bool, option("--no-graph", "Ignore the positions in the file; use only its transposition entries.")
     ] = False
-    compare: Annotated[
-        bool,
-        option(
-            "--compare",
-            "Search again without file and graph, within the same limits, and report how many nodes that "
-            "takes.",
-        ),
-    ] = False
     json: Json = False
 
     @property
@@ -317,8 +308,7 @@ def alphabeta(request: AlphaBetaRequest) -> int:
 
     JSON: `value` is in thousandths of a pawn for the side to move; 100000 - n is a mate in n plies. One of
     `cp` and `mate` (in moves, negative if the side to move is mated) is null. `bound` is exact, lower (at
-    least the value) or upper (at most). `known` is what the file knew. `nodes_alone` and `nodes_saved` are
-    null without --compare, or if a limit ended that search first.
+    least the value) or upper (at most). `known` is what the file knew.
     """
     if (request.depth, request.time, request.nodes) == (None, None, None):
         raise typer.BadParameter("give a limit: --depth, --time or --nodes")
@@ -332,13 +322,11 @@ def alphabeta(request: AlphaBetaRequest) -> int:
     say_clock(board)
     with StopSignals("Stopping: saving the results...\n") as signals:
         try:
-            result = _search_to_depth(request, board, limits, signals)
+            result = _searched(request, board, limits, signals)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
                 print_answer(error.result, _result_parts(error.result), json=request.json)
             raise
-        if request.compare:
-            result = replace(result, alone=_alone(request, limits, result, signals))
         print_answer(result, _result_parts(result), json=request.json)
         for line in _epilogue(request.store, result):
             say(line)
@@ -366,7 +354,7 @@ def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     return alpha, beta
 
 
-def _search_to_depth(
+def _searched(
     request: AlphaBetaRequest, board: chess.Board, limits: DepthLimits, signals: StopSignals
 ) -> AlphaBetaResult:
     """Searches, saves everything and closes the file; returns the result."""
@@ -375,15 +363,17 @@ def _search_to_depth(
     def view(now: AlphaBetaProgress, most_lines: int) -> list[Part]:
         return [_iterations(rows[-max(1, most_lines - FRAME_LINES) :]), _iteration_line(now)]
 
-    # compiles the kernels before the clock starts; Ctrl-C still ends it at once
-    with _room_for_table(request):
-        nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=Event())
     with Graph.open_unevaluated(request.store) as graph:
-        with _room_for_table(request):
+        try:
+            warm_up()  # before the clock starts; Ctrl-C still ends it at once
             graph.use_entries(request.table_bytes)
+        except MemoryError:
+            raise CapacityError(
+                f"--ram {request.ram}: not enough memory for a table of this size; use a smaller --ram"
+            ) from None
         signals.arm()
         with progress_display(signals, _iteration_line, view) as show:
-            return depths.search_to_depth(
+            return search_to_depth(
                 graph,
                 board,
                 limits,
@@ -393,32 +383,6 @@ def _search_to_depth(
                 on_progress=show,
                 stop=signals.stop,
             )
-
-
-@contextmanager
-def _room_for_table(request: AlphaBetaRequest) -> Iterator[None]:
-    """Turns a MemoryError into a CapacityError that names the option to change."""
-    try:
-        yield
-    except MemoryError:
-        raise CapacityError(
-            f"--ram {request.ram}: not enough memory for a table of this size; use a smaller --ram"
-        ) from None
-
-
-def _alone(
-    request: AlphaBetaRequest, limits: DepthLimits, result: AlphaBetaResult, signals: StopSignals
-) -> int | None:
-    """Returns the nodes of the same search without file and graph; None if a limit ends it first."""
-    if not result.depth or signals.stop.is_set():
-        return None
-    limits = depths.limits_alone(limits, result)
-    say("Searching again without the file, to compare...")
-    with _room_for_table(request):
-        nodes = nodes_within(result.board, limits, table_bytes=request.table_bytes, stop=signals.stop)
-    if nodes is None and not signals.stop.is_set():
-        say(f"Without the file, depth {limits.depth} was not reached within the limits; nothing to compare.")
-    return nodes
 
 
 def _epilogue(store: Path | None, result: AlphaBetaResult) -> Iterator[str]:
@@ -522,9 +486,6 @@ def _reuse(result: AlphaBetaResult) -> Iterator[str]:
         yield f"The file knew depth {result.known.depth}; the search started with the next one.{before}"
     if result.stop_reason == "mate":
         yield "This mate is the shortest; a deeper search finds the same."
-    if result.nodes_saved is not None:
-        taken = f"Without file and graph the search takes {count(result.alone or 0, 'node')}"
-        yield f"{taken}: {abs(result.nodes_saved):,} {'saved' if result.nodes_saved >= 0 else 'more here'}."
 
 
 # ---------------------------------------------------------------- node types

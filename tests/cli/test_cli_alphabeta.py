@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
 
 import chess
 import pytest
@@ -17,18 +14,14 @@ import pytest
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.saving import EntryReport, GraphEntries
 from graphsearch.jit.places import COMPILING
-from graphsearch.solvers.alphabeta.search import DepthLimits, limits_alone, nodes_within
 from graphsearch.store.record.transposition import Entry
 
 from ..conftest import Cli, Outcome, sql
 from ..support.forks import Command
 from ..support.pools import until
 
-if TYPE_CHECKING:
-    from graphsearch.solvers.alphabeta.search import AlphaBetaResult
-
 KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
-counts known nodes_alone nodes_saved entries graph_nodes iterations"""
+counts known entries graph_nodes iterations"""
 
 
 def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
@@ -40,7 +33,6 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
     assert data["pv"][0] == data["bestmove"]
     assert [row["depth"] for row in data["iterations"]] == [1, 2, 3]
     assert sum(row["counts"]["nodes"] for row in data["iterations"]) == data["nodes"]
-    assert data["nodes_saved"] is None
 
 
 def test_the_table_has_a_row_for_each_depth_and_the_messages_are_on_stderr(cli: Cli) -> None:
@@ -63,17 +55,15 @@ def test_the_table_has_a_row_for_each_depth_and_the_messages_are_on_stderr(cli: 
     assert "Nothing was saved" in outcome.err
 
 
-def test_a_second_run_says_what_it_reused_and_what_that_saved(cli: Cli, tmp_path: Path) -> None:
+def test_a_second_run_says_what_it_reused(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     first = cli("alphabeta", "startpos", "--depth", 4, "--store", path, "--json").json
-    second = cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--compare")
+    second = cli("alphabeta", "startpos", "--depth", 5, "--store", path)
     assert "The file knew depth 4; the search started with the next one." in second.out
     assert f"Earlier searches took {first['nodes']:,} nodes to get there." in second.out
-    assert "saved." in second.out
     assert " entries (" in second.err
-    again = cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--compare", "--json").json
+    again = cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--json").json
     assert (again["nodes"], again["stop_reason"], again["known"]["depth"]) == (0, "known", 5)
-    assert again["nodes_saved"] == again["nodes_alone"] > first["nodes"]
     info = cli("store", "info", path)
     assert "Entries:" in info.out
     assert "Fixed depth and mates (2)" in info.out
@@ -145,32 +135,6 @@ def test_a_signal_ends_the_search_with_what_is_known_saved_and_printed(cli: Cli,
     assert again["value"] == data["value"]
     assert again["stop_reason"] == "known"
     assert cli("store", "verify", path).code == 0
-
-
-MATE_IN_2 = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
-
-
-def test_comparing_goes_no_deeper_than_a_known_mate(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    assert cli("alphabeta", MATE_IN_2, "--depth", 3, "--store", path, "--json").json["mate"] == 2
-    again = cli("alphabeta", MATE_IN_2, "--time", "1m", "--store", path, "--compare", "--json").json
-    assert (again["stop_reason"], again["depth"], again["mate"]) == ("known", 126, 2)
-    result = SimpleNamespace(depth=126, value=-99_996)
-    limits = limits_alone(DepthLimits(depth=126, window=(-5, 5), seconds=1), cast("AlphaBetaResult", result))
-    assert (limits.depth, limits.window, limits.seconds) == (4, None, 1)
-    assert again["nodes_alone"] == again["nodes_saved"] > 0
-
-
-def test_comparing_ends_at_the_limits_of_the_search(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    assert cli("alphabeta", "startpos", "--depth", 4, "--store", path).code == 0
-    outcome = cli(
-        "alphabeta", "startpos", "--depth", 4, "--nodes", 50, "--store", path, "--compare", "--json"
-    )
-    assert (outcome.json["stop_reason"], outcome.json["nodes_alone"]) == ("known", None)
-    assert "Without the file, depth 4 was not reached within the limits" in outcome.err
-    limits = DepthLimits(depth=30, seconds=1e-9)
-    assert nodes_within(chess.Board(), limits, table_bytes=0, stop=threading.Event()) is None
 
 
 def test_too_little_memory_names_the_option(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,6 @@ class AlphaBetaResult:
       entries: in memory at the end. graph_nodes: positions of the graph that could order moves.
       stop_reason: `depth`, `known` (the file had the answer), `mate` (deeper searches find the same), `time`,
         `nodes`, `stop`, `reader`, `finished` (the game is over).
-      alone: nodes of the same search without file and graph; None if that search was not run.
       store: the file, None if there is none.
     """
 
@@ -239,17 +238,11 @@ class AlphaBetaResult:
     seconds: float
     stop_reason: str
     store: str | None = None
-    alone: int | None = None
 
     @property
     def counts(self) -> Counts:
         """Counts of all iterations of this run."""
         return sum((iteration.counts for iteration in self.iterations), Counts())
-
-    @property
-    def nodes_saved(self) -> int | None:
-        """Nodes that file and graph saved, against `alone`; None if that search was not run."""
-        return None if self.alone is None else self.alone - self.counts.nodes
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of the result."""
@@ -261,7 +254,6 @@ class AlphaBetaResult:
             "mate": None if self.value is None else mate_moves(self.value),
             "bound": self.bound or None,
             **picked(self, "bestmove=move pv nodes=counts.nodes seconds stop_reason counts known"),
-            **picked(self, "nodes_alone=alone nodes_saved"),
             "entries": {"in_memory": self.entries, **self.report.as_dict()},
             **picked(self, "graph_nodes iterations"),
         }
@@ -543,19 +535,9 @@ def _empty_arena() -> ArenaArrays:
     )
 
 
-def limits_alone(limits: DepthLimits, result: AlphaBetaResult) -> DepthLimits:
-    """Returns the limits with which a search without file and graph repeats a result.
-
-    Args:
-      limits: of the result.
-      result: has a depth. A mate needs only the depth of its plies, although the result claims it for every
-        depth.
-    """
-    depth = result.depth
-    if result.value is not None and abs(result.value) >= LEAST_MATE:
-        depth = max(1, min(depth, MATE - abs(result.value)))
-    # the window belongs to the iteration of the requested depth
-    return replace(limits, depth=depth, window=limits.window if depth == limits.depth else None)
+def warm_up() -> None:
+    """Compiles the kernels by a short search."""
+    AlphaBeta(EntryTable(0)).search(chess.Board(), 2, -FAR, FAR)
 
 
 # ---------------------------------------------------------------- the search of one position
@@ -603,15 +585,6 @@ def search_to_depth(
         session = _AlphaBetaSession(graph, board, limits, stop or threading.Event())
         session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval
         return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
-
-
-def nodes_within(
-    board: chess.Board, limits: DepthLimits, *, table_bytes: int, stop: threading.Event
-) -> int | None:
-    """Returns the nodes of a search without file and graph; None if a limit or `stop` ended it early."""
-    with Graph.open_unevaluated(None) as graph:
-        found = search_to_depth(graph, board, limits, table_bytes=table_bytes, use_graph=False, stop=stop)
-    return found.counts.nodes if found.stop_reason in ("depth", "mate") else None
 
 
 class _AlphaBetaSession:

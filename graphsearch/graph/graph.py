@@ -601,6 +601,11 @@ class Graph:
         """Refuses `pickle` and `copy`: they would copy the whole reserved address space."""
         raise TypeError("a Graph cannot be pickled or copied; open its file with Graph.open instead")
 
+    def __repr__(self) -> str:
+        """Returns the file, the number of positions and the evaluator."""
+        place = self.path or "in memory"
+        return f"<Graph {place}: {self.node_count:,} nodes, {self.evaluator.identity.describe()}>"
+
     def __enter__(self) -> Graph:
         self.check_open()
         return self

@@ -39,6 +39,7 @@ class Readable(Protocol):
 
 
 MAX_PV = 64
+SHOWN_MOVES = 10  # of a node in a notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,27 @@ class NodeView:
     moves: tuple[MoveView, ...]
     evaluator: int
     run: int | None
+
+    def __repr__(self) -> str:
+        """Returns the position, its visits, its Q and its best move."""
+        best = f", best move {self.moves[0].san}" if self.moves else ""
+        return f"<NodeView {self.position}: {self.visits:,} visits, Q {self.q:+.3f}{best}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the board and the best moves, for a notebook."""
+        from ..position.picture import board_and_table
+
+        rows = [
+            {
+                "Move": move.san,
+                "N": f"{move.n:,}",
+                "P": f"{move.p:.3f}",
+                "Q": "" if move.q is None else f"{move.q:+.3f}",
+                "Mate": "" if move.mate is None else f"{move.mate}",
+            }
+            for move in self.moves[:SHOWN_MOVES]
+        ]
+        return board_and_table(repr(self)[1:-1], self.position, rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch show`, without `evaluator` and `run` (`Origin.as_dict`)."""

@@ -17,12 +17,12 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import (
     GraphSearchError,
@@ -328,18 +328,12 @@ def json_value(value: Any) -> Any:
     return value
 
 
-class Row(Protocol):
-    """An item of an answer: a move, a line, a game."""
-
-    def as_dict(self) -> Mapping[str, object]:
-        """Returns the item's JSON object, as in the command's output."""
-
-
-def frame(answer: Result | Iterable[Row]) -> DataFrame:
+def frame(answer: object) -> DataFrame:
     """Returns a pandas DataFrame with a row for each item, and the keys of the commands' JSON as columns.
 
     Args:
-      answer: the answer of `query.sql.sql`, or items that have `as_dict`, such as the moves of a node.
+      answer: the answer of `query.sql.sql`; a search result, a node or a tree, for their moves; or items that
+        have `as_dict`.
 
     Raises:
       InvalidParameterError: if it is neither.
@@ -348,15 +342,17 @@ def frame(answer: Result | Iterable[Row]) -> DataFrame:
       >>> import chess
       >>> from graphsearch import Graph, Limits, analyze
       >>> with Graph.open(None) as graph:
-      ...     moves = analyze(graph, chess.Board(), Limits(visits=50)).node.moves
-      >>> list(frame(moves).columns)[:5]
+      ...     result = analyze(graph, chess.Board(), Limits(visits=50))
+      >>> list(frame(result).columns)[:5]
       ['move', 'san', 'n', 'p', 'q']
     """
     import pandas as pd
 
     if isinstance(answer, Result):
         return pd.DataFrame(answer.rows, columns=list(answer.columns))
-    rows = list(answer) if isinstance(answer, Iterable) else None
+    found = getattr(answer, "node", answer)
+    found = getattr(found, "moves", found)
+    rows = list(found) if isinstance(found, Iterable) else None
     is_right = rows is not None and all(callable(getattr(row, "as_dict", None)) for row in rows)
     check_argument("the answer", is_right, answer, "of sql, or items that have as_dict")
     return pd.DataFrame([row.as_dict() for row in rows or ()])

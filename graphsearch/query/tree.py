@@ -67,6 +67,26 @@ class Tree(Answer):
     transpositions: int
     root: Branch
 
+    @property
+    def moves(self) -> list[Branch]:
+        """All moves that are followed, each before those after it."""
+        found, stack = [], [*reversed(self.root.branches)]
+        while stack:
+            found.append(stack.pop())
+            stack += reversed(found[-1].branches)
+        return found
+
+    def __repr__(self) -> str:
+        """Returns the position, the depth and the number of positions."""
+        return f"<Tree {self.root.position}: {self.positions:,} positions, depth {self.depth}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the board and the moves, for a notebook."""
+        from ..position.picture import board_and_table
+
+        rows = [{"Move": f"{one.san}", "N": f"{one.n:,}", "Q": f"{one.q:+.3f}"} for one in self.moves]
+        return board_and_table(repr(self)[1:-1], self.root.position, rows)
+
 
 def tree(
     path: str | os.PathLike[str] | Records,

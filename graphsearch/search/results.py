@@ -174,6 +174,16 @@ class SearchResult(Answer):
     read_back: int
     problems: list[str]
 
+    def __repr__(self) -> str:
+        """Returns the position, the best move, the visits and the root's Q."""
+        best = self.bestmove.uci() if self.bestmove else "none"
+        visits = f"{self.new_visits:,} new visits of {self.visits:,}"
+        return f"<SearchResult {self.position}: bestmove {best}, {visits}, Q {self.q:+.3f}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the board and the best moves, for a notebook."""
+        return self.node._repr_html_()
+
     @property
     def q(self) -> float:
         """The root's Q, in [-1, 1], seen by the side to move."""

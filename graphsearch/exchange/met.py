@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from ..base.system import Scratch, release_pages
 from ..position.board import POSITION_WORDS
 from ..query.steps import Ints, Mask, Words
-from ..store.order import IDENTITY_WORDS, identities
-from ..store.segments import keys_of
+from ..store.order import IDENTITY_WORDS, identities, keys_of
 
 # ------------------------------------------------------------------ columns
 # in memory-mapped temporary files; the operating system keeps the used pages in memory

@@ -34,13 +34,12 @@ from ..base.errors import CapacityError, CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
 from ..store.codec.bulk import take
 from ..store.index.locate_kernel import FilterArrays, no_filter
-from ..store.kernel_reader import FileArrays
-from ..store.reading import Reader
+from ..store.reading import FileArrays, Reader
 from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.record.ranking import visits_of
-from ..store.scanning import Portion
+from ..store.segments import Portion
 from ..store.store import Store
 from .arena import Arena, Words
 from .arena_kernel import NO_THREADS

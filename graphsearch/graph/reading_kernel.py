@@ -15,7 +15,7 @@ from ..jit.pointers import adv, prefetch, ptr
 from ..jit.types import int64, uint64
 from ..position.board_kernel import PW, generate_moves, hashes_of, position_key
 from ..position.words import BoardTable, Position
-from ..store.codec.batch_kernel import Columns
+from ..store.codec.columns_kernel import Columns
 from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
 from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
 from ..store.record.node_kernel import (

@@ -22,10 +22,10 @@ from ..base.answer import Answer
 from ..base.errors import StoreError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import POSITION_WORDS
-from ..store.codec.bulk import segment_order
-from ..store.codec.layout import BLOCK
+from ..store.codec.layout_kernel import BLOCK
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
+from ..store.order import segment_order
 from ..store.ordered_work import shared_out, thread_count
 from ..store.record.node import RecordBatch
 from ..store.record.transposition import ENTRY_BYTES, EntryTable, Words

@@ -10,8 +10,8 @@ from ..jit.pointers import LOW32, U, adv, prefetch, ptr
 from ..jit.types import float32, int64, uint8, uint16, uint32
 from ..position.board_kernel import PW, with_clock
 from ..position.words import META
-from ..store.codec.batch_kernel import Columns
-from ..store.index.locate_kernel import sort_key
+from ..store.codec.columns_kernel import Columns
+from ..store.order_kernel import sort_key
 from ..store.record.node_kernel import (
     add_state,
     block_of,

@@ -19,7 +19,8 @@ from ..position.words import KEY
 from ..store.apart import completed_reader
 from ..store.record.bounds import UNPROVEN as UNPROVEN
 from ..store.record.bounds import Bounds as Bounds
-from ..store.record.bounds import Proof, edge_code, proof_of, share_of
+from ..store.record.bounds import Proof, proof_of, share_of
+from ..store.record.bounds_kernel import edge_code
 from ..store.record.known import ApartEdge, CompletedRecord
 from ..store.record.node import UNPROVEN as UNPROVEN_FLAGS
 from ..store.record.node import Edge, NodeRecord

@@ -56,7 +56,7 @@ def _compiler(name: str) -> Any:
 
 
 class Inner:
-    """A function that only kernels call."""
+    """A function that kernels call; Python runs its source, if that uses no pointers."""
 
     def __init__(self, function: Callable[..., Any], **options: bool) -> None:
         """Keeps the function until a kernel needs it.
@@ -68,6 +68,10 @@ class Inner:
         self._options = options
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__wrapped__ = function.__module__, function
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Runs the function as plain Python."""
+        return self._function(*arguments)
 
     @cached_property
     def dispatcher(self) -> Any:

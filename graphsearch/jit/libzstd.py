@@ -17,7 +17,7 @@ from typing import Any
 
 import zstandard
 
-from .compiler import JIT_OFF
+from ..base.errors import CompilerError
 
 MODULES = ("_cffi", "backend_c")  # of `zstandard`: wheels export the symbols from the first one only
 DICTIONARY_MAGIC = bytes.fromhex(
@@ -76,15 +76,22 @@ class Libzstd:
 
 
 @cache
-def libzstd() -> Libzstd | None:
-    """Returns the library that the `zstandard` package brings, or None if kernels cannot call it.
+def libzstd() -> Libzstd:
+    """Returns the library that the `zstandard` package brings.
 
-    Kernels cannot with NUMBA_DISABLE_JIT. Windows and macOS hide the symbols; there `cffi` finds them.
+    Windows and macOS hide its symbols; there `cffi` finds them.
+
+    Raises:
+      CompilerError: if kernels cannot call it.
     """
-    if JIT_OFF:
-        return None
     specs = (PathFinder.find_spec(f"zstandard.{name}", list(zstandard.__path__)) for name in MODULES)
-    return load(spec.origin for spec in specs if spec and spec.origin) or load_by_cffi()
+    found = load(spec.origin for spec in specs if spec and spec.origin) or load_by_cffi()
+    if found is None:
+        raise CompilerError(
+            f"kernels cannot call libzstd inside zstandard {zstandard.__version__}; install a wheel of it, or"
+            " cffi: pip install --force-reinstall zstandard cffi"
+        )
+    return found
 
 
 def load(paths: Iterable[str]) -> Libzstd | None:

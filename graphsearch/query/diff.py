@@ -21,7 +21,8 @@ from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, u
 from ..position.fens import clocks_of
 from ..position.values import cp_of
 from ..store.apart import completed_in_batches
-from ..store.codec.bulk import owned, sort_keys, take
+from ..store.codec.bulk import owned, take
+from ..store.order import sort_keys
 from ..store.record.known import CompletedRecord
 from ..store.record.node import RecordBatch
 from ..store.record.ranking import visits_of
@@ -304,7 +305,7 @@ class _Comparison:
         return found
 
     def _step(self, old: _Records, new: _Records) -> None:
-        from ..store.codec.columns_kernel import pair
+        from ..store.order_kernel import pair
 
         places = np.empty(len(new.batch), np.int64)
         flat = [owned(each.batch.words, np.uint64).reshape(-1) for each in (old, new)]

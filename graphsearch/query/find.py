@@ -25,7 +25,7 @@ from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.ranking import best_move, node_mean, visits_of
-from ..store.scanning import Portion
+from ..store.segments import Portion
 from ..store.store import Store
 from ..store.tables.rows import query
 from .columns import worth_of

@@ -1,4 +1,4 @@
-"""A graph file opened for one query, and the keys of positions after moves. Without Numba."""
+"""A graph file opened for one query, and the keys of positions after moves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..store.apart import ApartMoves
 from ..store.record.known import known_edges
 from ..store.record.node import Edge, NodeRecord
 from ..store.record.ranking import has_best_move, proof_at, ranking
-from ..store.scanning import passed_over
+from ..store.segments import passed_over
 from ..store.store import Store
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..graph.arena import default_budget
 from ..graph.graph import Graph
 from ..position.board import fen_of, legal_moves, pack
-from ..store.codec.bulk import decode_plain, encode_plain
+from ..store.codec.bulk import EncodedChunk, encode_chunk
 from ..store.order import identities
 from ..store.record.node import RecordBatch
 from ..store.record.provenance import EvaluatorIdentity
@@ -56,23 +56,6 @@ STOP_SECONDS = 10.0  # for workers to return what they have
 Tag = TypeVar("Tag")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Encoded records: plain blocks (schema/node_record.md), and where each ends."""
-
-    blocks: NDArray[np.uint8]
-    ends: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, batch: RecordBatch) -> Chunk:
-        """Returns the encoded records of a batch, in any order."""
-        return cls(*encode_plain(in_order(batch)))
-
-    def records(self) -> RecordBatch:
-        """Returns the records, in segment order."""
-        return decode_plain(self.blocks, self.ends)[0]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetachedJob:
     """A search for a worker.
@@ -84,7 +67,7 @@ class DetachedJob:
     """
 
     job: SearchJob
-    known: Chunk
+    known: EncodedChunk
     evaluator: int
     ram_bytes: int | None
 
@@ -94,7 +77,12 @@ class DetachedResult:
     """The result of a detached search, and the records that it made or changed."""
 
     result: SearchResult
-    changed: Chunk
+    changed: EncodedChunk
+
+
+def encoded(batch: RecordBatch) -> EncodedChunk:
+    """Returns the encoded records of a batch, in any order."""
+    return encode_chunk(in_order(batch), None)
 
 
 # ---------------------------------------------------------- in a worker
@@ -104,7 +92,7 @@ def search_detached(evaluator: Evaluator, wanted: DetachedJob) -> DetachedResult
     with Graph.detached(evaluator, wanted.known.records(), wanted.evaluator, ram_bytes) as graph:
         with compiled_once("search"):
             result = search(graph, wanted.job, Control(stop=STOPPING))
-        return DetachedResult(result, Chunk.of(graph.changed_records()))
+        return DetachedResult(result, encoded(graph.changed_records()))
 
 
 # ---------------------------------------------------------- in the owner of the file
@@ -190,7 +178,7 @@ class DetachedSearches(Generic[Tag]):
             graph.begin_search(job.board, lists=True)
         if job.run is None:
             graph.call(partial(self._begin_run, job))
-        known = Chunk.of(records_below(graph, job.board))
+        known = encoded(records_below(graph, job.board))
         number = graph.store.evaluator_number
         job = replace(job, run=job.run or self._run, lists=False, hurry=False)
         wanted = DetachedJob(job=job, known=known, evaluator=number, ram_bytes=self._ram_bytes)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from .codec.bulk import sort_keys
-from .codec.layout import BLOCK
+from .codec.layout_kernel import BLOCK
 from .index.catalog import Catalog, Segment, signed
+from .order import sort_keys
 from .segments import SegmentCursor, choose_pivot, first_chunks, merge
 from .sizes import SIZES, Sizes
 from .writing import write_chunks
@@ -151,8 +151,7 @@ def advance(
     merged = merge(batches, output.frontier, pivot)
     del batches, batch  # encoding needs as much memory again
     # the dictionaries of the output's last chunk, or none if new ones should be trained
-    shared = catalog.indexes.get(output.chunks[-1]) if len(output.chunks) % CHUNKS_ALIKE else None
-    dictionary = shared.dictionary if shared else b""
+    dictionary = catalog.index(output.chunks[-1]).dictionary if len(output.chunks) % CHUNKS_ALIKE else b""
     write_chunks(connection, catalog, output.id, [merged], dictionary=dictionary)
     set_frontier(connection, output, inputs, pivot)
 

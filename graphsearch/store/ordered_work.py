@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -49,33 +49,6 @@ def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads:
 def shared_out(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
     """Yields `solve(item)` for every item in order; a pool computes them if `threads` is above 1."""
     return in_order(items, solve, threads) if threads > 1 else map(solve, items)
-
-
-def with_helpers(
-    pool: ThreadPoolExecutor | None, helpers: int, items: Iterator[_Item], solve: Callable[[_Item], _Result]
-) -> Iterator[_Result]:
-    """Yields `solve(item)` for every item, in any order: computed by an idle thread of the pool, or here.
-
-    Args:
-      helpers: threads of the pool. items: produced in the caller's thread, while helpers work.
-    """
-    busy: set[Future[_Result]] = set()
-    coming = next(items, None)
-    try:
-        while (item := coming) is not None:
-            coming = next(items, None)
-            for future in [future for future in busy if future.done()]:
-                busy.remove(future)
-                yield future.result()
-            # the last item never goes to a helper: the caller would only wait for it
-            if pool and coming is not None and len(busy) < helpers:
-                busy.add(pool.submit(solve, item))
-            else:
-                yield solve(item)
-        for future in busy:
-            yield future.result()
-    finally:
-        wait(busy)
 
 
 def one_ahead(items: Iterator[_Item]) -> Iterator[_Item]:

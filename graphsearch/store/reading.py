@@ -1,4 +1,4 @@
-"""Reading records in batches while another thread, or another process, writes.
+"""Reading records by position: of one state of the file, in batches, inside kernels, beside a writer.
 
 A reader has its own connection. It reads a batch in one read transaction, so that a merge cannot delete a
 block that it needs, and ends the transaction after the batch, so that checkpoints of the write-ahead log are
@@ -10,38 +10,180 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import CapacityError, CorruptRecordError, StoreError
-from ..position.board import POSITION_WORDS
-from .codec.bulk import board_tables, decode_stored, extract_stored, joined, owned, take
-from .codec.soundness import fault_message, unsound
-from .codec.unpacking import SLOTS, Unpacker, own_unpacker
+from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnsoundRecordError
+from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
+from ..position.legality_kernel import ROOM
+from .codec.bulk import (
+    SLOTS,
+    Unpacker,
+    board_tables,
+    columns_of,
+    extract_stored,
+    fault_message,
+    owned,
+    take,
+    unsound,
+)
+from .codec.layout_kernel import PADDING
 from .file import data_version, open_reader, sql_errors
-from .index import filters
-from .index.catalog import Indexes, Segment, chunk_name, read_index, read_segments
-from .index.locate_kernel import FilterArrays, find_blocks, match
-from .kernel_reader import FileArrays, KernelReader, open_kernel_reader
-from .ordered_work import let_hashes_wrap, with_helpers
-from .record.node import RecordBatch
+from .index.catalog import Catalog, Index, Segment, no_index
+from .index.locate_kernel import FilterArrays, find_blocks, no_filter
+from .ordered_work import shared_out
+from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
+from .record.node import MAX_MOVES, NodeRecord, RecordBatch
 from .segments import fetch
 from .sizes import SIZES, Sizes
+from .tables.schema import MAX_BLOCK_BYTES
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
-LEAST_PIECE = 64  # blocks that are worth another thread: half a millisecond
+ALL = 1 << 62  # indexes of chunks that a reader keeps
+LEAST_PIECE = 64  # blocks, half a millisecond of work
+MANY = 512  # blocks that are worth more threads
 PIECES_EACH = 2  # per thread, so that all threads end together
+INDEX_ATTEMPTS = 3  # to read index and records of one state while another connection commits
+_BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
 
 Places = NDArray[np.int64]
+FileArrays = tuple[FilterArrays, ReaderArrays]
 
 
+# ------------------------------------------------------------------ positions in one state of a file
+@dataclass(frozen=True)
+class Found:
+    """The result of searching some blocks.
+
+    Attributes:
+      records: the records found. hits: their positions.
+      misses: positions that a damaged block may hold, or that have an unsound record.
+      damage: the error of each damaged block and of each unsound record.
+    """
+
+    records: RecordBatch
+    hits: Places
+    misses: Places
+    damage: list[CorruptRecordError]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Fetched blocks, and the positions to look for in each.
+
+    Attributes:
+      asked: `[n]` positions, block by block. firsts: `[blocks + 1]` where those of each block begin.
+      blocks: their indices in the index. data, ends: their bytes, as `fetch` returns them.
+    """
+
+    asked: Places
+    firsts: Places
+    blocks: Places
+    data: NDArray[np.uint8]
+    ends: Places
+
+
+def find(
+    connection: sqlite3.Connection, index: Index, words: NDArray[np.uint64], most: int, threads: int = 1
+) -> Iterator[Found]:
+    """Yields the newest records of some positions, in any order; compares whole positions, not only keys.
+
+    Args:
+      connection: in the state of the file that the index belongs to.
+      words: `[K, 10]` packed positions.
+      most: blocks that are fetched at once. threads: most threads that search blocks.
+    """
+    flat = owned(words, np.uint64).reshape(-1)
+    segments = np.zeros(len(words), np.int64)  # where to look next
+    is_settled = np.zeros(len(words), bool)
+    left: Places = np.arange(len(words))
+    while len(left):
+        asked, blocks, done = _candidates(index, flat, left, segments)
+        size = min(most, max(LEAST_PIECE, -(-len(blocks) // (PIECES_EACH * threads))))
+        pieces = _fetched(connection, index, asked, blocks, size)
+        several = threads if len(blocks) >= MANY else 1
+        for found in shared_out(pieces, lambda piece: _searched(index, flat, piece), several):
+            is_settled[found.hits] = is_settled[found.misses] = True
+            yield found
+        wanted = ~is_settled & (segments < len(index.filter.segments) - 1)
+        left = left[wanted[left] | (np.arange(len(left)) >= done)]
+
+
+def _candidates(
+    index: Index, words: NDArray[np.uint64], left: Places, segments: Places
+) -> tuple[Places, Places, int]:
+    """Returns pairs of a position and a block that may hold it, and how many of `left` were looked up."""
+    room = 2 * len(left) + 64
+    while True:
+        asked, blocks = np.empty(room, np.int64), np.empty(room, np.int64)
+        listed, done = find_blocks(
+            board_tables(), index.filter, index.blocks, words, left, segments, asked, blocks
+        )
+        if done:
+            return asked[:listed], blocks[:listed], int(done)
+        room *= 2
+
+
+def _fetched(
+    connection: sqlite3.Connection, index: Index, asked: Places, blocks: Places, most: int
+) -> Iterator[_Piece]:
+    """Yields pieces in the order of blocks, each of few blocks and chunks."""
+    order = np.argsort(blocks, kind="stable")
+    asked, blocks = asked[order], blocks[order]
+    chunks = np.cumsum(np.diff(index.owners(blocks), prepend=-1) != 0)
+    first = 0
+    while first < len(blocks):
+        end = min(first + most, int(np.searchsorted(chunks, chunks[first] + SLOTS, "left")))
+        wanted, firsts = np.unique(blocks[first:end], return_index=True)
+        rows = wanted + index.shifts[index.owners(wanted)]
+        firsts = np.append(firsts, end - first)
+        yield _Piece(asked[first:end], firsts, wanted, *fetch(connection, rows))
+        first = end
+
+
+def _searched(index: Index, words: NDArray[np.uint64], piece: _Piece) -> Found:
+    """Returns the result of searching a piece; runs on any thread."""
+    owners, which = np.unique(index.owners(piece.blocks), return_inverse=True)
+    dictionaries = [index.dictionaries[owner] for owner in owners.tolist()]
+    records, hits, refused = extract_stored(
+        piece.data, piece.ends, dictionaries, which, words, piece.asked, piece.firsts
+    )
+    damage = [CorruptRecordError(f"{index.name(int(piece.blocks[i]))}: {what}") for i, what in refused]
+    lost = [piece.asked[piece.firsts[i] : piece.firsts[i + 1]] for i, _ in refused]
+    found, bad = piece.asked[hits], unsound(records)
+    if bad:
+        holders = np.repeat(piece.blocks, np.diff(piece.firsts))[hits]
+        for i, what in bad:
+            name = index.name(int(holders[i]))
+            damage.append(UnsoundRecordError(f"{name}: {fault_message(records, i, what)}"))
+        places = np.array([i for i, _ in bad], np.int64)
+        lost.append(found[places])
+        good = np.setdiff1d(np.arange(len(found)), places)
+        records, found = take(records, good), found[good]
+    return Found(records, found, np.concatenate([*lost, np.zeros(0, np.int64)]), damage)
+
+
+def read_one(connection: sqlite3.Connection, index: Index, words: NDArray[np.uint64]) -> NodeRecord | None:
+    """Returns the newest record of one packed position, `[1, 10]`, or None.
+
+    Raises:
+      CorruptRecordError: if a block that may hold it is damaged.
+      UnsoundRecordError: if its record is unsound.
+    """
+    for found in find(connection, index, words, LEAST_PIECE):
+        if found.damage:
+            raise found.damage[0]
+        if len(found.hits):
+            return found.records.record(0)
+    return None
+
+
+# ------------------------------------------------------------------ a reader with its own connection
 class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
 
@@ -53,17 +195,13 @@ class Reader:
     _kernels_may_read = True
     _kernel_reader: KernelReader | None = None
 
-    def __init__(self, path: Path, indexes: Indexes, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
-        self._path = path
-        self._sizes = sizes
-        self._indexes = indexes
+    def __init__(self, path: Path, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
+        self._path, self._sizes, self._threads = path, sizes, threads
         self._owner = os.getpid()
         self.closed = False
         self._version: int | None = None
-        self._index = filters.no_index()
-        self._threads, self._helpers = threads, None
-        if threads > 1:
-            self._helpers = ThreadPoolExecutor(threads - 1, "graphsearch-read", let_hashes_wrap)
+        self._catalog: Catalog | None = None
+        self._index = no_index(path)
         self.problems: list[str] = []
         self._connection = open_reader(path)
 
@@ -71,8 +209,6 @@ class Reader:
         """Closes the connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
-            if self._helpers:
-                self._helpers.shutdown()
             if self._kernel_reader:
                 self._kernel_reader.close()
             self._connection.close()
@@ -85,8 +221,8 @@ class Reader:
 
     @property
     def ram_bytes(self) -> int:
-        """Bytes of the index and filters, and of the indexes that the writer shares."""
-        return self._index.nbytes + self._indexes.nbytes
+        """Bytes of the index and filters; the keys of blocks are there twice."""
+        return self._index.nbytes + int(self._index.blocks.keys.nbytes)
 
     def filter(self) -> FilterArrays:
         """Returns the filter of the last committed state, for `index.locate_kernel.may_be_stored`.
@@ -112,7 +248,7 @@ class Reader:
             yield None
             return
         try:
-            yield (reader.filter, reader.arrays) if reader.hold(self._present_index) else None
+            yield (reader.filter, reader.arrays) if reader.hold(self) else None
         finally:
             reader.end()
 
@@ -121,13 +257,14 @@ class Reader:
         """Whether kernels read the file directly."""
         return self._kernel_reader is not None and self._kernel_reader.version is not None
 
-    def _present_index(self) -> filters.Index:
+    def _present_index(self) -> Index:
         with self._state():
             return self._index
 
     def is_at(self, segments: Sequence[Segment]) -> bool:
         """Returns whether the last batch was read from the state of the file that has these segments."""
-        return self._index.is_of(segments)
+        chunks = (chunk for segment in segments for chunk in segment.chunks if chunk.gone < chunk.blocks)
+        return self._index.chunks == tuple(chunks)
 
     def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, `[K]`, and the newest records of these, in order.
@@ -141,8 +278,12 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        search = self._search(words)
-        return search.have, search.in_order()
+        found = self._found(words)
+        places = np.concatenate([*(one.hits for one in found), np.zeros(0, np.int64)])
+        have = np.zeros(len(words), bool)
+        have[places] = True
+        records = RecordBatch.concat([one.records for one in found])
+        return have, take(records, np.argsort(places, kind="stable"))
 
     def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
         """Returns the newest records of those packed positions that have one, in any order.
@@ -152,24 +293,18 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        return self._search(words).records
+        return [one.records for one in self._found(words)]
 
-    def _search(self, words: NDArray[np.uint64]) -> _Search:
-        """Returns a finished search, and notes its damage."""
+    def _found(self, words: NDArray[np.uint64]) -> list[Found]:
+        """Returns the results of a search, and notes its damage."""
         if len(words) > MAX_ASKED:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         with self._state():
-            search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
-            search.run(self._helpers, self._threads)
-            for block, what in search.damage:
-                self._note(self._fault(block, what))
-        return search
-
-    def _fault(self, block: int, what: str) -> CorruptRecordError:
-        owner = int(self._index.owners(np.array([block]))[0])
-        chunk = self._index.chunks[owner]
-        number = block + int(self._index.shifts[owner]) - chunk.first_block
-        return CorruptRecordError(f"{chunk_name(self._path, chunk, number)}: {what}")
+            found = list(find(self._connection, self._index, words, self._sizes.piece_blocks, self._threads))
+        for one in found:
+            for error in one.damage:
+                self._note(error)
+        return found
 
     def _note(self, error: CorruptRecordError) -> None:
         line = str(error)
@@ -196,186 +331,114 @@ class Reader:
         version = data_version(self._connection)  # from here on one state
         if version == self._version:
             return
-        segments = read_segments(self._connection, self._path)
-        read = partial(read_index, self._connection, self._path)
-        self._index = filters.build(segments, self._index, self._indexes, read, self._note)
+        if self._catalog is None:
+            self._catalog = Catalog(self._connection, self._path, self._sizes, kept=ALL)
+        else:
+            self._catalog.load()
+        self._index = self._catalog.flat(self._catalog.segments, self._note)
         self._version = version
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Fetched blocks, and the positions to look for in each.
+# ------------------------------------------------------------------ reading inside kernels
+def open_kernel_reader(path: Path) -> KernelReader | None:
+    """Returns a reader for kernels, of a file that was opened and checked; None if kernels cannot read it."""
+    library = libsqlite()
+    try:
+        return KernelReader(library, path) if library else None
+    except sqlite3.Error:
+        return None
+
+
+class KernelReader:
+    """The connection and arrays with which kernels read a file, for one thread.
 
     Attributes:
-      asked: `[n]` positions, block by block. firsts: `[blocks + 1]` where those of each block begin.
-      blocks: their indices in the index. data, ends: their bytes, as `fetch` returns them.
+      version: data version of the file's state in `arrays` and `filter`, None if there is none.
+      arrays: the argument of the kernels.
+      filter: the filter of the same state.
     """
 
-    asked: Places
-    firsts: Places
-    blocks: Places
-    data: NDArray[np.uint8]
-    ends: Places
+    def __init__(self, library: Libsqlite, path: Path) -> None:
+        """Opens the file; another connection of this process must have opened and checked it.
 
-    @property
-    def holders(self) -> Places:
-        """The block that may hold each position of `asked`."""
-        return np.repeat(self.blocks, np.diff(self.firsts))
-
-    def part(self, some: Places) -> _Piece:
-        """Returns some of the blocks."""
-        begins = np.append(0, self.ends[:-1])
-        data, ends = joined([self.data[begins[i] : self.ends[i]].tobytes() for i in some.tolist()])
-        asked = [self.asked[self.firsts[i] : self.firsts[i + 1]] for i in some.tolist()]
-        firsts = np.cumsum([0, *map(len, asked)])
-        return _Piece(np.concatenate(asked), firsts, self.blocks[some], data, ends)
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """The result of searching a piece.
-
-    Attributes:
-      records: the records found. hits: their positions.
-      misses: positions that a damaged block may hold, or that have an unsound record.
-      damage: index of a block, and the fault of the block or of one of its records.
-    """
-
-    records: RecordBatch
-    hits: Places
-    misses: Places
-    damage: list[tuple[int, str]]
-
-
-def _without_unsound(blocks: Places, found: _Solved) -> _Solved:
-    """Returns a result without its unsound records, which become misses and damage; `blocks` is `[hits]`."""
-    bad = unsound(found.records)
-    if not bad:
-        return found
-    damage = [(int(blocks[i]), fault_message(found.records, i, what)) for i, what in bad]
-    places = np.array([i for i, _ in bad], np.int64)
-    good = np.setdiff1d(np.arange(len(found.hits)), places)
-    misses = np.concatenate([found.misses, found.hits[places]])
-    return _Solved(take(found.records, good), found.hits[good], misses, found.damage + damage)
-
-
-class _Search:
-    """A search for one batch of positions in one state of a file.
-
-    Attributes:
-      have: `[K]` which positions have a record. damage: index of each damaged block, and its fault.
-    """
-
-    def __init__(
-        self, connection: sqlite3.Connection, index: filters.Index, words: NDArray[np.uint64], piece: int
-    ) -> None:
-        self._connection = connection
-        self._piece = piece
-        self._index = index
-        self._words = owned(words, np.uint64).reshape(-1)
-        self._count = len(self._words) // POSITION_WORDS
-        self.have = np.zeros(self._count, bool)
-        self._lost = np.zeros(self._count, bool)
-        self._segments = np.zeros(self._count, np.int64)  # where to look next
-        self._answers: list[_Solved] = []
-        self.damage: list[tuple[int, str]] = []
-
-    def run(self, helpers: ThreadPoolExecutor | None, threads: int) -> None:
-        """Searches for all positions, with some threads, the caller's included."""
-        left: Places = np.arange(self._count)
-        while len(left):
-            asked, blocks, done = self._candidates(left)
-            pieces = self._fetched(asked, blocks, threads)
-            for answer in with_helpers(helpers, threads - 1, pieces, self._solve):
-                self._answers.append(answer)
-                self.have[answer.hits] = True
-                self._lost[answer.misses] = True
-                self.damage += answer.damage
-            wanted = ~(self.have | self._lost) & (self._segments < len(self._index.filter.segments) - 1)
-            left = left[wanted[left] | (np.arange(len(left)) >= done)]
-
-    @property
-    def records(self) -> list[RecordBatch]:
-        """The records found, in any order."""
-        return [answer.records for answer in self._answers]
-
-    def in_order(self) -> RecordBatch:
-        """Returns the records found, in the order of their positions."""
-        places = np.concatenate([*(answer.hits for answer in self._answers), np.zeros(0, np.int64)])
-        return take(RecordBatch.concat(self.records), np.argsort(places, kind="stable"))
-
-    def _candidates(self, left: Places) -> tuple[Places, Places, int]:
-        """Returns pairs of a position and a block that may hold it, and how many of `left` were looked up."""
-        index = self._index
-        room = 2 * len(left) + 64
-        while True:
-            asked, blocks = np.empty(room, np.int64), np.empty(room, np.int64)
-            listed, done = find_blocks(
-                board_tables(), index.filter, index.blocks, self._words, left, self._segments, asked, blocks
-            )
-            if done:
-                return asked[:listed], blocks[:listed], int(done)
-            room *= 2
-
-    def _fetched(self, asked: Places, blocks: Places, threads: int) -> Iterator[_Piece]:
-        """Yields pieces in the order of blocks: of few blocks and chunks each, and some for every thread."""
-        order = np.argsort(blocks, kind="stable")
-        asked, blocks = asked[order], blocks[order]
-        owners = self._index.owners(blocks)
-        chunks = np.cumsum(np.diff(owners, prepend=-1) != 0)
-        most = min(self._piece, max(LEAST_PIECE, -(-len(blocks) // (PIECES_EACH * threads))))
-        first = 0
-        while first < len(blocks):
-            end = int(np.searchsorted(chunks, chunks[first] + SLOTS, "left"))
-            end = min(end, first + most)
-            wanted, firsts = np.unique(blocks[first:end], return_index=True)
-            rows = wanted + self._index.shifts[self._index.owners(wanted)]
-            firsts = np.append(firsts, end - first)
-            yield _Piece(asked[first:end], firsts, wanted, *fetch(self._connection, rows))
-            first = end
-
-    def _solve(self, piece: _Piece) -> _Solved:
-        """Returns the result of searching a piece; runs on any thread."""
-        unpacker = own_unpacker()
-        owners, which = np.unique(self._index.owners(piece.blocks), return_inverse=True)
-        dictionaries = [self._index.dictionaries[owner] for owner in owners.tolist()]
-        slots = np.array([unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)[which]
-        records, found, refused = extract_stored(
-            unpacker, piece.data, piece.ends, slots, self._words, piece.asked, piece.firsts
+        Raises:
+          sqlite3.OperationalError: if it cannot be opened.
+        """
+        self._connection = ReadConnection(library, f"{path.as_uri()}?mode=ro")
+        prepare = self._connection.prepare
+        self._connection.run(prepare("PRAGMA cell_size_check = ON"))
+        self._connection.run(prepare("PRAGMA trusted_schema = OFF"))
+        self._begin, self._end = prepare("BEGIN"), prepare("ROLLBACK")
+        self._data_version = prepare("PRAGMA data_version")
+        self.version: int | None = None
+        self._unpacker = Unpacker()
+        self._dictionaries: tuple[bytes, ...] = ()
+        self.filter = no_filter()
+        functions = np.zeros(FUNCTIONS, np.int64)
+        functions[:] = (
+            library.bind,
+            library.step,
+            library.blob,
+            library.size,
+            library.reset,
+            prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}"),
         )
-        solved = _Solved(records, piece.asked[found], np.zeros(0, np.int64), [])
-        solved = _without_unsound(piece.holders[found], solved)
-        if not refused.any():
-            return solved
-        its_dictionaries = [dictionaries[i] for i in which[refused].tolist()]
-        decoded = self._decode_refused(
-            unpacker, piece.part(np.nonzero(refused)[0]), slots[refused], its_dictionaries
-        )
-        return _Solved(
-            RecordBatch.concat([solved.records, decoded.records]),
-            np.concatenate([solved.hits, decoded.hits]),
-            np.concatenate([solved.misses, decoded.misses]),
-            solved.damage + decoded.damage,
+        states = np.zeros(STATES, np.int64)
+        states[UNKNOWN] = NO_CHUNK
+        none = np.zeros(0, np.int64)
+        self.arrays = ReaderArrays(
+            starts=none,
+            keys=np.zeros(0, np.uint64),
+            shifts=none,
+            slots=none,
+            functions=functions,
+            states=states,
+            data=np.zeros(MAX_BLOCK_BYTES + PADDING, np.uint8),
+            moves=np.zeros(ROOM, np.uint16),
+            columns=columns_of(RecordBatch.room(1, MAX_MOVES, MAX_MOVES)),
+            workshop=self._unpacker.workshop,
         )
 
-    def _decode_refused(
-        self, unpacker: Unpacker, piece: _Piece, slots: Places, dictionaries: list[bytes]
-    ) -> _Solved:
-        """Returns the result for blocks that the kernel has refused, and reports the damaged ones in it."""
-        damage: list[tuple[int, str]] = []
-        batch, sizes = decode_stored(
-            unpacker,
-            piece.data,
-            piece.ends,
-            slots,
-            lambda i: dictionaries[i],
-            lambda i, what: damage.append((int(piece.blocks[i]), what)),
+    def hold(self, reader: Reader) -> bool:
+        """Holds the present state of the file until `end`; returns whether `arrays` belong to this state.
+
+        Args:
+          reader: reads the index through another connection.
+        """
+        self._load_unknown()
+        for _ in range(INDEX_ATTEMPTS):
+            self._connection.run(self._begin)
+            version = self._connection.run(self._data_version)  # None if SQLite cannot
+            if version is None or version == self.version:
+                self.version = version
+                return version is not None
+            self._set_index(reader._present_index())  # of `version` if the next attempt begins the same one
+            self.version = version
+            self.end()
+        return False
+
+    def end(self) -> None:
+        """Ends the read transaction."""
+        self._connection.run(self._end)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    def _set_index(self, index: Index) -> None:
+        """Replaces the arrays and the filter by those of another state's index."""
+        self.filter, self._dictionaries = index.filter, index.dictionaries
+        self.arrays = self.arrays._replace(
+            starts=owned(index.blocks.starts, np.int64),
+            keys=owned(index.blocks.keys, np.uint64),
+            shifts=owned(index.shifts, np.int64),
+            slots=self._unpacker.known_slots(self._dictionaries),
         )
-        place = np.repeat(np.arange(len(sizes)), np.diff(piece.firsts))
-        lasts = np.cumsum(sizes)
-        places = np.empty(len(piece.asked), np.int64)
-        stored = batch.words.reshape(-1)
-        match(self._words, piece.asked, stored, (lasts - sizes)[place], lasts[place], places)
-        hit = places >= 0
-        solved = _Solved(take(batch, places[hit]), piece.asked[hit], piece.asked[sizes[place] == 0], damage)
-        return _without_unsound(piece.holders[hit], solved)
+
+    def _load_unknown(self) -> None:
+        """Loads the dictionaries that a kernel has missed; they evict the least recently used ones."""
+        chunk = int(self.arrays.states[UNKNOWN])
+        self.arrays.states[UNKNOWN] = NO_CHUNK
+        if 0 <= chunk < len(self._dictionaries):
+            self._unpacker.slots([self._dictionaries[chunk]])
+            self.arrays.slots[:] = self._unpacker.known_slots(self._dictionaries)

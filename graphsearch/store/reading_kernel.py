@@ -19,11 +19,12 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.words import BoardTable, Position
-from .codec.batch_kernel import END, FAILED, Columns, header_at, pointers
-from .codec.extracting_kernel import Bench, copy_record, find_plain
-from .codec.packing_kernel import PADDING, Workshop, unpack_block
-from .codec.soundness_kernel import is_sound
-from .index.locate_kernel import FilterPointers, first_piece, next_chunk, sort_key
+from .codec.columns_kernel import Columns, pointers
+from .codec.decoding_kernel import END, FAILED, Workshop, copy_record, find_place, open_block, unpack_block
+from .codec.layout_kernel import PADDING, header_at
+from .codec.soundness_kernel import SOUND, fault_in
+from .index.locate_kernel import FilterPointers, first_piece, next_chunk
+from .order_kernel import sort_key
 
 FOUND, NOT_THERE, REFUSED = 1, 0, -1
 BIND, STEP, BLOB, SIZE, RESET, STATEMENT, FUNCTIONS = range(7)
@@ -38,15 +39,14 @@ class ReaderArrays(NamedTuple):
       starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
       keys: `[blocks]` uint64, sort key of the first record of each block.
       shifts: `[chunks]` int64, add it to the index of a block of the chunk to get its row.
-      slots: `[chunks]` int64, slot of each chunk's dictionaries (`codec.unpacking.Unpacker.slot`).
+      slots: `[chunks]` int64, slot of each chunk's dictionaries (`codec.bulk.Unpacker.slots`).
       functions: `[FUNCTIONS]` int64, addresses of functions of SQLite and of the statement.
       states: `[STATES]` int64: records entered so far; the chunk with dictionaries that are not loaded, or
         NO_CHUNK; bytes that the arena may take.
       data: uint8, the block as it is stored.
-      start: the position that the first record of a block is encoded against.
       moves: `[legality_kernel.ROOM]` uint16, scratch.
       columns: `Columns` with room for one record.
-      workshop: `Workshop`. bench: `Bench`.
+      workshop: `Workshop`.
     """
 
     starts: NDArray[np.int64]
@@ -56,11 +56,9 @@ class ReaderArrays(NamedTuple):
     functions: NDArray[np.int64]
     states: NDArray[np.int64]
     data: NDArray[np.uint8]
-    start: NDArray[np.uint64]
     moves: NDArray[np.uint16]
     columns: Columns
     workshop: Workshop
-    bench: Bench
 
 
 @inner
@@ -85,20 +83,24 @@ def _fetch(R: ReaderArrays, row: int64) -> int64:
 @inner
 def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Position) -> int64:
     """Copies the record of a position from the fetched block; returns FOUND, NOT_THERE or REFUSED."""
-    bench, plain, reader = R.bench, R.bench.plain, R.bench.reader
-    reader[END] = unpack_block(ptr(R.data, 0), int64(0), size, slot, R.workshop, plain, int64(0))
-    if reader[END] == 0:
+    shop, reader = R.workshop, R.workshop.reader
+    reader[END] = unpack_block(shop, ptr(R.data, 0), int64(0), size, slot)
+    if reader[END] < 0:
         return int64(REFUSED)
-    header = header_at(plain, int64(0))
-    rows, k = find_plain(plain, reader, header, bench, ptr(R.start, 0), s)
+    header = header_at(shop.plain, int64(0))
+    rows = open_block(shop, header)
+    if reader[FAILED]:
+        return int64(REFUSED)
+    k, _ = find_place(shop, header, rows, int64(0), s)
     if reader[FAILED]:
         return int64(REFUSED)
     if k < 0:
         return int64(NOT_THERE)
-    copy_record(plain, reader, bench, k, header, rows, s, pointers(R.columns), int64(0))
-    if reader[FAILED] or not is_sound(T, ptr(R.columns.words, 0), R.columns, int64(0), ptr(R.moves, 0)):
+    copy_record(shop, k, header, rows, s, pointers(R.columns), int64(0))
+    if reader[FAILED]:
         return int64(REFUSED)
-    return int64(FOUND)
+    fault, _ = fault_in(T, ptr(R.columns.words, 0), R.columns, int64(0), ptr(R.moves, 0))
+    return int64(FOUND) if fault == SOUND else int64(REFUSED)
 
 
 @inner

@@ -1,7 +1,8 @@
-"""Sorted segments: reads blocks, and traverses several segments in step."""
+"""Sorted segments: reads blocks, traverses several segments in step, and merges their records."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError
-from ..position.board import FREE_CLOCK, clock_term
-from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
-from .codec.bulk import decode_stored, joined, newest_in_order, padded, sort_keys, take
+from .codec.bulk import decode_stored, joined, padded, sound_places, take
 from .index.catalog import Catalog, Chunk, Segment, chunk_name
+from .order import newest_in_order, sort_keys
 from .record.node import RecordBatch
 from .sizes import SIZES
 from .tables.schema import MAX_BLOCK_BYTES
@@ -25,8 +25,10 @@ U64s = NDArray[np.uint64]
 Places = NDArray[np.int64]
 OnCorrupt = Callable[[CorruptRecordError], object]
 
-_CLOCK_TERMS = np.array([clock_term(clock) for clock in range(256)], np.uint64)
-assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
+MAX_NOTES = 20  # logged by one process; `store verify` lists all damage
+
+_log = logging.getLogger("graphsearch")
+_said: set[str] = set()
 
 # one row for all blocks: each row that SQLite returns costs two switches of Python's lock, which are slow
 # while another thread writes; the casts keep the bytes of a BLOB
@@ -39,10 +41,15 @@ WHERE typeof(b.data) = 'blob' AND length(b.data) <= ?
 _ONE = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= ?"
 
 
-def keys_of(words: U64s) -> U64s:
-    """Returns the keys of packed positions."""
-    clocks = words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
-    return words[:, KEY] ^ _CLOCK_TERMS[clocks.astype(np.intp)]
+def passed_over(error: CorruptRecordError) -> None:
+    """Logs skipped damage, each line once, to the logger `graphsearch` (by default stderr)."""
+    line = str(error)
+    if line in _said or len(_said) > MAX_NOTES:
+        return
+    _said.add(line)
+    if len(_said) > MAX_NOTES:
+        line = "and more; `graphsearch store verify` lists all"
+    _log.warning("damaged, and left out: %s", line)
 
 
 def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
@@ -109,8 +116,6 @@ class FetchedBlocks:
           CorruptRecordError: naming segment and block. `on_corrupt` is called with it instead, if given, and
             the block is left out.
         """
-        from .codec.unpacking import own_unpacker  # loads the compiler
-
         which = np.repeat(np.arange(len(self.spans)), [span.last - span.first for span in self.spans])
 
         def refuse(i: int, reason: str) -> None:
@@ -121,11 +126,52 @@ class FetchedBlocks:
                 raise error
             on_corrupt(error)
 
-        unpacker = own_unpacker()
-        slots = np.array([unpacker.slot(stored) for stored in self.dictionaries], np.int64)[which]
-        return decode_stored(
-            unpacker, self.data, self.ends, slots, lambda i: self.dictionaries[which[i]], refuse
-        )[0]
+        return decode_stored(self.data, self.ends, self.dictionaries, which, refuse)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Blocks with the next records from a sort key on; any thread may decode them.
+
+    Attributes:
+      name: of the file, for messages.
+      start: the first sort key. following: the sort key of the next portion, None at the end.
+      fetched: the blocks of all segments, newest first.
+    """
+
+    name: str
+    start: int
+    following: int | None
+    fetched: FetchedBlocks
+
+    def records(self, on_unsound: OnCorrupt = passed_over) -> RecordBatch:
+        """Returns the newest versions of the records, in order; unsound ones are left out and reported.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        return take(*self.versions(on_unsound))
+
+    def versions(
+        self, on_unsound: OnCorrupt = passed_over, on_corrupt: OnCorrupt | None = None
+    ) -> tuple[RecordBatch, NDArray[np.int64]]:
+        """Returns all decoded records, and the indices of those that `records` would return, in order.
+
+        It is cheaper for a caller that needs few of the records. `on_corrupt`: as in `FetchedBlocks.decode`.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        batch = self.fetched.decode(on_corrupt)
+        keys = sort_keys(batch.words)
+        inside = keys >= np.uint64(self.start)
+        if self.following is not None:
+            inside &= keys < np.uint64(self.following)
+        places = np.nonzero(inside)[0]
+        keys = keys[places]
+        if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
+            places = places[newest_in_order(batch.words[places], keys)]
+        return batch, sound_places(batch, places, on_unsound, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +224,7 @@ def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Sp
     """Returns the blocks of spans as they are stored."""
     ids = [np.arange(span.chunk.block_id(span.first), span.chunk.block_id(span.last)) for span in spans]
     data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
-    dictionaries = [catalog.dictionary(span.chunk) for span in spans]
+    dictionaries = [catalog.index(span.chunk).dictionary for span in spans]
     return FetchedBlocks(spans, dictionaries, data, ends, catalog.path)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import chess
 import numpy as np
@@ -20,20 +20,20 @@ from ..base.deadline import check_time
 from ..base.errors import CapacityError, CorruptRecordError, StoreError
 from ..base.version import __version__
 from ..position.board import pack
-from . import file, merging, order
-from .codec.bulk import take
+from . import file, merging
+from .codec.bulk import owned, take
 from .file import check_is_file, data_version, open_reader, open_writer, real_path, sql_errors
 from .format import format_of
-from .index import lookup
-from .index.bloom import may_hold_each
 from .index.catalog import Catalog, Segment
+from .index.locate_kernel import find_stored
 from .lock import WriteLock
 from .moved import Place
+from .order import keys_of, sort_keys
 from .ordered_work import in_order, thread_count
+from .reading import Reader, read_one
 from .record.node import MAX_EVALUATOR, MAX_RUN, NodeRecord, RecordBatch
 from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
-from .scanning import Portion, passed_over
-from .segments import OnCorrupt, SegmentCursor, choose_pivot, fetch_spans, first_chunks, keys_of
+from .segments import OnCorrupt, Portion, SegmentCursor, choose_pivot, fetch_spans, first_chunks, passed_over
 from .side_files import log_bytes
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
@@ -41,9 +41,6 @@ from .tables.rows import json_object, listed, rows, update_row, write_row
 from .tables.top import TopTables
 from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
-
-if TYPE_CHECKING:
-    from .reading import Reader
 
 _Result = TypeVar("_Result")
 
@@ -198,7 +195,6 @@ class Store:
                 yield
                 self._top.follow(self.read)
                 self.connection.execute("COMMIT")
-            self._catalog.committed()
         except BaseException:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
@@ -275,7 +271,7 @@ class Store:
         return self._left_out.error()
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None; without Numba.
+        """Returns the record of a position, or None.
 
         Raises:
           CorruptRecordError: if a block that may hold it is damaged.
@@ -283,7 +279,8 @@ class Store:
         """
         check_time()
         with self.reading() as connection, self.snapshot():
-            return lookup.read_one(connection, self.catalog, pack(board))
+            words = pack(board).reshape(1, -1)
+            return read_one(connection, self.catalog.around(sort_keys(words)), words)
 
     def may_hold(self, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Returns which positions the file may hold, `[K]`, by filters alone; about 0.5 % false positives.
@@ -293,12 +290,9 @@ class Store:
           keys: `[K]` their keys in the graph.
         """
         with self.reading(), self.snapshot():
-            found, sort_keys = np.zeros(len(keys), bool), order.sort_keys(words)
-            for chunk, first, following in self.catalog.directory:
-                asked = np.nonzero(~found & (first <= sort_keys) & (sort_keys <= following))[0]
-                if len(asked):
-                    found[asked] = may_hold_each(self.catalog.full_index(chunk).bloom, keys[asked])
-            return found
+            index, held = self.catalog.around(sort_keys(words)), np.zeros(len(keys), bool)
+            find_stored(index.filter, owned(words, np.uint64).reshape(-1), owned(keys, np.uint64), held)
+            return held
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
         """Yields the newest version of every record, in batches of some 16,000, in segment order.
@@ -400,11 +394,8 @@ class Store:
         It sees committed data only. Closing the store closes it, too. `threads`: most threads that work on a
         large batch, the caller's included.
         """
-        from .reading import Reader
-
         self._check_open()
-        self._catalog.indexes.keep_blooms = True
-        reader = Reader(self.path, self._catalog.indexes, threads, sizes=self._catalog.sizes)
+        reader = Reader(self.path, threads, sizes=self._catalog.sizes)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 
@@ -674,7 +665,6 @@ class Store:
             with sql_errors(self.path, "read it"):
                 self._data_version = data_version(self.connection)
                 self._load(forget=False)
-                self._catalog.committed()
 
     def _load(self, *, forget: bool) -> None:
         """Reloads all cached data: after a rollback (`forget`), or a commit of another connection."""

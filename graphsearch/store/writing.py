@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError, StoreError, UnfitRecordError
 from ..position.board import fen_of, key_of_words, key_text_of_words, unpack
-from .codec.bulk import EncodedChunk, bloom_of, encode_chunk, encode_plain, newest_in_order, sort_keys, take
-from .codec.layout import BLOCK
-from .index import lookup
-from .index.catalog import Catalog, ChunkIndex, signed
+from .codec.bulk import EncodedChunk, encode_chunk, encode_plain, take
+from .codec.layout_kernel import BLOCK
+from .index.catalog import Catalog, ChunkIndex, bloom_of, signed
+from .order import keys_of, newest_in_order, sort_keys
 from .ordered_work import one_ahead
+from .reading import read_one
 from .record.node import RecordBatch
-from .segments import keys_of
 
 # a smaller segment uses the dictionaries of the segment before, until merges train new ones: training takes
 # 50 ms, as long as compressing this many records
@@ -161,14 +161,12 @@ def _insert(
     places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
     connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))
     keys = sort_keys(batch.words[::BLOCK])
-    index = ChunkIndex(keys, chunk.dictionary, bloom_of(batch, keys_of(batch.words)))
-    stored = keys.astype("<u8").tobytes(), chunk.dictionary, index.bloom.tobytes()
+    index = ChunkIndex(keys, chunk.dictionary, bloom_of(keys_of(batch.words)))
     row = connection.execute(
-        _INSERT_CHUNK,
-        (segment, first, len(chunk.ends), len(batch), signed(int(keys[0])), index.checksum, *stored),
+        _INSERT_CHUNK, (segment, first, len(chunk.ends), len(batch), signed(int(keys[0])), *index.stored())
     ).lastrowid
     assert row is not None
-    catalog.indexes.add(row, index)
+    catalog.add(row, index)
 
 
 class LeftOut:
@@ -189,7 +187,8 @@ class LeftOut:
         """Adds the packed position of a record and the reason why it was left out."""
         self.count += 1
         with suppress(CorruptRecordError):
-            self.unknown += lookup.read_one(self._connection, self._catalog, words) is None
+            row = words.reshape(1, -1)
+            self.unknown += read_one(self._connection, self._catalog.around(sort_keys(row)), row) is None
         self.keys.add(key_text_of_words(words))
         self._names[key_of_words(words)] = f"{fen_of(unpack(words))} has {reason}"
 

@@ -11,8 +11,7 @@ from contextlib import closing, suppress
 from functools import cache
 
 from graphsearch.base.errors import CorruptRecordError
-from graphsearch.store.codec.compression import Dictionaries
-from tests.store.sealing import seal, with_checksum
+from tests.store.sealing import BlockError, opened, seal, with_checksum
 
 from ..support.loose import loosened
 from .graphfile import packed, unpacked
@@ -199,14 +198,13 @@ def _change_block(connection: sqlite3.Connection, rng: random.Random) -> None:
 
 def _resealed(block: bytes, dictionary: bytes, rng: random.Random) -> bytes:
     """Returns a block whose records were changed before compression."""
-    dictionaries = Dictionaries.from_bytes(dictionary)
     try:
-        plain = bytearray(dictionaries.opener().open(block))
+        plain = bytearray(opened(dictionary, block))
         for _ in range(rng.choice((1, 1, 2, 5))):
             at = rng.randrange(4 if rng.random() < 0.3 else 0, len(plain))
             plain[at] = rng.choice((plain[at] ^ 1 << rng.randrange(8), plain[at] + 1 & 255, 0, 255))
-        return seal(dictionaries, [bytes(plain)])[0]
-    except (CorruptRecordError, IndexError, ValueError, struct.error):
+        return seal(dictionary, [bytes(plain)])[0]
+    except (BlockError, CorruptRecordError, IndexError, ValueError, struct.error):
         return with_checksum(mutated(block[:-4], rng))
 
 

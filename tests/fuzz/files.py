@@ -11,9 +11,9 @@ import chess
 
 from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import NOT_TERMINAL, legal_moves, terminal_kind, unpack
-from graphsearch.store.record.node import problems
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from tests.store.records import faults_of
 
 from . import commands
 from .graphfile import MATE, unpacked
@@ -140,7 +140,7 @@ def _check_records(path: Path) -> None:
                 board = unpack(record.words)
                 if not board.is_valid():
                     raise DisagreementError(f"sound, but {board.fen()} is illegal")
-                if wrong := problems(record):
+                if wrong := faults_of(record):
                     raise DisagreementError(f"sound, but {board.fen()}: {wrong}")
                 _check_moves(board, record.terminal, len(record.codes))
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from graphsearch.base.errors import CorruptRecordError
 from graphsearch.base.limits import FEN
 from graphsearch.position.board import pack_checked
 from graphsearch.position.fen_kernel import READ, read_fens
@@ -17,12 +16,11 @@ from graphsearch.position.fens import quotes_a_clock
 from graphsearch.position.notation import board_from_fen
 from graphsearch.position.tables import load_tables
 from graphsearch.store.codec import bulk
-from graphsearch.store.codec.compression import Dictionaries
-from graphsearch.store.codec.records import decode_block
+from graphsearch.store.codec.layout_kernel import PADDING, room_for
 from graphsearch.store.record.node import COLUMNS
-from tests.store.sealing import seal, with_checksum
+from tests.store.sealing import BlockError, opened, seal, with_checksum
 
-from ..store.records import batch_of, plain_blocks, random_records
+from ..store.records import BlockFault, batch_of, extracted, plain_blocks, random_records, records_of
 from .files import DisagreementError
 from .guard import guarded, guarded_copy
 from .mutators import mutated
@@ -32,7 +30,6 @@ LINES = (
     b"rnbqkbnr/pppp1ppp/8/8/3Pp3/8/PPP1PPPP/RNBQKBNR b KQkq d3 0 3\n\n# two\r\nstartpos",
     b'4k3/8/8/8/8/8/8/4K3 w - - hmvc 7; fmvn 30; id "x";\nr3k2r/8/8/8/8/8/8/R3K2R w Qk -  12 40 bm O-O;',
 )
-PADDING = 8  # zero bytes behind the data that kernels may read
 
 
 def _plain(count: int, seed: int) -> list[bytes]:
@@ -61,7 +58,7 @@ def mutate_plain(seeds: list[bytes], rng: random.Random) -> bytes:
 
 def _columns(sizes: Any, *, low: bool) -> Any:
     """Returns columns with room for so many records, P codes and edges and for nothing more."""
-    from graphsearch.store.codec.batch_kernel import Columns
+    from graphsearch.store.codec.columns_kernel import Columns
 
     records, codes, edges = sizes
     rooms = {"words": 10 * records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
@@ -71,40 +68,14 @@ def _columns(sizes: Any, *, low: bool) -> Any:
 
 
 def decode(data: bytes, folder: Path) -> bool:
-    """Decodes a block in exactly the room that its header announces; Python's decoder must agree."""
-    answers = {_decoded(data, low=low) for low in (False, True)}
-    if len(answers) > 1:
-        raise DisagreementError("the answer depends on what lies beside the data")
-    sound = answers.pop()
-    if sound != _python_accepts(data):
-        raise DisagreementError(f"the kernel says {sound}, Python says {not sound}")
-    return sound
-
-
-def _decoded(data: bytes, *, low: bool) -> bool:
-    from graphsearch.store.codec.decoding_kernel import decode as decode_kernel
-    from graphsearch.store.codec.packing_kernel import room
-
-    given = guarded_copy(data + bytes(PADDING), np.uint8, low=low)
-    ends = np.array([len(data)], np.int64)
-    sums = np.zeros(4, np.int64)
-    room(given, ends, sums)
-    columns = _columns(sums[1:].tolist(), low=low)
-    return int(decode_kernel(bulk.board_tables(), given, ends, bulk.start_position(), columns, 0)) == 1
-
-
-def _python_accepts(data: bytes) -> bool:
-    try:
-        decode_block(data)
-    except CorruptRecordError:
-        return False
-    return True
+    """Decodes a block, given as it is before compression, in the room that its header announces."""
+    return unpack(seal(b"", [data])[0], folder)
 
 
 # ------------------------------------------------------------------ blocks as they are stored
 def stored_seeds(_: Path) -> list[bytes]:
     """Returns blocks as they are stored, without dictionaries."""
-    return seal(Dictionaries(), plain_seeds(_))
+    return seal(b"", plain_seeds(_))
 
 
 def mutate_stored(seeds: list[bytes], rng: random.Random) -> bytes:
@@ -114,26 +85,40 @@ def mutate_stored(seeds: list[bytes], rng: random.Random) -> bytes:
 
 
 def unpack(data: bytes, folder: Path) -> bool:
-    """Unpacks a stored block with libzstd, in exactly the room that is asked for."""
-    from graphsearch.store.codec.packing_kernel import room
-    from graphsearch.store.codec.packing_kernel import unpack as unpack_kernel
-    from graphsearch.store.codec.unpacking import NO_DICTIONARY, own_unpacker
+    """Decodes a stored block in the room that its header announces; a lookup must find its records."""
 
-    answers = []
-    for low in (False, True):
-        given = guarded_copy(data + bytes(PADDING), np.uint8, low=low)
-        ends, sizes, sums = (np.array([x], np.int64) for x in (len(data), 0, 0))
-        sums = np.zeros(4, np.int64)
-        room(given, ends, sums)
-        out = guarded(int(sums[0]) + PADDING, np.uint8, low=low)
-        slots = np.array([NO_DICTIONARY], np.int64)
-        unpack_kernel(own_unpacker().workshop, given, ends, slots, out, sizes)
-        answers.append(out[: int(sizes[0])].tobytes())
-    if answers[0] != answers[1]:
+    answers = {_decoded(data, low=low) for low in (False, True)}
+    if len(answers) > 1:
         raise DisagreementError("the answer depends on what lies beside the data")
-    if answers[0] and answers[0] != Dictionaries().opener().open(data):
-        raise DisagreementError("libzstd and the package expand a block differently")
-    return bool(answers[0]) and decode(answers[0], folder)
+    if not answers.pop():
+        return False
+    try:
+        opened(b"", data)
+    except BlockError:
+        raise DisagreementError("the kernel takes a block that the package refuses") from None
+    records = records_of(b"", data)
+    try:
+        found = extracted(b"", data, records)
+    except BlockFault:
+        found = []
+    if found != records:
+        raise DisagreementError("a lookup does not find what a scan reads")
+    return True
+
+
+def _decoded(data: bytes, *, low: bool) -> bool:
+    from graphsearch.jit.pointers import ptr
+    from graphsearch.store.codec.decoding_kernel import NONE
+    from graphsearch.store.codec.decoding_kernel import decode as decode_kernel
+
+    given = guarded_copy(data + bytes(PADDING), np.uint8, low=low)
+    ends, counts = np.array([len(data)], np.int64), np.zeros(1, np.int64)
+    sizes = [int(found[0]) for found in bulk.announced(given, ends)]
+    plain = guarded(room_for(1, *sizes) + PADDING, np.uint8, low=low)
+    shop = bulk.own_unpacker().workshop._replace(plain=ptr(plain, 0))
+    slots = np.array([NONE], np.int64)
+    decode_kernel(bulk.board_tables(), shop, given, ends, slots, _columns(sizes, low=low), counts)
+    return bool(counts[0] > 0)
 
 
 # ------------------------------------------------------------------ transposition entries
@@ -173,7 +158,6 @@ def warm() -> None:
 
     block = plain_seeds(Path())[0]
     decode(block, Path())
-    unpack(seal(Dictionaries(), [block])[0], Path())
     import chess
 
     check_moves(chess.Board())

@@ -19,12 +19,12 @@ from graphsearch.store.record.bounds import (
     Bounds,
     Proof,
     bounds_of,
-    edge_bounds,
-    edge_code,
-    node_proof,
     proof_of,
     share_of,
 )
+from graphsearch.store.record.node import UNPROVEN
+
+from ..support.proofs import edge_bounds, edge_code, node_proof
 
 Order = Callable[[], list[tuple[int, int]]]
 State = tuple[Bounds, Proof | None]
@@ -73,6 +73,9 @@ def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
         assert ((flags >> 2 & 3) - 1, (flags >> 4 & 3) - 1) == bounds
         proof = node_proof(bounds, edges, moves, clock)
         assert (bounds[0] == bounds[1]) == (proof is not None)
+        assert kernels.bounds_and_proof(UNPROVEN, edges, moves, clock, 0) == (bounds, proof)
+        if proof and proof.result:
+            assert kernels.edge_code(proof, resets=resets) == edge_code(proof, resets=resets)
         if proof and proof.result:
             assert code == edge_code(proof, resets=resets)
 

@@ -16,14 +16,14 @@ from graphsearch.evaluators.pool import Crew
 from graphsearch.evaluators.protocol import AbsentEvaluator
 from graphsearch.graph.graph import Graph
 from graphsearch.search import detached
-from graphsearch.search.detached import Chunk, DetachedSearches, open_searches, records_below
+from graphsearch.search.detached import DetachedSearches, encoded, open_searches, records_below
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.solvers.mate.beside import MateFinder
-from graphsearch.store.record.node import problems
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
+from tests.store.records import faults_of
 
 from ..conftest import ROOT
 from ..support.pools import Oracle, in_the_middle, is_alive, run_script
@@ -78,7 +78,7 @@ def sound_records(path: Path) -> dict[bytes, Any]:
         for batch in store.scan():
             for i in range(len(batch)):
                 record = batch.record(i)
-                assert problems(record) == []
+                assert faults_of(record) == []
                 found[bytes(batch.words[i, :8].tobytes())] = record
     return found
 
@@ -122,7 +122,7 @@ def test_a_worker_gets_the_most_visited_records_within_the_limit(
         monkeypatch.setattr(detached, "MOST_KNOWN", 20)
         few = records_below(graph, chess.Board())
         assert len(few) == 20
-        chunk = Chunk.of(everything).records()
+        chunk = encoded(everything).records()
         assert sorted(map(str, map(everything.record, range(len(everything))))) == sorted(
             map(str, map(chunk.record, range(len(chunk))))
         )

@@ -19,7 +19,14 @@ from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import adv, ptr
 from graphsearch.position.board import board_of, pack, unpack
 from graphsearch.position.board_kernel import PW, position_key
-from graphsearch.store.codec.bulk import board_tables, decode_plain, decode_stored, encode_plain, joined
+from graphsearch.store.codec.bulk import (
+    board_tables,
+    decode_stored,
+    encode_plain,
+    extract_stored,
+    joined,
+    unsound,
+)
 from graphsearch.store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
 from graphsearch.store.reading import Reader
 from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
@@ -29,6 +36,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
 from ..support.positions import after, listed
+from .sealing import seal
 
 _Result = TypeVar("_Result")
 IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
@@ -258,6 +266,11 @@ class BlockFault(Exception):  # noqa: N818
         self.index = index
 
 
+def faults_of(record: NodeRecord) -> list[str]:
+    """Returns the fault of a record in words, an empty list if it is sound."""
+    return [what for _, what in unsound(batch_of([record]))]
+
+
 def plain_blocks(batch: RecordBatch) -> list[bytes]:
     """Returns the blocks of some records, in their order, before compression."""
     plain, ends = encode_plain(batch)
@@ -266,19 +279,30 @@ def plain_blocks(batch: RecordBatch) -> list[bytes]:
 
 def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
     """Returns the records of blocks before compression; raises BlockFault at the first that is not sound."""
-    batch, good = decode_plain(*joined(plain))
-    if good < len(plain):
-        raise BlockFault(good, "its bytes are not records")
-    return batch
+    return decode_chunk(b"", seal(b"", plain))
 
 
 def decode_chunk(dictionary: bytes, blocks: Sequence[bytes]) -> RecordBatch:
     """Returns the records of stored blocks; raises BlockFault at the first that is not sound."""
-    from graphsearch.store.codec.unpacking import own_unpacker  # loads the compiler
 
     def refuse(index: int, reason: str) -> None:
         raise BlockFault(index, reason)
 
-    unpacker = own_unpacker()
-    slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
-    return decode_stored(unpacker, *joined(blocks), slots, lambda _: dictionary, refuse)[0]
+    return decode_stored(*joined(blocks), [dictionary], np.zeros(len(blocks), np.int64), refuse)[0]
+
+
+def records_of(dictionary: bytes, block: bytes) -> list[NodeRecord]:
+    """Returns the records of one stored block, as `decode_chunk` does."""
+    batch = decode_chunk(dictionary, [block])
+    return [batch.record(i) for i in range(len(batch))]
+
+
+def extracted(dictionary: bytes, block: bytes, asked: Sequence[NodeRecord]) -> list[NodeRecord]:
+    """Returns the records of positions that one stored block holds; raises BlockFault if it is not sound."""
+    data, ends = joined([block])
+    places, firsts = np.arange(len(asked)), np.array([0, len(asked)], np.int64)
+    words = words_of(asked).reshape(-1)
+    batch, _, refused = extract_stored(data, ends, [dictionary], np.zeros(1, np.int64), words, places, firsts)
+    if refused:
+        raise BlockFault(*refused[0])
+    return [batch.record(i) for i in range(len(batch))]

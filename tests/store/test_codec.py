@@ -1,4 +1,4 @@
-"""The codec: round trips, golden bytes, worked examples, damage; kernels read what plain Python reads."""
+"""The codec: round trips, golden bytes, worked examples, damage; a lookup reads what a scan reads."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError, UnfitRecordError
-from graphsearch.store.codec import bulk, compression
-from graphsearch.store.codec import records as codec
-from graphsearch.store.codec.bulk import encode_chunk
-from graphsearch.store.codec.compression import TRAINED_FROM, Dictionaries
-from graphsearch.store.codec.layout import HEADER, LENGTH
+from graphsearch.store.codec import bulk
+from graphsearch.store.codec.bulk import TRAINED_FROM, Dictionaries, encode_chunk
+from graphsearch.store.codec.layout_kernel import HEADER, LENGTH
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 
-from .records import BlockFault, batch_of, decode_blocks, decode_chunk, identity, plain_blocks, random_records
-from .sealing import blocks_of, seal, with_checksum
+from .records import (
+    BlockFault,
+    batch_of,
+    decode_chunk,
+    extracted,
+    plain_blocks,
+    random_records,
+    records_of,
+)
+from .sealing import blocks_of, opened, parts_of, seal, with_checksum
 from .strategies import node_records
 from .test_formats import GOLDEN, example
 
-NONE = Dictionaries()
 
-
-def encoded(records: list[NodeRecord]) -> tuple[Dictionaries, list[bytes]]:
+def encoded(records: list[NodeRecord]) -> tuple[bytes, list[bytes]]:
     """Returns the dictionaries and the stored blocks of records."""
     chunk = encode_chunk(batch_of(records))
-    return Dictionaries.from_bytes(chunk.dictionary), blocks_of(chunk)
+    return chunk.dictionary, blocks_of(chunk)
 
 
 def plain_block(*records: NodeRecord) -> bytes:
@@ -39,27 +43,21 @@ def plain_block(*records: NodeRecord) -> bytes:
     return block
 
 
-def decoded(dictionaries: Dictionaries, block: bytes) -> list[NodeRecord]:
-    """Returns the records of a stored block."""
-    return codec.decode_block(dictionaries.opener().open(block))
-
-
 def test_many_blocks_are_compressed_with_dictionaries() -> None:
     records = random_records(71, 16) * (2 * TRAINED_FROM)
-    dictionaries, blocks = encoded(records)
-    again = Dictionaries.from_bytes(dictionaries.to_bytes())
-    assert len(dictionaries.to_bytes()) > 500
-    assert [record for block in blocks for record in decoded(again, block)] == records
-    with pytest.raises(CorruptRecordError):
-        decoded(NONE, blocks[0])
+    dictionary, blocks = encoded(records)
+    assert len(dictionary) > 500
+    assert [record for block in blocks for record in records_of(dictionary, block)] == records
+    with pytest.raises(BlockFault):
+        records_of(b"", blocks[0])
 
 
 def test_a_block_that_is_too_short_is_refused() -> None:
     (block,) = encoded(random_records(71, 1))[1]
     for length in range(14):
         for short in (block[:length], with_checksum(block[:length])):
-            with pytest.raises(CorruptRecordError):
-                decoded(NONE, short)
+            with pytest.raises(BlockFault):
+                records_of(b"", short)
 
 
 def test_every_flipped_bit_of_a_block_is_refused() -> None:
@@ -67,21 +65,21 @@ def test_every_flipped_bit_of_a_block_is_refused() -> None:
     for bit in range(8 * len(blocks[0])):
         damaged = bytearray(blocks[0])
         damaged[bit >> 3] ^= 1 << (bit & 7)
-        with pytest.raises(CorruptRecordError, match="checksum"):
-            decoded(NONE, bytes(damaged))
+        with pytest.raises(BlockFault, match="checksum"):
+            records_of(b"", bytes(damaged))
 
 
 def test_a_block_of_terminal_positions_has_no_frame_of_prior_codes() -> None:
     records = [record for record in random_records(71, 400) if record.terminal]
     (block,) = encoded(records)[1]
     assert block[HEADER : HEADER + LENGTH] == b"\0\0"
-    assert decoded(NONE, block) == records
+    assert records_of(b"", block) == records
 
 
 def test_the_worked_example_decodes_to_the_documented_record() -> None:
     shown = example("node_record.md")
-    assert NONE.opener().open(shown["block"]) == shown["expanded"]
-    assert decoded(NONE, shown["block"]) == [example_record()]
+    assert opened(b"", shown["block"]) == shown["expanded"]
+    assert records_of(b"", shown["block"]) == [example_record()]
     assert plain_block(example_record()) == shown["expanded"]
 
 
@@ -104,7 +102,7 @@ def test_records_without_runs_announce_none() -> None:
         "80020400 0c00 000000fa0000802c 4d000018141428 010033c002"
         " 890000 00010102002001be0014013e010c1c0001 50a1fcd5"
     )
-    assert decoded(NONE, block) == [replace(example_record(), run=0)]
+    assert records_of(b"", block) == [replace(example_record(), run=0)]
     assert encoded([replace(example_record(), run=0)])[1] == [block]
 
 
@@ -112,10 +110,10 @@ def test_a_record_has_the_run_of_its_reference_unless_it_says_another() -> None:
     records = [
         replace(r, run=run) for r, run in zip(random_records(71, 6), (7, 7, 300, 7, 0, 0), strict=True)
     ]
-    plain = plain_block(*records)
-    assert codec.decode_block(plain) == records
+    (block,) = seal(b"", [plain_block(*records)])
+    assert records_of(b"", block) == records
     for record in records:  # without reading all of the block
-        assert codec.find_in_block(plain, identity(record)) == record
+        assert extracted(b"", block, [record]) == [record]
     alike = plain_block(*(replace(r, run=7) for r in records))
     assert len(alike) == len(plain_block(*(replace(r, run=0) for r in records))) + 1
 
@@ -126,13 +124,14 @@ def test_a_record_has_the_run_of_its_reference_unless_it_says_another() -> None:
 )
 def test_what_is_no_dictionary_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptRecordError, match="dictionar"):
-        Dictionaries.from_bytes(data)
+        Dictionaries(data)
+    assert not bulk.is_dictionary(data)
 
 
 def test_blocks_of_equal_content_need_no_dictionaries() -> None:
     records = random_records(71, 1) * (32 * TRAINED_FROM)
-    dictionaries, blocks = encoded(records)
-    assert [record for block in blocks for record in decoded(dictionaries, block)] == records
+    dictionary, blocks = encoded(records)
+    assert [record for block in blocks for record in records_of(dictionary, block)] == records
 
 
 def same(a: RecordBatch, b: RecordBatch) -> bool:
@@ -142,14 +141,14 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
 
 @settings(max_examples=10)
 @given(st.lists(node_records(), min_size=1, max_size=40))
-def test_both_codecs_read_what_kernels_wrote(records: list[NodeRecord]) -> None:
+def test_what_was_written_is_read(records: list[NodeRecord]) -> None:
     batch = batch_of(records)
     assert [batch.record(i) for i in range(len(batch))] == records
-    plain = plain_blocks(batch)
-    assert [record for block in plain for record in codec.decode_block(block)] == records
     encoded = encode_chunk(batch)
-    assert blocks_of(encoded) == seal(Dictionaries.from_bytes(encoded.dictionary), plain)
+    assert blocks_of(encoded) == seal(encoded.dictionary, plain_blocks(batch))
     assert same(decode_chunk(encoded.dictionary, blocks_of(encoded)), batch)
+    assert same(encoded.records(), batch)
+    assert same(encode_chunk(batch, None).records(), batch)
 
 
 def test_kernels_write_the_golden_bytes() -> None:
@@ -158,25 +157,9 @@ def test_kernels_write_the_golden_bytes() -> None:
         chunks = file.execute("SELECT first_block, blocks, dictionary FROM chunk").fetchall()
         blocks = dict(file.execute("SELECT id, data FROM block"))
     for first, count, dictionary in chunks:
-        opener = Dictionaries.from_bytes(dictionary).opener()
-        plain = [opener.open(blocks[first + k]) for k in range(count)]
-        records = [record for block in plain for record in codec.decode_block(block)]
-        assert plain_blocks(batch_of(records)) == plain
-
-
-def outcome(plain: bytes) -> list[NodeRecord] | None:
-    """Returns what both codecs make of a block as it is before compression; they must agree."""
-    try:
-        expected = codec.decode_block(plain)
-    except CorruptRecordError:
-        expected = None
-    try:
-        batch = decode_blocks([plain])
-    except BlockFault:
-        assert expected is None
-        return None
-    assert expected == [batch.record(i) for i in range(len(batch))]
-    return expected
+        its = [blocks[first + k] for k in range(count)]
+        records = [record for block in its for record in records_of(dictionary, block)]
+        assert plain_blocks(batch_of(records)) == [opened(dictionary, block) for block in its]
 
 
 @cache
@@ -186,15 +169,21 @@ def blocks() -> list[bytes]:
 
 
 @given(st.data())
-def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
+def test_of_changed_bytes_a_lookup_finds_what_a_scan_finds(data: st.DataObject) -> None:
     plain = bytearray(data.draw(st.sampled_from(blocks())))
-    columns = compression.Header.of(bytes(plain)).parts()[1]
+    columns = parts_of(bytes(plain))[1]
     for _ in range(data.draw(st.integers(1, 3))):
         first = data.draw(st.sampled_from((0, columns)))
         at = data.draw(st.integers(first, len(plain) - 1))
         plain[at] = data.draw(st.integers(0, 255) | st.just((plain[at] + 1) & 255))
     cut = data.draw(st.sampled_from((0, 0, 0, 1, 40)))
-    outcome(bytes(plain[: len(plain) - cut]) + bytes(data.draw(st.sampled_from((0, 0, 0, 1)))))
+    changed = bytes(plain[: len(plain) - cut]) + bytes(data.draw(st.sampled_from((0, 0, 0, 1))))
+    (block,) = seal(b"", [changed])
+    try:
+        records = records_of(b"", block)
+    except BlockFault:
+        return
+    assert extracted(b"", block, records) == records
 
 
 @pytest.mark.parametrize(

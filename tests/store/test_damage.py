@@ -13,8 +13,7 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
-from graphsearch.store.codec import compression
-from graphsearch.store.codec.compression import Dictionaries
+from graphsearch.store.codec import bulk
 from graphsearch.store.index.catalog import ChunkIndex
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
@@ -35,7 +34,7 @@ from .records import (
     identity,
     random_records,
 )
-from .sealing import seal
+from .sealing import opened, seal
 
 RECORDS = Records(71, 200)
 
@@ -125,7 +124,7 @@ def test_a_damaged_block_stops_a_merge_and_a_rewrite_with_its_name(path: Path) -
 
 @pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
 def test_a_damaged_index_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str) -> None:
-    monkeypatch.setattr(compression, "TRAINED_FROM", 8)
+    monkeypatch.setattr(bulk, "TRAINED_FROM", 8)
     records = random_records(71, 400)
     path = filled(tmp_path / "trained.graph", records[:300])
     with Store.open(path) as store:
@@ -143,8 +142,7 @@ def test_a_damaged_index_is_passed_over(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_missing_block_and_one_that_is_no_records_are_named_and_passed_over(path: Path) -> None:
     (data,) = sql(path, "SELECT data FROM block WHERE id = 1")[0]
-    dictionaries = Dictionaries()
-    wrong = seal(dictionaries, [dictionaries.opener().open(data) + bytes(9)])[0]
+    wrong = seal(b"", [opened(b"", data) + bytes(9)])[0]
     sql(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
     sql(path, "DELETE FROM block WHERE id = 3")
     problems = verify(path).problems
@@ -157,9 +155,9 @@ def test_a_missing_block_and_one_that_is_no_records_are_named_and_passed_over(pa
 
 def test_a_wrong_dictionary_is_named(path: Path) -> None:
     with Store.open(path) as store:
-        index = store.catalog.full_index(store.catalog.segments[-1].chunks[0])
+        index = store.catalog.index(store.catalog.segments[-1].chunks[0])
     wrong = ChunkIndex(index.keys, b"nonsense", index.bloom)
-    sql(path, "UPDATE chunk SET dictionary = ?, checksum = ? WHERE id = 1", b"nonsense", wrong.checksum)
+    sql(path, "UPDATE chunk SET dictionary = ?, checksum = ? WHERE id = 1", b"nonsense", wrong.stored()[0])
     assert any("chunk 1: dictionar" in problem for problem in verify(path).problems)
     with Store.open(path, read_only=True) as store, pytest.raises(CorruptRecordError, match="chunk 1"):
         contents(store)
@@ -193,7 +191,7 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
     """A consistent checksum over keys or a filter that are not those of the records."""
     with Store.open(path) as store:
         chunk = store.catalog.segments[-1].chunks[0]
-        index = store.catalog.full_index(chunk)
+        index = store.catalog.index(chunk)
     keys = index.keys.copy()
     keys[1] += np.uint64(1)
     bloom = np.zeros_like(index.bloom)
@@ -203,7 +201,7 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
         "UPDATE chunk SET keys = ?, bloom = ?, checksum = ? WHERE id = ?",
         keys.astype("<u8").tobytes(),
         bloom.tobytes(),
-        wrong.checksum,
+        wrong.stored()[0],
         chunk.id,
     )
     problems = verify(path).problems

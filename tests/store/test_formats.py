@@ -227,9 +227,9 @@ def make_golden() -> None:
     """Writes the golden file; run it only for a new format."""
     import random
 
-    from graphsearch.store.codec import compression
+    from graphsearch.store.codec import bulk
 
-    compression.TRAINED_FROM = 8  # small enough to keep
+    bulk.TRAINED_FROM = 8  # small enough to keep
     GOLDEN.unlink(missing_ok=True)
     start_record = record_of(chess.Board(), random.Random(1))
     records = [r for r in random_records(71, 320) if identity(r) != identity(start_record)]

@@ -13,8 +13,8 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.position.board import unpack
+from graphsearch.store.order import keys_of
 from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.segments import keys_of
 from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store

@@ -1,4 +1,4 @@
-"""The order of runs, identity, and bloom filters, in numpy and in kernels."""
+"""The order of segments, identity, and bloom filters."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from numpy.typing import NDArray
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import U, adv, ptr
 from graphsearch.position.board import Words, key_of, pack, unpack
-from graphsearch.store.codec.bulk import newest_in_order
-from graphsearch.store.codec.columns_kernel import add_to_bloom
-from graphsearch.store.index import bloom, locate_kernel
-from graphsearch.store.index.bloom import empty_bloom, may_hold_each, may_hold_one
-from graphsearch.store.index.catalog import Catalog
-from graphsearch.store.index.lookup import _candidates
-from graphsearch.store.order import identities, sort_keys
-from graphsearch.store.segments import keys_of
+from graphsearch.store.index import catalog, locate_kernel
+from graphsearch.store.index.catalog import bloom_of
+from graphsearch.store.index.locate_kernel import find_held
+from graphsearch.store.order import identities, keys_of, newest_in_order, sort_keys
+from graphsearch.store.order_kernel import is_same
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 
+from . import independent_reader
 from .records import filled, random_records, stored_each, words_of
 
 
@@ -67,14 +65,19 @@ def test_the_first_of_each_position_is_kept_in_order(picks: list[int]) -> None:
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=300))
 def test_a_bloom_filter_holds_what_was_added(keys: list[int]) -> None:
-    bloom = empty_bloom(len(keys))
-    add_to_bloom(np.array(keys, np.uint64), bloom)
-    assert may_hold_each(bloom, np.array(keys, np.uint64)).all()
+    bloom = bloom_of(np.array(keys, np.uint64))
+    assert held(bloom, np.array(keys, np.uint64)).all()
     others = np.random.default_rng(len(keys)).integers(0, 1 << 64, 200, np.uint64)
     expected = [_holds(bloom, key) for key in others.tolist()]
-    assert may_hold_each(bloom, others).tolist() == expected
-    assert [may_hold_one(bloom, key) for key in others.tolist()] == expected
+    assert held(bloom, others).tolist() == expected
     assert len(keys) < 20 or sum(expected) < 30, "few others pass"
+
+
+def held(bloom: NDArray[np.uint8], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Returns which keys a filter may hold."""
+    found = np.zeros(len(keys), bool)
+    find_held(bloom, keys, found)
+    return found
 
 
 def _holds(bloom: NDArray[np.uint8], key: int) -> bool:
@@ -86,22 +89,14 @@ def _holds(bloom: NDArray[np.uint8], key: int) -> bool:
 
 
 @kernel
-def keys_in_kernel(words: Words, out: Words) -> None:
-    for i in range(len(out)):
-        out[i] = locate_kernel.sort_key(adv(ptr(words, 0), 10 * i))
-
-
-@kernel
 def same_in_kernel(words: Words, out: Words) -> None:
     for i in range(len(out)):
-        out[i] = U(locate_kernel.is_same(adv(ptr(words, 0), 10 * i), adv(ptr(words, 0), 10 * (i + 1))))
+        out[i] = U(is_same(adv(ptr(words, 0), 10 * i), adv(ptr(words, 0), 10 * (i + 1))))
 
 
-def test_sort_keys_are_those_of_the_order_of_runs() -> None:
+def test_sort_keys_are_those_of_the_schema() -> None:
     words = words_of(random_records(71, 100))
-    out = np.zeros(len(words), np.uint64)
-    keys_in_kernel(words.reshape(-1), out)
-    assert (out == sort_keys(words)).all()
+    assert sort_keys(words).tolist() == [independent_reader.sort_key(tuple(row)) for row in words.tolist()]
 
 
 def test_positions_are_the_same_by_the_rules_of_identity() -> None:
@@ -118,14 +113,6 @@ def test_positions_are_the_same_by_the_rules_of_identity() -> None:
     assert (out.astype(bool) == expected).all()
 
 
-def by_the_catalog(catalog: Catalog, words: Words) -> list[bool]:
-    """Returns whether there is any block to look into, as single reads say."""
-    return [
-        any(_candidates(catalog, int(order), int(key)))
-        for order, key in zip(sort_keys(words), keys_of(words), strict=True)
-    ]
-
-
 def test_no_file_stores_nothing() -> None:
     assert not stored_each(locate_kernel.no_filter(), words_of(random_records(71, 5))).any()
 
@@ -139,7 +126,7 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
         arrays = reader.filter()
         found = stored_each(arrays, words).tolist()
         assert found[:400] == [True] * 400
-        assert found == by_the_catalog(store.catalog, words)
+        assert found == store.may_hold(words, keys_of(words)).tolist()
         assert sum(found[400:]) < 40
         assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
         assert (len(arrays.segments) - 1, len(arrays.blooms)) == (runs, len(arrays.firsts))
@@ -147,13 +134,13 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
 
 @pytest.mark.parametrize("bits_per_key", [3, 40])
 def test_filters_have_any_length(tmp_path: Path, bits_per_key: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bloom, "BITS_PER_KEY", bits_per_key)
+    monkeypatch.setattr(catalog, "BITS_PER_KEY", bits_per_key)
     records = random_records(71, 300)
     path = filled(tmp_path / "a.graph", records[:200])
     words = words_of(records)
     with Store.open(path, read_only=True) as store, store.reader() as reader:
-        assert store.catalog.full_index(store.catalog.segments[0].chunks[0]).bloom.size == 25 * bits_per_key
+        assert store.catalog.index(store.catalog.segments[0].chunks[0]).bloom.size == 25 * bits_per_key
         found = stored_each(reader.filter(), words).tolist()
         assert found[:200] == [True] * 200
-        assert found == by_the_catalog(store.catalog, words)
+        assert found == store.may_hold(words, keys_of(words)).tolist()
         assert all(store.read(unpack(record.words)) == record for record in records[:20])

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 from graphsearch.base.errors import CapacityError, StoreError
-from graphsearch.store import reading
-from graphsearch.store.codec.unpacking import Unpacker
 from graphsearch.store.index import catalog
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
@@ -142,17 +140,6 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
         assert len(store.catalog.segments) < 10
 
 
-def test_records_picked_out_are_those_of_whole_blocks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel reads what is asked for; without libzstd all blocks are decoded whole."""
-    rng = random.Random(4)
-    filled(path, RECORDS, runs=3)
-    some = [rng.sample(RECORDS, count) for count in (1, 7, 200, 400)]
-    with Store.open(path) as store, store.reader() as reader:
-        assert [found_by(reader, asked) for asked in some] == some
-        monkeypatch.setattr(reading, "own_unpacker", lambda: Unpacker(direct=False))
-        assert [found_by(reader, asked) for asked in some] == some
-
-
 def test_a_record_may_be_asked_for_many_times(path: Path) -> None:
     """A position at several clocks is one record; what is found has more moves than its block then."""
     filled(path, RECORDS[:300], runs=2)
@@ -231,18 +218,3 @@ def test_readers_leave_no_descriptor_open(path: Path) -> None:
             lookup(store, np.zeros((0, 10), np.uint64))
     assert descriptors() == before
     assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]
-
-
-def test_indexes_just_written_are_not_read_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("read back")
-
-    with new_store(path, Sizes(fan_out=2)) as store, store.reader() as reader:
-        monkeypatch.setattr("graphsearch.store.index.catalog.read_index", refuse)
-        monkeypatch.setattr("graphsearch.store.reading.read_index", refuse)
-        for first in range(0, 400, 100):
-            store.append(batch_of(RECORDS[first : first + 100]), fresh=100)
-            reader.filter()
-            merge_all(store)
-        assert found_by(reader, RECORDS) == list(RECORDS)
-        assert reader.ram_bytes > 0

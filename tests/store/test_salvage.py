@@ -17,7 +17,7 @@ import pytest
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
-from graphsearch.store.codec import compression
+from graphsearch.store.codec import bulk
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
@@ -54,7 +54,7 @@ def newest() -> dict[tuple[int, ...], NodeRecord]:
 @pytest.fixture(scope="module", autouse=True)
 def _few_blocks_get_dictionaries() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "TRAINED_FROM", 8)
+        patch.setattr(bulk, "TRAINED_FROM", 8)
         yield
 
 

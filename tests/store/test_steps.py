@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError
-from graphsearch.store.index.catalog import read_segments
+from graphsearch.store.index.catalog import Catalog
 from graphsearch.store.ordered_work import in_order
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.segments import choose_pivot, first_chunks
@@ -74,7 +74,7 @@ def test_the_writer_follows_its_own_writing(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph", records, runs=7, sizes=sizes)
 
     def check(store: Store) -> None:
-        assert store.catalog.segments == read_segments(store.connection, store.path)
+        assert store.catalog.segments == Catalog(store.connection, store.path).segments
 
     with Store.open(path, identity=IDENTITY, sizes=sizes) as store:
         check(store)

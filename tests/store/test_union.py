@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.position.board import clock_of_words
-from graphsearch.store.codec.bulk import columns_of, newest_in_order, owned, sort_keys
-from graphsearch.store.codec.columns_kernel import pair
+from graphsearch.store.codec.bulk import columns_of, owned
+from graphsearch.store.order import newest_in_order, sort_keys
+from graphsearch.store.order_kernel import pair
 from graphsearch.store.record.bounds import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
-from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch, problems
+from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.node_layout import flags_with
 from graphsearch.store.tables.schema import TABLES
 from graphsearch.store.union import records_kernel as kernel
 from graphsearch.store.union.tables import KEYED, LEFT, NUMBERED, OWN
+from tests.store.records import faults_of
 
 from .records import batch_of, float32, identity, random_records
 
@@ -69,7 +71,7 @@ def version(of: NodeRecord, rng: random.Random) -> NodeRecord:
     found = NodeRecord(
         tuple(words), v, d, rng.choice((BOUND, BOUND, OTHER)), flags, codes, edges, rng.randrange(4)
     )
-    found = found if not problems(found) else replace(found, v=0.0, d=0, edges=())
+    found = found if not faults_of(found) else replace(found, v=0.0, d=0, edges=())
     return replace(found, flags=flags_with(*found.bounds))  # as records are written
 
 
@@ -196,7 +198,7 @@ def test_the_kernel_unites_two_versions_by_the_rules(pair: list[NodeRecord]) -> 
     assert (found or [old]) == [expected]
     assert clashing == [clash]
     assert counts[kernel.CONTRADICTIONS] == clash
-    assert problems(expected) == []
+    assert faults_of(expected) == []
 
 
 @given(versions(3))

@@ -1,11 +1,9 @@
-"""Unpacking blocks in bulk: what was packed, what the zstandard package says, and nothing out of bounds."""
+"""Unpacking stored blocks: what was packed, what the zstandard package says, and nothing out of bounds."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Barrier
 
@@ -14,48 +12,56 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from graphsearch.base.errors import CorruptRecordError
-from graphsearch.jit.libzstd import libzstd
-from graphsearch.store.codec import bulk, layout, packing_kernel
-from graphsearch.store.codec.compression import Dictionaries, Header
-from graphsearch.store.codec.layout import FRAME_START
-from graphsearch.store.codec.unpacking import NO_DICTIONARY, SLOTS, UNKNOWN, Unpacker, own_unpacker
+from graphsearch.jit.compiler import kernel
+from graphsearch.jit.pointers import ptr
+from graphsearch.jit.types import int64
+from graphsearch.store.codec import bulk
+from graphsearch.store.codec.bulk import SLOTS, Unpacker, own_unpacker, padded, trained
+from graphsearch.store.codec.decoding_kernel import NONE, UNKNOWN, Workshop, unpack_block
+from graphsearch.store.codec.layout_kernel import FRAME_START, HEADER, LOW
 
 from .records import batch_of, random_records
-from .sealing import blocks_of, header_bytes, seal, with_checksum
+from .sealing import BlockError, blocks_of, header_bytes, opened, parts_of, seal, stored, with_checksum
 
-GUARD = 64
+GUARD, MOST_BYTES = 64, 1 << 17
 MOST = 0x1FFF  # P codes, and edges, that a header can announce
-needs_library = pytest.mark.skipif(libzstd() is None, reason="kernels cannot call libzstd here")
+UNPACKER = Unpacker()
 
 
-def unpacked(
-    unpacker: Unpacker, dictionary: bytes, blocks: list[bytes]
-) -> tuple[list[bytes], list[tuple[int, str]]]:
-    """Returns the blocks before compression, empty for damaged ones, and what is wrong with those."""
-    data, ends = bulk.joined(blocks)
-    slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
-    wrong: list[tuple[int, str]] = []
-    plain, sizes = unpacker.unpack(
-        data, ends, slots, lambda _: dictionary, lambda i, what: wrong.append((i, what))
-    )
-    ends = np.cumsum(sizes)
-    return [plain[b - n : b].tobytes() for b, n in zip(ends, sizes, strict=True)], wrong
+@kernel
+def _unpacked(
+    shop: Workshop, data: NDArray[np.uint8], size: int64, slot: int64, out: NDArray[np.uint8]
+) -> int64:
+    found = unpack_block(shop, ptr(data, 0), int64(0), size, slot)
+    for k in range(found):
+        out[k] = shop.plain[k]
+    return found
 
 
-@contextmanager
-def without_the_package() -> Iterator[None]:
-    """Makes it an error to ask the zstandard package about a block."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Dictionaries, "from_bytes", None)
-        yield
+def unpacked(unpacker: Unpacker, dictionary: bytes, block: bytes) -> bytes:
+    """Returns a block before compression, empty if it is refused."""
+    out = np.zeros(MOST_BYTES * 4, np.uint8)
+    slot = int(unpacker.slots([dictionary])[0])
+    size = _unpacked(unpacker.workshop, padded(block), len(block), slot, out)
+    return out[: max(size, 0)].tobytes()
 
 
-def stored(header: Header, codes: bytes, columns: bytes) -> bytes:
-    """Returns a block with the given frames, as they are stored, and low parts of zeros."""
-    low = bytes(layout.LOW * (header.records + header.edges))
-    return with_checksum(header_bytes(header) + len(codes).to_bytes(2, "little") + low + codes + columns)
+def agreed(dictionary: bytes, block: bytes) -> bytes:
+    """Returns what the kernel unpacks, empty if it refuses; the zstandard package must agree."""
+    found = unpacked(UNPACKER, dictionary, block)
+    try:
+        expected = opened(dictionary, block)
+    except BlockError:
+        expected = b""
+    assert found == expected
+    return found
+
+
+def block_of(counts: tuple[int, int, int], codes: bytes, columns: bytes) -> bytes:
+    """Returns a block of records, P codes and edges with the given frames, and low parts of zeros."""
+    return stored(header_bytes(*counts) + bytes(LOW * (counts[0] + counts[2])), codes, columns)
 
 
 def frame_of(content: bytes, level: int = 3) -> bytes:
@@ -83,72 +89,43 @@ def texts() -> list[bytes]:
 def chunk() -> tuple[bytes, list[bytes], list[bytes]]:
     """Returns dictionaries, blocks as they are stored and as they were before compression."""
     encoded = bulk.encode_chunk(batch_of(random_records(71, 60) * 20))
-    opener = Dictionaries.from_bytes(encoded.dictionary).opener()
     assert encoded.dictionary
     blocks = blocks_of(encoded)
-    return encoded.dictionary, blocks, [opener.open(block) for block in blocks]
-
-
-DIRECT, INDIRECT = Unpacker(), Unpacker(direct=False)
-
-
-def agreed(dictionary: bytes, blocks: list[bytes]) -> tuple[list[bytes], list[tuple[int, str]]]:
-    """Returns what both ways of unpacking find; they must agree in every byte and every message."""
-    if not dictionary:
-        check_room(blocks)
-    found = unpacked(DIRECT, dictionary, blocks)
-    assert unpacked(INDIRECT, dictionary, blocks) == found
-    return found
-
-
-def check_room(blocks: list[bytes]) -> None:
-    """Holds kernels to the room that they ask for."""
-    data, ends = bulk.joined(blocks)
-    sums = np.zeros(4, np.int64)
-    packing_kernel.room(data, ends, sums)
-    out = np.full(int(sums[0]) + GUARD, 0xA5, np.uint8)
-    sizes = np.zeros(len(ends), np.int64)
-    slots = np.full(len(ends), NO_DICTIONARY, np.int64)
-    end = int(packing_kernel.unpack(DIRECT.workshop, data, ends, slots, out, sizes))
-    assert end == sizes.sum()
-    assert (out[int(sums[0]) :] == 0xA5).all(), "it wrote behind the room"
-
-
-# ------------------------------------------------------------------ sound blocks
-@needs_library
-def test_blocks_are_unpacked_without_the_package() -> None:
-    dictionary, blocks, plain = chunk()
-    with without_the_package():
-        assert unpacked(Unpacker(), dictionary, blocks) == (plain, [])
-    assert agreed(dictionary, blocks) == (plain, [])
+    return encoded.dictionary, blocks, [opened(encoded.dictionary, block) for block in blocks]
 
 
 # ------------------------------------------------------------------ dictionaries
+def retrained(blocks: list[bytes]) -> bytes:
+    """Returns dictionaries of some blocks before compression."""
+    parts = [(memoryview(block), *parts_of(block)) for block in blocks]
+    return trained([view[a:b] for view, a, b in parts], [view[b:] for view, _, b in parts]).stored
+
+
 def test_more_dictionaries_than_slots_are_kept_apart() -> None:
     unpacker = Unpacker()
     dictionary, _, plain = chunk()
-    others = [Dictionaries.train(plain[k::3] + plain[:k]).to_bytes() for k in range(3)]
-    kinds = [(d, seal(Dictionaries.from_bytes(d), plain)) for d in [*others, dictionary]]
+    kinds = [*(retrained(plain[k::3] + plain[:k]) for k in range(3)), dictionary]
+    sealed = {its: seal(its, plain) for its in kinds}
     fillers = [dictionary + bytes([k]) for k in range(SLOTS)]  # a byte more of content
-    for its_dictionary, its_blocks in kinds:
-        assert unpacked(unpacker, its_dictionary, its_blocks) == (plain, [])
-        if libzstd():
-            assert len({unpacker.slot(filler) for filler in fillers}) == SLOTS
-    for its_dictionary, its_blocks in kinds:
-        assert unpacked(unpacker, its_dictionary, its_blocks) == (plain, [])
-    assert unpacker.slot(b"") == NO_DICTIONARY
-    assert unpacker.slot(b"nonsense") == UNKNOWN
-    assert Unpacker(direct=False).slot(dictionary) == UNKNOWN
+    for _ in range(2):
+        for its, blocks in sealed.items():
+            assert [unpacked(unpacker, its, block) for block in blocks] == plain
+            assert len(set(unpacker.slots(fillers).tolist())) == SLOTS
+    together = unpacker.slots([*kinds, *fillers])
+    assert len(set(together.tolist())) == SLOTS + len(kinds), "those of one call stay"
+    assert (unpacker.known_slots(kinds) == together[: len(kinds)]).all()
+    assert unpacker.slots([b"", b"nonsense"]).tolist() == [NONE, UNKNOWN]
 
 
 @settings(max_examples=30)
 @given(st.data())
-def test_with_a_damaged_dictionary_both_ways_agree(data: st.DataObject) -> None:
+def test_a_damaged_dictionary_is_refused_or_what_the_package_says(data: st.DataObject) -> None:
     dictionary, blocks, _ = chunk()
     wrong = bytearray(dictionary)
     wrong[data.draw(st.integers(0, len(wrong) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    with suppress(CorruptRecordError):
-        agreed(bytes(wrong), blocks[:3])
+    if bulk.is_dictionary(bytes(wrong)):
+        for block in blocks[:3]:
+            agreed(bytes(wrong), block)
 
 
 # ------------------------------------------------------------------ damaged blocks
@@ -160,31 +137,23 @@ def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st
     for _ in range(data.draw(st.integers(1, 3))):
         block[data.draw(st.integers(0, len(block) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     whole = bytes(block[: data.draw(st.sampled_from((len(block), len(block), len(block) - 1)))])
-    found, wrong = agreed(dictionary, [blocks[0], with_checksum(whole), blocks[1]])
-    assert (found[0], found[2]) == (plain[0], plain[1])
-    assert bool(found[1]) != bool(wrong)
+    agreed(dictionary, with_checksum(whole))
+    assert agreed(dictionary, blocks[0]) == plain[0], "the next one is read as ever"
 
 
-def assert_refused(block: bytes) -> None:
-    found, wrong = agreed(b"", [block])
-    assert (found, len(wrong)) == ([b""], 1)
-
-
-@pytest.mark.parametrize("more", [-1, 1, 100])
+@pytest.mark.parametrize("more", [-1, 0, 1, 100])
 def test_a_content_of_another_size_than_announced_is_refused(more: int) -> None:
     for text in texts():
         codes = len(text) + more
         if 0 < codes <= MOST:
-            header = Header(1, codes, 0, drawn=False)
-            assert_refused(stored(header, frame_of(text), frame_of(b"columns")))
+            found = agreed(b"", block_of((1, codes, 0), frame_of(text), frame_of(b"columns")))
+            assert found[HEADER + LOW :] == (b"" if more else text + b"columns")
 
 
 def test_columns_larger_than_their_limit_are_refused() -> None:
-    header = Header(3, 0, 5, drawn=False)
     limit = 128 * 3 + 12 * 5
-    found, wrong = agreed(b"", [stored(header, b"", frame_of(bytes(limit)))])
-    assert (len(found[0]), wrong) == (header.parts()[1] + limit, [])
-    assert_refused(stored(header, b"", frame_of(bytes(limit + 1))))
+    assert agreed(b"", block_of((3, 0, 5), b"", frame_of(bytes(limit))))
+    assert not agreed(b"", block_of((3, 0, 5), b"", frame_of(bytes(limit + 1))))
 
 
 def test_a_small_frame_with_an_absurd_content_is_refused() -> None:
@@ -192,7 +161,7 @@ def test_a_small_frame_with_an_absurd_content_is_refused() -> None:
     for times in (1, 1000, 30000):  # 4 GB, and more than a kernel takes
         frame = (block.to_bytes(3, "little") + b"x") * times + b"\1\0\0"  # an empty last block
         for codes in (MOST, 0):
-            assert_refused(stored(Header(32, codes, MOST, drawn=True), b"", frame))
+            assert not unpacked(UNPACKER, b"", block_of((32, codes, MOST), b"", frame))
 
 
 @pytest.mark.parametrize(
@@ -202,10 +171,8 @@ def test_a_small_frame_with_an_absurd_content_is_refused() -> None:
 )
 def test_what_stands_behind_a_frame_is_never_content(behind: bytes) -> None:
     codes, columns = frame_of(b"codes"), frame_of(b"columns")
-    header = Header(1, 5, 1, drawn=False)
-    assert_refused(stored(header, codes + behind, columns))
-    found, wrong = agreed(b"", [stored(header, codes, columns + behind)])  # zstandard 0.25 may forgive it
-    assert found[0][header.parts()[1] :] == b"columns" or wrong
+    for block in (block_of((1, 5, 1), codes + behind, columns), block_of((1, 5, 1), codes, columns + behind)):
+        assert not unpacked(UNPACKER, b"", block)
 
 
 # ------------------------------------------------------------------ threads
@@ -214,17 +181,17 @@ def test_threads_unpack_at_once_each_with_its_own_context() -> None:
     threads = 4
     together = Barrier(threads)
 
-    def unpack_often(_: int) -> tuple[int, int]:
+    def unpack_often(_: int) -> tuple[int, bool]:
         unpacker = own_unpacker()
         together.wait()
-        damage = 0
-        for _ in range(15):
-            found, wrong = unpacked(unpacker, dictionary, blocks)
-            damage += len(wrong) + (found != plain)
-        return unpacker.workshop.context, damage
+        sound = all(
+            unpacked(unpacker, dictionary, block) == its
+            for _ in range(15)
+            for block, its in zip(blocks, plain, strict=True)
+        )
+        return unpacker.workshop.context, sound
 
     with ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(unpack_often, range(threads)))
-    assert [damage for _, damage in results] == [0] * threads
-    if libzstd():
-        assert len({context for context, _ in results}) == threads
+    assert all(sound for _, sound in results)
+    assert len({context for context, _ in results}) == threads

@@ -32,8 +32,9 @@ from graphsearch.position.board import (
 )
 from graphsearch.position.words import CLOCK_SHIFT, META
 from graphsearch.query.steps import positions_after
-from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch, problems
+from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.ranking import node_mean
+from tests.store.records import faults_of
 
 from .positions import listed_all
 from .reference import HashEvaluator
@@ -186,7 +187,7 @@ def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> 
     below = _below(graph, root)
     for known in below.values():
         record = known.record
-        assert problems(record) == [], fen_of(unpack(known.words))
+        assert faults_of(record) == [], fen_of(unpack(known.words))
         assert record.terminal == known.kind, fen_of(unpack(known.words))
         assert len(record.codes) == (0 if record.terminal else known.move_count)
         q, d = node_mean(record)

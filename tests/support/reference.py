@@ -23,19 +23,11 @@ from numpy.typing import NDArray
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, unpack
 from graphsearch.search.params import SearchParams
-from graphsearch.store.record.bounds import (
-    Bounds,
-    Proof,
-    bounds_of,
-    edge_bounds,
-    edge_code,
-    node_proof,
-    proof_of,
-    share_of,
-)
+from graphsearch.store.record.bounds import Bounds, Proof, bounds_of, proof_of, share_of
 from graphsearch.store.record.node import prior_code, prior_order
 from graphsearch.store.record.provenance import EvaluatorIdentity
 
+from .proofs import edge_bounds, edge_code, node_proof
 from .rules import epd_of, key_of, legal_moves, mate_in_one, terminal_kind
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.store.codec.bulk import take
+from graphsearch.store.order import keys_of
 from graphsearch.store.record.node import RecordBatch
-from graphsearch.store.segments import keys_of
 from graphsearch.store.side_files import log_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import compact

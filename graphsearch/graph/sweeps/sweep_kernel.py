@@ -26,7 +26,7 @@ from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
 from ...position.legality_kernel import ROOM
 from ...position.words import BoardTable
-from ...store.codec.batch_kernel import Columns, Records, pointers
+from ...store.codec.columns_kernel import Columns, Records, pointers
 from ...store.record.bounds_kernel import (
     DRAWN,
     bounds_of,

@@ -1,19 +1,27 @@
-"""Decodes blocks into records, in bulk: any bytes decode or are reported, without access out of bounds.
+"""Decodes stored blocks: any bytes decode or are reported, without access out of bounds.
 
-`layout.py` has the layout of a block. While a block is read:
+`layout_kernel.py` has the layout of a block. Blocks are read one at a time, in memory that stays cached:
 
-    rows    its columns of one byte per record: row of record k, column c at `rows[k + records * c]`
-    reader  offsets of the next bytes of its variable-length columns (`batch_kernel.py`)
+    stored block | unpack -> plain | open -> reader | place after place -> words, runs | fields -> columns
+
+    rows    its columns of one byte per record: row of record k, column c at `plain[rows + k + records * c]`
+    reader  `[READER]` int64; from EN_PASSANT to RUN: offset of the next byte of each variable-length column;
+            COUNTS: of the varints of N and R; END: end of the block; FAILED: 1 after an unsound value
+
+A scan reads all records of a block. A lookup wants one of them: of the records before it, it reads only the
+men, since a position is encoded against an earlier one; the key is copied from the requested position.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr, zeros
-from ...jit.types import Pointer, int64, uint8, uint32, uint64
+from ...jit.compiler import by_address, inner, kernel
+from ...jit.pointers import LOW32, ONE, ZERO, U, adv, call_c, ctz, ptr
+from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
 from ...position.values import D_SCALE
@@ -33,33 +41,318 @@ from ...position.words import (
     BoardTable,
     Position,
 )
+from ..order_kernel import is_same
 from ..record.bounds import MOST_CODE
 from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
-from . import layout
-from .batch_kernel import (
-    END,
-    FAILED,
-    NUMBERS,
-    READER,
-    Bytes,
-    Columns,
-    Reader,
-    Records,
-    codes_in,
-    edges_in,
-    header_at,
-    is_drawn,
-    is_position,
-    low_bytes,
-    man_at,
-    next_byte,
-    pointers,
-    read_draw,
-    read_float,
-    read_squares,
-    read_varint,
-    records_in,
-)
+from . import layout_kernel as layout
+from .columns_kernel import Columns, Records, pointers
+from .encoding_kernel import crc32, word
+from .layout_kernel import codes_in, edges_in, header_at, is_drawn, is_position, low_bytes, man_at, records_in
+
+COUNTS, END, FAILED, READER = layout.N, layout.N + 1, layout.N + 2, layout.N + 3
+FRAME_ROOM = 1 << 17  # bytes of a frame; larger ones, which no writer makes, are refused
+
+# why a block is refused
+TOO_SHORT, BAD_CHECKSUM, NO_DICTIONARY, BAD_FRAME, NO_RECORDS = 1, 2, 3, 4, 5
+NONE, UNKNOWN = -1, -2  # in place of a slot: no dictionaries, and some that could not be loaded
+
+Bytes: TypeAlias = Pointer[uint8]  # of a block
+Reader: TypeAlias = Pointer[int64]
+
+
+@by_address
+class Workshop(NamedTuple):
+    """The functions and memory for reading blocks; one for each thread.
+
+    Attributes:
+      decompress, frame_size: addresses of functions of libzstd (`jit.libzstd.Libzstd`).
+      context, column_context: addresses of this thread's decompression contexts, for P codes and for columns:
+        a context that changes dictionaries with every frame treats them as cold, and is slower.
+      dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
+        without dictionaries; then two for each slot: for P codes, for columns.
+      frame: `[FRAME_ROOM]` uint8, working memory that begins with `layout.FRAME_START`.
+      crc: `encoding_kernel.crc_tables`.
+      plain: uint8, the block before compression. reader: `[READER]` int64.
+      words: `[10 * BLOCK]` uint64, positions. runs: `[BLOCK]` uint32.
+      start: `[10]` uint64, the position that the first record of a block is encoded against.
+    """
+
+    decompress: int64
+    frame_size: int64
+    context: int64
+    column_context: int64
+    dictionaries: Pointer[int64]
+    frame: Pointer[uint8]
+    crc: Pointer[uint32]
+    plain: Pointer[uint8]
+    reader: Pointer[int64]
+    words: Pointer[uint64]
+    runs: Pointer[uint32]
+    start: Pointer[uint64]
+
+
+# ------------------------------------------------------------------ stored -> plain
+@inner
+def _expand(
+    shop: Workshop,
+    context: int64,
+    data: Bytes,
+    at: int64,
+    end: int64,
+    dictionary: int64,
+    to: int64,
+    limit: int64,
+) -> int64:
+    """Expands the frame `data[at:end]` to `shop.plain[to:limit]`; returns the end of its content, or -1."""
+    size = layout.CUT + end - at
+    if size > FRAME_ROOM:
+        return int64(-1)
+    for k in range(end - at):
+        shop.frame[layout.CUT + k] = data[at + k]
+    if call_c(shop.frame_size, (shop.frame, size)) != size:  # truncated, or followed by other bytes
+        return int64(-1)
+    found = call_c(shop.decompress, (context, adv(shop.plain, to), limit - to, shop.frame, size, dictionary))
+    return to + found if found >= 0 else int64(-1)
+
+
+@inner
+def unpack_block(shop: Workshop, data: Bytes, at: int64, end: int64, slot: int64) -> int64:
+    """Unpacks the stored block `data[at:end]` to `shop.plain`; returns its size there, or -(why not)."""
+    if end - at < layout.HEADER + layout.LENGTH + layout.CHECKSUM:
+        return int64(-TOO_SHORT)
+    end -= layout.CHECKSUM
+    if crc32(data, at, end, shop.crc) != word(data, end) & LOW32:
+        return int64(-BAD_CHECKSUM)
+    if slot < NONE:
+        return int64(-NO_DICTIONARY)
+    header, plain = header_at(data, at), shop.plain
+    codes = codes_in(header)
+    low = at + layout.HEADER + layout.LENGTH
+    first = low + low_bytes(header)
+    second = first + int64(word(data, at + layout.HEADER) & U(0xFFFF))
+    if second > end or (codes == 0 and first != second):
+        return int64(-TOO_SHORT)
+    begin = layout.HEADER + low_bytes(header)
+    for k in range(layout.HEADER):
+        plain[k] = data[at + k]
+    for k in range(first - low):
+        plain[layout.HEADER + k] = data[low + k]
+    dictionary = adv(shop.dictionaries, 2 + 2 * slot)
+    middle = begin + codes
+    if codes and _expand(shop, shop.context, data, first, second, dictionary[0], begin, middle) != middle:
+        return int64(-BAD_FRAME)
+    limit = middle + layout.RECORD_BYTES * records_in(header) + layout.EDGE_BYTES * edges_in(header)
+    size = _expand(shop, shop.column_context, data, second, end, dictionary[1], middle, limit)
+    return size if size >= 0 else int64(-BAD_FRAME)
+
+
+# ------------------------------------------------------------------ single numbers from a block
+@inner
+def _next_byte(data: Bytes, reader: Reader, column: int64) -> int64:
+    """Returns the next byte of a variable-length column; the caller has checked the column's end."""
+    at = reader[column]
+    reader[column] = at + 1
+    return int64(data[at])
+
+
+@inner
+def _read_varint(data: Bytes, reader: Reader, column: int64) -> int64:
+    """Returns the next varint of a column, at most 32 bits."""
+    x = int64(0)
+    for shift in range(0, 35, 7):
+        at = reader[column]
+        if at >= reader[END]:
+            break
+        reader[column] = at + 1
+        byte = int64(data[at])
+        x |= (byte & 127) << shift
+        if byte < 128 and x >> 32 == 0:
+            return x
+    reader[FAILED] = 1
+    return int64(0)
+
+
+@inner
+def _read_float(reader: Reader, data: Bytes, low: int64, high: uint8) -> uint32:
+    """Returns the bits of a value in [-1, 1] from three low bytes and a high one."""
+    bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
+    if bits & layout.MAGNITUDE > layout.UNIT:
+        reader[FAILED] = 1
+    return uint32(bits)
+
+
+@inner
+def _read_draw(reader: Reader, low: uint8, high: uint8, most: int64) -> uint16:
+    """Returns a draw field from its two bytes; it fails above `most`."""
+    d = int64(low) | (int64(high) << 8)
+    if d > most:
+        reader[FAILED] = 1
+    return uint16(d)
+
+
+@inner
+def _read_squares(data: Bytes, reader: Reader, column: int64, count: int64) -> uint64:
+    """Returns a set of squares; each byte is the number of squares skipped before one."""
+    squares = ZERO
+    square = int64(-1)
+    for _ in range(count):
+        square += 1 + _next_byte(data, reader, column)
+        if square > 63:
+            reader[FAILED] = 1
+            return ZERO
+        squares |= ONE << U(square)
+    return squares
+
+
+# ------------------------------------------------------------------ the columns, and the positions
+@inner
+def open_block(shop: Workshop, header: int64) -> int64:
+    """Sets the offsets of the variable-length columns; returns where the rows begin.
+
+    Sets FAILED if the columns do not fill the block. END is set by the caller.
+    """
+    data, reader = shop.plain, shop.reader
+    size, codes, edges = records_in(header), codes_in(header), edges_in(header)
+    rows = layout.HEADER + low_bytes(header) + codes
+    reader[FAILED] = 1
+    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
+        return rows
+    moves = visited = ep = other = emptied = filled = runs = int64(0)
+    for k in range(rows, rows + size):
+        meta = int64(data[k + size * layout.META])
+        moves += int64(data[k + size * layout.MOVES])
+        visited += int64(data[k + size * layout.EDGES])
+        ep += meta & layout.HAS_EN_PASSANT
+        other += meta // layout.HAS_CHESS960
+        runs += (meta // layout.HAS_RUN) & 1
+        emptied += int64(data[k + size * layout.EMPTIED])
+        filled += int64(data[k + size * layout.FILLED])
+    reader[layout.EN_PASSANT] = rows + layout.FIXED * size + layout.BY_EDGE * edges
+    reader[layout.CHESS960] = reader[layout.EN_PASSANT] + ep
+    reader[layout.EMPTIED_SQUARES] = reader[layout.CHESS960] + layout.CHESS960_BYTES * other
+    reader[layout.FILLED_SQUARES] = reader[layout.EMPTIED_SQUARES] + emptied
+    reader[layout.MEN] = reader[layout.FILLED_SQUARES] + filled
+    reader[layout.RUN] = reader[layout.MEN] + filled
+    if moves == codes and visited == edges and reader[layout.RUN] <= reader[END]:
+        reader[FAILED] = 0
+        _open_counts(data, reader, runs, edges * (1 + is_drawn(header)))
+    return rows
+
+
+@inner
+def _open_counts(data: Bytes, reader: Reader, runs: int64, counts: int64) -> None:
+    """Sets COUNTS behind the runs; sets FAILED unless so many counts fill the rest of the block."""
+    at = reader[layout.RUN]
+    while runs and at < reader[END]:
+        runs -= 1 - (int64(data[at]) >> 7)
+        at += 1
+    reader[COUNTS] = at
+    last = int64(0)
+    while at < reader[END]:
+        last = int64(data[at]) >> 7
+        counts -= 1 - last
+        at += 1
+    if runs or counts or last:
+        reader[FAILED] = 1
+
+
+@inner
+def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint64, filled: uint64) -> None:
+    """Puts the men on the filled squares."""
+    while filled:
+        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
+        emptied &= emptied - ONE
+        x = _next_byte(data, reader, int64(layout.MEN))
+        man += x if x < layout.MEN_KINDS else int64(0)
+        man -= layout.MEN_KINDS if man >= layout.MEN_KINDS else int64(0)
+        if x >= layout.MEN_KINDS or man == layout.NO_MAN:
+            reader[FAILED] = 1
+            return
+        bit = filled & (~filled + ONE)
+        s[man if man < 6 else man - 6] |= bit
+        s[WHITE if man < 6 else BLACK] |= bit
+        filled ^= bit
+
+
+@inner
+def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> int64:
+    """Returns the meta word of a position encoded against one with the meta word `base`."""
+    castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
+    meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
+    meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
+    other = base >> U(CHESS960_SHIFT)
+    if x & layout.HAS_CHESS960:
+        low = _next_byte(data, reader, int64(layout.CHESS960))
+        difference = low | _next_byte(data, reader, int64(layout.CHESS960)) << 8
+        if difference > CHESS960_BITS:
+            reader[FAILED] = 1
+        other ^= U(difference & CHESS960_BITS)
+    meta |= int64(other) << CHESS960_SHIFT
+    if x & layout.HAS_EN_PASSANT:
+        square = _next_byte(data, reader, int64(layout.EN_PASSANT))
+        if square > 63:
+            reader[FAILED] = 1
+        meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
+    return meta
+
+
+@inner
+def _read_place(
+    shop: Workshop, rows: int64, k: int64, size: int64, words: Pointer[uint64], runs: Pointer[uint32]
+) -> uint64:
+    """Reads position `k` of a block, without its key, and its record's run, after all before it.
+
+    Args:
+      words: `[10 * size]`. runs: `[size]`. Both are filled up to `k`.
+
+    Returns:
+      the squares that differ from the position that it is encoded against.
+    """
+    data, reader = shop.plain, shop.reader
+    row = adv(data, rows + k)
+    back, moves = int64(row[size * layout.REFERENCE]), int64(row[size * layout.MOVES])
+    if back > k or moves > MAX_MOVES or int64(row[size * layout.EDGES]) > moves:
+        reader[FAILED] = 1
+        return ZERO
+    s = adv(words, PW * k)
+    base = adv(words, PW * (k - back)) if back else shop.start
+    emptied = _read_squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
+    filled = _read_squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
+    changed = emptied | filled
+    for w in range(8):
+        s[w] = base[w] & ~changed
+    if not reader[FAILED]:
+        _men(data, reader, s, base, emptied, filled)
+    meta = int64(row[size * layout.META])
+    if not reader[FAILED]:
+        s[META] = U(_meta(data, reader, meta, int64(row[size * layout.CLOCK]), base[META]))
+    run = int64(runs[k - back]) if back else int64(0)
+    if meta & layout.HAS_RUN:
+        run = _read_varint(data, reader, int64(layout.RUN))
+    if run > MAX_RUN:
+        reader[FAILED] = 1
+    runs[k] = uint32(run)
+    return changed
+
+
+@inner
+def find_place(shop: Workshop, header: int64, rows: int64, known: int64, s: Position) -> tuple[int64, int64]:
+    """Returns the index of position `s` in an open block, -1 for none, and how many positions are read now.
+
+    It reads no position after `s`. `known`: how many were read before.
+    """
+    for k in range(known):
+        if is_same(s, adv(shop.words, PW * k)):
+            return int64(k), known
+    size = records_in(header)
+    while known < size:
+        _read_place(shop, rows, known, size, shop.words, shop.runs)
+        if shop.reader[FAILED]:
+            break
+        known += 1
+        if is_same(s, adv(shop.words, PW * (known - 1))):
+            return known - 1, known
+    return int64(-1), known
 
 
 @inner
@@ -80,6 +373,7 @@ def _men_key(T: BoardTable, s: Position, squares: uint64) -> uint64:
 
 @inner
 def _meta_key(T: BoardTable, meta: int64) -> uint64:
+    """Returns the Polyglot words of everything but the men."""
     key = T[ZC + ((meta >> CASTLING_SHIFT) & CASTLING_BITS)]
     ep = (meta >> EN_PASSANT_SHIFT) & EN_PASSANT_BITS
     if ep:
@@ -87,117 +381,9 @@ def _meta_key(T: BoardTable, meta: int64) -> uint64:
     return key if meta & BLACK_TO_MOVE else key ^ T[ZO + 780]
 
 
+# ------------------------------------------------------------------ the other fields
 @inner
-def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint64, filled: uint64) -> None:
-    """Puts the men on the filled squares."""
-    while filled:
-        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
-        emptied &= emptied - ONE
-        x = next_byte(data, reader, int64(layout.MEN))
-        man += x if x < layout.MEN_KINDS else int64(0)
-        man -= layout.MEN_KINDS if man >= layout.MEN_KINDS else int64(0)
-        if x >= layout.MEN_KINDS or man == layout.NO_MAN:
-            reader[FAILED] = 1
-            return
-        bit = filled & (~filled + ONE)
-        s[man if man < 6 else man - 6] |= bit
-        s[WHITE if man < 6 else BLACK] |= bit
-        filled ^= bit
-
-
-@inner
-def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> int64:
-    castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
-    meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
-    meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
-    other = base >> U(CHESS960_SHIFT)
-    if x & layout.HAS_CHESS960:
-        low = next_byte(data, reader, int64(layout.CHESS960))
-        difference = low | next_byte(data, reader, int64(layout.CHESS960)) << 8
-        if difference > CHESS960_BITS:
-            reader[FAILED] = 1
-        other ^= U(difference & CHESS960_BITS)
-    meta |= int64(other) << CHESS960_SHIFT
-    if x & layout.HAS_EN_PASSANT:
-        square = next_byte(data, reader, int64(layout.EN_PASSANT))
-        if square > 63:
-            reader[FAILED] = 1
-        meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
-    return meta
-
-
-@inner
-def read_board(data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position) -> uint64:
-    """Reads the men of a position encoded against `base` into `s`; returns the squares that changed."""
-    emptied = read_squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
-    filled = read_squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
-    for w in range(8):
-        s[w] = base[w] & ~(emptied | filled)
-    if not reader[FAILED]:
-        _men(data, reader, s, base, emptied, filled)
-    return emptied | filled
-
-
-@inner
-def read_meta(data: Bytes, reader: Reader, row: Bytes, size: int64, base: Position) -> int64:
-    """Returns the meta word of a position encoded against `base`."""
-    return _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
-
-
-@inner
-def _position(
-    T: BoardTable, data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position
-) -> None:
-    """Reads a position encoded against `base` into `s`, key included."""
-    changed = read_board(data, reader, row, size, s, base)
-    if reader[FAILED]:
-        return
-    meta = read_meta(data, reader, row, size, base)
-    if not is_position(s):
-        reader[FAILED] = 1
-        return
-    s[META] = U(meta)
-    s[KEY] = base[KEY] ^ _meta_key(T, int64(base[META])) ^ _meta_key(T, meta)
-    s[KEY] ^= _men_key(T, base, changed) ^ _men_key(T, s, changed)
-
-
-@inner
-def open_block(data: Bytes, reader: Reader, at: int64, header: int64) -> int64:
-    """Sets the offsets of the variable-length columns; returns where the rows of the block at `at` begin.
-
-    Sets FAILED if a column ends beyond the block.
-    """
-    size, codes, edges = records_in(header), codes_in(header), edges_in(header)
-    rows = at + layout.HEADER + low_bytes(header) + codes
-    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
-        reader[FAILED] = 1
-        return rows
-    moves = int64(0)
-    visited = int64(0)
-    ep = int64(0)
-    other = int64(0)
-    emptied = int64(0)
-    filled = int64(0)
-    for k in range(rows, rows + size):
-        moves += int64(data[k + size * layout.MOVES])
-        visited += int64(data[k + size * layout.EDGES])
-        ep += int64(data[k + size * layout.META]) & layout.HAS_EN_PASSANT
-        other += int64(data[k + size * layout.META]) // layout.HAS_CHESS960
-        emptied += int64(data[k + size * layout.EMPTIED])
-        filled += int64(data[k + size * layout.FILLED])
-    reader[layout.EN_PASSANT] = rows + layout.FIXED * size + layout.BY_EDGE * edges
-    reader[layout.CHESS960] = reader[layout.EN_PASSANT] + ep
-    reader[layout.EMPTIED_SQUARES] = reader[layout.CHESS960] + layout.CHESS960_BYTES * other
-    reader[layout.FILLED_SQUARES] = reader[layout.EMPTIED_SQUARES] + emptied
-    reader[layout.MEN] = reader[layout.FILLED_SQUARES] + filled
-    reader[NUMBERS] = reader[layout.MEN] + filled
-    if moves != codes or visited != edges or reader[NUMBERS] > reader[END]:
-        reader[FAILED] = 1
-    return rows
-
-
-@inner
-def read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) -> None:
+def _read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) -> None:
     """Copies `n` P codes; sets FAILED if one is out of range."""
     wrong = int64(0)
     for j in range(n):
@@ -209,163 +395,189 @@ def read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) -> 
 
 
 @inner
-def read_values(
-    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, low: int64, high: int64, edges: int64
-) -> None:
-    """Reads q and draws of `n` of the `edges` edges of a block into the columns from edge `first` on.
-
-    Args:
-      low, high: where their low parts and the high bytes of their values begin.
-    """
-    for e in range(n):
-        c.q[first + e] = read_float(reader, data, low + layout.LOW * e, data[high + e])
-        c.edge_d[first + e] = read_draw(
-            reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + edges + e], int64(MOST_CODE)
-        )
+def _read_fields(shop: Workshop, c: Records, i: int64, rows: int64, k: int64, size: int64) -> None:
+    """Reads the one-byte fields of record `k`, V and its draws into place `i`, and sets its offsets' ends."""
+    data, reader = shop.plain, shop.reader
+    row, low = adv(data, rows + k), layout.HEADER + layout.LOW * k
+    c.flags[i] = row[size * layout.FLAGS]
+    c.evaluator[i] = row[size * layout.EVALUATOR]
+    c.v[i] = _read_float(reader, data, low, row[size * layout.V_HIGH])
+    c.d[i] = _read_draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
+    c.code_offsets[i + 1] = c.code_offsets[i] + int64(row[size * layout.MOVES])
+    c.edge_offsets[i + 1] = c.edge_offsets[i] + int64(row[size * layout.EDGES])
 
 
 @inner
-def read_counts(data: Bytes, reader: Reader, out: Pointer[uint32], n: int64) -> None:
+def _read_counts(data: Bytes, reader: Reader, out: Pointer[uint32], n: int64) -> None:
     """Reads `n` counts."""
     for e in range(n):
-        out[e] = uint32(read_varint(data, reader))
+        out[e] = uint32(_read_varint(data, reader, int64(COUNTS)))
 
 
 @inner
-def skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
+def _skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
     """Skips `n` counts."""
     for _ in range(n):
-        read_varint(data, reader)
+        _read_varint(data, reader, int64(COUNTS))
 
 
 @inner
-def _edges(
-    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, low: int64, high: int64, drawn: int64
+def _read_edges(
+    shop: Workshop, c: Records, first: int64, n: int64, before: int64, header: int64, rows: int64
 ) -> None:
-    read_values(data, reader, c, first, n, low, high, n)
-    read_counts(data, reader, adv(c.n, first), n)
-    if drawn:
-        read_counts(data, reader, adv(c.r, first), n)
+    """Reads `n` edges of a block, after `before` others, into the columns from edge `first` on."""
+    data, reader = shop.plain, shop.reader
+    size, edges = records_in(header), edges_in(header)
+    low = layout.HEADER + layout.LOW * (size + before)
+    high = rows + layout.FIXED * size + before
+    for e in range(n):
+        c.q[first + e] = _read_float(reader, data, low + layout.LOW * e, data[high + e])
+        c.edge_d[first + e] = _read_draw(
+            reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + edges + e], int64(MOST_CODE)
+        )
+    _skip_counts(data, reader, before)
+    _read_counts(data, reader, adv(c.n, first), n)
+    if is_drawn(header):
+        _skip_counts(data, reader, edges - n)
+        _read_counts(data, reader, adv(c.r, first), n)
     else:
         for e in range(first, first + n):
             c.r[e] = uint32(0)
 
 
 @inner
-def read_fields(
-    data: Bytes, reader: Reader, c: Records, i: int64, row: Bytes, size: int64, low: int64
-) -> None:
-    """Reads the one-byte fields, V and its draws into place `i`; `low`: offset of the record's low part."""
-    c.flags[i] = row[size * layout.FLAGS]
-    c.evaluator[i] = row[size * layout.EVALUATOR]
-    c.v[i] = read_float(reader, data, low, row[size * layout.V_HIGH])
-    c.d[i] = read_draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
+def _sum_before(data: Bytes, column: int64, k: int64) -> int64:
+    """Returns the sum of the first `k` bytes of a column."""
+    total = int64(0)
+    for i in range(k):
+        total += int64(data[column + i])
+    return total
 
 
 @inner
-def read_run(data: Bytes, reader: Reader, meta: int64, base: uint32) -> uint32:
-    """Returns a record's run: its own if it has one, else its reference's, `base`."""
-    run = read_varint(data, reader) if meta & layout.HAS_RUN else int64(base)
-    if run > MAX_RUN:
-        reader[FAILED] = 1
-    return uint32(run)
+def copy_record(
+    shop: Workshop, k: int64, header: int64, rows: int64, s: Position, c: Records, i: int64
+) -> None:
+    """Reads record `k` of an open block, whose position is `s`, into place `i` of the columns."""
+    data, reader, size = shop.plain, shop.reader, records_in(header)
+    for w in range(PW):
+        c.words[PW * i + w] = shop.words[PW * k + w]
+    c.words[PW * i + KEY] = s[KEY]
+    c.run[i] = shop.runs[k]
+    _read_fields(shop, c, i, rows, k, size)
+    codes = rows - codes_in(header) + _sum_before(data, rows + size * layout.MOVES, k)
+    moves, edges = c.code_offsets[i + 1] - c.code_offsets[i], c.edge_offsets[i + 1] - c.edge_offsets[i]
+    _read_codes(reader, data, codes, adv(c.codes, c.code_offsets[i]), moves)
+    before = _sum_before(data, rows + size * layout.EDGES, k)
+    counts = reader[COUNTS]  # another record of the block may follow
+    _read_edges(shop, c, c.edge_offsets[i], edges, before, header, rows)
+    reader[COUNTS] = counts
 
 
 @inner
-def _records(
-    T: BoardTable,
-    data: Bytes,
-    reader: Reader,
-    c: Records,
-    first: int64,
-    size: int64,
-    low: int64,
-    rows: int64,
-    start: Position,
-) -> None:
-    """Reads the records of a block, except their P codes and edges."""
+def _copy_block(T: BoardTable, shop: Workshop, header: int64, rows: int64, c: Records, first: int64) -> None:
+    """Reads all records of an open block into the columns from record `first` on."""
+    size, codes = records_in(header), codes_in(header)
+    words, reader = adv(c.words, PW * first), shop.reader
+    _read_codes(reader, shop.plain, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
     for k in range(size):
-        i = first + k
-        row = adv(data, rows + k)
-        back = int64(row[size * layout.REFERENCE])
-        moves = int64(row[size * layout.MOVES])
-        edges = int64(row[size * layout.EDGES])
-        if back > k or moves > MAX_MOVES or edges > moves:
+        changed = _read_place(shop, rows, k, size, words, adv(c.run, first))
+        s = adv(words, PW * k)
+        if reader[FAILED] or not is_position(s):
             reader[FAILED] = 1
             return
-        base = adv(c.words, PW * (i - back)) if back else start
-        _position(T, data, reader, row, size, adv(c.words, PW * i), base)
-        if reader[FAILED]:
-            return
-        read_fields(data, reader, c, i, row, size, low + layout.LOW * k)
-        c.run[i] = read_run(
-            data, reader, int64(row[size * layout.META]), c.run[i - back] if back else uint32(0)
-        )
-        c.code_offsets[i + 1] = c.code_offsets[i] + moves
-        c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
-
-
-@inner
-def decode_block(
-    T: BoardTable,
-    data: Bytes,
-    reader: Reader,
-    c: Records,
-    first: int64,
-    at: int64,
-    header: int64,
-    start: Position,
-) -> None:
-    """Reads one block into the columns from record `first` on; sets FAILED if the block is unsound."""
-    size, codes, edges = records_in(header), codes_in(header), edges_in(header)
-    low = at + layout.HEADER
-    rows = open_block(data, reader, at, header)
-    if reader[FAILED]:
-        return
-    read_codes(reader, data, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
-    _records(T, data, reader, c, first, size, low, rows, start)
-    if reader[FAILED]:
-        return
-    high = rows + layout.FIXED * size
-    _edges(data, reader, c, c.edge_offsets[first], edges, low + layout.LOW * size, high, is_drawn(header))
-    if reader[NUMBERS] != reader[END]:
-        reader[FAILED] = 1
+        back = int64(shop.plain[rows + k + size * layout.REFERENCE])
+        base = adv(words, PW * (k - back)) if back else shop.start
+        s[KEY] = base[KEY] ^ _meta_key(T, int64(base[META])) ^ _meta_key(T, int64(s[META]))
+        s[KEY] ^= _men_key(T, base, changed) ^ _men_key(T, s, changed)
+        _read_fields(shop, c, first + k, rows, k, size)
+    _read_edges(shop, c, c.edge_offsets[first], edges_in(header), int64(0), header, rows)
 
 
 @kernel
 def decode(
     T: NDArray[np.uint64],
+    workshop: Workshop,
     data: NDArray[np.uint8],
     ends: NDArray[np.int64],
-    start: NDArray[np.uint64],
+    slots: NDArray[np.int64],
     columns: Columns,
-    first: int64,
+    counts: NDArray[np.int64],
 ) -> int64:
-    """Decodes blocks into columns from record `first` on.
+    """Decodes stored blocks into columns; returns the number of records.
 
     Args:
       T: the table of `position/tables.py`.
-      data: uint8, uncompressed blocks, concatenated.
+      workshop: a `Workshop` of this thread.
+      data: uint8, stored blocks, then `PADDING` bytes.
       ends: `[blocks]` int64, end of each block in `data`.
-      start: as in `encode`.
-      columns: `Columns` with room for the contents that the headers state; the offsets at `first` are set.
-
-    Returns:
-      the index of the first unsound block, or the number of blocks.
+      slots: `[blocks]` int64, the slot of the dictionaries of each, NONE or UNKNOWN.
+      columns: `Columns` with room for the contents that the headers of the blocks state; filled.
+      counts: `[blocks]` int64, filled with the records of each, or -(why it is refused).
     """
-    c = pointers(columns)
-    reader = zeros(int64, READER)
-    at = int64(0)
-    i = first
+    shop, reader, c = workshop, workshop.reader, pointers(columns)
+    at = i = int64(0)
     for b in range(len(ends)):
-        if ends[b] - at < layout.HEADER:
-            return int64(b)
-        header = header_at(ptr(data, 0), at)
-        reader[END] = ends[b]
-        reader[FAILED] = 0
-        decode_block(ptr(T, 0), ptr(data, 0), reader, c, i, at, header, ptr(start, 0))
-        if reader[FAILED]:
-            return int64(b)
-        i += records_in(header)
+        counts[b] = unpack_block(shop, ptr(data, 0), at, ends[b], slots[b])
         at = ends[b]
-    return int64(len(ends))
+        if counts[b] < 0:
+            continue
+        reader[END] = counts[b]
+        header = header_at(shop.plain, int64(0))
+        rows = open_block(shop, header)
+        if not reader[FAILED]:
+            _copy_block(ptr(T, 0), shop, header, rows, c, i)
+        counts[b] = -NO_RECORDS if reader[FAILED] else records_in(header)
+        i += max(counts[b], int64(0))
+    return i
+
+
+@kernel
+def extract(
+    workshop: Workshop,
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    asked: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    hits: NDArray[np.int64],
+    columns: Columns,
+    refused: NDArray[np.int64],
+) -> int64:
+    """Copies the records of some positions from stored blocks; returns the number of records found.
+
+    Args:
+      workshop, data, ends, slots: as for `decode`.
+      words: `[10 K]` uint64, positions.
+      asked: int64, indices of the positions to look for, block by block.
+      firsts: `[blocks + 1]` int64, index in `asked` of the first position of each block.
+      hits: int64, filled with the place in `asked` of each record found.
+      columns: `Columns` with room for all of `asked`, filled with the records found.
+      refused: `[blocks]` int64, filled: why a block is refused, 0 if it is not; its records are not copied.
+    """
+    shop, reader, c = workshop, workshop.reader, pointers(columns)
+    at = found = int64(0)
+    for b in range(len(ends)):
+        size = unpack_block(shop, ptr(data, 0), at, ends[b], slots[b])
+        at = ends[b]
+        refused[b] = max(-size, int64(0))
+        if size < 0:
+            continue
+        reader[END] = size
+        header = header_at(shop.plain, int64(0))
+        rows = open_block(shop, header)
+        before, known = found, int64(0)
+        for i in range(firsts[b], firsts[b + 1]):
+            if reader[FAILED]:
+                break
+            s = ptr(words, PW * asked[i])
+            k, known = find_place(shop, header, rows, known, s)
+            if k >= 0:
+                copy_record(shop, k, header, rows, s, c, found)
+                hits[found] = i
+                found += 1
+        if reader[FAILED]:
+            refused[b] = NO_RECORDS
+            found = before
+    return found

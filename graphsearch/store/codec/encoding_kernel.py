@@ -1,6 +1,6 @@
-"""Encodes records into blocks, in bulk; zstd then compresses the blocks one by one.
+"""Encodes records into blocks, in bulk; zstd compresses the blocks one by one, then `seal` joins their parts.
 
-`layout.py` has the layout of a block. While a block is written:
+`layout_kernel.py` has the layout of a block. While a block is written:
 
     rows    its columns of one byte per record, in the output: row of record k, column c at
             `rows[k + records * c]`
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, U, adv, ctz, popc, ptr, zeros
+from ...jit.pointers import LOW32, ONE, U, adv, ctz, popc, ptr, zeros
 from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ...position.values import D_SCALE
@@ -37,8 +37,9 @@ from ...position.words import (
 )
 from ..record.bounds import MOST_CODE
 from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
-from . import layout
-from .batch_kernel import Columns, Records, is_position, man_at, packed_header, pointers
+from . import layout_kernel as layout
+from .columns_kernel import Columns, Records, pointers
+from .layout_kernel import header_at, is_position, low_bytes, man_at, packed_header
 
 ROOM = 64 * layout.BLOCK  # bytes of a list
 FIRST_LIST, LISTS = layout.EN_PASSANT, layout.N - layout.EN_PASSANT
@@ -313,7 +314,7 @@ def encode(
     Args:
       columns: `Columns` of the records, in the order in which they are stored.
       start: `[10]` the reference of the first record of a block.
-      out: `[room_for(blocks, R, codes, edges)]` uint8 (`layout.py`), filled.
+      out: `[room_for(blocks, R, codes, edges)]` uint8 (`layout_kernel.py`), filled.
       ends: `[blocks]` int64, where each block ends, filled.
     """
     c = pointers(columns)
@@ -333,3 +334,109 @@ def encode(
         at = _block(c, first, last, ptr(start, 0), lists, sizes, planes, ptr(out, 0), at)
         ends[b] = at
     return int64(layout.OK), at
+
+
+# ------------------------------------------------------------------ plain -> stored
+def crc_tables() -> NDArray[np.uint32]:
+    """Returns `[8 * 256]` uint32: the CRC-32 of a byte that is followed by 0 to 7 zero bytes."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ uint32(0xEDB88320), table >> 1).astype(np.uint32)
+    tables = [table]
+    for _ in range(7):
+        tables.append(tables[0][tables[-1] & 255] ^ (tables[-1] >> 8))
+    return np.concatenate(tables)
+
+
+@inner
+def word(data: Pointer[uint8], at: int64) -> uint64:
+    """Returns 8 bytes, lowest first; the compiler makes one load of them."""
+    return (
+        U(data[at])
+        | (U(data[at + 1]) << U(8))
+        | (U(data[at + 2]) << U(16))
+        | (U(data[at + 3]) << U(24))
+        | (U(data[at + 4]) << U(32))
+        | (U(data[at + 5]) << U(40))
+        | (U(data[at + 6]) << U(48))
+        | (U(data[at + 7]) << U(56))
+    )
+
+
+@inner
+def crc32(data: Pointer[uint8], at: int64, end: int64, table: Pointer[uint32]) -> uint64:
+    """Returns the CRC-32 of `data[at:end]`; `table` points to `crc_tables`."""
+    crc = LOW32
+    while at + 8 <= end:
+        x = word(data, at) ^ crc
+        crc = U(
+            table[1792 + int64(x & U(255))]
+            ^ table[1536 + int64((x >> U(8)) & U(255))]
+            ^ table[1280 + int64((x >> U(16)) & U(255))]
+            ^ table[1024 + int64((x >> U(24)) & U(255))]
+            ^ table[768 + int64((x >> U(32)) & U(255))]
+            ^ table[512 + int64((x >> U(40)) & U(255))]
+            ^ table[256 + int64((x >> U(48)) & U(255))]
+            ^ table[int64(x >> U(56))]
+        )
+        at += 8
+    while at < end:
+        crc = U(table[int64((crc ^ U(data[at])) & U(255))]) ^ (crc >> U(8))
+        at += 1
+    return crc ^ LOW32
+
+
+@inner
+def _copied(source: Pointer[uint8], at: int64, end: int64, out: Pointer[uint8], to: int64) -> int64:
+    for k in range(end - at):
+        out[to + k] = source[at + k]
+    return to + end - at
+
+
+@inner
+def _number(x: uint64, count: int64, out: Pointer[uint8], to: int64) -> int64:
+    for _ in range(count):
+        out[to] = uint8(x & U(255))
+        x >>= U(8)
+        to += 1
+    return to
+
+
+@kernel
+def seal(
+    plain: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    frames: NDArray[np.uint8],
+    frame_ends: NDArray[np.int64],
+    crc: NDArray[np.uint32],
+    out: NDArray[np.uint8],
+    out_ends: NDArray[np.int64],
+) -> None:
+    """Assembles the stored form of blocks.
+
+    Args:
+      plain: uint8, expanded blocks; ends: `[blocks]` int64, where each ends.
+      frames: uint8, for each block its frame of P codes, which may be empty, and that of its columns.
+      frame_ends: `[2 * blocks]` int64.
+      crc: `crc_tables`.
+      out: uint8 with room for low parts, frames and `LENGTH + CHECKSUM` bytes a block; filled.
+      out_ends: `[blocks]` int64, end of each block in `out`; filled.
+    """
+    source, packed, target, table = ptr(plain, 0), ptr(frames, 0), ptr(out, 0), ptr(crc, 0)
+    at = int64(0)
+    frame = int64(0)
+    to = int64(0)
+    for b in range(len(ends)):
+        begin = to
+        low = at + layout.HEADER
+        first = low + low_bytes(header_at(source, at))
+        skipped = frame + layout.CUT if frame_ends[2 * b] > frame else frame
+        to = _copied(source, at, low, target, to)
+        to = _number(U(frame_ends[2 * b] - skipped), int64(layout.LENGTH), target, to)
+        to = _copied(source, low, first, target, to)
+        to = _copied(packed, skipped, frame_ends[2 * b], target, to)
+        to = _copied(packed, frame_ends[2 * b] + layout.CUT, frame_ends[2 * b + 1], target, to)
+        to = _number(crc32(target, begin, to, table), int64(layout.CHECKSUM), target, to)
+        out_ends[b] = to
+        frame = frame_ends[2 * b + 1]
+        at = ends[b]

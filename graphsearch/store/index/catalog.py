@@ -1,55 +1,65 @@
-"""The index of segments, held in RAM: the chunks of each segment, and the keys that they hold."""
+"""The index of segments: their chunks, and the keys, dictionaries and filters of these."""
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError
-from ..codec.compression import Dictionaries
 from ..sizes import SIZES, Sizes
 from ..tables.rows import rows
+from .locate_kernel import BITS_PER_KEY, BlockArrays, FilterArrays, add_to_bloom, no_filter
 
 _U64 = (1 << 64) - 1
-KEPT_DICTIONARIES = 16  # of chunks, some 60 kB each
+_OLDEST = -(1 << 63)  # below every id
+KEPT = 256  # indexes of chunks, some 120 kB each
 
 CHUNK_COLUMNS = ("id", "segment", "first_block", "blocks", "gone", "records", "first_key")
 
 U64s = NDArray[np.uint64]
+Places = NDArray[np.int64]
 Bits = NDArray[np.uint8]
+OnCorrupt = Callable[[CorruptRecordError], object]
 
 
 @dataclass(frozen=True)
 class ChunkIndex:
-    """The index of a chunk, to find and read its blocks; immutable, kept by chunk id.
+    """The index of a chunk, to find and read its blocks.
 
     Attributes:
       keys: `[blocks]` sort key of the first record of each block.
       dictionary: the dictionaries of its blocks as stored.
-      bloom: filter over the keys of all its records; empty in an index that is kept without it.
+      bloom: filter over the keys of all its records.
     """
 
     keys: U64s
     dictionary: bytes
     bloom: Bits
 
-    @property
-    def checksum(self) -> int:
-        """CRC-32 over keys, dictionary and bloom filter as stored."""
-        keys = self.keys.astype("<u8").tobytes()
-        return zlib.crc32(self.bloom.tobytes(), zlib.crc32(self.dictionary, zlib.crc32(keys)))
+    def stored(self) -> tuple[int, bytes, bytes, bytes]:
+        """Returns its columns in the table `chunk`: checksum, keys, dictionary, bloom."""
+        parts = self.keys.astype("<u8").tobytes(), self.dictionary, self.bloom.tobytes()
+        return _checksum(*parts), *parts
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes in RAM."""
-        return self.keys.nbytes + len(self.dictionary) + self.bloom.nbytes
+
+def _checksum(keys: bytes, dictionary: bytes, bloom: bytes) -> int:
+    return zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
+
+
+def bloom_of(keys: U64s) -> Bits:
+    """Returns the bloom filter of some keys."""
+    bloom = np.zeros(max(8, (len(keys) * BITS_PER_KEY + 7) // 8), np.uint8)
+    add_to_bloom(keys, bloom)
+    return bloom
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +101,6 @@ class Segment:
         return sum(chunk.records for chunk in self.chunks)
 
 
-def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
-    """Returns all segments, newest first, with their chunks.
-
-    Raises:
-      CorruptRecordError: if a row is invalid, or a chunk belongs to no segment.
-    """
-    segments = _segments(connection)
-    ids = {segment.id for segment in segments}
-    for segment in segments:
-        if segment.merged_into is not None and segment.merged_into not in ids:
-            into = segment.merged_into
-            raise CorruptRecordError(f"{path}: segment {segment.id} goes into {into}, which is missing")
-    return _with_chunks(connection, path, segments, after=-(1 << 63))
-
-
 def _segments(connection: sqlite3.Connection) -> list[Segment]:
     """Returns all segments, newest first, without chunks."""
     names = ("id", "age", "merged_into", "frontier")
@@ -118,6 +113,10 @@ def _with_chunks(
 ) -> list[Segment]:
     """Adds the chunks with ids above `after` to their segments; returns all segments."""
     by_id = {segment.id: segment for segment in segments}
+    for segment in segments:
+        if segment.merged_into is not None and segment.merged_into not in by_id:
+            into = segment.merged_into
+            raise CorruptRecordError(f"{path}: segment {segment.id} goes into {into}, which is missing")
     for row in rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id > ? ORDER BY id", (after,)):
         if row[1] not in by_id:
             raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
@@ -134,118 +133,156 @@ def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
     return where if block is None else f"{where}, block {chunk.block_id(block)}"
 
 
-def read_index(connection: sqlite3.Connection, path: Path, chunk: Chunk) -> ChunkIndex:
-    """Returns the index of a chunk from the file.
+# ------------------------------------------------------------------ flat, for kernels
+class _Addresses(bytearray):
+    """Addresses of arrays as int64, which keep the arrays alive."""
 
-    Raises:
-      CorruptRecordError: if it is missing or damaged.
+    arrays: tuple[NDArray[Any], ...]
+
+
+def _addresses(arrays: Sequence[NDArray[Any]]) -> Places:
+    """Returns the addresses of arrays, `[A]`. The result, or a view of it, keeps them alive."""
+    memory = _Addresses(8 * max(1, len(arrays)))
+    memory.arrays = tuple(arrays)
+    found = np.frombuffer(memory, np.int64)[: len(arrays)]
+    found[:] = [array.__array_interface__["data"][0] for array in arrays]
+    return found
+
+
+@dataclass(frozen=True)
+class Index:
+    """Chunks of one state of a file as flat arrays, segment by segment, newest first; immutable.
+
+    Attributes:
+      path: of the file.
+      chunks: the chunks in the order of the arrays.
+      filter: sort keys and bloom filters of the chunks.
+      blocks: sort keys of their blocks.
+      shifts: `[chunks]` the row of a block minus its index in `blocks`, for the blocks of each chunk.
+      dictionaries: those of each chunk, as stored.
     """
-    row = connection.execute(
-        "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
-    ).fetchone()
-    if row is not None and all(isinstance(part, bytes) for part in row[1:]):
-        checksum, keys, dictionary, bloom = row
-        found = zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
-        if found == checksum and len(keys) == 8 * chunk.blocks:
-            words = np.frombuffer(keys, "<u8").astype(np.uint64)
-            return ChunkIndex(words, dictionary, np.frombuffer(bytearray(bloom), np.uint8))
-    raise CorruptRecordError(f"{chunk_name(path, chunk)}: its index is damaged")
 
+    path: Path
+    chunks: tuple[Chunk, ...]
+    filter: FilterArrays
+    blocks: BlockArrays
+    shifts: Places
+    dictionaries: tuple[bytes, ...]
 
-class Indexes:
-    """Indexes of chunks by id, shared by the writer and the readers of one process.
+    @classmethod
+    def of(cls, path: Path, found: Sequence[Sequence[tuple[Chunk, ChunkIndex]]]) -> Index:
+        """Returns the index of some chunks, in a list for each segment."""
+        pairs = [pair for segment in found for pair in segment]
+        blooms = [index.bloom for _, index in pairs]
+        keys = [index.keys[chunk.gone :] for chunk, index in pairs]
+        starts = _offsets([len(part) for part in keys])
+        firsts = np.array([chunk.block_id(chunk.gone) for chunk, _ in pairs], np.int64)
+        return cls(
+            path,
+            tuple(chunk for chunk, _ in pairs),
+            FilterArrays(
+                np.array([chunk.first_key for chunk, _ in pairs], np.uint64),
+                _offsets([len(segment) for segment in found]),
+                _addresses(blooms),
+                np.array([len(bloom) for bloom in blooms], np.int64),
+            ),
+            BlockArrays(starts, np.concatenate([*keys, np.zeros(0, np.uint64)])),
+            firsts - starts[:-1],
+            tuple(index.dictionary for _, index in pairs),
+        )
 
-    Committed ids are never reused, so an entry is never stale; a missing one is read from the file. Every
-    change is one operation on a dict, which concurrent threads may make.
-    """
+    def owners(self, blocks: Places) -> Places:
+        """Returns the index of each block's chunk."""
+        return np.searchsorted(self.blocks.starts, blocks, "right") - 1
 
-    def __init__(self) -> None:
-        self._kept: dict[int, ChunkIndex] = {}
-        self._fresh: dict[int, ChunkIndex] = {}  # of the open transaction, visible to the writer only
-        self.keep_blooms = False  # of new chunks, until a reader has taken them
-        self._committed = 0  # the largest id that no rollback can free for reuse
-
-    def get(self, chunk: Chunk) -> ChunkIndex | None:
-        """Returns the index of a committed chunk, with or without its filter, or None."""
-        return self._kept.get(chunk.id)
-
-    def keep(self, chunk_id: int, index: ChunkIndex, *, bloom: bool = False) -> ChunkIndex:
-        """Keeps the index of a committed chunk, without its filter unless `bloom`; returns it unchanged."""
-        if chunk_id <= self._committed:
-            self._kept[chunk_id] = index if bloom else replace(index, bloom=index.bloom[:0].copy())
-        return index
-
-    def add(self, chunk_id: int, index: ChunkIndex) -> None:
-        """Keeps the index of a chunk that the open transaction writes, for readers once it is committed."""
-        self._fresh[chunk_id] = index
-
-    def fresh(self, chunk: Chunk) -> ChunkIndex | None:
-        """Returns the index of a chunk that the open transaction has written, or None."""
-        return self._fresh.get(chunk.id)
-
-    def forget(self) -> None:
-        """Drops the indexes of the open transaction: its ids may be reused."""
-        self._fresh = {}
-
-    def commit(self, ids: set[int]) -> None:
-        """Gives the transaction's indexes to readers, and drops those of chunks that are not in `ids`."""
-        self._committed = max(self._committed, *ids, 0)
-        fresh, self._fresh = self._fresh, {}
-        for chunk_id in fresh.keys() & ids:
-            self.keep(chunk_id, fresh[chunk_id], bloom=self.keep_blooms)
-        for chunk_id in self._kept.keys() - ids:
-            self._kept.pop(chunk_id, None)
+    def name(self, block: int) -> str:
+        """Returns the name of a block in messages."""
+        owner = int(self.owners(np.array([block]))[0])
+        chunk = self.chunks[owner]
+        return chunk_name(self.path, chunk, block + int(self.shifts[owner]) - chunk.first_block)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in RAM, without those of the open transaction."""
-        return sum(index.nbytes for index in list(self._kept.values()))
+        """Bytes of the arrays and filters."""
+        arrays: list[NDArray[Any]] = [*self.filter, *self.blocks, self.shifts]
+        return sum(int(array.nbytes) for array in arrays) + int(self.filter.sizes.sum())
 
 
-class Directory:
-    """The chunks of all segments, newest segment first, by the sort keys that they may hold."""
+def _offsets(lengths: Sequence[int]) -> Places:
+    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        self._chunks = [chunk for segment in segments for chunk in segment.chunks]
+
+def no_index(path: Path) -> Index:
+    """Returns the index of an empty file."""
+    blocks = BlockArrays(np.zeros(1, np.int64), np.zeros(0, np.uint64))
+    return Index(path, (), no_filter(), blocks, np.zeros(0, np.int64), ())
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """The sort keys that chunks may hold.
+
+    Attributes:
+      chunks: those of all segments, newest segment first. owners: the number of the segment of each.
+      firsts, lasts: `[chunks]` the least and the largest sort key.
+    """
+
+    chunks: list[Chunk]
+    owners: list[int]
+    firsts: U64s
+    lasts: U64s
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> _Ranges:
+        pairs = [(i, chunk) for i, segment in enumerate(segments) for chunk in segment.chunks]
         firsts = [[chunk.first_key for chunk in segment.chunks] for segment in segments]
-        self._firsts = np.array([key for segment in firsts for key in segment], np.uint64)
         # a chunk may end in the sort key that the next one of its segment begins with
-        following = [key for segment in firsts for key in [*segment[1:], *([_U64] if segment else [])]]
-        self._following = np.array(following, np.uint64)
+        lasts = [[*keys[1:], _U64] for keys in firsts if keys]
+        return cls(
+            [chunk for _, chunk in pairs],
+            [owner for owner, _ in pairs],
+            np.array([*chain(*firsts)], np.uint64),
+            np.array([*chain(*lasts)], np.uint64),
+        )
 
-    def around(self, sort_key: int) -> Iterator[Chunk]:
-        """Yields the chunks that may hold a sort key, those of the newest segment first."""
-        key = np.uint64(sort_key)
-        for place in np.nonzero((self._firsts <= key) & (key <= self._following))[0].tolist():
-            yield self._chunks[place]
-
-    def __iter__(self) -> Iterator[tuple[Chunk, np.uint64, np.uint64]]:
-        """Yields every chunk with the least and the largest sort key that it may hold."""
-        return zip(self._chunks, self._firsts, self._following, strict=True)
+    def around(self, sort_keys: U64s) -> list[int]:
+        """Returns the places of the chunks that may hold one of some sort keys."""
+        held = (self.firsts[:, None] <= sort_keys) & (sort_keys <= self.lasts[:, None])
+        return np.flatnonzero(held.any(1)).tolist()
 
 
 class Catalog:
-    """All segments, newest first, as of the last `load`."""
+    """All segments, newest first, as of the last `load`.
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES) -> None:
+    Attributes:
+      generation: grows with every load.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES, *, kept: int = KEPT
+    ) -> None:
+        """Reads the catalog; `kept`: most indexes of chunks that stay in memory."""
         self.sizes = sizes
         self._connection = connection
         self.path = path
-        self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()
-        self._sound: set[int] = set()  # chunks whose dictionaries were loaded once
-        self.indexes = Indexes()
-        self.generation = 0  # grows with every load
+        self._indexes: OrderedDict[int, ChunkIndex] = OrderedDict()
+        self._kept = kept
+        self._ranges: _Ranges | None = None
+        self._around = no_index(path)
+        self.generation = 0
         self.segments: list[Segment] = []
-        self._directory: Directory | None = None
         self.load()
-        self.committed()
 
     def load(self, *, forget: bool = False) -> None:
-        """Reads segments and chunks again; `forget` drops the indexes of a rolled back transaction."""
-        self.segments = read_segments(self._connection, self.path)
-        self._drop_stale(set() if forget else self._ids())
+        """Reads segments and chunks again; `forget`: after a rollback, which frees ids for reuse.
+
+        Raises:
+          CorruptRecordError: if a row is invalid, or a chunk belongs to no segment.
+        """
+        found = _segments(self._connection)
+        self._set(_with_chunks(self._connection, self.path, found, after=_OLDEST))
         if forget:
-            self.indexes.forget()
+            self._indexes.clear()
 
     def follow(self) -> None:
         """Updates the catalog after its own process has written; reads only new chunks, not the whole list.
@@ -254,7 +291,7 @@ class Catalog:
         10^8 nodes, on 3,000 pages, would take 16 ms for each step.)
         """
         before = {segment.id: segment.chunks for segment in self.segments}
-        newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
+        newest = max((chunks[-1].id for chunks in before.values() if chunks), default=_OLDEST)
         segments = _segments(self._connection)
         for segment in segments:
             known = before.get(segment.id, [])
@@ -263,91 +300,89 @@ class Catalog:
                 if row is not None:
                     segment.chunks.extend([Chunk.of_row(row), *known[i + 1 :]])
                     break
-        self.segments = _with_chunks(self._connection, self.path, segments, after=newest)
-        self._drop_stale(self._ids())
+        self._set(_with_chunks(self._connection, self.path, segments, after=newest))
 
-    def _drop_stale(self, ids: set[int]) -> None:
-        self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
-        self._sound &= ids
+    def _set(self, segments: list[Segment]) -> None:
+        self.segments = segments
+        ids = {chunk.id for segment in segments for chunk in segment.chunks}
+        self._indexes = OrderedDict((k, v) for k, v in self._indexes.items() if k in ids)
+        self._ranges, self._around = None, no_index(self.path)
         self.generation += 1
-        self._directory = None
-
-    def committed(self) -> None:
-        """Gives the indexes of the loaded chunks to readers, after a commit."""
-        self.indexes.commit(self._ids())
-
-    def _ids(self) -> set[int]:
-        return {chunk.id for segment in self.segments for chunk in segment.chunks}
-
-    @property
-    def directory(self) -> Directory:
-        """The directory of all chunks, built on first use."""
-        if self._directory is None:
-            self._directory = Directory(self.segments)
-        return self._directory
 
     @property
     def records(self) -> int:
         """Records in all segments, superseded versions included."""
         return sum(segment.records for segment in self.segments)
 
+    def add(self, chunk_id: int, index: ChunkIndex) -> None:
+        """Keeps the index of a chunk, the most recently used of all."""
+        self._indexes[chunk_id] = index
+        while len(self._indexes) > self._kept:
+            self._indexes.popitem(last=False)
+
     def index(self, chunk: Chunk) -> ChunkIndex:
-        """Returns the index of a chunk, read on first use and kept; its filter may be missing.
+        """Returns the index of a chunk.
 
         Raises:
           CorruptRecordError: if it is missing or damaged.
         """
-        found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
-        return found or self.indexes.keep(chunk.id, read_index(self._connection, self.path, chunk))
-
-    def full_index(self, chunk: Chunk) -> ChunkIndex:
-        """Returns the index of a chunk with its filter, read on first use and kept.
-
-        Raises:
-          CorruptRecordError: if it is missing or damaged.
-        """
-        found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
-        if found is None or not len(found.bloom):
-            found = read_index(self._connection, self.path, chunk)
-            self.indexes.keep(chunk.id, found, bloom=True)
+        found = self._indexes.pop(chunk.id, None) or self._read(chunk)
+        self.add(chunk.id, found)
         return found
+
+    def _read(self, chunk: Chunk) -> ChunkIndex:
+        row = self._connection.execute(
+            "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
+        ).fetchone()
+        if row is not None and all(isinstance(part, bytes) for part in row[1:]):
+            checksum, keys, dictionary, bloom = row
+            if _checksum(keys, dictionary, bloom) == checksum and len(keys) == 8 * chunk.blocks:
+                words = np.frombuffer(keys, "<u8").astype(np.uint64)
+                return ChunkIndex(words, dictionary, np.frombuffer(bytearray(bloom), np.uint8))
+        raise CorruptRecordError(f"{self.name(chunk)}: its index is damaged")
 
     def name(self, chunk: Chunk, block: int | None = None) -> str:
         """Returns the name of a chunk or a block in messages."""
         return chunk_name(self.path, chunk, block)
 
-    def dictionary(self, chunk: Chunk) -> bytes:
-        """Returns the dictionaries of a chunk as stored.
+    def around(self, sort_keys: U64s) -> Index:
+        """Returns the index of the chunks that may hold some sort keys.
 
         Raises:
-          CorruptRecordError: if they are damaged; checked once for each chunk.
+          CorruptRecordError: if the index of such a chunk is damaged.
         """
-        stored = self.index(chunk).dictionary
-        if chunk.id not in self._sound:
-            self._load_dictionaries(chunk)
-            self._sound.add(chunk.id)
-        return stored
+        if self._ranges is None:
+            self._ranges = _Ranges.of(self.segments)
+        found: list[list[Chunk]] = [[] for _ in self.segments]
+        for place in self._ranges.around(sort_keys):
+            found[self._ranges.owners[place]].append(self._ranges.chunks[place])
+        if self._around.chunks != tuple(chain(*found)):
+            self._around = self.flat(
+                [replace(one, chunks=its) for one, its in zip(self.segments, found, strict=True)]
+            )
+        return self._around
 
-    def dictionaries(self, chunk: Chunk) -> Dictionaries:
-        """Returns the loaded dictionaries of a chunk; the last KEPT_DICTIONARIES used stay loaded.
+    def flat(self, segments: Sequence[Segment], on_damage: OnCorrupt | None = None) -> Index:
+        """Returns the flat index of some segments, newest first; chunks without blocks are left out.
+
+        Args:
+          on_damage: called with the error of each chunk with a damaged index, which is left out.
 
         Raises:
-          CorruptRecordError: if they are damaged.
+          CorruptRecordError: if an index is damaged, without `on_damage`.
         """
-        found = self._dictionaries.pop(chunk.id, None)
-        if found is None:
-            found = self._load_dictionaries(chunk)
-        self._dictionaries[chunk.id] = found
-        while len(self._dictionaries) > KEPT_DICTIONARIES:
-            self._dictionaries.popitem(last=False)
-        return found
-
-    def _load_dictionaries(self, chunk: Chunk) -> Dictionaries:
-        stored = self.index(chunk).dictionary
-        try:
-            return Dictionaries.from_bytes(stored)
-        except CorruptRecordError as error:
-            raise CorruptRecordError(f"{self.name(chunk)}: {error}") from None
+        found: list[list[tuple[Chunk, ChunkIndex]]] = []
+        for segment in segments:
+            found.append([])
+            for chunk in segment.chunks:
+                try:
+                    if chunk.gone < chunk.blocks:
+                        found[-1].append((chunk, self.index(chunk)))
+                except CorruptRecordError as error:
+                    if on_damage is None:
+                        raise
+                    on_damage(error)
+        return Index.of(self.path, found)
 
 
 def signed(x: int) -> int:

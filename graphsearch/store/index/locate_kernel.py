@@ -1,28 +1,26 @@
-"""Finds where in the file a position may be, by the order of segments and the bloom filters, for kernels.
+"""Finds where in the file a position may be, by the order of segments and the bloom filters of chunks.
 
-The formulas are those of `store/order.py` and `bloom.py`, compiled.
+A key sets the bits `(x + k * step) * bits >> 64`, k < HASHES, of a filter, with x = key * MULTIPLIER; step is
+x with its halves swapped, made odd. All products are modulo 2^64. `schema/segment.md` is the reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, bytes_at, mulhi, popc, ptr
-from ...jit.types import Pointer, int64, uint64
-from ...position.board import FREE_CLOCK
-from ...position.board_kernel import PLACE, PW, clock_of, position_key
-from ...position.words import BLACK, META, WHITE, Position
-from .. import order
-from ..order import COUNT_BITS, MATERIAL_BITS, PAWN_BITS, PIECE_BITS
-from . import bloom
+from ...jit.pointers import ONE, U, bytes_at, mulhi, ptr
+from ...jit.types import Pointer, int64, uint8, uint64
+from ...position.board_kernel import PW, position_key
+from ...position.words import Position
+from ..order_kernel import sort_key
 
-_pair_hash: Callable[[uint64, uint64, int64], uint64] = inner(order.pair_hash)
-bloom_walk: Callable[[uint64], tuple[uint64, uint64]] = inner(bloom.walk)
+MULTIPLIER = U(0x9E3779B97F4A7C15)
+HASHES = 5  # 0.5 % false positives at 12 bits per key; 8 bits had 2.2 %
+BITS_PER_KEY = 12  # of new filters; any length is read
 
 
 class FilterArrays(NamedTuple):
@@ -67,44 +65,6 @@ def filter_pointers(F: FilterArrays) -> FilterPointers:
 
 
 @inner
-def _with_kind(key: uint64, s: Position, kind: int64, bits: int64) -> uint64:
-    """Returns a sort key with the hash of the men of a kind appended."""
-    return (key << U(bits)) | _pair_hash(s[kind] & s[WHITE], s[kind] & s[BLACK], bits)
-
-
-@inner
-def sort_key(s: Position) -> uint64:
-    """Returns the sort key of a position, as `order.sort_keys`."""
-    material = ZERO
-    for kind in range(5):
-        material = (material << U(COUNT_BITS)) | U(popc(s[kind] & s[WHITE]))
-        material = (material << U(COUNT_BITS)) | U(popc(s[kind] & s[BLACK]))
-    key = _with_kind(ZERO, s, int64(0), int64(PAWN_BITS))
-    key = (key << U(MATERIAL_BITS)) | _pair_hash(material, ZERO, int64(MATERIAL_BITS))
-    key = _with_kind(key, s, int64(1), int64(PIECE_BITS[0]))
-    key = _with_kind(key, s, int64(2), int64(PIECE_BITS[1]))
-    key = _with_kind(key, s, int64(3), int64(PIECE_BITS[2]))
-    key = _with_kind(key, s, int64(4), int64(PIECE_BITS[3]))
-    key = _with_kind(key, s, int64(5), int64(PIECE_BITS[4]))
-    return (key << ONE) | (s[META] & ONE)
-
-
-@inner
-def meta_of_identity(s: Position) -> uint64:
-    """Returns the meta word, without its clock unless it is above 75."""
-    return s[META] if clock_of(s) > FREE_CLOCK else s[META] & PLACE
-
-
-@inner
-def is_same(a: Pointer[uint64], b: Pointer[uint64]) -> bool:
-    """Returns whether one record serves both positions."""
-    for w in range(8):
-        if a[w] != b[w]:
-            return False
-    return meta_of_identity(a) == meta_of_identity(b)
-
-
-@inner
 def _below(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
     """Returns the end of the keys below `key` among the sorted keys `low` to `high`."""
     while low < high:
@@ -124,19 +84,48 @@ def first_piece(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> 
 
 
 @inner
-def in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
-    """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
-    bits = U(F.sizes[c]) << U(3)
-    if bits == ZERO:
-        return False
-    data = bytes_at(F.blooms[c], F.sizes[c])
-    x, step = bloom_walk(key)
-    for _ in range(bloom.HASHES):
+def _first_bit(key: uint64) -> tuple[uint64, uint64]:
+    """Returns x of a key, for its first bit, and the step to the next."""
+    x = key * MULTIPLIER
+    return x, (x >> U(32)) | (x << U(32)) | ONE
+
+
+@inner
+def _holds(bloom: Pointer[uint8], size: int64, key: uint64) -> bool:
+    """Returns whether a filter of `size` bytes may hold a key."""
+    bits = U(size) << U(3)
+    x, step = _first_bit(key)
+    for _ in range(HASHES):
         at = int64(mulhi(x, bits))
-        if not (int64(data[at >> 3]) >> (at & 7)) & 1:
+        if not (int64(bloom[at >> 3]) >> (at & 7)) & 1:
             return False
         x += step
     return True
+
+
+@kernel
+def add_to_bloom(keys: NDArray[np.uint64], bloom: NDArray[np.uint8]) -> None:
+    """Sets the bits of keys in a bloom filter."""
+    bits = U(len(bloom)) << U(3)
+    for k in range(len(keys)):
+        x, step = _first_bit(keys[k])
+        for _ in range(HASHES):
+            at = int64(mulhi(x, bits))
+            bloom[at >> 3] |= uint8(1 << (at & 7))
+            x += step
+
+
+@kernel
+def find_held(bloom: NDArray[np.uint8], keys: NDArray[np.uint64], held: NDArray[np.bool_]) -> None:
+    """Fills which keys a bloom filter may hold: False only for those that were never added."""
+    for k in range(len(keys)):
+        held[k] = _holds(ptr(bloom, 0), int64(len(bloom)), keys[k])
+
+
+@inner
+def in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
+    """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bytes) holds none."""
+    return F.sizes[c] > 0 and _holds(bytes_at(F.blooms[c], F.sizes[c]), F.sizes[c], key)
 
 
 @inner
@@ -166,6 +155,15 @@ def may_be_stored(F: FilterPointers, s: Position, key: uint64) -> bool:
         if next_chunk(F, first_piece(F.firsts, F.segments[segment], end, order), end, order, key) < end:
             return True
     return False
+
+
+@kernel
+def find_stored(
+    F: FilterArrays, words: NDArray[np.uint64], keys: NDArray[np.uint64], held: NDArray[np.bool_]
+) -> None:
+    """Fills which positions a file may hold; `words`: `[10 K]`, keys in the graph: `[K]`."""
+    for k in range(len(keys)):
+        held[k] = may_be_stored(filter_pointers(F), ptr(words, PW * k), keys[k])
 
 
 class BlockArrays(NamedTuple):
@@ -229,29 +227,3 @@ def find_blocks(
             segment += 1
         segments[q] = segment
     return listed, int64(len(left))
-
-
-@kernel
-def match(
-    words: NDArray[np.uint64],
-    asked: NDArray[np.int64],
-    stored: NDArray[np.uint64],
-    firsts: NDArray[np.int64],
-    lasts: NDArray[np.int64],
-    places: NDArray[np.int64],
-) -> None:
-    """Finds each position among the records of one block.
-
-    Args:
-      words: `[10 K]` uint64, positions; asked: `[n]` int64, indices of those to find.
-      stored: `[10 R]` uint64, positions of records.
-      firsts, lasts: `[n]` int64, the records (end exclusive) to compare each with.
-      places: `[n]` int64, filled with the record, or -1.
-    """
-    for i in range(len(asked)):
-        s = ptr(words, PW * asked[i])
-        places[i] = -1
-        for r in range(firsts[i], lasts[i]):
-            if is_same(s, ptr(stored, PW * r)):
-                places[i] = r
-                break

@@ -1,4 +1,4 @@
-"""Proven results of positions, and their encoding in an edge. Pure, without Numba.
+"""Proven results of positions, and their encoding in an edge. Pure: kernels compile it.
 
 A node's bounds [L, H] come from the rules, from tablebases, and from its edges: L is the largest lower bound
 of a move, H the largest upper bound if every move has been visited. An edge stores the proof of its child,
@@ -13,12 +13,11 @@ seen by the side to move at the edge's node, in its draw field d, which otherwis
 
 A record is therefore complete without its neighbours, and recomputing it changes nothing. A decisive proof
 holds for a path only if the mate, or the move that resets the clock, comes before the 50-move rule: clock +
-plies <= 100. `bounds_kernel.py` computes the bounds and codes of records in the arena.
+plies <= 100. `bounds_kernel.py` computes the bounds and codes of whole records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...position.board import CLOCK_DRAW
@@ -107,65 +106,3 @@ def proof_of(q: float, d: int) -> Proof | None:
     if lower == 0:
         return Proof(0, None, 0)
     return Proof(lower, d, d) if d <= MOST_MATE else Proof(lower, None, d - MOST_MATE)
-
-
-def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
-    """Returns the bounds of a node computed from its edges.
-
-    Args:
-      edges: (n - r, q, d) of each edge. moves: number of legal moves, > 0.
-    """
-    lower, upper, proven = -1, -1, 0
-    for valued, q, d in edges:
-        low, high = bounds_of(q, d) if valued else UNPROVEN
-        lower, upper = max(lower, low), max(upper, high)
-        proven += 1
-    return lower, upper if proven == moves else 1
-
-
-def node_proof(
-    bounds: Bounds, edges: Iterable[tuple[int, float, int]], moves: int, clock: int, known: int = 0
-) -> Proof | None:
-    """Returns the proof of a node whose result is exact, None if it is not.
-
-    The proof is the shortest win, or the longest loss. A result with neither proven edges nor a known mate
-    comes from a tablebase: it holds at the record's clock and below.
-
-    Args:
-      bounds: of the node. edges, moves: as for `edge_bounds`.
-      clock: halfmove clock at which the record was evaluated.
-      known: plies of the mate that the record itself holds, 0 if it holds none.
-    """
-    if bounds[0] != bounds[1]:
-        return None
-    if bounds[0] == 0:
-        return Proof(0, None, 0)
-    codes = [d for valued, q, d in edges if valued and bounds_of(q, d) == bounds]
-    if bounds[0] > 0 and known:
-        codes.append(known)
-    if bounds[0] > 0 and codes:
-        return proof_of(1.0, min(codes))
-    if bounds[0] < 0 and codes and len(codes) == moves:
-        if max(codes) <= MOST_MATE:
-            mate = min(max(codes), known or MOST_MATE)  # the edges' mates may be longer than necessary
-            return Proof(-1, mate, mate)
-        return Proof(-1, None, max(code - MOST_MATE if code > MOST_MATE else code for code in codes))
-    if known or not moves:
-        return Proof(bounds[0], known, known)
-    return Proof(bounds[0], None, CLOCK_DRAW - clock)
-
-
-def edge_code(proof: Proof, *, resets: bool) -> int:
-    """Returns the `d` of an edge to a node with a proven result.
-
-    Args:
-      resets: whether the move resets the clock.
-
-    >>> edge_code(Proof(-1, 4, 4), resets=False), edge_code(Proof(1, None, 100), resets=True)
-    (5, 501)
-    """
-    if proof.result == 0:
-        return DRAWN
-    if proof.mate is not None and proof.mate < MOST_MATE:
-        return proof.mate + 1
-    return MOST_MATE + (1 if resets else min(proof.plies + 1, MOST_MATE))

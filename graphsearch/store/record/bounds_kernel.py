@@ -9,6 +9,9 @@ own ply if the mate is unknown:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U
 from ...jit.types import float32, float64, int64, uint16
@@ -16,7 +19,7 @@ from ...position.board import CLOCK_DRAW
 from ...position.board_kernel import clock_of, from_square, side_to_move, to_square
 from ...position.words import BLACK, PAWNS, Position
 from . import bounds
-from .bounds import AT_LEAST, AT_MOST, STEP, STEPS
+from .bounds import AT_LEAST, AT_MOST, STEP, STEPS, Bounds, Proof
 from .bounds import DRAWN as DRAWN
 from .bounds import MOST_MATE as MOST_MATE
 from .node_kernel import (
@@ -43,6 +46,10 @@ from .node_kernel import (
 from .node_layout import KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
 
 NO_CODE = 1 << 20
+
+# of edges: L | H | least code of a win, NO_CODE without one | greatest code of a mate suffered, and greatest
+# number of plies of another loss, 0 without one
+Tally: TypeAlias = tuple[int64, int64, int64, int64, int64]
 
 share_of = inlined(bounds.share_of)
 bounds_of = inner(bounds.bounds_of)
@@ -71,66 +78,77 @@ def is_closed(q: float32, d: int64, clock: int64) -> bool:
 
 
 @inner
-def no_tally() -> tuple[int64, int64, int64, int64, int64]:
-    """Returns the tally of no edges: (L, H, win, mated, lost).
-
-    `win`: least code of a win, NO_CODE without one. `mated`: greatest code of a mate suffered, `lost`:
-    greatest number of plies of another loss; 0 without one.
-    """
-    return int64(-1), int64(-1), int64(NO_CODE), int64(0), int64(0)
+def no_tally() -> Tally:
+    """Returns the tally of no edges."""
+    return -1, -1, NO_CODE, 0, 0
 
 
 @inner
-def tallied(
-    tally: tuple[int64, int64, int64, int64, int64], valued: int64, q: float32, d: int64
-) -> tuple[int64, int64, int64, int64, int64]:
+def tallied(tally: Tally, valued: int64, q: float32, d: int64) -> Tally:
     """Returns a tally with one more edge; `valued`: the edge's visits that have a value."""
     lower, upper, win, mated, lost = tally
-    low, high = int64(-1), int64(1)
+    low, high = -1, 1
     if valued:
         low, high = bounds_of(q, d)
     if low == 1:
-        win = min(win, int64(d))
+        win = min(win, d)
     elif high == -1:
         if d > MOST_MATE:
-            lost = max(lost, int64(d) - MOST_MATE)
+            lost = max(lost, d - MOST_MATE)
         else:
-            mated = max(mated, int64(d))
+            mated = max(mated, d)
     return max(lower, low), max(upper, high), win, mated, lost
 
 
 @inner
-def tightened(flags: int64, tally: tuple[int64, int64, int64, int64, int64], covers: bool) -> int64:
+def tightened(flags: int64, tally: Tally, covers: bool) -> int64:
     """Returns flags tightened by the bounds of the edges; `covers`: whether every move has an edge."""
     lower, upper = lower_in(flags), upper_in(flags)
-    low, high = max(lower, tally[0]), min(upper, tally[1] if covers else int64(1))
+    low, high = max(lower, tally[0]), min(upper, tally[1] if covers else 1)
     if low > high:  # contradictory bounds prove nothing more
         return flags
     return (flags & KIND_BITS) | ((low + 1) << LOWER_SHIFT) | ((high + 1) << UPPER_SHIFT)
 
 
 @inner
-def decisive_code(
-    won: bool, tally: tuple[int64, int64, int64, int64, int64], covers: bool, clock: int64, known: int64
-) -> int64:
-    """Returns the code of a won or lost node with moves, from its edges, a known mate, or a tablebase.
+def decisive_plies(won: bool, tally: Tally, covers: bool, clock: int64, known: int64) -> tuple[int64, int64]:
+    """Returns the shortest win or the longest loss of a decided node that has moves.
 
-    `known`: plies of the mate that the record itself holds, 0 if it holds none.
+    It comes from the edges, or from the mate that the record itself holds. Without them it comes from a
+    tablebase, and holds at the record's clock and below.
+
+    Args:
+      covers: whether every move has an edge.
+      clock: halfmove clock at which the record was evaluated.
+      known: plies of the record's own mate, 0 if it holds none.
+
+    Returns:
+      plies to the mate, -1 if unknown; most plies until the clock is reset or the game ends.
     """
     _, _, win, mated, lost = tally
     if won and known:
         win = min(win, known)
     if won and win < NO_CODE:
-        return win if win > MOST_MATE else (win + 1 if win < MOST_MATE else int64(2 * MOST_MATE))
-    if not won and covers and (mated or lost):
-        if known and lost == 0:  # the edges' mates may be longer than necessary
-            mated = min(mated, known)
-        if lost == 0 and mated < MOST_MATE:
-            return mated + 1
-        return MOST_MATE + max(mated, lost)
-    if known and known < MOST_MATE:
-        return known + 1
-    return MOST_MATE + CLOCK_DRAW - clock
+        return (win, win) if win <= MOST_MATE else (-1, win - MOST_MATE)
+    if not won and covers and lost:
+        return -1, max(mated, lost)
+    if not won and covers and mated:
+        mate = min(mated, known) if known else mated  # the edges' mates may be longer than necessary
+        return mate, mate
+    return (known, known) if known else (-1, CLOCK_DRAW - clock)
+
+
+@inner
+def decisive_code(won: bool, tally: Tally, covers: bool, clock: int64, known: int64) -> int64:
+    """Returns the code of a won or lost node with moves; the arguments are those of `decisive_plies`."""
+    mate, plies = decisive_plies(won, tally, covers, clock, known)
+    return code_of(mate, plies)
+
+
+@inner
+def code_of(mate: int64, plies: int64) -> int64:
+    """Returns the code of a won or lost node; the arguments are the results of `decisive_plies`."""
+    return mate + 1 if 0 <= mate < MOST_MATE else MOST_MATE + min(plies, MOST_MATE)
 
 
 @inner
@@ -185,7 +203,7 @@ def merged(q: float32, old: int64, new: int64) -> int64:
 
 
 @inner
-def tally_of(A: RecordArena, rec: int64) -> tuple[tuple[int64, int64, int64, int64, int64], bool]:
+def tally_of(A: RecordArena, rec: int64) -> tuple[Tally, bool]:
     """Returns the tally of a record's edges, and whether every move has an edge."""
     tally = no_tally()
     if not has_block(A, rec):
@@ -288,3 +306,41 @@ def is_decided(A: RecordArena, rec: int64, s: Position) -> bool:
         known = mate_kept(value_of(A, rec), value_draws(A, rec))
         return (covers and tally[1] == -1) or (known > 0 and tally[3] == known)
     return tally[0] == result
+
+
+# ------------------------------------------------------------------ of records as values
+def bounds_and_proof(
+    flags: int, edges: Sequence[tuple[int, float, int]], moves: int, clock: int, known: int
+) -> tuple[Bounds, Proof | None]:
+    """Returns the bounds of a node, and its proof if they leave one result.
+
+    Args:
+      edges: (n - r, q, d) of each edge. moves: number of legal moves.
+      clock, known: as for `decisive_plies`.
+    """
+    tally, covers = no_tally(), 0 < moves == len(edges)
+    for valued, q, d in edges:
+        tally = tallied(tally, valued, q, d)
+    flags = tightened(flags, tally, covers)
+    lower, upper = lower_in(flags), upper_in(flags)
+    if lower != upper:
+        return (lower, upper), None
+    if lower == 0 or not moves:
+        return (lower, upper), Proof(lower, 0 if lower else None, 0)
+    mate, plies = decisive_plies(lower == 1, tally, covers, clock, known)
+    return (lower, upper), Proof(lower, None if mate < 0 else mate, plies)
+
+
+def edge_code(proof: Proof, *, resets: bool) -> int:
+    """Returns the `d` of an edge to a node with a proven result.
+
+    Args:
+      resets: whether the move resets the clock.
+
+    >>> edge_code(Proof(-1, 4, 4), resets=False), edge_code(Proof(1, None, 100), resets=True)
+    (5, 501)
+    """
+    if proof.result == 0:
+        return DRAWN
+    code = code_of(-1 if proof.mate is None else proof.mate, proof.plies)
+    return int(turned(float(proof.result), code, resets))

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from ...position.board import DEAD, POSITION_WORDS, clock_of_words
 from ...position.board import MAX_MOVES as MAX_MOVES
 from ...position.values import D_SCALE
-from .bounds import MOST_CODE, Bounds, Proof, bounds_of, edge_bounds, node_proof, proof_of, share_of
 from .bounds import UNPROVEN as OPEN
+from .bounds import Bounds, Proof, bounds_of, proof_of, share_of
+from .bounds_kernel import bounds_and_proof
 from .node_layout import CODE, KIND_BITS, flags_with
 from .node_layout import LOWER_SHIFT as LOWER_SHIFT
 from .node_layout import MAX_EVALUATOR as MAX_EVALUATOR
@@ -102,23 +103,19 @@ class NodeRecord:
         return self.flags & TERMINAL_MASK
 
     @property
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self) -> Bounds:
         """Proven lower and upper result, in -1, 0, 1: the flags' bounds tightened by the edges."""
-        lower, upper = (self.flags >> LOWER_SHIFT & 3) - 1, (self.flags >> UPPER_SHIFT & 3) - 1
-        if not any(edge.d for edge in self.edges):
-            return lower, upper
-        low, high = edge_bounds(self._valued(), len(self.codes))
-        low, high = max(lower, low), min(upper, high)
-        return (low, high) if low <= high else (lower, upper)
+        return self._bounds_and_proof()[0]
 
     @property
     def proof(self) -> Proof | None:
         """The exact proof of the position, None if nothing is proven."""
-        known = self.d if abs(self.v) == 1.0 else 0
-        return node_proof(self.bounds, self._valued(), len(self.codes), clock_of_words(self.words), known)
+        return self._bounds_and_proof()[1]
 
-    def _valued(self) -> list[tuple[int, float, int]]:
-        return [(edge.n - edge.r, edge.q, edge.d) for edge in self.edges]
+    def _bounds_and_proof(self) -> tuple[Bounds, Proof | None]:
+        edges = [(edge.n - edge.r, edge.q, edge.d) for edge in self.edges]
+        known = self.d if abs(self.v) == 1.0 else 0
+        return bounds_and_proof(self.flags, edges, len(self.codes), clock_of_words(self.words), known)
 
     def bounds_at(self, clock: int) -> tuple[int, int]:
         """Returns the bounds that hold for a path that reaches the position with this halfmove clock.
@@ -126,8 +123,7 @@ class NodeRecord:
         A win or a loss holds if the mate, or the next move that resets the clock, comes before the 50-move
         rule. A draw, and the end of a game, hold at every clock.
         """
-        lower, upper = self.bounds
-        proof = self.proof
+        (lower, upper), proof = self._bounds_and_proof()
         if proof and not proof.holds_at(clock):
             return min(lower, 0), max(upper, 0)
         return lower, upper
@@ -329,49 +325,6 @@ def node_value(v: float, edges: Sequence[Edge], bounds: tuple[int, int] = (-1, 1
         total += (edge.n - edge.r) * edge.q
         visits += edge.n
     return min(max(total / visits, bounds[0]), bounds[1])
-
-
-def problems(record: NodeRecord) -> list[str]:
-    """Returns a message for each invariant that the record alone breaks; empty if it is sound."""
-    found = []
-    lower, upper = record.bounds
-    if lower > upper or max(lower, upper) > 1:
-        found.append(f"bounds [{lower}, {upper}] are not an interval")
-    if record.terminal and (record.codes or record.edges):
-        found.append("a terminal node has edges")
-    if not record.terminal and not record.codes:
-        found.append("a node without moves is not marked terminal")
-    if len(record.edges) > len(record.codes):
-        found.append(f"{len(record.edges)} visited edges of {len(record.codes)} moves")
-    if any(not 1 <= code <= MAX_CODE for code in record.codes):
-        found.append("a prior code is outside 1..63")
-    found += _value_problems("V", record.v, share_of(record.v, record.d))
-    for k, edge in enumerate(record.edges):
-        found += _edge_problems(k, edge)
-    return found
-
-
-def _edge_problems(k: int, edge: Edge) -> list[str]:
-    if edge.d > MOST_CODE:
-        return [f"edge {k} has a draw field of {edge.d}"]
-    lower, upper = bounds_of(edge.q, edge.d)
-    if not lower <= edge.q <= upper:
-        return [f"edge {k} is proven [{lower}, {upper}] with Q = {edge.q}"]
-    found = _value_problems(f"edge {k}", edge.q, share_of(edge.q, edge.d))
-    if not 0 <= edge.r <= edge.n <= MAX_VISITS:
-        found.append(f"edge {k} has r = {edge.r}, n = {edge.n}")
-    if edge.n == edge.r and (edge.q or edge.d):
-        found.append(f"edge {k} has a value without visits")
-    return found
-
-
-def _value_problems(name: str, q: float, d: int) -> list[str]:
-    if not -1.0 <= q <= 1.0:
-        return [f"{name} has Q = {q}"]
-    # d is rounded to the per mille, so it may exceed 1 - |q| by half a unit
-    if not 0 <= d <= D_SCALE * (1.0 - abs(q)) + 1:
-        return [f"{name} has Q = {q} with draws {d} per mille"]
-    return []
 
 
 assert DEAD <= TERMINAL_MASK

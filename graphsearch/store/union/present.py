@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.bulk import newest_in_order, owned, sort_keys, take
-from ..codec.soundness import sound_places
+from ..codec.bulk import owned, sound_places, take
 from ..index.catalog import Catalog
+from ..order import newest_in_order, sort_keys
 from ..record.node import RecordBatch
 from ..segments import OnCorrupt, SegmentCursor, Span, fetch_spans
 
@@ -36,7 +36,7 @@ class Overlap:
 
     def pairs(self) -> Places:
         """Returns, for each record of `batch`, the index of its position in `old`, -1 for none."""
-        from ..codec.columns_kernel import pair
+        from ..order_kernel import pair
 
         places = np.empty(len(self.batch), np.int64)
         old, new = (owned(batch.words, np.uint64).reshape(-1) for batch in (self.old, self.batch))

@@ -22,8 +22,15 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import adv, as_f32, zeros
 from ...jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of
-from ..codec.batch_kernel import Columns, Records, pointers
-from ..codec.columns_kernel import copy_edge, copy_evaluation, copy_whole, put_empty
+from ..codec.columns_kernel import (
+    Columns,
+    Records,
+    copy_edge,
+    copy_evaluation,
+    copy_whole,
+    pointers,
+    put_empty,
+)
 from ..record.bounds_kernel import (
     DRAWN,
     bounds_of,

@@ -22,14 +22,13 @@ from ...base.answer import Answer
 from ...base.errors import CorruptRecordError, InvalidParameterError
 from ...position.board import key_of_text
 from .. import merging
-from ..codec.bulk import sort_keys, take
-from ..codec.layout import BLOCK
-from ..codec.soundness import sound_part
+from ..codec.bulk import sound_part, take
+from ..codec.layout_kernel import BLOCK
 from ..file import sql_errors
+from ..order import keys_of, sort_keys
 from ..record.node import RecordBatch
 from ..record.ranking import visits_of
-from ..scanning import passed_over
-from ..segments import SegmentCursor, first_chunks, keys_of
+from ..segments import SegmentCursor, first_chunks, passed_over
 from ..side_files import file_bytes
 from ..store import Store
 from ..tables import provenance

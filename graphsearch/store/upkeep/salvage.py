@@ -21,17 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError, StoreError
-from .. import order
-from ..codec.bulk import bloom_of, decode_stored, joined, take
-from ..codec.compression import Dictionaries
-from ..codec.soundness import unsound
-from ..codec.unpacking import own_unpacker
+from ..codec.bulk import decode_stored, is_dictionary, joined, take, unsound
 from ..connection import connect, keep_out
 from ..file import check_is_file, real_path
 from ..format import check_format
+from ..index.catalog import bloom_of
+from ..order import keys_of, sort_keys
 from ..record.node import MAX_EVALUATOR, RecordBatch
 from ..record.provenance import EvaluatorIdentity
-from ..segments import CHUNK_BLOCKS, keys_of
+from ..segments import CHUNK_BLOCKS
 from ..side_files import log_bytes
 from ..store import Store
 from ..tables import provenance, unfinished
@@ -486,7 +484,7 @@ def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: Sal
         return none
     batch, owners = _decoded(damaged, chunk, index.dictionary, report)
     firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
-    keys = order.sort_keys(batch.words[firsts])
+    keys = sort_keys(batch.words[firsts])
     if index.is_intact:  # the records must belong to this chunk
         strangers = owners[firsts][index.keys[owners[firsts]] != keys].tolist()
         for number in strangers:
@@ -518,13 +516,12 @@ def _decoded(
         found.update(table.rows(number, number + 1))
     data = (found.get(number) for number in chunk.left)
     blocks = [one if isinstance(one, bytes) else b"" for one in data]
-    unpacker = own_unpacker()
-    slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
 
     def lose(i: int, why: str) -> None:
         _lose_block(report, chunk, chunk.gone + i, why if blocks[i] else "it is missing")
 
-    batch, records = decode_stored(unpacker, *joined(blocks), slots, lambda _: dictionary, lose)
+    owners = np.zeros(len(blocks), np.int64)
+    batch, records = decode_stored(*joined(blocks), [dictionary], owners, lose)
     return batch, chunk.gone + np.repeat(np.arange(len(blocks)), records)
 
 
@@ -553,11 +550,8 @@ class _Index:
         if not chunk.id:  # blocks that no chunk owns
             return cls(np.zeros(0, np.uint64), b"", None, opens=True, is_intact=False)
         keys, dictionary, bloom = (_blob(damaged, chunk.id, name) for name in ("keys", "dictionary", "bloom"))
-        opens, is_whole = False, keys is not None and len(keys) % 8 == 0
-        with suppress(CorruptRecordError):
-            if dictionary is not None:
-                Dictionaries.from_bytes(dictionary)
-                opens = True
+        opens = dictionary is not None and is_dictionary(dictionary)
+        is_whole = keys is not None and len(keys) % 8 == 0
         found = cls(
             np.frombuffer(keys if keys and is_whole else b"", "<u8").astype(np.uint64),
             dictionary or b"",
@@ -577,7 +571,7 @@ class _Index:
         """
         made = self.keys.copy() if len(self.keys) == chunk.blocks else np.zeros(chunk.blocks, np.uint64)
         made[numbers] = keys
-        filters = {self.bloom, bloom_of(batch, keys_of(batch.words)).tobytes()}
+        filters = {self.bloom, bloom_of(keys_of(batch.words)).tobytes()}
         sums = [self.sum(made.astype("<u8").tobytes(), bloom) for bloom in filters if bloom is not None]
         return any((found ^ chunk.checksum).bit_count() <= 1 for found in sums)
 

@@ -17,14 +17,15 @@ from ...base.answer import Answer
 from ...base.errors import CorruptRecordError, StoreError
 from ...base.limits import shortened
 from .. import order
-from ..codec.layout import BLOCK, RECORDS_MASK
-from ..codec.soundness import unsound
+from ..codec.bulk import announced, is_dictionary, unsound
+from ..codec.layout_kernel import BLOCK
 from ..file import open_reader, real_path, sql_errors
 from ..format import faults
-from ..index.bloom import may_hold_each
-from ..index.catalog import Catalog, Chunk, Segment, read_index
+from ..index.catalog import Catalog, Chunk, Segment
+from ..index.locate_kernel import find_held
+from ..order import keys_of
 from ..record.node import RecordBatch
-from ..segments import Span, fetch_spans, keys_of
+from ..segments import Span, fetch_spans
 from ..store import Store
 from ..tables.rows import shown
 from ..tables.schema import TABLES, fault_of_row
@@ -139,7 +140,6 @@ class _Check:
         self._progress = progress
         self._done = 0
         self._runs = self._evaluators = np.zeros(0, np.int64)  # the file's numbers
-        self._filter: tuple[int, NDArray[np.uint8]] | None = None  # of one chunk: all take 1.5 bytes a record
         self._damaged: set[int] = set()  # chunks with a block that could not be read
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
@@ -163,7 +163,8 @@ class _Check:
         last: NDArray[np.uint64] | None = None
         for chunk in segment.chunks:
             try:
-                self._catalog.dictionaries(chunk)
+                if not is_dictionary(self._catalog.index(chunk).dictionary):
+                    raise CorruptRecordError(f"{self._catalog.name(chunk)}: dictionaries are damaged")
             except CorruptRecordError as error:
                 self._report.add(str(error))
                 continue
@@ -185,8 +186,7 @@ class _Check:
             self._report.add(str(error))
             self._damaged.add(chunk.id)
         if not damaged:
-            headers = fetched.data[np.append(0, fetched.ends[:-1])]
-            self._check_index(chunk, first, (headers & RECORDS_MASK).astype(np.int64) + 1, batch)
+            self._check_index(chunk, first, announced(fetched.data, fetched.ends)[0], batch)
         self._check_records(chunk, batch)
         self._report.blocks += last - first
         self._done += last - first
@@ -209,9 +209,8 @@ class _Check:
 
     def _check_records(self, chunk: Chunk, batch: RecordBatch) -> None:
         keys = keys_of(batch.words)
-        if self._filter is None or self._filter[0] != chunk.id:
-            self._filter = (chunk.id, read_index(self._connection, self._store.path, chunk).bloom)
-        held = may_hold_each(self._filter[1], keys)
+        held = np.zeros(len(keys), bool)
+        find_held(self._catalog.index(chunk).bloom, keys, held)
         for i in np.nonzero(~held)[0].tolist():
             self._report.add(
                 f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"

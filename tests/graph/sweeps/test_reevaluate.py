@@ -27,7 +27,7 @@ from graphsearch.graph.sweeps.reevaluate import evaluated, positions_of, reevalu
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
-from graphsearch.store.record.node import NodeRecord, RecordBatch, prior_code, problems
+from graphsearch.store.record.node import NodeRecord, RecordBatch, prior_code
 from graphsearch.store.record.provenance import BY_RULE
 from graphsearch.store.record.ranking import edge_of
 from graphsearch.store.store import Store
@@ -35,6 +35,7 @@ from graphsearch.store.union.records import united
 from graphsearch.store.upkeep.rewrite import Progress, compact, prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
+from tests.store.records import faults_of
 
 from ...store.records import batch_of, random_records
 from ...support.counting import CountingEvaluator
@@ -97,7 +98,7 @@ def assert_given_to(evaluator: Evaluator, before: Records, after: Records) -> No
     answers = answers_of(evaluator, before)
     for key, (board, record) in after.items():
         was = before[key][1]
-        assert problems(record) == [], board.fen()
+        assert faults_of(record) == [], board.fen()
         assert by_move(board, record) == by_move(board, was), board.fen()
         assert (record.words, record.flags) == (was.words, was.flags)
         if not is_evaluated(was):
@@ -239,7 +240,7 @@ def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     assert found.whence.tolist() == list(range(len(records)))
     for i, record in enumerate(records):
         new = found.out.record(i)
-        assert problems(new) == []
+        assert faults_of(new) == []
         assert (new.codes, new.evaluator, new.run, new.v) == (codes[i], 7, 3, 0.0)
         old_edges = {index: edge for index, edge in zip(record.order, record.edges, strict=False) if edge.n}
         new_edges = {index: edge for index, edge in zip(new.order, new.edges, strict=False) if edge.n}

@@ -1,65 +1,12 @@
-"""Records as values: what is sound, and rows against columns."""
+"""Records as values against columns, and P codes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import chess
 import pytest
 
-from graphsearch.position.board import pack
-from graphsearch.store.record.node import (
-    TERMINAL_FLAGS,
-    UNPROVEN,
-    Edge,
-    NodeRecord,
-    RecordBatch,
-    prior_code,
-    prior_order,
-    priors_from_codes,
-    problems,
-)
+from graphsearch.store.record.node import RecordBatch, prior_code, prior_order, priors_from_codes
 
 from ..records import random_records
-
-SOUND = NodeRecord(
-    tuple(int(word) for word in pack(chess.Board())),
-    0.25,
-    300,
-    1,
-    UNPROVEN,
-    bytes(range(20, 40)),
-    (Edge(10, 2, 0.5, 400), Edge(3, 3)),
-)
-MATED = replace(SOUND, v=-1.0, d=0, flags=TERMINAL_FLAGS[1], codes=b"", edges=())
-
-
-@pytest.mark.parametrize("record", [SOUND, MATED])
-def test_a_sound_record_has_no_problems(record: NodeRecord) -> None:
-    assert problems(record) == []
-
-
-@pytest.mark.parametrize(
-    ("broken", "problem"),
-    [
-        (replace(SOUND, flags=2 << 2 | 0 << 4), "not an interval"),
-        (replace(SOUND, flags=3 << 2 | 3 << 4), "not an interval"),
-        (replace(MATED, codes=b"\x05"), "terminal node has edges"),
-        (replace(SOUND, codes=b"", edges=()), "without moves"),
-        (replace(SOUND, codes=b"\x05"), "2 visited edges of 1 moves"),
-        (replace(SOUND, codes=bytes(20)), "prior code"),
-        (replace(SOUND, codes=bytes([64] * 20)), "prior code"),
-        (replace(SOUND, v=1.25), "V has Q"),
-        (replace(SOUND, v=float("nan")), "V has Q"),
-        (replace(SOUND, d=760), "V has Q"),
-        (replace(SOUND, edges=(Edge(2, 3),)), "r = 3, n = 2"),
-        (replace(SOUND, edges=(Edge(1 << 32),)), "edge 0"),
-        (replace(SOUND, edges=(Edge(2, 2, 0.5),)), "value without visits"),
-        (replace(SOUND, edges=(Edge(2, 0, 0.5, 600),)), "edge 0 has Q"),
-    ],
-)
-def test_a_broken_invariant_is_named(broken: NodeRecord, problem: str) -> None:
-    assert problem in "; ".join(problems(broken))
 
 
 def test_batches_join_and_part() -> None:

@@ -17,9 +17,9 @@ from graphsearch.position.board import MAX_CLOCK, Words
 from graphsearch.position.fens import clocks_of, fens
 from graphsearch.position.words import CLOCK_SHIFT
 from graphsearch.query import columns, diff, steps
-from graphsearch.store import order, segments
+from graphsearch.store import order
 from graphsearch.store.codec import bulk
-from graphsearch.store.codec.soundness import unsound
+from graphsearch.store.codec.bulk import unsound
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.record.ranking import visits_of
 
@@ -38,8 +38,7 @@ def _of_arrays(found: Any) -> Rows:
 OF_WORDS: dict[str, Callable[[Words], Any]] = {
     "identities": lambda words: _of_arrays(order.identities(words)),
     "sort keys": lambda words: _of_arrays(order.sort_keys(words)),
-    "sort keys of the kernel": lambda words: _of_arrays(bulk.sort_keys(words)),
-    "keys": lambda words: _of_arrays(segments.keys_of(words)),
+    "keys": lambda words: _of_arrays(order.keys_of(words)),
     "FENs": fens,
     "legal moves": lambda words: _of_arrays(steps.legal_codes(words)),
     "clocks": lambda words: _of_arrays(clocks_of(words)),
@@ -57,7 +56,7 @@ OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
 CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "encode": plain_blocks,
     "encode a chunk": bulk.encode_chunk,
-    "sort": lambda batch: bulk.newest_in_order(batch.words, order.sort_keys(batch.words)),
+    "sort": lambda batch: order.newest_in_order(batch.words, order.sort_keys(batch.words)),
     "take": lambda batch: bulk.take(batch, np.arange(len(batch))[::-1].copy()),
     "soundness": unsound,
     "columns of a batch": bulk.columns_of,

@@ -1,4 +1,4 @@
-"""The layout of a block of records, before and after compression. Without Numba.
+"""The layout of a block of records, before and after compression, and what its coding shares.
 
     expanded  header | low parts, of V of each record, then of q of each edge | P codes | columns
     stored    header | bytes of the first frame | low parts | frame of P codes | frame of columns | CRC-32
@@ -7,16 +7,19 @@
     low part  24 low bits of the value's float32 | 8 low bits of its draws
     columns   all bytes of one kind for all records, or edges, of the block, in the order of the numbers below
 
-`schema/segment.md` is the reference of blocks, `schema/node_record.md` that of the columns. `records.py` is
-the codec one record at a time, `encoding_kernel.py` and `decoding_kernel.py` are the codec in bulk;
-`compression.py` and, in bulk, `packing_kernel.py` convert between both forms.
+`schema/segment.md` is the reference of blocks, `schema/node_record.md` that of the columns.
+`encoding_kernel.py` and `decoding_kernel.py` are the codec.
 """
 
 from __future__ import annotations
 
 import chess
 
+from ...jit.compiler import inner
+from ...jit.pointers import ZERO, U, popc
+from ...jit.types import Pointer, int64, uint8, uint64
 from ...position.board import pack
+from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position
 
 BLOCK = 32  # records of a block; the last one of a chunk may have fewer
 
@@ -26,6 +29,7 @@ LENGTH = 2  # of the first frame, as stored
 CHECKSUM = 4  # CRC-32 of everything before it
 FRAME_START = bytes.fromhex("28b52ffd0038")  # not stored: no size, no checksum, no id, a window of 128 KiB
 CUT = len(FRAME_START)
+PADDING = 8  # bytes after the data that kernels may read
 LOW = 3 + 1  # a low part: of the value, of its draws
 LOW_DRAW = 3  # offset of the draws in it
 
@@ -72,3 +76,82 @@ OK, BAD_POSITION, BAD_FIELD = 0, 1, 2  # whether the format can represent a reco
 def room_for(blocks: int, records: int, codes: int, edges: int) -> int:
     """Returns the maximum size of expanded blocks in bytes."""
     return HEADER * blocks + (LOW + RECORD_BYTES) * records + codes + (LOW + EDGE_BYTES) * edges
+
+
+@inner
+def header_at(data: Pointer[uint8], at: int64) -> int64:
+    """Returns the header of the block at offset `at` of `data`, int64; the caller has checked the length."""
+    return (
+        int64(data[at])
+        | (int64(data[at + 1]) << 8)
+        | (int64(data[at + 2]) << 16)
+        | (int64(data[at + 3]) << 24)
+    )
+
+
+@inner
+def packed_header(records: int64, codes: int64, edges: int64, drawn: int64) -> int64:
+    """Returns a header; `drawn`: 1 if some edge has path draws, else 0."""
+    return (records - 1) | (codes << CODES_AT) | (edges << EDGES_AT) | (drawn << DRAWN_AT)
+
+
+@inner
+def records_in(header: int64) -> int64:
+    """Returns how many records a block has."""
+    return (header & RECORDS_MASK) + 1
+
+
+@inner
+def codes_in(header: int64) -> int64:
+    """Returns how many P codes a block has."""
+    return (header >> CODES_AT) & CODES_MASK
+
+
+@inner
+def edges_in(header: int64) -> int64:
+    """Returns how many edges a block has."""
+    return (header >> EDGES_AT) & EDGES_MASK
+
+
+@inner
+def is_drawn(header: int64) -> int64:
+    """Returns 1 if a block has the column of path draws, else 0."""
+    return header >> DRAWN_AT
+
+
+@inner
+def low_bytes(header: int64) -> int64:
+    """Returns the size of a block's low parts in bytes."""
+    return LOW * (records_in(header) + edges_in(header))
+
+
+@inner
+def is_position(s: Position) -> bool:
+    """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
+    men = s[WHITE] | s[BLACK]
+    kinds = s[PAWNS] | s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS] | s[KINGS]
+    total = (
+        popc(s[PAWNS])
+        + popc(s[KNIGHTS])
+        + popc(s[BISHOPS])
+        + popc(s[ROOKS])
+        + popc(s[QUEENS])
+        + popc(s[KINGS])
+    )
+    if kinds != men or total != popc(men) or s[WHITE] & s[BLACK] != ZERO:
+        return False
+    for side in range(WHITE, BLACK + 1):
+        if popc(s[side]) > 16 or popc(s[PAWNS] & s[side]) > 8 or popc(s[KINGS] & s[side]) != 1:
+            return False
+    return s[PAWNS] & U(0xFF000000000000FF) == ZERO
+
+
+@inner
+def man_at(s: Position, bit: uint64) -> int64:
+    """Returns the man on a square given as a bit: 0..5 white pawn to king, 6..11 black, NO_MAN."""
+    if not (s[WHITE] | s[BLACK]) & bit:
+        return int64(NO_MAN)
+    kind = int64(0)
+    while not s[kind] & bit:
+        kind += 1
+    return kind + 6 if s[BLACK] & bit else kind

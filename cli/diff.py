@@ -13,13 +13,12 @@ import typer
 from graphsearch.book.why import BookChanges, changes, changes_since
 from graphsearch.exchange.games_export import export_diff
 from graphsearch.exchange.output import check_target
-from graphsearch.query import since as looking_back
-from graphsearch.query.diff import Alone, Change, Difference, Worth
+from graphsearch.query.diff import Alone, Change, Difference, RootChange, RootThen, Since, Worth
 from graphsearch.query.diff import diff as compare
+from graphsearch.query.diff import since as changes_of_file
 from graphsearch.query.history import History, HistoryPoint, draw_history, require_matplotlib
 from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
-from graphsearch.query.since import RootChange, RootThen, Since
 from graphsearch.store.file import real_path
 
 from .commands import command
@@ -140,7 +139,7 @@ def diff(
 
 def _since(file: Path, moment: str, *, top: int, min_visits: int, json: bool) -> None:
     with progress_bar("Reading") as advance:
-        found = looking_back.since(file, moment, top=top, min_visits=min_visits, on_progress=advance)
+        found = changes_of_file(file, moment, top=top, min_visits=min_visits, on_progress=advance)
     books = changes_since(file, found.run, top=top)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
     print_answer(facts, _since_parts(file, found, books), json=json, note=file, fits=True)

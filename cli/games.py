@@ -548,20 +548,19 @@ def players_of(
 def game_of(
     store: StoreOption,
     game: Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")],
-    file: Annotated[Path | None, option("--file FILE.pgn", "Where its PGN file is now.")] = None,
     json: Json = False,
 ) -> None:
     """Print the text of an imported game as it stood in its PGN file, with comments and variations.
 
-    Graph files that were made before they kept texts need the PGN file, with the same bytes as when it was
-    imported. `games --list`, `prepare` and the view `played_games` have the numbers of games.
+    If a damaged file has lost the text, its headers and moves are printed. `games --list`, `prepare` and the
+    view `played_games` have the numbers of games.
 
     JSON: what the graph file keeps of the game, and its `text`.
     """
     source, _, number = game.partition(":")
     if not (source.isdecimal() and number.isdecimal() and len(game) < 40):
         raise typer.BadParameter(f"a game is SOURCE:NUMBER, such as 1:27, not {game!r}", param_hint="GAME")
-    found = game_text(store, int(source), int(number), file=file)
+    found = game_text(store, int(source), int(number))
     lines = (
         "".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in found.text.splitlines()
     )

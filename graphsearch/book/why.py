@@ -16,7 +16,7 @@ import chess
 from ..base.answer import Answer, picked
 from ..base.errors import GraphSearchError
 from ..position.board import board_of, check, fen_of, key_text
-from ..query.unmoves import predecessors
+from ..query.parents import predecessors
 from ..store.apart import completed_reader
 from ..store.store import Store
 from ..store.tables.books import BookRow, asked, books

@@ -24,11 +24,10 @@ from ..query.steps import SAN_BYTES, Ints, Legal, Words, legal_codes, names_of, 
 from ..store.reading import Reader
 from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
-from .met import Met, Rows
 from .output import ExportReport, Target
 from .rows_export import OnLarge, export_stream
 from .selection import Selection
-from .walk import NOTES, OnProgress, Positions, records_at
+from .walk import NOTES, Met, OnProgress, Positions, Rows, records_at
 
 MAX_PV = 12
 UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # states of a link: not computed, no best move, best move stored

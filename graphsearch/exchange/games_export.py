@@ -11,17 +11,15 @@ from pathlib import Path
 import chess
 import chess.pgn
 
-from ..base.errors import GraphSearchError, ImportFileError
-from ..position.board import board_of, legal_moves
+from ..base.errors import GraphSearchError
+from ..position.board import board_of
 from ..query.diff import Difference, Worth
 from ..query.game_list import ListedGames
 from ..query.prepare import Departure, Preparation
 from ..query.pv import pv
-from ..query.replay import start_of
 from ..store.file import real_path
 from ..store.store import Store
-from ..store.tables.players import GameRow
-from .kept_games import game_text, stored_text
+from .kept_games import text_of_game
 from .output import Target, new_output
 from .pgn_writing import pgn_text
 
@@ -43,39 +41,10 @@ def export_games(path: str | os.PathLike[str], found: ListedGames, target: Targe
             return 0
         with Store.open(path, read_only=True) as store:
             for game in found.games:
-                text, is_whole = stored_text(store, game.row), True
-                if text is None:
-                    text, is_whole = whole_text(path, game.row)
+                text, is_whole = text_of_game(store, game.row)
                 bare += not is_whole
                 out.write(f"{text}\n\n".encode())
     return bare
-
-
-def whole_text(path: str | os.PathLike[str], row: GameRow) -> tuple[str, bool]:
-    """Returns the text of a game, and whether it is the original text; else it has headers and moves only."""
-    try:
-        return game_text(path, row.source, row.number).text, True
-    except ImportFileError:
-        return plain_text(row), False
-
-
-def plain_text(row: GameRow) -> str:
-    """Returns a game as PGN with the stored headers and moves, up to the first invalid move."""
-    date = ".".join([*(row.date or "????").split("-"), "??", "??"][:3])
-    names = {"Event": row.event, "Site": row.site, "Date": date, "Round": row.round}
-    names |= {"White": row.white, "Black": row.black, "Result": row.result}
-    more = {"WhiteElo": row.white_elo, "BlackElo": row.black_elo, "ECO": row.eco}
-    headers = {name: str(value or "?") for name, value in names.items()}
-    headers |= {name: str(value) for name, value in more.items() if value}
-    walk = start_of(row.fen)
-    headers |= {"Variant": "Chess960"} if walk.chess960 else {}
-    headers |= {"SetUp": "1", "FEN": row.fen} if row.fen else {}
-    for place in row.moves:
-        legal = legal_moves(walk)
-        if place >= len(legal):
-            break
-        walk.push(legal[place])
-    return pgn_text(chess.pgn.Game.from_board(walk), headers).rstrip()
 
 
 def form_of(target: Path) -> str:

@@ -1,129 +1,27 @@
-"""Rows of imported games: headers and moves, the index of the list of games, and the text of the game."""
+"""The texts of imported games: kept in compressed pieces while a file is read, and read again."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import chess
-import numpy as np
+import chess.pgn
 import zstandard
 
-from ..base.errors import ImportFileError
 from ..base.limits import text_lines
-from ..position.board import fen_of
-from ..position.openings import DEEPEST, opening_names, opening_places
-from ..position.words import KEY
-from ..query.game_list import key_parts
+from ..position.board import legal_moves
 from ..query.players import kept_game
 from ..query.replay import start_of
 from ..store.store import Store
 from ..store.tables import game_list
-from ..store.tables.game_list import IndexRow, TextRow
+from ..store.tables.game_list import TextRow
 from ..store.tables.players import GameRow
-from ..store.tables.schema import MAX_GAME_MOVES
-from .pgn_blocks import Facts, PlayedBlock
-from .sources import GivenFile, opened
+from .pgn_writing import pgn_text
 
 
-def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> Iterator[IndexRow]:
-    """Yields the index rows of games of a block; numbers: (index in the block, number in the file) pairs."""
-    parts = key_parts(played.keys)
-    places = opening_places(played.positions[:, KEY])
-    for i, number in numbers:
-        first = int(played.firsts[i])
-        end = first + int(played.counts[i]) + 1
-        named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
-        opening = opening_names()[places[first + named[-1]]] if len(named) else None
-        yield IndexRow(number, opening, parts[first:end].tobytes())
-
-
-LONGEST_TEXT = 255  # stored characters of a name or another text
-
-_DATE = re.compile(r"(\d{4})(?:[.\-/](\d\d?|\?+)(?:[.\-/](\d\d?|\?+))?)?\Z", re.ASCII)
-_ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
-_NONE = frozenset({"", "?", "-", "*"})
-
-
-def game_row(game: Facts, number: int, result: str, moves: bytes) -> GameRow:
-    """Returns the row of a game.
-
-    Args:
-      number: of the game in its file, from 1. result: as counted.
-      moves: their numbers in canonical order, one byte each.
-    """
-    headers = game.headers
-    event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
-    return GameRow(
-        source=0,
-        number=number,
-        place=game.place,
-        size=game.size,
-        white=text_of(headers.get("White", "")),
-        black=text_of(headers.get("Black", "")),
-        white_elo=_elo_of(headers.get("WhiteElo", "")),
-        black_elo=_elo_of(headers.get("BlackElo", "")),
-        date=date_of(headers.get("Date", "")) or date_of(headers.get("UTCDate", "")),
-        event=event if event or site else None,
-        site=site if event or site else None,
-        round=text_of(headers.get("Round", "")),
-        result=result,
-        eco=text_of(headers.get("ECO", "")),
-        fen=_start_of(game),
-        moves=moves[:MAX_GAME_MOVES],
-    )
-
-
-@lru_cache(maxsize=10_000)
-def text_of(text: str) -> str | None:
-    """Returns a cleaned header value, None if it is empty or a placeholder.
-
-    >>> text_of(" Pelé "), text_of(" ? "), text_of("a\\0\\tb")
-    ('Pelé', None, 'a b')
-    """
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else " " for c in text)
-    plain = " ".join(text.split())[:LONGEST_TEXT]
-    return None if plain in _NONE else plain
-
-
-def date_of(text: str) -> str | None:
-    """Returns the known part of a date (YYYY, YYYY-MM or YYYY-MM-DD), None if the year is unknown.
-
-    >>> [date_of(text) for text in ("2024.03.15", "2024.??.??", "1997.5.03", "????.??.??", "2024.13.01")]
-    ['2024-03-15', '2024', '1997-05-03', None, '2024']
-    """
-    found = _DATE.match(text.strip())
-    if found is None or found[1] == "0000":
-        return None
-    known = found[1]
-    for part, most in ((found[2], 12), (found[3], 31)):
-        if part is None or not part.isdigit() or not 1 <= int(part) <= most:
-            break
-        known += f"-{int(part):02}"
-    return known
-
-
-def _elo_of(text: str) -> int | None:
-    found = _ELO.match(text.strip())
-    return int(found[0]) or None if found else None
-
-
-def _start_of(game: Facts) -> str | None:
-    """Returns the FEN of a game's first position, None for the start position."""
-    if not game.headers.get("FEN"):
-        return None
-    fen = fen_of(start_of(game.headers["FEN"]))
-    return None if fen == chess.STARTING_FEN else fen
-
-
-# ------------------------------------------------------------------ the text of a kept game
 @dataclass(frozen=True, slots=True)
 class GameText:
     """A stored game: its row, the file with its text, and the text."""
@@ -139,49 +37,50 @@ class GameText:
         return facts | {"file": self.file, "text": self.text}
 
 
-def game_text(
-    path: str | os.PathLike[str], source: int, number: int, *, file: str | os.PathLike[str] | None = None
-) -> GameText:
-    """Returns the original text of a game, with comments and variations.
+def game_text(path: str | os.PathLike[str], source: int, number: int) -> GameText:
+    """Returns the text of a game, with comments and variations.
 
     Args:
       path: the graph file, opened read-only.
       source, number: of the game, as in the view `played_games`.
-      file: a PGN file with its text; None: the graph file, or, for graph files from before they stored texts,
-        the PGN file at the path of its import.
 
     Raises:
       InvalidParameterError: if the game is not stored.
-      ImportFileError: if the PGN file is missing, or its bytes differ from the imported ones.
       StoreError: if the graph file cannot be read.
     """
     with Store.open(path, read_only=True) as store:
-        row, name, digest = kept_game(store, source, number)
-        text = stored_text(store, row) if file is None else None
-    if text is not None:
-        return GameText(row, name, text)
-    where = Path(file) if file is not None else Path(name)
-    if not where.is_file():
-        raise ImportFileError(
-            f"{where}, which has the text of game {source}:{number}, is missing; name it with --file"
-        )
-    with opened(GivenFile(str(where)), where.parent) as given:
-        if given.digest != digest:
-            raise ImportFileError(
-                f"{where} has changed since game {source}:{number} was imported from it;"
-                " name the file as it was with --file"
-            )
-        return GameText(row, str(where), _decoded(given.cut(row.place, row.size)))
+        row, file = kept_game(store, source, number)
+        return GameText(row, file, text_of_game(store, row)[0])
 
 
-def stored_text(store: Store, row: GameRow) -> str | None:
-    """Returns the original text of a game from an open graph file, None if the file does not hold it."""
-    text = text_of_rows(game_list.text_rows(store, row.source, row.place, row.size), row.place, row.size)
-    return None if text is None else _decoded(text)
+def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:
+    """Returns the text of a game, and whether it is the original one; else it has headers and moves only.
+
+    A file that was damaged may have lost the text.
+    """
+    data = text_of_rows(game_list.text_rows(store, row.source, row.place, row.size), row.place, row.size)
+    if data is None:
+        return plain_text(row), False
+    return "".join(text_lines(io.BytesIO(data), "a game")).strip(), True
 
 
-def _decoded(data: bytes) -> str:
-    return "".join(text_lines(io.BytesIO(data), "a game")).strip()
+def plain_text(row: GameRow) -> str:
+    """Returns a game as PGN with the stored headers and moves, up to the first invalid move."""
+    date = ".".join([*(row.date or "????").split("-"), "??", "??"][:3])
+    names = {"Event": row.event, "Site": row.site, "Date": date, "Round": row.round}
+    names |= {"White": row.white, "Black": row.black, "Result": row.result}
+    more = {"WhiteElo": row.white_elo, "BlackElo": row.black_elo, "ECO": row.eco}
+    headers = {name: str(value or "?") for name, value in names.items()}
+    headers |= {name: str(value) for name, value in more.items() if value}
+    walk = start_of(row.fen)
+    headers |= {"Variant": "Chess960"} if walk.chess960 else {}
+    headers |= {"SetUp": "1", "FEN": row.fen} if row.fen else {}
+    for place in row.moves:
+        legal = legal_moves(walk)
+        if place >= len(legal):
+            break
+        walk.push(legal[place])
+    return pgn_text(chess.pgn.Game.from_board(walk), headers).rstrip()
 
 
 # ------------------------------------------------------------------ texts in compressed pieces

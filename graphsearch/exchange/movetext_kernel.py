@@ -3,7 +3,7 @@
 text       ... e4 e5 2. Nf3! ... the moves of the next game ...
 positions  game 0 before each of its moves, and at its end | game 1 ... (odd games have none)
 
-The text of a game has the words of its main line only (`pgn_blocks.main_line`), which fit exactly one legal
+The text of a game has the words of its main line only (`pgn_import.main_line`), which fit exactly one legal
 move each, or are move numbers or glyphs. All other games are odd, and `chess.pgn` reads them.
 """
 

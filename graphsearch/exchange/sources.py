@@ -117,17 +117,6 @@ class Input:
                 if len(piece) < size:
                     return
 
-    def cut(self, first: int, size: int) -> bytes:
-        """Returns `size` unpacked bytes from offset `first` on, fewer only at the end.
-
-        Raises:
-          ImportFileError: if packed bytes are damaged or cut short.
-        """
-        with self.readable():
-            while first and (passed := len(self._plain.read(min(first, PIECE)))):
-                first -= passed
-            return _read_whole(self._plain, min(size, limits.GAME.most))
-
     def pass_to(self, place: int) -> None:
         """Sets the number of consumed unpacked bytes, for `position`."""
         self._handed_out = place

@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 
 from ..store.format import APPLICATION_ID
 from ..store.store import Store
-from .sql_functions import PURE, Value, record_text
+from .sql import PURE, Value, record_text
 
 BOARD_PIXELS = 180
 LONGEST_FEN, FEN_FIELDS = 120, 6

@@ -227,7 +227,6 @@ def reaching(store: Store, board: chess.Board) -> Ply:
     """Returns the games that reach a position, each with the first ply at which it does."""
     wanted = key_text(board)
     last = _last_plies(store, key_parts(np.array([key_of(board)], np.uint64))[0])
-    last |= dict.fromkeys(tables.without_index(store), 1 << 16)
     found: Ply = {}
     games = sorted(last)
     for first in range(0, len(games), GAMES_AT_ONCE):

@@ -1,26 +1,297 @@
-"""The stored positions that have a move to a given one. Reads only.
+"""The stored positions that have a move to a given one, and moves taken back. Reads only.
 
-The query takes moves back (`unmoves.py`); the file's filters reject most of the resulting positions,
-python-chess checks the rest, and the query reads the few that remain.
+The query takes moves back; the file's filters reject most of the resulting positions, python-chess checks
+the rest, and the query reads the few that remain. The generator works on squares and yields possible
+predecessors; python-chess then checks each one: it must be legal, and so must the move, which must lead to
+exactly this position.
+
+Clocks: positions with clocks up to 75 share a key, higher clocks have keys of their own. So any clock is
+possible before a capture or a pawn move (one position for all up to 75, one for each above); before another
+move the clock was one less.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import chess
 import numpy as np
 
 from ..base.answer import Answer
-from ..position.board import POSITION_WORDS, check, clock_term, fen_of, legal_moves, pack_checked
+from ..base.errors import InvalidPositionError
+from ..position.board import (
+    CLOCK_DRAW,
+    FREE_CLOCK,
+    POSITION_WORDS,
+    check,
+    clock_term,
+    fen_of,
+    legal_moves,
+    pack_checked,
+)
+from ..position.chess960 import as_chess960
+from ..position.legality import check_rules
 from ..position.values import cp_of
 from ..position.words import KEY
 from ..store.record.node import Edge
 from ..store.record.ranking import edge_of
-from .source import RecordSource, opened
-from .unmoves import Predecessor, candidates, leads_to
+from .source import RecordSource, opened, plain_key
+
+# ------------------------------------------------------------------ moves taken back
+_PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
+_CAPTURED = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN)
+_WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # targets of king and rook, the rook's side
+
+
+NO_CLOCK = (0,)  # one clock for all up to 75
+ANY_CLOCK = (0, *range(FREE_CLOCK + 1, CLOCK_DRAW))
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """A position from which a move may lead to the requested one.
+
+    Attributes:
+      board: without history, clock 0. move: the move.
+      clocks: its possible clocks; 0 stands for all up to 75.
+    """
+
+    board: chess.Board
+    move: chess.Move
+    clocks: tuple[int, ...]
+
+    def boards(self) -> Iterator[chess.Board]:
+        """Yields the position with each of its clocks."""
+        for clock in self.clocks:
+            board = self.board.copy(stack=False)
+            board.halfmove_clock = clock
+            yield board
+
+
+def predecessors(board: chess.Board) -> Iterator[Predecessor]:
+    """Yields every legal position from which a legal move leads to this one, each (position, move) once.
+
+    Positions differ as in the graph: by men, turn, castling rights, a possible capture en passant, and the
+    clock if it is above 75. Clocks of 100 and more are excluded before captures and pawn moves, as the game
+    is over there. Positions of Chess960 are included: without castling rights they look like those of
+    standard chess.
+
+    >>> sorted(found.move.uci() for found in predecessors(chess.Board()))
+    ['a6b8', 'c6b8', 'f6g8', 'h6g8']
+    >>> castled = chess.Board("4k3/8/8/8/8/8/8/5RK1 b - - 1 1")
+    >>> sum(found.board.is_castling(found.move) for found in predecessors(castled))
+    24
+    """
+    return (candidate for candidate in candidates(board) if leads_to(candidate, board))
+
+
+def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
+    """Returns whether a candidate's position and move are legal and lead to the position."""
+    before, move = candidate.board, candidate.move
+    try:
+        check_rules(before)  # seven queens with seven pawns, for example, are illegal
+    except InvalidPositionError:
+        return False
+    if not before.is_legal(move):
+        return False
+    child = before.copy(stack=False)
+    child.push(move)
+    return child.board_fen() == board.board_fen() and plain_key(child) == plain_key(board)
+
+
+def candidates(board: chess.Board) -> Iterator[Predecessor]:
+    """Yields all predecessors as (position, move), among many that are illegal or lead elsewhere."""
+    for before, move, quiet in _without_state(board):
+        clocks = _clocks_before(board, quiet)
+        if not clocks:
+            continue
+        now = board.clean_castling_rights()
+        touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
+        wings = [_lost_by(before, now, touched, wing, side) for wing in chess.COLORS for side in (1, -1)]
+        for lost in product(*wings):  # rights that the move may have ended
+            for ep in _en_passant_before(before):
+                found = before.copy(stack=False)
+                found.castling_rights = now | sum(lost)
+                found.ep_square = ep
+                if found.has_chess960_castling_rights():
+                    found = as_chess960(found)
+                yield Predecessor(found, _as_written(found, move), clocks)
+
+
+def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
+    """Returns castling in a position's own notation; the generator has the king take his rook."""
+    ours = before.occupied_co[before.turn]
+    if before.chess960 or not before.rooks & ours & chess.BB_SQUARES[move.to_square]:
+        return move
+    file = 6 if move.to_square > move.from_square else 2
+    return chess.Move(move.from_square, chess.square(file, chess.square_rank(move.to_square)))
+
+
+def _clocks_before(board: chess.Board, quiet: bool) -> tuple[int, ...]:
+    """Returns the possible clocks before: one for all up to 75, and those above that fit."""
+    clock = board.halfmove_clock
+    if clock > FREE_CLOCK:
+        return (clock - 1 if clock - 1 > FREE_CLOCK else 0,) if quiet else ()
+    return NO_CLOCK if quiet else ANY_CLOCK
+
+
+Unmade = tuple[chess.Board, chess.Move, bool]
+
+
+def _without_state(board: chess.Board) -> Iterator[Unmade]:
+    """Yields (men and turn before, move, whether it was neither capture nor pawn move) for each unmove."""
+    mover = not board.turn
+    for square in chess.scan_forward(board.occupied_co[mover]):
+        piece = board.piece_type_at(square)
+        assert piece is not None
+        if piece == chess.PAWN:
+            yield from _pawn_unmoves(board, mover, square)
+        else:
+            for origin in chess.scan_forward(board.attacks_mask(square) & ~board.occupied):
+                move = chess.Move(origin, square)
+                yield _taken_back(board, move, piece), move, True
+                yield from _with_captures(board, origin, square, piece)
+            if piece in _PROMOTED and chess.square_rank(square) == (7 if mover else 0):
+                yield from _unpromotions(board, mover, square, piece)
+    yield from _uncastlings(board, mover)
+
+
+def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
+    """Returns the men before a move: `piece` back on its square, the captured man back on the board."""
+    before = chess.Board(None)
+    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied"):
+        setattr(before, name, getattr(board, name))
+    before.occupied_co = board.occupied_co.copy()
+    mover = not board.turn
+    before.remove_piece_at(move.to_square)
+    before.set_piece_at(move.from_square, chess.Piece(piece, mover))
+    if captured:
+        before.set_piece_at(move.to_square, chess.Piece(captured, not mover))
+    before.turn = mover
+    return before
+
+
+def _with_captures(
+    board: chess.Board, origin: int, square: int, piece: int, promotion: int | None = None
+) -> Iterator[Unmade]:
+    """Yields a move to `square` taken back, for every man that it may have captured."""
+    for captured in _CAPTURED:
+        if captured != chess.PAWN or 0 < chess.square_rank(square) < 7:
+            move = chess.Move(origin, square, promotion)
+            yield _taken_back(board, move, piece, captured), move, False
+
+
+def _pawn_unmoves(board: chess.Board, mover: chess.Color, square: int) -> Iterator[Unmade]:
+    back = -8 if mover else 8
+    origin, rank = square + back, chess.square_rank(square)
+    first = 1 if mover else 6  # the first rank of pawns
+    if rank == first:
+        return
+    if not board.occupied & chess.BB_SQUARES[origin]:
+        yield _taken_back(board, chess.Move(origin, square), chess.PAWN), chess.Move(origin, square), False
+        twice = origin + back
+        if rank == (3 if mover else 4) and not board.occupied & chess.BB_SQUARES[twice]:
+            yield _taken_back(board, chess.Move(twice, square), chess.PAWN), chess.Move(twice, square), False
+    for origin in _capture_origins(board, mover, square):
+        yield from _with_captures(board, origin, square, chess.PAWN)
+        if rank == (5 if mover else 2):
+            yield from _un_en_passant(board, mover, origin, square)
+
+
+def _capture_origins(board: chess.Board, mover: chess.Color, square: int) -> Iterator[int]:
+    """Yields the empty squares from which a pawn captures on a square."""
+    sources = chess.BB_PAWN_ATTACKS[not mover][square]
+    return chess.scan_forward(sources & ~board.occupied)
+
+
+def _un_en_passant(board: chess.Board, mover: chess.Color, origin: int, square: int) -> Iterator[Unmade]:
+    taken = square + (-8 if mover else 8)
+    double = square + (8 if mover else -8)  # first square of the taken pawn
+    if board.occupied & (chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]):
+        return
+    move = chess.Move(origin, square)
+    before = _taken_back(board, move, chess.PAWN)
+    before.set_piece_at(taken, chess.Piece(chess.PAWN, not mover))
+    before.ep_square = square
+    yield before, move, False
+
+
+def _unpromotions(board: chess.Board, mover: chess.Color, square: int, piece: int) -> Iterator[Unmade]:
+    origin = square + (-8 if mover else 8)
+    if not board.occupied & chess.BB_SQUARES[origin]:
+        move = chess.Move(origin, square, piece)
+        yield _taken_back(board, move, chess.PAWN), move, False
+    for origin in _capture_origins(board, mover, square):
+        yield from _with_captures(board, origin, square, chess.PAWN, piece)
+
+
+def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[Unmade]:
+    home, ours = 0 if mover else chess.A8, board.occupied_co[mover]
+    for king_to, rook_to, side in _WINGS:
+        king, rook = chess.BB_SQUARES[king_to + home], chess.BB_SQUARES[rook_to + home]
+        if not (board.kings & ours & king and board.rooks & ours & rook):
+            continue
+        others = board.occupied & ~(king | rook)
+        free = [square for square in range(home, home + 8) if not others >> square & 1]
+        for king_from, rook_from in product(free, repeat=2):
+            if (rook_from - king_from) * side > 0:
+                yield _uncastled(board, mover, (king_from, rook_from), (king_to + home, rook_to + home))
+
+
+def _uncastled(
+    board: chess.Board, mover: chess.Color, origins: tuple[int, int], targets: tuple[int, int]
+) -> Unmade:
+    """Returns castling taken back, the king taking his rook; `origins`, `targets`: of king and rook."""
+    before = board.copy(stack=False)
+    for square in targets:
+        before.remove_piece_at(square)
+    for square, piece in zip(origins, (chess.KING, chess.ROOK), strict=True):
+        before.set_piece_at(square, chess.Piece(piece, mover))
+    before.turn, before.ep_square, before.chess960 = mover, None, False
+    before.halfmove_clock, before.fullmove_number = 0, 1
+    return before, chess.Move(*origins), True
+
+
+def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, side: int) -> list[int]:
+    """Returns the rights of a wing that a move may have ended, each as its rook, and 0 for none.
+
+    Args:
+      now: the rights after the move. touched: the squares that it left or entered.
+      side: 1 for the rooks on the king's right, -1 for those on his left.
+    """
+    rank = chess.BB_RANK_1 if color else chess.BB_RANK_8
+    king = before.king(color)
+    if king is None or not rank & chess.BB_SQUARES[king]:
+        return [0]
+    beside = [square for square in chess.scan_forward(rank) if (square - king) * side > 0]
+    rooks = [chess.BB_SQUARES[square] for square in beside]
+    rooks = [rook for rook in rooks if rook & before.rooks & before.occupied_co[color]]
+    if any(rook & now for rook in rooks):
+        return [0]
+    return [0, *(rook for rook in rooks if touched & (rook | chess.BB_SQUARES[king]))]
+
+
+def _en_passant_before(before: chess.Board) -> Iterator[int | None]:
+    """Yields the squares on which a capture en passant may have been possible; None for no such square."""
+    if before.ep_square is not None:  # the move was one
+        yield before.ep_square
+        return
+    yield None
+    rank, enemy = (5, chess.BLACK) if before.turn else (2, chess.WHITE)
+    step = -8 if before.turn else 8  # from the square that was skipped to the pawn
+    pawns = before.pawns & before.occupied_co[enemy]
+    for file in range(8):
+        square = chess.square(file, rank)
+        pawn, origin = square + step, square - step
+        if not pawns & chess.BB_SQUARES[pawn]:
+            continue
+        if before.occupied & (chess.BB_SQUARES[square] | chess.BB_SQUARES[origin]):
+            continue
+        if chess.BB_PAWN_ATTACKS[enemy][square] & before.pawns & before.occupied_co[before.turn]:
+            yield square
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Players of the imported games by name, and the text of a game from its file. Reads only."""
+"""Players of the imported games by name. Reads only."""
 
 from __future__ import annotations
 
@@ -111,16 +111,16 @@ def _words(text: str) -> tuple[str, ...]:
 _parts = lru_cache(maxsize=100)(_words)  # cached: one text is compared with many names
 
 
-def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str, str]:
-    """Returns a stored game, and the name and digest of the file with its text.
+def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str]:
+    """Returns a stored game, and the name of the file that it comes from.
 
     Raises:
       InvalidParameterError: if the file keeps no such game.
     """
     row = tables.game(store, source, number)
-    file = next((one for one in sources(store) if one.id == source), None)
+    file = next((one.name for one in sources(store) if one.id == source), None)
     if row is None or file is None:
         raise InvalidParameterError(
             f"{store.path} has no game {source}:{number}; `import --players` stores games"
         )
-    return row, file.name, file.digest
+    return row, file

@@ -19,9 +19,8 @@ from ..position.board import board_of, fen_of, key_text
 from ..position.lines import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from ..store.record.ranking import node_mean
-from .parents import ParentEdge, stored
+from .parents import ParentEdge, Predecessor, candidates, stored
 from .source import RecordSource, after, key_after, opened, plain_key, roots_of, steps_of
-from .unmoves import Predecessor, candidates
 
 WALKED = 200  # positions read for all lines together, the most visited ones first
 TAKEN_BACK = 60  # most moves taken back for one line; the rest of it is known

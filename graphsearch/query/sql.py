@@ -12,6 +12,7 @@ the size of values are limited (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting uses 
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -24,6 +25,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import chess
+
 from ..base.errors import (
     GraphSearchError,
     InvalidParameterError,
@@ -31,14 +34,72 @@ from ..base.errors import (
     check_argument,
     check_least,
 )
+from ..graph.view import Reader, view
+from ..position.board import fen_of, key_text
+from ..position.notation import named_board, play_moves, read_moves
+from ..position.values import cp_of
 from ..store.connection import BoundedConnection
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.store import Store
-from .sql_functions import PURE, Function, Value, record_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from sqlite_utils import Database
+
+
+# ------------------------------------------------------------------ functions
+Value = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A SQL function: its name, its number of arguments, and whether it is deterministic."""
+
+    name: str
+    arguments: int
+    call: Callable[..., Value]
+    fixed: bool = True
+
+
+def record_text(read: Reader, fen: object) -> str | None:
+    """Returns a position's record as JSON text, as `graphsearch show --json` prints it; None if unknown."""
+    node = view(read, _board(fen), lines=0)
+    return None if node is None else json.dumps(node.as_dict())
+
+
+def _board(fen: object) -> chess.Board:
+    if not isinstance(fen, str):
+        raise ValueError(f"expected a FEN, not {fen!r}")
+    return named_board(fen)
+
+
+def _after(fen: object, moves: object) -> str:
+    board = _board(fen)
+    play_moves(board, str(moves))
+    return fen_of(board)
+
+
+def _san(fen: object, move: object) -> str:
+    board = _board(fen)
+    found = read_moves(board, str(move))
+    if len(found) != 1:
+        raise ValueError(f"expected one move, not {move!r}")
+    return board.san(found[0])
+
+
+def _cp(q: object) -> int:
+    if not isinstance(q, int | float) or not math.isfinite(q):
+        raise ValueError(f"expected a number in [-1, 1], not {q!r}")
+    return cp_of(q)
+
+
+PURE = (
+    Function("key", 1, lambda fen: key_text(_board(fen))),
+    Function("after", 2, _after),
+    Function("san", 2, _san),
+    Function("cp", 1, _cp),
+)
+
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
 PULSE = 1000  # steps of SQLite's machine between two checks for Ctrl-C: a step may take long

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from graphsearch.exchange import polyglot_export, walk
-from graphsearch.exchange.met import Met, Rows
 from graphsearch.exchange.output import ExportReport
 from graphsearch.exchange.selection import Selection, plan
-from graphsearch.exchange.walk import Walk
+from graphsearch.exchange.walk import Met, Rows, Walk
 from graphsearch.position.board import encode_move, key_of, legal_moves, pack
 from graphsearch.position.rules_kernel import MATE
 from graphsearch.position.values import cp_of

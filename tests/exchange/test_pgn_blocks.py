@@ -12,7 +12,7 @@ import pytest
 
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport
-from graphsearch.exchange.pgn_blocks import BlockReader, Facts, PlayedBlock, played_game
+from graphsearch.exchange.pgn_import import BlockReader, Facts, PlayedBlock, played_game
 from graphsearch.exchange.sources import GivenFile, Input, opened
 from graphsearch.position.pgn import read_game
 
@@ -100,7 +100,7 @@ def one_by_one(given: Input, **options: Any) -> BlockReader:
 def test_blocks_have_the_games_that_are_read_one_by_one(
     text: str, window: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.exchange.pgn_blocks.WINDOW", window)
+    monkeypatch.setattr("graphsearch.exchange.pgn_import.WINDOW", window)
     data = text.encode()
     assert games(data, tmp_path, most, regular=True) == games(data, tmp_path, most, regular=False)
 
@@ -111,7 +111,7 @@ def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytes
         bases = [generated(rng) for _ in range(10)]
         parts = (mutated(base, rng) if rng.random() < 0.3 else f"{base}\n" for base in bases)
         data = "".join(parts).encode(rng.choice(("utf-8", "cp1252")), "replace").replace(b"\0", b"")
-        monkeypatch.setattr("graphsearch.exchange.pgn_blocks.WINDOW", rng.choice((300, 1 << 18)))
+        monkeypatch.setattr("graphsearch.exchange.pgn_import.WINDOW", rng.choice((300, 1 << 18)))
         assert games(data, tmp_path, 500, regular=True) == games(data, tmp_path, 500, regular=False)
 
 

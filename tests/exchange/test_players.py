@@ -13,10 +13,9 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.base.errors import ImportFileError, InvalidParameterError
-from graphsearch.exchange.games_export import plain_text
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.exchange.importing import FileReport
-from graphsearch.exchange.kept_games import game_text
+from graphsearch.exchange.kept_games import game_text, plain_text
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import legal_moves
@@ -174,22 +173,21 @@ def test_a_name_is_exact_or_a_unique_part_of_one(tmp_path: Path) -> None:
             who("%")
 
 
-def test_the_text_of_a_game_is_not_read_from_a_file_that_changed(tmp_path: Path) -> None:
+def test_a_game_whose_text_was_lost_has_headers_and_moves(tmp_path: Path) -> None:
     file, store = pgn(tmp_path), tmp_path / "a.graph"
     imported(store, file, players=True)
-    moved = file.rename(tmp_path / "moved.pgn")
+    file.unlink()
     assert game_text(store, 1, 1).text == GAMES[0]  # the graph file has it
     with closing(sqlite3.connect(store)) as connection:
-        connection.execute("DELETE FROM game_text")  # as before there was this table
+        connection.execute("DELETE FROM game_text")
         connection.commit()
-    with pytest.raises(ImportFileError, match="is missing; name it with --file"):
-        game_text(store, 1, 1)
-    assert game_text(store, 1, 1, file=moved).text == GAMES[0]
-    moved.write_bytes(moved.read_bytes().replace(b"a comment", b"no remark"))
-    with pytest.raises(ImportFileError, match="has changed since"):
-        game_text(store, 1, 1, file=moved)
+    read, whole = (chess.pgn.read_game(io.StringIO(text)) for text in (game_text(store, 1, 1).text, GAMES[0]))
+    assert read is not None
+    assert whole is not None
+    assert [*read.mainline_moves()] == [*whole.mainline_moves()]
+    assert read.headers["White"] == whole.headers["White"]
     with pytest.raises(InvalidParameterError, match="has no game 1:2"):
-        game_text(store, 1, 2, file=moved)
+        game_text(store, 1, 2)
 
 
 def test_a_game_of_chess960_without_its_text_is_written_as_one(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def read_studies(data: bytes, folder: Path) -> bool:
 
 def read_blocks(data: bytes, folder: Path) -> bool:
     """Reads games with the kernels, and as `chess.pgn` reads them one by one."""
-    from graphsearch.exchange.pgn_blocks import BlockReader, PlayedBlock, played_game
+    from graphsearch.exchange.pgn_import import BlockReader, PlayedBlock, played_game
     from graphsearch.exchange.sources import GivenFile, opened
     from graphsearch.position.pgn import read_game
 

@@ -184,18 +184,6 @@ def test_a_position_lists_the_games_that_reach_it_by_any_order_of_moves(store: P
         assert {game.ply for game in found.games} <= {len(moves.split())}
 
 
-def test_games_without_an_index_are_played_through(store: Path, tmp_path: Path) -> None:
-    old = tmp_path / "old.graph"
-    old.write_bytes(store.read_bytes())
-    with closing(sqlite3.connect(old)) as connection:
-        connection.execute("DELETE FROM game_index")
-        connection.execute("DELETE FROM game_text")
-        connection.commit()
-    board = board_after(NIMZO)
-    assert numbers(everything(old, position=board)) == reaching(board)
-    assert len(everything(old, opening="nimzo").games) == 0
-
-
 def test_bits_that_agree_by_chance_are_told_from_the_position(store: Path, tmp_path: Path) -> None:
     false = tmp_path / "false.graph"
     false.write_bytes(store.read_bytes())

@@ -8,8 +8,8 @@ import chess
 import pytest
 
 from graphsearch.position.board import board_of, key_of, pack
+from graphsearch.query.parents import candidates, predecessors
 from graphsearch.query.source import after, plain_key
-from graphsearch.query.unmoves import candidates, predecessors
 from graphsearch.store.order import identities
 
 from ..store.records import STARTS

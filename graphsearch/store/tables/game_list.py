@@ -239,20 +239,3 @@ def index_keys(store: Store) -> Iterator[tuple[int, int, bytes]]:
     with store.reading() as connection:
         statement = f"SELECT source, number, keys FROM game_index {where}"  # noqa: S608 (numbers)
         yield from query(connection, statement, (), *names)
-
-
-def without_index(store: Store) -> list[tuple[int, int]]:
-    """Returns the games that count and have no row in `game_index`: imported by an older version."""
-    chosen = numbers_text(counting(store))
-    with store.reading() as connection:
-        sizes = [
-            connection.execute(f"SELECT count(*) FROM {table} WHERE source IN ({chosen})").fetchone()[0]  # noqa: S608
-            for table in ("game", "game_index")
-        ]
-        if sizes[0] == sizes[1]:
-            return []
-        statement = (
-            f"SELECT game.source, game.number FROM game {_JOINS['game_index']}"  # noqa: S608 (constants)
-            f" WHERE game.source IN ({chosen}) AND game_index.number IS NULL"
-        )
-        return list(connection.execute(statement))

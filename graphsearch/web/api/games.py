@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from ...base.errors import InvalidParameterError
 from ...book.study.pgn import StudyGame, read_games, steps_of
-from ...exchange.games_export import export_games, whole_text
+from ...exchange.games_export import export_games
+from ...exchange.kept_games import text_of_game
 from ...position.board import key_text
 from ...query.game_list import GameFilters, ListedGames, Order, list_games
 from ...query.games import games
@@ -23,7 +24,7 @@ from ..wanted import SPELLED, GivenPosition, Name, Ply
 from .routes import download, get
 
 MOST_LISTED_GAMES = 100_000  # of a file; a page of the list has some dozens
-BARE = "its comments and variations: graphsearch did not store them then, and the PGN file is missing"
+BARE = "its comments and variations: the graph file has lost them"
 
 
 class GameListWanted(GivenPosition):
@@ -64,8 +65,7 @@ def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
 def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
     """Returns a game for the notation pane, and the ply at which it reaches the position, 0 if never."""
     with Store.open(served.path, read_only=True) as store:
-        row, *_ = kept_game(store, wanted.source, wanted.number)
-    text, is_whole = whole_text(served.path, row)
+        text, is_whole = text_of_game(store, kept_game(store, wanted.source, wanted.number)[0])
     name = f"game {wanted.source}:{wanted.number}"
     game = next(read_games(StringIO(text, None), name), None)
     if game is None:

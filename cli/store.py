@@ -39,9 +39,9 @@ from .output import (
     say_if_unfinished,
 )
 from .progress import progress_bar, titled_bar
-from .render import WAY, WAY_SPARE, numbered, opening_at, way_cells
+from .render import WAY, WAY_SPARE, way_cells
 from .signals import StopSignals
-from .tables import LEFT, Part, Table, count, is_white, signed, size
+from .tables import LEFT, Part, Table, count, size
 
 
 @contextmanager
@@ -235,9 +235,6 @@ def _examples(what: str, examples: list[dict[str, Any]], files: Iterable[str]) -
     return Table(rows, WAY, spare=WAY_SPARE, title=f"Most visited, {what}")
 
 
-MAX_ROOTS = 20  # changed roots in the output; JSON has all
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReevaluateRequest:
     """The options of one call."""
@@ -293,6 +290,8 @@ def reevaluate(request: ReevaluateRequest) -> int:
     if not report.settled:
         refresh = command_text("lab", "refresh", str(request.store))
         say(f"The values have not settled; continue with: {refresh}")
+    if report.evaluated:
+        say(f"What changed at each root: {command_text('diff', str(request.store), '--since', 'last')}")
     return 0
 
 
@@ -309,16 +308,6 @@ def _reevaluated(report: ReevaluateReport, name: str) -> Iterator[str]:
         return
     if report.kept:
         yield f"left alone: {count(report.kept, 'edge')} whose visits the file has lost"
-    yield f"{count(report.roots, 'root')}; best move changed: {len(report.changed):,} (White's view)"
-    for root in report.changed[:MAX_ROOTS]:
-        place, white, opening = root.position, is_white(root.position), opening_at(root.position)
-        yield (
-            f"  {f'{numbered(None, opening.line)} ({opening})' if opening else place}:"
-            f" {root.before} (Q {signed(root.q_before, white=white)})"
-            f" -> {root.after} (Q {signed(root.q_after, white=white)})"
-        )
-    if len(report.changed) > MAX_ROOTS:
-        yield f"  and {len(report.changed) - MAX_ROOTS:,} more; --json has all"
 
 
 def _title(now: rewrite.Progress) -> str:

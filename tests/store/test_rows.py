@@ -147,6 +147,7 @@ def is_bad(path: Path, table: str, column: str) -> bool:
     return not all(holds(TABLES[table].columns[column], value) for (value,) in found)
 
 
+@pytest.mark.timeout(300 if CASES < 100 else 6000)
 def test_any_value_in_a_column_is_named_and_nothing_but_our_errors_leaves(full: Path, tmp_path: Path) -> None:
     rng, tried = random.Random(2), 0
     for table, column, value in cases(CASES, seed=1):

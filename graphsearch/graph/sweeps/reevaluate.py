@@ -14,10 +14,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import chess
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,16 +24,15 @@ from ...base.answer import Answer
 from ...base.errors import CapacityError, CorruptRecordError
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...evaluators.tablebase import TablebaseEvaluator
-from ...position.board import board_of, key_of_words
+from ...position.board import key_of_words
 from ...position.legality_kernel import ROOM
 from ...position.rules_kernel import list_all
 from ...position.values import D_SCALE
 from ...store.codec.bulk import board_tables, owned, take
 from ...store.ordered_work import in_order
 from ...store.record.node import UNPROVEN, RecordBatch, flags_of, prior_codes
-from ...store.record.provenance import BY_RULE, RootInfo
+from ...store.record.provenance import BY_RULE
 from ...store.store import Store
-from ...store.tables import history
 from ...store.tables.unfinished import Unfinished
 from ...store.union.records import united
 from ...store.upkeep.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
@@ -67,8 +65,6 @@ class ReevaluateReport(Answer):
       mean_change, largest_change: |difference of V|, in [0, 2], over all replaced V; 0 if there is none.
       settled: whether every q is up to date; if not, `graphsearch lab refresh` continues.
       kept: edges whose q is still from the old evaluator, because the file has lost their child.
-      roots: number of searched roots in the file.
-      changed: the roots whose best move has changed since it was saved last.
     """
 
     finished: bool
@@ -81,23 +77,6 @@ class ReevaluateReport(Answer):
     largest_change: float
     settled: bool
     kept: int
-    roots: int
-    changed: tuple[ChangedRoot, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedRoot:
-    """A root whose best move has changed.
-
-    Attributes:
-      position: FEN. before, after: the move in SAN. q_before, q_after: node Q of the root.
-    """
-
-    position: str
-    before: str
-    after: str
-    q_before: float
-    q_after: float
 
 
 def reevaluate(
@@ -301,7 +280,7 @@ class _Reevaluation:
         self._on_progress(Progress(stage, done, self._total if total is None else total, note))
 
     def _report(self, settled: RefreshReport | None) -> ReevaluateReport:
-        mark, roots = self._progress(), self._store.roots()
+        mark = self._progress()
         return ReevaluateReport(
             finished=settled is not None or not mark.evaluator,
             records=self._total,
@@ -313,25 +292,7 @@ class _Reevaluation:
             largest_change=mark.largest,
             settled=settled is None or settled.settled,
             kept=settled.lost + settled.missing if settled else 0,
-            roots=len(roots),
-            changed=tuple(self._changed(roots)) if settled else (),
         )
-
-    def _changed(self, roots: Sequence[RootInfo]) -> Iterator[ChangedRoot]:
-        """Yields the roots whose best move is another one than a search or a refresh has saved."""
-        own = {run.id for run in self._store.runs() if run.kind == KIND}
-        for root in roots:
-            saved = history.of_root(self._store, root.key)
-            before = [row.values for row in saved if row.run not in own and row.values.best_move]
-            after = [row.values for row in saved if row.run == self._run and row.values.best_move]
-            if before and after and before[-1].best_move != after[-1].best_move:
-                old, new = before[-1], after[-1]
-                moves = _san(root.position, old.best_move), _san(root.position, new.best_move)
-                yield ChangedRoot(root.position, *moves, old.q, new.q)
-
-
-def _san(position: str, move: str | None) -> str:
-    return board_of(position).san(chess.Move.from_uci(str(move)))
 
 
 def done_of(batch: RecordBatch, number: int) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ import chess
 from ...base.answer import Answer
 from ..store import Store
 from .provenance import now
-from .rows import insert, json_object, listed, query, rows
+from .rows import insert, json_object, listed, query, rows, write_row
 
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite allows 32,766 values, but more gain nothing
 
@@ -165,13 +165,15 @@ def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any
 
 def begin_source(store: Store, kind: str, name: str, digest: str, options: Mapping[str, Any]) -> GameSource:
     """Adds an import that begins now; returns its row."""
-    started, text = now(), json.dumps(dict(options), sort_keys=True)
-    number = store.connection.execute(
-        "INSERT INTO source (kind, name, digest, options, started) VALUES (?, ?, ?, ?, ?)",
-        (kind, name, digest, text, started),
-    ).lastrowid
-    assert number is not None
-    return GameSource(number, kind, name, digest, dict(options), started, None, 0, 0)
+    source = GameSource(0, kind, name, digest, dict(options), now(), None, 0, 0)
+    return replace(source, id=add_source(store, source))
+
+
+def add_source(store: Store, source: GameSource) -> int:
+    """Adds a row of another file, or a new one; returns its number."""
+    row = asdict(source) | {"options": json.dumps(dict(source.options), sort_keys=True)}
+    del row["id"]
+    return write_row(store.connection, "source", row, otherwise="ABORT")
 
 
 def update_source(

@@ -175,13 +175,14 @@ def write_row(
     row: Mapping[str, object],
     *,
     otherwise: Literal["REPLACE", "ABORT"] = "REPLACE",
-) -> None:
-    """Writes a row; columns that it lacks get their defaults.
+) -> int:
+    """Writes a row; columns that it lacks get their defaults. Returns its number, if it has one.
 
     Args:
       otherwise: at an existing key, replace the old row, or raise.
     """
-    insert(connection, table, tuple(row), [tuple(row.values())], otherwise=otherwise)
+    statement = _insertion(table, tuple(row), otherwise)
+    return connection.execute(statement, tuple(row.values())).lastrowid or 0
 
 
 def update_row(connection: sqlite3.Connection, table: str, number: int, row: Mapping[str, object]) -> None:
@@ -204,6 +205,9 @@ def insert(
       names: their columns. values: the rows.
       otherwise: at an existing key, replace the old row, ignore the new one, or raise.
     """
+    connection.executemany(_insertion(table, names, otherwise), values)
+
+
+def _insertion(table: str, names: Sequence[str], otherwise: str) -> str:
     marks = ", ".join("?" * len(names))
-    statement = f"INSERT OR {otherwise} INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
-    connection.executemany(statement, values)
+    return f"INSERT OR {otherwise} INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608 (constants)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...base.answer import Answer
-from ...base.errors import CorruptRecordError
 from ...base.version import __version__
 from ..store import Store
 from ..tables.provenance import now
-from ..tables.rows import json_object
+from ..tables.rows import json_object, read_rows, update_row, write_row
 from ..tables.schema import TABLES, fault_of_row
 
 ALPHABETA, MATE = "alphabeta", "mate"  # kinds
@@ -78,9 +77,8 @@ class EntryRun(Answer):
     seconds: float
 
 
-_RUN_COLUMNS = tuple(TABLES["entry_run"].columns)
-_RUN_RESULT = _RUN_COLUMNS[_RUN_COLUMNS.index("depth") :]
 _STEP_COLUMNS = tuple(TABLES["entry_iteration"].columns)[2:]  # without its id and its run
+_COUNTS = ("cutoffs", "first_cutoffs")  # fields that only an iteration has
 
 
 def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any], evaluation: str) -> int:
@@ -90,32 +88,27 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
       kind: ALPHABETA or MATE. fen, key: the position, its key as `key_text` returns it.
       limits: the limits of the run, by name. evaluation: digest of the evaluation.
     """
-    cursor = store.connection.execute(
-        "INSERT INTO entry_run (kind, started, fen, key, limits, evaluation, program)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (kind, now(), fen, key, json.dumps(dict(limits)), evaluation, __version__),
-    )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    row = {
+        "kind": kind,
+        "started": now(),
+        "fen": fen,
+        "key": key,
+        "limits": json.dumps(dict(limits)),
+        "evaluation": evaluation,
+        "program": __version__,
+    }
+    return write_row(store.connection, "entry_run", row, otherwise="ABORT")
 
 
 def update(store: Store, run: int, outcome: RunOutcome, *, finished: bool) -> None:
     """Records the result of a run so far, and its end if `finished`."""
-    values = [getattr(outcome, name) for name in _RUN_RESULT]
-    marks = ", ".join(f"{name} = ?" for name in _RUN_RESULT)
-    store.connection.execute(
-        f"UPDATE entry_run SET {marks}, finished = coalesce(?, finished) WHERE id = ?",  # noqa: S608 (constants)
-        (*values, now() if finished else None, run),
-    )
+    row = {name: value for name, value in asdict(outcome).items() if name not in _COUNTS}
+    update_row(store.connection, "entry_run", run, row | ({"finished": now()} if finished else {}))
 
 
 def add_iteration(store: Store, run: int, outcome: RunOutcome) -> None:
     """Records a complete iteration."""
-    marks = ", ".join("?" * (1 + len(_STEP_COLUMNS)))
-    store.connection.execute(
-        f"INSERT INTO entry_iteration (run, {', '.join(_STEP_COLUMNS)}) VALUES ({marks})",  # noqa: S608
-        (run, *(getattr(outcome, name) for name in _STEP_COLUMNS)),
-    )
+    write_row(store.connection, "entry_iteration", {"run": run, **asdict(outcome)}, otherwise="ABORT")
 
 
 def runs(store: Store) -> list[EntryRun]:
@@ -125,16 +118,9 @@ def runs(store: Store) -> list[EntryRun]:
       CorruptRecordError: if a row is damaged.
       StoreError: if the file cannot be read.
     """
-    fault = fault_of_row("entry_run")
-    statement = f"SELECT {fault}, {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"  # noqa: S608 (constants)
     with store.reading() as connection:
-        found = []
-        for fault, *values in connection.execute(statement):
-            row = dict(zip(_RUN_COLUMNS, values, strict=True))
-            if fault:
-                raise CorruptRecordError(f"run {row['id']} of the table entry_run is damaged: {fault}")
-            found.append(EntryRun(**row | {"limits": json_object(row["limits"])}))
-        return found
+        found = read_rows(connection, "entry_run", EntryRun, "ORDER BY id")
+    return [replace(run, limits=json_object(run.limits) or {}) for run in found]
 
 
 def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:

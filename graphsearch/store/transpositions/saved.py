@@ -114,6 +114,14 @@ def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
     return Loaded(*distinct(keys, data), len(keys), ignored, list(pieces), problems)
 
 
+def load_only(store: Store, evaluation: str, report: Report) -> Loaded:
+    """Returns the entries of one evaluation, or the proofs; reports each damaged piece."""
+    found = _load(store, (evaluation,))
+    for problem in found.problems:
+        report(problem)
+    return found
+
+
 def listed(connection: sqlite3.Connection, report: Report) -> list[tuple[int, str, int]]:
     """Returns id, evaluation and entries of the sound pieces; reports damaged rows."""
     found = []

@@ -56,7 +56,7 @@ def _enter(store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequenc
     """Writes sources; of two states of one source, the more advanced one counts."""
     for source, known in _recognised(store, one, ours, theirs):
         if known is None:
-            one.numbers["source"][source.id] = _insert(store, source)
+            one.numbers["source"][source.id] = games.add_source(store, source)
         elif _progress(source) > _progress(known):
             store.connection.execute(
                 "UPDATE source SET started = ?, finished = ?, taken = ?, skipped = ? WHERE id = ?",
@@ -79,21 +79,6 @@ def _recognised(
         if (source.players or 0) > (known.players or 0):
             store.connection.execute("UPDATE source SET players = ? WHERE id = ?", (source.players, known.id))
     return found
-
-
-def _insert(store: Store, source: GameSource) -> int:
-    """Inserts a source; returns its number."""
-    kind, digest, options = _identity(source)
-    number = store.connection.execute(
-        "INSERT INTO source (kind, name, digest, options, started, finished, taken, skipped, players)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(kind, source.name, digest, options),
-            *(source.started, source.finished, source.taken, source.skipped, source.players),
-        ),
-    ).lastrowid
-    assert number is not None
-    return number
 
 
 # ------------------------------------------------------------------ games

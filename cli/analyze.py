@@ -287,7 +287,7 @@ def status_line(progress: Progress) -> str:
         return f"{counters}\n{read}   {rate(done / max(progress.seconds, 1e-9))}/s"
     memory = [f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"]
     memory += [f"read back {progress.read_back:,}"] if progress.read_back else []
-    memory += [f"written {progress.written:,}"] if progress.written else []
+    memory += [f"written {progress.saved_nodes:,}"] if progress.saved_nodes else []
     return f"{counters}\n{'   '.join(memory)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import chess
 import numpy as np
@@ -19,8 +19,18 @@ from ..graph.graph import Graph
 from ..graph.saving import Work, flush_nodes
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
-from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, legal_moves, pack, terminal_kind
+from ..position.board import (
+    NOT_TERMINAL,
+    fen_of,
+    game_before,
+    history_keys,
+    key_text,
+    legal_moves,
+    pack,
+    terminal_kind,
+)
 from ..position.late import is_over_by_clock
+from ..position.openings import opening_of
 from ..store.store import Store
 from ..store.tables import history
 from . import loop_kernel
@@ -230,13 +240,14 @@ class GraphSearch:
             self._show()
         finally:
             unsaved = self._end() or unsaved
-        result = SearchResult.of(
-            self.board,
-            node,
-            self.counts(),
+        result = SearchResult(
+            **asdict(self.counts()),
+            position=fen_of(self.board),
+            key=key_text(self.board),
+            opening=opening_of(self.board),
+            node=node,
             store=str(self.graph.path) if self.graph.path else None,
             nodes=self.graph.node_count,
-            seconds=self.seconds,
             stop_reason=self.reason or "stop",
             evaluator=self.graph.evaluator.identity.describe(),
             parameters=self.params.as_dict(),
@@ -416,7 +427,7 @@ class GraphSearch:
                 self._insert_run(store)
             assert self._run is not None
             update = store.finish_run if finished else store.update_run
-            update(self._run, counts.visits, counts.evaluations)
+            update(self._run, counts.new_visits, counts.evaluations)
             if values:
                 history.write(store, self._run, values)
 
@@ -464,15 +475,16 @@ class GraphSearch:
     def counts(self) -> Counts:
         """Returns the additions so far."""
         return Counts(
-            visits=self.added(arena_kernel.VISITS),
+            new_visits=self.added(arena_kernel.VISITS),
             evaluations=self.added(arena_kernel.EVALUATIONS),
             catch_ups=self.added(arena_kernel.CATCH_UPS),
             collisions=self.added(arena_kernel.COLLISIONS),
-            unkept=self.added(arena_kernel.HISTORY_DRAWS),
+            unkept_visits=self.added(arena_kernel.HISTORY_DRAWS),
             plies=self.added(arena_kernel.PLIES),
             seldepth=int(self.arena.counters[arena_kernel.SELDEPTH]),
-            saved=self.graph.saved_nodes - self._saved_before,
+            saved_nodes=self.graph.saved_nodes - self._saved_before,
             read_back=self.graph.pager.read_back - self._read_before,
+            seconds=self.seconds,
         )
 
     # ---------------------------------------------------------- reporting
@@ -481,28 +493,20 @@ class GraphSearch:
             self._control.on_progress(self._progress())
 
     def _progress(self) -> Progress:
-        counts, graph = self.counts(), self.graph
+        graph = self.graph
         record = graph.read(self.board)
         return Progress(
-            seconds=self.seconds,
+            **asdict(self.counts()),
             visits=record.visits if record else 0,
-            new_visits=counts.visits,
-            evaluations=counts.evaluations,
-            catch_ups=counts.catch_ups,
-            collisions=counts.collisions,
             nodes=graph.node_count,
             stored=graph.store is not None,
             resident=self.arena.node_count,
             ram_bytes=self.arena.bytes_used,
-            read_back=counts.read_back,
-            written=counts.saved,
-            depth=counts.depth,
-            seldepth=counts.seldepth,
             loaded=(graph.loading.done, graph.loading.total) if graph.loading else None,
-            viewer=self._in_game,
+            node=self._in_game,
         )
 
-    def _in_game(self, lines: int | None) -> NodeView:
+    def _in_game(self, lines: int | None = None) -> NodeView:
         return self._draws.shown(self._view(lines))
 
     def _view(self, lines: int | None) -> NodeView:

@@ -19,7 +19,7 @@ from ..graph.view import show, view
 from ..position.board import key_of, key_text
 from ..position.notation import read_uci
 from .answer import GoAnswer
-from .memory import Memory
+from .engine_graph import EngineGraph
 from .options import OutputOptions, Settings, make_evaluator
 from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
 from .searching import Searcher
@@ -52,8 +52,8 @@ class Engine:
         self._writer = writer
         self.settings = Settings(defaults)
         writer.log_to(self.settings.text("LogFile"))
-        self._memory = Memory(writer, make)
-        self._searcher = Searcher(self._memory, self.settings, writer)
+        self._opened = EngineGraph(writer, make)
+        self._searcher = Searcher(self._opened, self.settings, writer)
         self._board = chess.Board()
         self._problem = ""  # of the last `position`; empty if it was read
         self._followed = Followed()
@@ -112,10 +112,10 @@ class Engine:
     def _isready(self, line: str) -> None:
         """Answers at once during a search; otherwise after the graph is open."""
         answer = self._answer
-        if self._memory.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
+        if self._opened.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
             self._writer.line("readyok")
         else:
-            self._give(lambda: self._memory.prepare(self.settings))
+            self._give(lambda: self._opened.prepare(self.settings))
             self._give(lambda: self._writer.line("readyok"))
 
     def _setoption(self, line: str) -> None:
@@ -134,7 +134,7 @@ class Engine:
 
     def _ucinewgame(self, line: str) -> None:
         self._line = None
-        self._give(self._memory.new_game)
+        self._give(self._opened.new_game)
 
     def _position(self, line: str) -> None:
         words = line.split()[1:]
@@ -215,7 +215,7 @@ class Engine:
             self._give(lambda: self._show_known(board))
 
     def _show_known(self, board: chess.Board) -> None:
-        graph = self._memory.prepare(self.settings)
+        graph = self._opened.prepare(self.settings)
         node = view(graph.read, board, lines=1) if graph else None
         if node is None:
             self._writer.info("the graph does not know this position")
@@ -233,11 +233,11 @@ class Engine:
         """
         if self._answer is not None:
             self._answer.end_soon()
-        if self._memory.graph is None and self._is_busy:
+        if self._opened.graph is None and self._is_busy:
             if self._answer is not None:
                 self._answer.hurry()  # nobody else will: the process ends now
             return False  # compiling, or loading a network
-        self._give(self._memory.close)
+        self._give(self._opened.close)
         self._jobs.put(None)
         self._worker.join()
         self._writer.log_to("")
@@ -246,7 +246,7 @@ class Engine:
     @property
     def has_lost(self) -> bool:
         """Whether results could not be saved."""
-        return self._memory.lost
+        return self._opened.lost
 
     # ---------------------------------------------------------- the worker
     @property
@@ -266,9 +266,9 @@ class Engine:
     def _work(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=0.0 if self._memory.is_loading else IDLE_SECONDS)
+                job = self._jobs.get(timeout=0.0 if self._opened.is_loading else IDLE_SECONDS)
             except queue.Empty:
-                self._try(self._memory.idle)
+                self._try(self._opened.idle)
                 continue
             if job is None:
                 return
@@ -287,7 +287,7 @@ class Engine:
             self._searcher.search(answer)
         finally:
             self._remember(answer)
-            self._memory.searched()
+            self._opened.searched()
 
     def _watch(self, answer: GoAnswer) -> None:
         """Runs a clock's thread; answers even if it fails."""
@@ -324,7 +324,7 @@ class Engine:
     def _look_up(self, answer: GoAnswer) -> None:
         """Looks a position up in the file and in the expected line, for an answer in time."""
         path, known = self.settings.text("GraphFile"), None
-        if path and not self._memory.trouble:
+        if path and not self._opened.trouble:
             with suppress(GraphSearchError, OSError):  # the worker will report the error
                 known = show(path, answer.board)
         if known is not None:

@@ -21,8 +21,8 @@ from ..search.repetition import view_in_game
 from ..search.results import Progress
 from ..solvers.mate.search import MOST_MOVES, MateLimits
 from .answer import GoAnswer
+from .engine_graph import EngineGraph
 from .info_lines import Report
-from .memory import Memory
 from .options import Settings
 from .protocol import written_line
 from .writer import Writer
@@ -39,8 +39,8 @@ UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's pro
 class Searcher:
     """Finds answers in the graph that the engine has in memory."""
 
-    def __init__(self, memory: Memory, settings: Settings, writer: Writer) -> None:
-        self._memory = memory
+    def __init__(self, opened: EngineGraph, settings: Settings, writer: Writer) -> None:
+        self._opened = opened
         self._settings = settings
         self._writer = writer
 
@@ -55,7 +55,7 @@ class Searcher:
         except Exception as error:  # a defect must not end a game
             self._writer.info(f"ERROR: {error_line(error, answer.board.fen())}")
             answer.end(None)
-            self._memory.close()  # saved, and reopened: visits may still be under way in it
+            self._opened.close()  # saved, and reopened: visits may still be under way in it
         finally:
             answer.end(None)
 
@@ -64,10 +64,10 @@ class Searcher:
 
         Opens the graph even if the clock has answered meanwhile, for the next search.
         """
-        self._memory.prepare(self._settings)
-        graph = self._memory.forget_if_full(answer.board, self._settings)
-        if self._memory.is_substitute:
-            self._writer.info(f"ERROR: {self._memory.trouble}")
+        self._opened.prepare(self._settings)
+        graph = self._opened.forget_if_full(answer.board, self._settings)
+        if self._opened.is_substitute:
+            self._writer.info(f"ERROR: {self._opened.trouble}")
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
             return
         worker = threading.current_thread()  # only this thread may read memory
@@ -117,9 +117,8 @@ class Searcher:
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits, known: NodeView | None) -> None:
         """Runs one search and ends the answer with its final report; `known`: the position before it."""
-        from ..search.job import Control, SearchJob
+        from ..search.job import Control
         from ..search.loop import search
-        from ..solvers.mate.beside import MateFinder
 
         last: list[Progress] = []
 
@@ -127,25 +126,16 @@ class Searcher:
             last[:] = [progress]
             answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
 
-        self._memory.pace.plan(answer.seconds)
-        job = SearchJob(
-            board=answer.board,
-            limits=limits,
-            params=answer.output.params,
-            searchmoves=tuple(answer.searched(known)),
-            hurry=True,
-            lines=answer.output.multipv,
-            mates=lambda limits: MateFinder(seconds=answer.planned, visits=limits.visits),
-        )
+        self._opened.pace.plan(answer.seconds)
         control = Control(
             on_progress=update,
             interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
-            pace=self._memory.pace if answer.is_timed else None,
+            pace=self._opened.pace if answer.is_timed else None,
         )
-        result = search(graph, job, control)
+        result = search(graph, answer.job(limits, known), control)
         if result.stop_reason == "memory":
-            self._memory.full_at = key_of(answer.board)
+            self._opened.full_at = key_of(answer.board)
             self._writer.info(MEMORY_FULL)
         if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
             node = answer.draws.shown(result.node)

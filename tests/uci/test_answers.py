@@ -299,16 +299,16 @@ def test_positions_stay_in_memory_if_the_evaluator_gives_the_same_answers(
         change = change.replace("FOLDER", str(shared_data("syzygy")))
     with Played({"GraphFile": str(tmp_path / "a.graph") if filed else ""}) as game:
         game.ready().ask("go nodes 300", until="bestmove")
-        graph = game.engine._memory.graph
+        graph = game.engine._opened.graph
         changed = game.ask(f"setoption name {change}", "isready", until="readyok")
         assert not [line for line in changed if "ERROR" in line or "dropped" in line]
-        assert game.engine._memory.graph is graph
+        assert game.engine._opened.graph is graph
         lines = game.ask("go nodes 100", until="bestmove")
         assert field_of(lines[-2], "nodes") == 300
         lines = game.ask("position startpos moves a2a3", "go nodes 100", until="bestmove")
         assert field_of(lines[-2], "nodes") >= 100
         assert game.ask("setoption name Evaluator value uniform", "isready", until="readyok")
-        assert game.engine._memory.graph is not graph
+        assert game.engine._opened.graph is not graph
 
 
 def test_one_position_at_a_time_is_looked_up_while_the_worker_is_late(
@@ -449,7 +449,7 @@ def test_a_file_that_fits_is_in_memory_beforehand(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
     with Played({"GraphFile": str(path)}) as played:
         played.ready()
-        held = played.engine._memory.graph
+        held = played.engine._opened.graph
         assert held is not None
         end = time.monotonic() + 60
         while not held.pager.complete and time.monotonic() < end:

@@ -15,9 +15,9 @@ from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import board_from_fen
 from graphsearch.search.params import OPTION_NAMES, SearchParams
+from graphsearch.uci.answer import quick_move
 from graphsearch.uci.options import OPTIONS, Settings
 from graphsearch.uci.protocol import Followed, parse_go, parse_position, parse_setoption, written_line
-from graphsearch.uci.quick import quick_move
 from tests.conftest import finish, start
 from tests.uci.engines import Played
 

@@ -9,7 +9,7 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.search.repetition import Draws
-from graphsearch.uci.quick import quick_move
+from graphsearch.uci.answer import quick_move
 from tests.support.positions import played
 from tests.support.reference import HashEvaluator
 from tests.uci.engines import Played, best_of, field_of

@@ -37,8 +37,8 @@ UPDATE_SECONDS = 0.2  # least time between two progress reports
 LONGEST_SECONDS = 0.6  # most time between two updates of the numbers, plus the wait for the next progress
 SHARE = 0.005  # of a search's time spent on reports
 COUNTERS = (
-    "seconds visits new_visits evaluations catch_ups collisions nodes resident ram_bytes read_back written"
-    " depth seldepth visits_per_s evaluations_per_s"
+    "seconds visits new_visits evaluations catch_ups collisions nodes resident ram_bytes read_back"
+    " written=saved_nodes depth seldepth visits_per_s evaluations_per_s"
 )
 TOTALS = "new_visits evaluations seconds"
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]

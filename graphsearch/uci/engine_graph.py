@@ -35,7 +35,7 @@ Maker = Callable[[Settings], Evaluator]
 FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
 
 
-class Memory:
+class EngineGraph:
     """The open graph, and the error if it is not the requested one."""
 
     def __init__(self, writer: Writer, make: Maker) -> None:

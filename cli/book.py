@@ -307,8 +307,7 @@ def todo(request: TodoRequest) -> None:
         raise typer.BadParameter(
             f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
         )
-    name = request.name or _only_book(request.store)
-    found = find_work(request.store, name, chosen, top=request.lines, min_games=request.min_games)
+    found = find_work(request.store, request.name, chosen, top=request.lines, min_games=request.min_games)
     say_if_unfinished(request.store)
     for note in found.notes:
         say(f"note: {note}")
@@ -324,19 +323,6 @@ def todo(request: TodoRequest) -> None:
         added = queue.add(request.store, found.items(), book=found.book)
         there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
         say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
-
-
-def _only_book(store: Path) -> str:
-    """Returns the name of the book of a file.
-
-    Raises:
-      typer.BadParameter: if it has none, or several.
-    """
-    names = book_names(store)
-    if len(names) != 1:
-        known = f"name one of its books: {', '.join(names)}" if names else "it has no book"
-        raise typer.BadParameter(f"{store}: {known}")
-    return names[0]
 
 
 def _todo_cells(row: Row) -> Iterator[dict[str, str]]:

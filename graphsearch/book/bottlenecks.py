@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 
 from ..position.board import board_of, terminal_kind
 from ..position.values import negate
-from .rows import BookSnapshot
-from .tree import END, LEAF
+from .tree import END, LEAF, BookTree, Position
 
 Step = tuple[int, float]  # (number of changed leaves, value after their change)
 Steps = tuple[Step, ...]  # by number of changes from 0, each value better than the last
@@ -30,13 +29,13 @@ class MoveOption:
 
     Attributes:
       move, san: UCI and SAN; `san` is empty for the best move outside the book.
-      child: number of the position after the move, or None.
+      child: key of the position after the move, or None.
       value: for the side to move. fixed: whether the value of an option without a child can never change.
     """
 
     move: str
     san: str
-    child: int | None
+    child: str | None
     value: float
     fixed: bool = False
 
@@ -53,50 +52,47 @@ class Minimax:
       change: the largest change of a leaf's value; 2 allows any value.
     """
 
-    def __init__(self, snapshot: BookSnapshot, *, change: float = 2.0) -> None:
-        self.snapshot = snapshot
-        self.change = change
-        count = len(snapshot.positions)
-        self.values: list[float] = [0.0] * count
-        self.fixed: list[bool] = [False] * count
-        self.options: list[tuple[MoveOption, ...]] = [()] * count
-        self.highest: list[Steps] = [()] * count
-        self.lowest: list[Steps] = [()] * count
-        self._known = _values_of_leaves(snapshot)
-        for number in reversed(range(count)):  # children first
-            self._fill(number)
+    def __init__(self, tree: BookTree, *, change: float = 2.0) -> None:
+        self.tree, self.change = tree, change
+        positions = tree.ordered()
+        self.order = {position.key: number for number, position in enumerate(positions)}
+        self.values: dict[str, float] = {}
+        self.fixed: dict[str, bool] = {}
+        self.options: dict[str, tuple[MoveOption, ...]] = {}
+        self.highest: dict[str, Steps] = {}
+        self.lowest: dict[str, Steps] = {}
+        self._known = _values_of_leaves(positions)
+        for position in reversed(positions):  # children first
+            self._fill(position)
 
-    def _fill(self, number: int) -> None:
-        options = self.options[number] = tuple(self._options(number))
+    def _fill(self, position: Position) -> None:
+        key = position.key
+        options = self.options[key] = tuple(self._options(position))
         if not options:
-            value = self.values[number] = self._known[number]
-            self.fixed[number] = abs(value) >= 1.0 or self._is_over(number)
-            self.highest[number] = self.leaf_steps(value, up=True, fixed=self.fixed[number])
-            self.lowest[number] = self.leaf_steps(value, up=False, fixed=self.fixed[number])
+            value = self.values[key] = self._known[key]
+            fixed = self.fixed[key] = abs(value) >= 1.0 or self._is_over(position)
+            self.highest[key] = self.leaf_steps(value, up=True, fixed=fixed)
+            self.lowest[key] = self.leaf_steps(value, up=False, fixed=fixed)
             return
-        self.values[number] = max(option.value for option in options)
-        self.highest[number] = best_of(self.steps(option, up=True) for option in options)
-        self.lowest[number] = all_of([self.steps(option, up=False) for option in options])
+        self.values[key] = max(option.value for option in options)
+        self.highest[key] = best_of(self.steps(option, up=True) for option in options)
+        self.lowest[key] = all_of([self.steps(option, up=False) for option in options])
 
-    def _options(self, number: int) -> Iterator[MoveOption]:
-        position = self.snapshot.positions[number]
+    def _options(self, position: Position) -> Iterator[MoveOption]:
         if position.state in (LEAF, END):
             return
-        for move, child in self.snapshot.edges(number):
-            if child is not None and self.snapshot.leads_on(number, child):
-                yield MoveOption(move.move, move.san, child, negate(self.values[child]))
-            elif child is not None:  # a line that leads back keeps its value in the book
-                yield MoveOption(move.move, move.san, None, negate(self._known[child]), fixed=True)
-            elif move.value is not None:
-                yield MoveOption(move.move, move.san, None, move.value, fixed=True)
+        for move in position.moves.values():
+            if self.tree.goes_on(position, move):
+                yield MoveOption(move.move, move.san, move.child, negate(self.values[move.child]))
+            else:  # a line that leads back keeps its value in the book
+                yield MoveOption(move.move, move.san, None, negate(self._known[move.child]), fixed=True)
         if position.outside is not None:
             proven = abs(position.outside) >= 1.0
             yield MoveOption(position.outside_move or "", "", None, position.outside, fixed=proven)
 
-    def _is_over(self, number: int) -> bool:
+    def _is_over(self, position: Position) -> bool:
         """Returns whether the rules have drawn the game at a leaf; mates have a value of -1."""
-        position = self.snapshot.positions[number]
-        decided = position.state == END and self.values[number] == 0.0
+        decided = position.state == END and self.values[position.key] == 0.0
         return decided and terminal_kind(board_of(position.fen)) != 0
 
     def leaf_steps(self, value: float, *, up: bool, fixed: bool) -> Steps:
@@ -149,20 +145,17 @@ def all_of(functions: Sequence[Steps]) -> Steps:
             found.append((count, -tops[0][0]))
 
 
-def _values_of_leaves(snapshot: BookSnapshot) -> list[float]:
+def _values_of_leaves(positions: Sequence[Position]) -> dict[str, float]:
     """Returns the value of each position; if the tables have none, the value of a move to it, else 0."""
-    by_move: dict[int, float] = {}
-    for number in range(len(snapshot.positions)):
-        for move, child in snapshot.edges(number):
-            if child is not None and move.value is not None:
-                by_move.setdefault(child, negate(move.value))
-    return [
-        by_move.get(number, 0.0) if position.value is None else position.value
-        for number, position in enumerate(snapshot.positions)
-    ]
+    by_move: dict[str, float] = {}
+    for position in positions:
+        for move in position.moves.values():
+            if move.value is not None:
+                by_move.setdefault(move.child, negate(move.value))
+    return {one.key: by_move.get(one.key, 0.0) if one.value is None else one.value for one in positions}
 
 
-Goal = tuple[int, bool, float]  # position, whether its value must be at least the target (or at most), target
+Goal = tuple[str, bool, float]  # position, whether its value must be at least the target (or at most), target
 Cost = tuple[int, float]  # (number of leaves, sum of the changes of their values)
 NOTHING: Cost = (0, 0.0)
 NEVER: Cost = (1 << 60, math.inf)
@@ -175,11 +168,11 @@ class Change:
     """A leaf that changes.
 
     Attributes:
-      position: its number. outside: whether the leaf is the best move outside the book there.
+      position: its key. outside: whether the leaf is the best move outside the book there.
       value, needed: the present and the required value, for the side to move at the position.
     """
 
-    position: int
+    position: str
     outside: bool
     value: float
     needed: float
@@ -190,7 +183,7 @@ class Bottleneck:
     """A rival of a root's best move, and the fewest leaves that keep it from being as good.
 
     Attributes:
-      root: number of the position.
+      root: key of the position.
       best, rival: the root's best move in the book, and another book move or the best move outside the book,
         which keeps its own value. Values are minimax, for the side to move at the root.
       leaves: the least number of leaves that make the rival as good as every move of the book.
@@ -199,7 +192,7 @@ class Bottleneck:
         book. Empty: it already is.
     """
 
-    root: int
+    root: str
     best: MoveOption
     rival: MoveOption
     leaves: int
@@ -231,25 +224,25 @@ class Bottlenecks:
     alone: int
 
 
-def find_bottlenecks(snapshot: BookSnapshot, *, change: float = 2.0, top: int = 0) -> Bottlenecks:
+def find_bottlenecks(tree: BookTree, *, change: float = 2.0, top: int = 0) -> Bottlenecks:
     """Returns the bottlenecks of a book, at most `top` (0: all).
 
     Args:
       change: the largest change of a leaf's value; 2 allows any value.
     """
-    minimax = Minimax(snapshot, change=change)
-    by_root = [_rivals(minimax, root) for root in snapshot.roots]
+    minimax = Minimax(tree, change=change)
+    by_root = [_rivals(minimax, root) for root in tree.roots]
     found = [row for of_root in by_root for row in of_root]
     near = sorted((row for row in found if row.targets), key=lambda row: (row.leaves, row.margin))
     if top:  # only a set shows its total change, so compute more sets than requested
         near = near[: max(4 * top, LEAST_SETS)]
     rows = [replace(row, changes=_changes(minimax, row)) for row in near]
-    rows.sort(key=lambda row: (len(row.changes), row.total, row.root, row.rival.move))
+    rows.sort(key=lambda row: (len(row.changes), row.total, minimax.order[row.root], row.rival.move))
     safe = sum(not row.targets for row in found)
     return Bottlenecks(rows[: top or None], safe, sum(not of_root for of_root in by_root))
 
 
-def _rivals(minimax: Minimax, root: int) -> list[Bottleneck]:
+def _rivals(minimax: Minimax, root: str) -> list[Bottleneck]:
     """Returns the rivals of a root's best move in the book: every other one, and the best outside."""
     options = minimax.options[root]
     book = [option for option in options if not option.outside]
@@ -260,7 +253,7 @@ def _rivals(minimax: Minimax, root: int) -> list[Bottleneck]:
 
 
 def _rival(
-    minimax: Minimax, root: int, best: MoveOption, rival: MoveOption, book: list[MoveOption]
+    minimax: Minimax, root: str, best: MoveOption, rival: MoveOption, book: list[MoveOption]
 ) -> Bottleneck:
     rises: Steps = ((0, rival.value),) if rival.outside else minimax.steps(rival, up=True)
     falls = all_of([minimax.steps(other, up=False) for other in book if other is not rival])
@@ -294,7 +287,7 @@ class _Meeting:
 
     def __init__(self, minimax: Minimax, row: Bottleneck, target: float) -> None:
         self._minimax, self._row, self._target = minimax, row, target
-        self._costs: dict[tuple[int, bool], Cost] = {}
+        self._costs: dict[tuple[str, bool], Cost] = {}
 
     def changes(self) -> tuple[Change, ...]:
         """Returns the leaves, in the order of their positions."""
@@ -307,32 +300,32 @@ class _Meeting:
 
     def _fill(self, goals: list[Goal]) -> None:
         """Computes the cost of all goals: finds relevant goals from above, then costs from below."""
-        needed: dict[tuple[int, bool], float] = {}
+        needed: dict[tuple[str, bool], float] = {}
         stack = list(goals)
         while stack:
-            number, up, target = stack.pop()
-            if (number, up) not in needed and self._is_missed(number, up, target):
-                needed[number, up] = target
-                stack += self._below(number, up, target)
-        for number, up in sorted(needed, reverse=True):
-            self._costs[number, up] = self._cost(number, up, needed[number, up])
+            key, up, target = stack.pop()
+            if (key, up) not in needed and self._is_missed(key, up, target):
+                needed[key, up] = target
+                stack += self._below(key, up, target)
+        for key, up in sorted(needed, key=lambda goal: -self._minimax.order[goal[0]]):
+            self._costs[key, up] = self._cost(key, up, needed[key, up])
 
-    def _is_missed(self, number: int, up: bool, target: float) -> bool:
-        value = self._minimax.values[number]
+    def _is_missed(self, key: str, up: bool, target: float) -> bool:
+        value = self._minimax.values[key]
         return value < target if up else value > target
 
-    def _below(self, number: int, up: bool, target: float) -> list[Goal]:
+    def _below(self, key: str, up: bool, target: float) -> list[Goal]:
         """Returns the goals of a position's moves: one suffices to raise it, all are needed to lower it."""
         return [
             (option.child, not up, negate(target))
-            for option in self._minimax.options[number]
+            for option in self._minimax.options[key]
             if option.child is not None and (up or option.value > target)
         ]
 
-    def _cost(self, number: int, up: bool, target: float) -> Cost:
-        options = self._minimax.options[number]
+    def _cost(self, key: str, up: bool, target: float) -> Cost:
+        options = self._minimax.options[key]
         if not options:
-            return self._of_leaf(self._minimax.values[number], target, self._minimax.fixed[number])
+            return self._of_leaf(self._minimax.values[key], target, self._minimax.fixed[key])
         costs = [self._of_option(option, up, target) for option in options]
         if up:
             return min(costs)
@@ -351,26 +344,26 @@ class _Meeting:
 
     def _collected(self, goals: list[Goal]) -> tuple[Change, ...]:
         """Returns the leaves of the cheapest way to all goals."""
-        found: dict[tuple[int, bool], Change] = {}
-        stack, seen = list(goals), set()
+        found: dict[tuple[str, bool], Change] = {}
+        order, stack, seen = self._minimax.order, list(goals), set()
         while stack:
-            number, up, target = stack.pop()
-            if (number, up) in seen or not self._is_missed(number, up, target):
+            key, up, target = stack.pop()
+            if (key, up) in seen or not self._is_missed(key, up, target):
                 continue
-            seen.add((number, up))
-            options = self._minimax.options[number]
+            seen.add((key, up))
+            options = self._minimax.options[key]
             if not options:
-                found[number, False] = Change(number, False, self._minimax.values[number], target)
-            for option in self._chosen(number, up, target):
+                found[key, False] = Change(key, False, self._minimax.values[key], target)
+            for option in self._chosen(key, up, target):
                 if option.child is not None:
                     stack.append((option.child, not up, negate(target)))
                 else:
-                    found[number, True] = Change(number, True, option.value, target)
-        return tuple(found[place] for place in sorted(found))
+                    found[key, True] = Change(key, True, option.value, target)
+        return tuple(found[place] for place in sorted(found, key=lambda place: (order[place[0]], place[1])))
 
-    def _chosen(self, number: int, up: bool, target: float) -> list[MoveOption]:
+    def _chosen(self, key: str, up: bool, target: float) -> list[MoveOption]:
         """Returns the moves to change: the cheapest to raise a position, all too good ones to lower it."""
-        options = self._minimax.options[number]
+        options = self._minimax.options[key]
         if not up:
             return [option for option in options if option.value > target]
         return [min(options, key=lambda option: self._of_option(option, up, target))] if options else []

@@ -39,7 +39,7 @@ from . import queue, rows
 from .config import BookConfig, BuildLimits, Resources
 from .growth import Growth, Roots, RootValue
 from .queue import QueueItem, State
-from .tree import APART, END, LEAF, OPEN, BookLine, BookTree, Position, order_of
+from .tree import APART, END, LEAF, OPEN, BookLine, BookTree, Position
 
 SHOW_SECONDS = 0.5
 LINE_SECONDS = 0.1  # between two reports when a new line begins: its search may take long
@@ -370,7 +370,7 @@ class Builder:
     estimate: tuple[float, float | None] = (0.0, None)  # when it was made, and the seconds left
 
     def __post_init__(self) -> None:
-        self.tree = BookTree(self.config.expansion.value, order_of(self.config.expansion))
+        self.tree = BookTree(self.config.expansion)
         games_of = partial(games_by_move, self.tables)
         self.growth = Growth(self.config, self.tree, self.started.book_run, self.graph.read, games_of)
         self.requests = Requests(self.tree, self.growth, self.config)

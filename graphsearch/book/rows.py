@@ -5,21 +5,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
-from ..base.errors import CorruptRecordError, InvalidParameterError, StoreError
+import chess
+
+from ..base.errors import CorruptRecordError, InvalidParameterError
 from ..exchange.selection import games_of_roots, without_clocks
 from ..position.lines import numbered, ply_of, sans_of
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables import games, history
-from ..store.tables.books import REPERTOIRES, BookRow, books
+from ..store.tables.books import REPERTOIRES, BookRow, book_named
 from ..store.tables.provenance import now
 from ..store.tables.rows import insert, rows, table_of
 from ..store.tables.schema import TABLES
 from .config import BookConfig
-from .tree import BookLine, BookMove, BookTree, Position, line_of
+from .tree import BookLine, BookMove, BookTree, Position
 
 Row = tuple[Any, ...]
 KIND = "book"  # of the row in the table `run`
@@ -42,24 +43,6 @@ class Started:
     book_run: int
     before: str
     built: str
-
-
-def book_named(store: Store, name: str | None) -> BookRow:
-    """Returns the book of a name; without a name, the only book.
-
-    Raises:
-      StoreError: if there is no such book, or several and no name.
-    """
-    found = books(store)
-    if not found and name not in REPERTOIRES.values():
-        raise StoreError(f"{store.path} has no book; `graphsearch book build` makes one")
-    names = ", ".join(book.name for book in found)
-    if name is None and len(found) > 1:
-        raise StoreError(f"{store.path} has several books ({names}); choose one with --book")
-    for book in found if name is None else books(store, repertoires=True):
-        if name in (None, book.name):
-            return book
-    raise StoreError(f"{store.path} has no book {name!r}; it has {names}")
 
 
 def start(store: Store, config: BookConfig) -> Started:
@@ -218,64 +201,17 @@ def roots_of(connection: sqlite3.Connection, book: int) -> list[tuple[str, str, 
     return sorted(((key, fen, origin) for key, fen, origin in found), key=lambda root: root[2])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookSnapshot:
-    """All positions and moves of a book.
+@dataclass(frozen=True, slots=True)
+class StoredBook:
+    """A whole book as it is stored; its tree has the moves of a position by P, the largest first."""
 
-    Attributes:
-      side: `white`, `black` or `both`. config: the TOML text it was last built with.
-      positions: sorted by ply; a move that leads on leads to a larger number. Moves are sorted by P, largest
-        first.
-      numbers: of the positions, by key. roots: numbers of positions.
-    """
-
-    name: str
-    side: str
-    config: str
-    positions: Sequence[Position]
-    numbers: Mapping[str, int]
-    roots: tuple[int, ...]
-
-    def edges(self, number: int) -> Iterator[tuple[BookMove, int | None]]:
-        """Yields the moves of a position, each with its child's number, None if not in the book."""
-        for move in self.positions[number].moves.values():
-            yield move, self.numbers.get(move.child)
-
-    def leads_on(self, number: int, child: int) -> bool:
-        """Returns whether a child has a larger ply; walks stop at other moves, to avoid cycles."""
-        return self.positions[child].ply > self.positions[number].ply
-
-    def parents(self, roots: Sequence[int]) -> dict[int, tuple[int, BookMove]]:
-        """Returns the parent and the move of every position on the shortest line from some roots."""
-        found: dict[int, tuple[int, BookMove]] = {}
-        seen, front = set(roots), list(roots)
-        while front:
-            nearer, front = front, []
-            for number in nearer:
-                for move, child in self.edges(number):
-                    if child is not None and child not in seen:
-                        seen.add(child)
-                        found[child] = (number, move)
-                        front.append(child)
-        return found
-
-    def line(self, number: int, parents: Mapping[int, tuple[int, BookMove]]) -> BookLine:
-        """Returns the line to a position."""
-        keys, moves = [self.positions[number].key], list[BookMove]()
-        while number in parents:
-            number, move = parents[number]
-            keys.append(self.positions[number].key)
-            moves.append(move)
-        return line_of(keys[::-1], moves[::-1])
-
-    def root(self, line: BookLine) -> Position:
-        """Returns the position where a line begins."""
-        return self.positions[self.numbers[line.keys[0]]]
+    row: BookRow
+    tree: BookTree
 
     def text(self, line: BookLine, *further: str) -> str:
         """Returns a line and further SANs as `whole_line` does; without moves, the root's FEN."""
-        fen = self.root(line).fen
-        return whole_line(self.config, fen, (*line.sans, *further)) or fen
+        fen = self.tree.positions[line.keys[0]].fen
+        return whole_line(self.row.config, fen, (*line.sans, *further)) or fen
 
 
 def whole_line(config: str, root: str, sans: Sequence[str]) -> str:
@@ -291,31 +227,35 @@ def whole_line(config: str, root: str, sans: Sequence[str]) -> str:
     return numbered((*sans_of(start, before.move_stack), *sans), ply_of(start.fen()))
 
 
-def read_snapshot(store: Store, name: str) -> BookSnapshot:
-    """Returns a whole book; the caller holds a snapshot of the store if the file may change meanwhile.
+def read_book(store: Store, name: str | None) -> StoredBook:
+    """Returns a whole book, without a name the only one; the caller holds a snapshot of the store if the file may change meanwhile.
 
     Raises:
       InvalidParameterError: if there is no such book.
       StoreError: if the file cannot be read.
     """
-    there = sorted(books(store, repertoires=True), key=attrgetter("id"))
-    book = next((book for book in there if book.name == name), None)
-    if book is None:
-        known = f"its books are {', '.join(book.name for book in there)}" if there else "it has none"
-        raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
+    row = book_named(store, name)
     with store.reading() as connection:
-        found, ways_in = read_positions(connection, book.id, whole=False), roots_of(connection, book.id)
-    positions = sorted(found.values(), key=attrgetter("ply", "key"))
-    for position in positions:
+        tree = read_tree(connection, row.id)
+    for position in tree.positions.values():
         by_p = sorted(position.moves.values(), key=lambda move: (-move.p, move.move))
         position.moves = {move.move: move for move in by_p}
-    numbers = {position.key: number for number, position in enumerate(positions)}
-    roots = sorted(numbers[key] for key, _, _ in ways_in if key in numbers)
-    return BookSnapshot(
-        name=name,
-        side=book.side,
-        config=book.config,
-        positions=positions,
-        numbers=numbers,
-        roots=tuple(roots),
-    )
+    return StoredBook(row, tree)
+
+
+def read_tree(connection: sqlite3.Connection, book: int) -> BookTree:
+    """Returns the positions and moves of a book; of a damaged file, what fits together.
+
+    Its roots come by ply, the start position before all others.
+    """
+    tree = BookTree()
+    tree.positions = read_positions(connection, book, whole=False)
+    for position in tree.positions.values():
+        there = position.moves.values()
+        position.moves = {move.move: move for move in there if move.child in tree.positions}
+        for move in position.moves.values():
+            tree.positions[move.child].parents.add(position.key)
+    roots = {key for key, _, _ in roots_of(connection, book)}
+    known = [position for position in tree.ordered() if position.key in roots]
+    tree.roots = [one.key for one in sorted(known, key=lambda one: one.fen != chess.STARTING_FEN)]
+    return tree

@@ -8,10 +8,9 @@ from dataclasses import dataclass, fields
 from ..base.answer import Answer
 from ..store.file import sql_errors
 from ..store.store import Store
-from ..store.tables.books import BookRow, books
+from ..store.tables.books import BookRow, book_named, books
 from ..store.tables.rows import query
 from ..store.tables.rows import rows as stored_rows
-from . import rows
 from .growth import RootValue
 
 _ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.san?")
@@ -83,9 +82,7 @@ def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status
       StoreError: if the file holds no book, or none of that name, or cannot be read.
     """
     with Store.open(path, read_only=True) as store:
-        wanted = [rows.book_named(store, name)] if name else books(store)
-        if not wanted:
-            rows.book_named(store, None)
+        wanted = [book_named(store, name)] if name else books(store) or [book_named(store, None)]
         with sql_errors(store.path, "read it"), store.snapshot():
             return [_status(store, book) for book in wanted]
 

@@ -22,8 +22,8 @@ from ..store.tables.books import asked, books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .config import BOTH, is_own_turn, stored_config
 from .queue import NewItem
-from .rows import BookSnapshot, read_snapshot
-from .tree import LEAF, OPEN, BookLine, BookMove
+from .rows import StoredBook, read_book
+from .tree import LEAF, OPEN, BookLine, Position, Ways
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -170,7 +170,7 @@ def book_names(path: str | os.PathLike[str]) -> list[str]:
 
 def todo(
     path: str | os.PathLike[str],
-    name: str,
+    name: str | None,
     kind: Kind = "leaves",
     *,
     top: int = 20,
@@ -181,6 +181,7 @@ def todo(
     """Returns candidates for the queue of a book, read-only, even during a build.
 
     Args:
+      name: of the book; None: the only one of the file.
       kind: `leaves`: positions without a search. `gaps`: likely or popular replies without an answer.
         `bottlenecks`: the fewest leaves on which the choice of a root's move depends.
       top: largest number of rows; 0: all.
@@ -198,36 +199,36 @@ def todo(
     if not 0 <= min_p <= 1 or min_games < 1 or top < 0:
         raise InvalidParameterError("P is from 0 to 1, games are 1 or more, rows 0 (all) or more")
     with Store.open(path, read_only=True) as store, store.snapshot():
-        snapshot = read_snapshot(store, name)
+        book = read_book(store, name)
         if kind == "leaves":
-            return _leaves(snapshot, top)
+            return _leaves(book, top)
         if kind == "gaps":
-            return _Gaps(store, snapshot, min_p, min_games).found(top)
-        return _bottlenecks(snapshot, change, top)
+            return _Gaps(store, book, min_p, min_games).found(top)
+        return _bottlenecks(book, change, top)
 
 
 def _line_position(
-    snapshot: BookSnapshot, number: int, line: BookLine, move: str | None = None, san: str | None = None
+    book: StoredBook, line: BookLine, move: str | None = None, san: str | None = None
 ) -> LinePosition:
-    position = snapshot.positions[number]
-    text = snapshot.text(line, san) if move and san else snapshot.text(line)
-    return LinePosition(position.fen, position.ply, move, snapshot.root(line).fen, line.moves, text)
+    positions = book.tree.positions
+    position, root = positions[line.keys[-1]], positions[line.keys[0]].fen
+    text = book.text(line, san) if move and san else book.text(line)
+    return LinePosition(position.fen, position.ply, move, root, line.moves, text)
 
 
-def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
-    def rank(number: int) -> tuple[bool, float, int]:
-        priority = snapshot.positions[number].priority
-        return (priority is None, 0.0 if priority is None else priority, number)
+def _leaves(book: StoredBook, top: int) -> Todo:
+    def rank(position: Position) -> tuple[bool, float]:
+        return (position.priority is None, position.priority or 0.0)
 
-    parents = snapshot.parents(snapshot.roots)
+    ways = book.tree.shortest_ways(book.tree.roots)
     # other positions lost their root when a move was excluded or a root removed
-    reached = {*snapshot.roots, *parents}
-    found = [number for number in reached if snapshot.positions[number].state == LEAF]
+    reached = {*book.tree.roots, *ways}
+    found = [one for one in book.tree.ordered() if one.key in reached and one.state == LEAF]
     rows = []
-    for number in sorted(found, key=rank)[: top or None]:
-        target = _line_position(snapshot, number, snapshot.line(number, parents))
-        rows.append(UnsearchedLeaf(target=target, priority=snapshot.positions[number].priority))
-    return Todo(snapshot.name, "leaves", tuple(rows))
+    for position in sorted(found, key=rank)[: top or None]:
+        target = _line_position(book, book.tree.line(position.key, ways))
+        rows.append(UnsearchedLeaf(target=target, priority=position.priority))
+    return Todo(book.row.name, "leaves", tuple(rows))
 
 
 class _Gaps:
@@ -238,58 +239,47 @@ class _Gaps:
     gaps.
     """
 
-    def __init__(self, store: Store, snapshot: BookSnapshot, min_p: float, min_games: int) -> None:
-        self._store, self._snapshot, self._min_p, self._min_games = store, snapshot, min_p, min_games
+    def __init__(self, store: Store, book: StoredBook, min_p: float, min_games: int) -> None:
+        self._store, self._book, self._min_p, self._min_games = store, book, min_p, min_games
         self._excluded: Mapping[str, tuple[str, ...]] = {}
         self._only: frozenset[str] = frozenset()
         self._max_ply = inf
         with suppress(BookConfigError):  # another version wrote the configuration
-            config = stored_config(snapshot.config, snapshot.name)
+            config = stored_config(book.row.config, book.row.name)
             self._excluded, self._only, self._max_ply = config.excluded, config.only, config.max_ply
-        self._games = _imported_games(store, snapshot)
-        self._reach, self._parents = self._likeliest_lines()
+        self._games = _imported_games(store, book.row.name)
+        self._reach, self._ways = book.tree.likeliest_ways(self._shares)
 
-    def _likeliest_lines(self) -> tuple[dict[int, float], dict[int, tuple[int, BookMove]]]:
-        """Returns the probability of each position, and its parent and the move on the likeliest line."""
-        snapshot = self._snapshot
-        found = dict.fromkeys(snapshot.roots, 1.0)
-        parents: dict[int, tuple[int, BookMove]] = {}
-        for number, position in enumerate(snapshot.positions):  # parents come before their children
-            here = found.get(number)
-            if here is None:
-                continue
-            certain = snapshot.side != BOTH and is_own_turn(snapshot.side, position.turn)
-            counts = self._games.get(position.key, {})
-            for move, child in snapshot.edges(number):
-                if child is None or not snapshot.leads_on(number, child):
-                    continue
-                there = here if certain else here * reply_share(counts, move.move, move.p)
-                if there > found.get(child, -1.0):
-                    found[child], parents[child] = there, (number, move)
-        return found, parents
+    def _shares(self, position: Position) -> dict[str, float]:
+        """Returns the probabilities of the moves of a position; own moves count 1."""
+        side, counts = self._book.row.side, self._games.get(position.key, {})
+        if side != BOTH and is_own_turn(side, position.turn):
+            return dict.fromkeys(position.moves, 1.0)
+        return {move.move: reply_share(counts, move.move, move.p) for move in position.moves.values()}
 
     def found(self, top: int) -> Todo:
         """Returns the gaps, the likeliest first, at most `top` (0: all)."""
         found: list[tuple[float, int, str, MissingReply]] = []
         bar = 0.0  # less likely gaps are not among the `top` best
-        for number in sorted(self._reach, key=lambda number: (-self._reach[number], number)):
-            if self._reach[number] < bar:
+        reached = [one for one in enumerate(self._book.tree.ordered()) if one[1].key in self._reach]
+        for number, position in sorted(reached, key=lambda one: -self._reach[one[1].key]):
+            if self._reach[position.key] < bar:
                 break
-            found += ((-row.reach, number, row.target.move or "", row) for row in self._at(number))
+            found += ((-row.reach, number, row.target.move or "", row) for row in self._at(position))
             if top and len(found) >= 2 * top:
                 found = sorted(found, key=itemgetter(0, 1, 2))[:top]
                 bar = -found[-1][0]
         rows = [row for *_, row in sorted(found, key=itemgetter(0, 1, 2))[: top or None]]
-        return Todo(self._snapshot.name, "gaps", tuple(rows))
+        return Todo(self._book.row.name, "gaps", tuple(rows))
 
-    def _at(self, number: int) -> Iterator[MissingReply]:
+    def _at(self, position: Position) -> Iterator[MissingReply]:
         """Yields the gaps at a position."""
-        snapshot, position = self._snapshot, self._snapshot.positions[number]
-        line, reach = snapshot.line(number, self._parents), self._reach[number]
-        own = is_own_turn(snapshot.side, position.turn)
+        book, side, reach = self._book, self._book.row.side, self._reach[position.key]
+        line = book.tree.line(position.key, self._ways)
+        own = is_own_turn(side, position.turn)
         if own and position.state == LEAF:
-            yield MissingReply(target=_line_position(snapshot, number, line), reach=reach, p=None, games=0)
-        if (own and snapshot.side != BOTH) or position.state != OPEN:
+            yield MissingReply(target=_line_position(book, line), reach=reach, p=None, games=0)
+        if (own and side != BOTH) or position.state != OPEN:
             return
         if position.key in self._only or position.ply + 1 >= self._max_ply:
             return
@@ -302,12 +292,12 @@ class _Gaps:
         for move, p in zip(moves, priors, strict=True):
             name, games = move.uci(), counts.get(move.uci(), 0)
             if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
-                target = _line_position(snapshot, number, line, name, board.san(move))
+                target = _line_position(book, line, name, board.san(move))
                 likely = reach * reply_share(counts, name, p)
                 yield MissingReply(target=target, reach=likely, p=p, games=games)
 
 
-def _imported_games(store: Store, snapshot: BookSnapshot) -> dict[str, dict[str, int]]:
+def _imported_games(store: Store, book: str) -> dict[str, dict[str, int]]:
     """Returns the imported games by position of the book and move."""
     statement = (
         "SELECT game_move.key, move, white + draws + black + unknown FROM game_move JOIN"
@@ -316,25 +306,25 @@ def _imported_games(store: Store, snapshot: BookSnapshot) -> dict[str, dict[str,
     )
     found: dict[str, dict[str, int]] = {}
     columns = ("game_move.key", "game_move.move", "game_move.white")
-    for key, move, number in asked(store, statement, (snapshot.name,), *columns):
+    for key, move, number in asked(store, statement, (book,), *columns):
         found.setdefault(key, {})[move] = number
     return found
 
 
-def _bottlenecks(snapshot: BookSnapshot, change: float, top: int) -> Todo:
-    found = find_bottlenecks(snapshot, change=change, top=top)
-    parents = {root: snapshot.parents([root]) for root in {row.root for row in found.rows}}
+def _bottlenecks(book: StoredBook, change: float, top: int) -> Todo:
+    found = find_bottlenecks(book.tree, change=change, top=top)
+    ways = {root: book.tree.shortest_ways([root]) for root in {row.root for row in found.rows}}
     notes = []
     if found.safe:
         notes.append(f"{found.safe} rivals of a root's best move are out of reach, or need too many leaves")
     if found.alone:
         notes.append(f"{found.alone} roots have no two moves to compare")
-    rows = tuple(_rivalry(snapshot, row, parents[row.root]) for row in found.rows)
-    return Todo(snapshot.name, "bottlenecks", rows, tuple(notes))
+    rows = tuple(_rivalry(book, row, ways[row.root]) for row in found.rows)
+    return Todo(book.row.name, "bottlenecks", rows, tuple(notes))
 
 
-def _rivalry(snapshot: BookSnapshot, row: Bottleneck, parents: dict[int, tuple[int, BookMove]]) -> Rivalry:
-    fen = snapshot.positions[row.root].fen
+def _rivalry(book: StoredBook, row: Bottleneck, ways: Ways) -> Rivalry:
+    fen = book.tree.positions[row.root].fen
     return Rivalry(
         root=fen,
         best=row.best.move,
@@ -345,15 +335,15 @@ def _rivalry(snapshot: BookSnapshot, row: Bottleneck, parents: dict[int, tuple[i
         rival_value=row.rival.value,
         outside=row.rival.outside,
         change=row.total,
-        leaves=tuple(_changed(snapshot, change, parents) for change in row.changes),
+        leaves=tuple(_changed(book, change, ways) for change in row.changes),
     )
 
 
-def _changed(snapshot: BookSnapshot, change: Change, parents: dict[int, tuple[int, BookMove]]) -> ChangedLeaf:
-    position = snapshot.positions[change.position]
+def _changed(book: StoredBook, change: Change, ways: Ways) -> ChangedLeaf:
+    position = book.tree.positions[change.position]
     move = position.outside_move if change.outside else None
     san = _san(position.fen, move) if move else None
-    target = _line_position(snapshot, change.position, snapshot.line(change.position, parents), move, san)
+    target = _line_position(book, book.tree.line(change.position, ways), move, san)
     return ChangedLeaf(target=target, value=change.value, needed=change.needed)
 
 

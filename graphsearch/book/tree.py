@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import chess
 
 from ..position.values import cp_of, negate
 from ..search.puct import exploration_term, score
-from .config import Backup, Expansion
+from .config import Expansion
 
 MAX_LOSS = 10_000  # centipawns, so that a missed mate does not outweigh everything else
 
@@ -113,6 +113,9 @@ def line_of(keys: Sequence[str], moves: Sequence[BookMove]) -> BookLine:
     return BookLine(tuple(keys), tuple(move.move for move in moves), tuple(move.san for move in moves))
 
 
+Ways = dict[str, tuple[str, BookMove]]  # by key of a position: the position before it, and the move
+
+
 # ------------------------------------------------------------------ the tree
 class BookTree:
     """The positions of one book.
@@ -125,9 +128,10 @@ class BookTree:
       taken: keys of positions that are being searched.
     """
 
-    def __init__(self, backup: Backup, order: Order) -> None:
-        self.backup = backup
-        self.order = order
+    def __init__(self, expansion: Expansion | None = None) -> None:
+        """`expansion`: how values are backed up, and the next leaf is chosen."""
+        self.backup = (expansion or Expansion()).value
+        self.order = order_of(expansion or Expansion())
         self.positions: dict[str, Position] = {}
         self.roots: list[str] = []
         self.changed: set[str] = set()
@@ -308,6 +312,51 @@ class BookTree:
             self.changed.add(key)
 
     # -------------------------------------------------------------- paths
+    def ordered(self) -> list[Position]:
+        """Returns the positions by ply: a move that goes on leads to a later one."""
+        return sorted(self.positions.values(), key=attrgetter("ply", "key"))
+
+    def shortest_ways(self, roots: Iterable[str]) -> Ways:
+        """Returns the way to every position on a shortest line from some roots."""
+        found: Ways = {}
+        front = list(roots)
+        seen = set(front)
+        for key in front:
+            for move in self.positions[key].moves.values():
+                if move.child not in seen:
+                    seen.add(move.child)
+                    front.append(move.child)
+                    found[move.child] = key, move
+        return found
+
+    def likeliest_ways(
+        self, shares: Callable[[Position], Mapping[str, float]]
+    ) -> tuple[dict[str, float], Ways]:
+        """Returns the probability of each position on its likeliest line from a root, and the way to each.
+
+        Args:
+          shares: returns the probabilities of a position's moves, by UCI move; a missing one has 0.
+        """
+        found, ways = dict.fromkeys(self.roots, 1.0), Ways()
+        for position in self.ordered():
+            if (here := found.get(position.key)) is None:
+                continue
+            likely = shares(position)
+            for move in position.moves.values():
+                there = here * likely.get(move.move, 0.0)
+                if self.goes_on(position, move) and there > found.get(move.child, -1.0):
+                    found[move.child], ways[move.child] = there, (position.key, move)
+        return found, ways
+
+    def line(self, key: str, ways: Ways) -> BookLine:
+        """Returns the line to a position."""
+        keys, moves = [key], list[BookMove]()
+        while keys[-1] in ways:
+            before, move = ways[keys[-1]]
+            keys.append(before)
+            moves.append(move)
+        return line_of(keys[::-1], moves[::-1])
+
     def reachable(self) -> set[str]:
         """Returns the keys of all positions reachable from a root."""
         found: set[str] = set()

@@ -19,13 +19,13 @@ from ..position.board import board_of, check, fen_of, key_text
 from ..query.parents import predecessors
 from ..store.apart import completed_reader
 from ..store.store import Store
-from ..store.tables.books import BookRow, asked, books
+from ..store.tables.books import BookRow, asked, book_named, books
 from ..store.tables.games import games_by_move
 from . import rows
 from .config import BookConfig, stored_config
 from .decide import Verdict
 from .growth import Growth, known_moves
-from .tree import OPEN, BookTree, Position, order_of
+from .tree import OPEN, BookTree, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
     """
     check(board)
     with Store.open(path, read_only=True) as store:
-        return _BookReader(store, rows.book_named(store, name)).why(board)
+        return _BookReader(store, book_named(store, name)).why(board)
 
 
 def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdict, ...]]:
@@ -120,7 +120,7 @@ def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdic
     Raises:
       StoreError: if the file has no such book, or cannot be read.
     """
-    return _BookReader(store, rows.book_named(store, name)).verdicts
+    return _BookReader(store, book_named(store, name)).verdicts
 
 
 def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset[str] | None]:
@@ -148,7 +148,7 @@ class _BookReader:
         self._read = completed_reader(store)
         self._name = book.name
         self.config: BookConfig = stored_config(book.config, book.name)
-        self.tree = BookTree(self.config.expansion.value, order_of(self.config.expansion))
+        self.tree = BookTree(self.config.expansion)
         found = rows.load(store, book.id, self.tree)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
         self._roots = tuple(fen for _, fen, _ in found)

@@ -18,10 +18,11 @@ from graphsearch.book import build as building
 from graphsearch.book import rows
 from graphsearch.book.build import BuildProgress, BuildReport, build, searches_left
 from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Resources, Root, Window
-from graphsearch.book.tree import BookTree, order_of
+from graphsearch.book.tree import BookTree
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
+from graphsearch.store.tables.books import book_named
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
@@ -54,9 +55,9 @@ def contents(path: Path) -> tuple[list[Any], list[Any]]:
 
 
 def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
-    tree = BookTree(found.expansion.value, order_of(found.expansion))
+    tree = BookTree(found.expansion)
     with Store.open(path, read_only=True) as store:
-        book = rows.book_named(store, name)
+        book = book_named(store, name)
         tree.roots = [key for key, _, _ in rows.load(store, book.id, tree)]
     tree.update(tree.positions)
     return tree

@@ -10,8 +10,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.base.errors import GraphSearchError, StoreError
-from graphsearch.book import rows
+from graphsearch.base.errors import GraphSearchError, InvalidParameterError
 from graphsearch.book.build import build
 from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window, parse_config
 from graphsearch.book.growth import Growth, known_moves
@@ -20,7 +19,7 @@ from graphsearch.book.why import why
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
-from graphsearch.store.tables.books import books
+from graphsearch.store.tables.books import book_named, books
 
 from ..conftest import Cli
 from ..support.counting import CountingEvaluator
@@ -86,10 +85,10 @@ def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
     assert paid_once(evaluator)
     with Store.open(path, read_only=True) as store:
         assert [book.name for book in books(store)] == ["b", "black"]
-        with pytest.raises(StoreError, match="several books"):
-            rows.book_named(store, None)
-        with pytest.raises(StoreError, match="no book 'c'; it has b, black"):
-            rows.book_named(store, "c")
+        with pytest.raises(InvalidParameterError, match="several books; name one: 'b', 'black'"):
+            book_named(store, None)
+        with pytest.raises(InvalidParameterError, match="no book 'c'; it has 'b', 'black'"):
+            book_named(store, "c")
 
 
 def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
 from graphsearch.book.queue import items
-from graphsearch.book.rows import BookSnapshot
 from graphsearch.book.todo import MissingReply, Rivalry, todo
-from graphsearch.book.tree import Position
+from graphsearch.book.tree import BookTree, Position
 from graphsearch.position.board import legal_moves
 from graphsearch.store.store import Store
 
@@ -48,7 +47,7 @@ def test_leaves_that_no_line_leads_to_any_more_are_not_listed(white: Path) -> No
 
 
 def test_an_unknown_book_names_those_there_are(white: Path) -> None:
-    with pytest.raises(InvalidParameterError, match="has no book 'wihte'; its books are white"):
+    with pytest.raises(InvalidParameterError, match="has no book 'wihte'; it has 'white'"):
         todo(white, "wihte")
 
 
@@ -140,11 +139,11 @@ def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
         book.link(line, san, 0.3, 0.0)
     book.link("", "e4", 0.3, 0.2)
     book.put("e4", "leaf", -0.2)
-    snapshot = book.shape()
+    tree = book.shape()
     book.write(tmp_path / "a.graph")
-    back = [(n, child) for n in range(5) for move, child in snapshot.edges(n) if move.san == "Ng8"]
-    assert [snapshot.leads_on(number, child) for number, child in back if child is not None] == [False]
-    (row,) = find_bottlenecks(snapshot).rows
+    back = [(one, move) for one in tree.ordered() for move in one.moves.values() if move.san == "Ng8"]
+    assert [tree.goes_on(position, move) for position, move in back] == [False]
+    (row,) = find_bottlenecks(tree).rows
     assert (row.best.san, len(row.changes)) == ("e4", 1)  # the way back is no leaf; e4 can fall
     assert [r.positions[0].line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]
 
@@ -171,8 +170,8 @@ def test_reading_changes_nothing_and_needs_no_queue(white: Path) -> None:
 
 # ------------------------------------------------------------------ bottlenecks
 def test_one_leaf_carries_the_choice() -> None:
-    snapshot = small_book().shape()
-    found = find_bottlenecks(snapshot)
+    tree = small_book().shape()
+    found = find_bottlenecks(tree)
     by_rival = {row.rival.move: row for row in found.rows}
     assert set(by_rival) == {"d2d4", "c2c4"}
     assert {row.best.move for row in found.rows} == {"e2e4"}
@@ -182,7 +181,7 @@ def test_one_leaf_carries_the_choice() -> None:
     assert row.total == pytest.approx(0.05)
     assert len(by_rival["c2c4"].changes) == 2  # 1. e4 e5 from 0.1 and 1. d4 d5 from 0.05 down to 0.02
     assert by_rival["c2c4"].total == pytest.approx(0.08 + 0.03)
-    near = find_bottlenecks(snapshot, change=0.04)
+    near = find_bottlenecks(tree, change=0.04)
     assert [len(row.changes) for row in near.rows] == [2]  # no single one, but both e4's down and d4's up
     assert near.safe == 1
 
@@ -195,9 +194,9 @@ def test_what_is_proven_never_changes() -> None:
     book.link("", "d4", 0.4, 0.0)
     book.put("e4", "leaf", -1.0)
     book.put("d4", "leaf", 0.0)
-    found = find_bottlenecks(book.shape())
-    (row,) = found.rows
-    assert [change.position for change in row.changes] == [2]
+    tree = book.shape()
+    (row,) = find_bottlenecks(tree).rows
+    assert [tree.positions[change.position].fen for change in row.changes] == [board_after("d4").fen()]
     assert row.changes[0].needed == -1.0
     mate = Handmade(side="both")
     mate.root("f3 e5 g4")
@@ -212,66 +211,62 @@ def test_what_is_proven_never_changes() -> None:
     assert [len(row.changes) for row in found.rows] == [0]
 
 
-def minimax(snapshot: BookSnapshot, new: dict[tuple[int, bool], float], number: int) -> float:
+def minimax(tree: BookTree, new: dict[tuple[str, bool], float], number: str) -> float:
     """Returns the value of a position with other values at some leaves; written down as defined."""
-    position = snapshot.positions[number]
+    position = tree.positions[number]
     values = []
     if position.state == "open":
-        for _, child in snapshot.edges(number):
-            assert child is not None
-            assert snapshot.leads_on(number, child)
-            values.append(-minimax(snapshot, new, child))
+        for move in position.moves.values():
+            assert tree.goes_on(position, move)
+            values.append(-minimax(tree, new, move.child))
         if position.outside is not None:
             values.append(new.get((number, True), position.outside))
-    return max(values) if values else new.get((number, False), value_at(snapshot, (number, False)))
+    return max(values) if values else new.get((number, False), value_at(tree, (number, False)))
 
 
-def root_values(snapshot: BookSnapshot, new: dict[tuple[int, bool], float]) -> dict[str, float]:
-    edges = snapshot.edges(snapshot.roots[0])
-    return {move.move: -minimax(snapshot, new, child) for move, child in edges if child is not None}
+def root_values(tree: BookTree, new: dict[tuple[str, bool], float]) -> dict[str, float]:
+    moves = tree.positions[tree.roots[0]].moves.values()
+    return {move.move: -minimax(tree, new, move.child) for move in moves}
 
 
-def leaves_of(snapshot: BookSnapshot) -> list[tuple[int, bool]]:
+def leaves_of(tree: BookTree) -> list[tuple[str, bool]]:
     """Returns what may change: leaves, and moves outside the book but those of the root."""
-    found: list[tuple[int, bool]] = []
-    for number, position in enumerate(snapshot.positions):
+    found: list[tuple[str, bool]] = []
+    for number, position in tree.positions.items():
         if position.state != "open" or not position.moves:
             found.append((number, False))
-        elif position.outside is not None and number not in snapshot.roots:
+        elif position.outside is not None and number not in tree.roots:
             found.append((number, True))
     return found
 
 
-def fewest(snapshot: BookSnapshot, rival: str, change: float) -> int | None:
+def fewest(tree: BookTree, rival: str, change: float) -> int | None:
     """Returns how few leaves, at either end of where they may go, make a rival as good, by trying all."""
-    leaves = leaves_of(snapshot)
-    start = {place: value_at(snapshot, place) for place in leaves}
+    leaves = leaves_of(tree)
+    start = {place: value_at(tree, place) for place in leaves}
     for count in range(len(leaves) + 1):
         for places in itertools.combinations(leaves, count):
             for ends in itertools.product((-1.0, 1.0), repeat=count):
                 new = {
                     p: max(-1.0, min(1.0, start[p] + e * change)) for p, e in zip(places, ends, strict=True)
                 }
-                values = root_values(snapshot, new)
-                mine = values.get(rival, snapshot.positions[snapshot.roots[0]].outside or 0.0)
+                values = root_values(tree, new)
+                mine = values.get(rival, tree.positions[tree.roots[0]].outside or 0.0)
                 if all(mine >= value for value in values.values()):
                     return count
     return None
 
 
-def value_at(snapshot: BookSnapshot, place: tuple[int, bool]) -> float:
+def value_at(tree: BookTree, place: tuple[str, bool]) -> float:
     number, outside = place
-    position: Position = snapshot.positions[number]
+    position: Position = tree.positions[number]
     if outside:
         assert position.outside is not None
         return position.outside
     if position.value is not None:
         return position.value
     ways = [
-        move.value
-        for above in snapshot.positions
-        for move in above.moves.values()
-        if move.child == position.key
+        move.value for above in tree.ordered() for move in above.moves.values() if move.child == position.key
     ]
     return -ways[0] if ways and ways[0] is not None else 0.0
 
@@ -283,42 +278,42 @@ def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool) -> None:
         book = random_book(seed, transpose=transpose, plies=3)
         if sum(row["state"] != "open" for row in book.rows.values()) > 7:
             continue  # too many sets to try
-        snapshot = book.shape()
-        if len(leaves_of(snapshot)) > 7 or len(snapshot.positions[snapshot.roots[0]].moves) < 2:
+        tree = book.shape()
+        if len(leaves_of(tree)) > 7 or len(tree.positions[tree.roots[0]].moves) < 2:
             continue
-        in_degrees = [move.child for p in snapshot.positions for move in p.moves.values()]
+        in_degrees = [move.child for p in tree.ordered() for move in p.moves.values()]
         is_tree = len(in_degrees) == len(set(in_degrees))
         shared += not is_tree
-        compared += sum(compare(snapshot, change, is_tree=is_tree) for change in (2.0, 0.35))
+        compared += sum(compare(tree, change, is_tree=is_tree) for change in (2.0, 0.35))
     assert compared > 10
     assert (shared > 1) == transpose
 
 
-def compare(snapshot: BookSnapshot, change: float, *, is_tree: bool) -> int:
+def compare(tree: BookTree, change: float, *, is_tree: bool) -> int:
     """Asserts that the sets are the smallest, and that what has none cannot be done; returns how many."""
-    found = {row.rival.move: row for row in find_bottlenecks(snapshot, change=change).rows}
+    found = {row.rival.move: row for row in find_bottlenecks(tree, change=change).rows}
     for row in found.values():
-        expected = fewest(snapshot, row.rival.move, change)
+        expected = fewest(tree, row.rival.move, change)
         assert expected is not None
         assert len(row.changes) == expected if is_tree else len(row.changes) >= expected
-        assert_flips(snapshot, row, change)
-    for edge in snapshot.positions[snapshot.roots[0]].moves.values():
-        if edge.move not in found and is_tree and edge.move != best_of(snapshot):
-            assert fewest(snapshot, edge.move, change) is None
+        assert_flips(tree, row, change)
+    for edge in tree.positions[tree.roots[0]].moves.values():
+        if edge.move not in found and is_tree and edge.move != best_of(tree):
+            assert fewest(tree, edge.move, change) is None
     return len(found)
 
 
-def best_of(snapshot: BookSnapshot) -> str:
-    values = root_values(snapshot, {})
+def best_of(tree: BookTree) -> str:
+    values = root_values(tree, {})
     return max(values, key=lambda move: values[move])
 
 
-def assert_flips(snapshot: BookSnapshot, row: Bottleneck, change: float) -> None:
+def assert_flips(tree: BookTree, row: Bottleneck, change: float) -> None:
     """Asserts that the set does what it should, and that every leaf of it stays within what it may do."""
     new = {(c.position, c.outside): c.needed for c in row.changes}
-    values = root_values(snapshot, new)
+    values = root_values(tree, new)
     assert all(abs(c.needed - c.value) <= change + 1e-9 for c in row.changes)
-    assert all(value_at(snapshot, (c.position, c.outside)) == c.value for c in row.changes)
+    assert all(value_at(tree, (c.position, c.outside)) == c.value for c in row.changes)
     mine = row.rival.value if row.rival.outside else values[row.rival.move]
     assert all(mine >= value for value in values.values())
 
@@ -327,9 +322,9 @@ def test_large_sets_flip_larger_books_with_transpositions() -> None:
     sizes = set()
     for seed in range(20):
         book = random_book(1000 + seed, transpose=seed % 2 == 0, plies=6)
-        snapshot = book.shape()
+        tree = book.shape()
         for change in (2.0, 0.3, 0.1):
-            for row in find_bottlenecks(snapshot, change=change).rows:
-                assert_flips(snapshot, row, change)
+            for row in find_bottlenecks(tree, change=change).rows:
+                assert_flips(tree, row, change)
                 sizes.add(len(row.changes))
     assert max(sizes) > 2

@@ -12,7 +12,7 @@ import pytest
 
 from graphsearch.book.config import BookConfig, Expansion, Root, Window
 from graphsearch.book.decide import Candidate, Verdict, admits_by_value, decide
-from graphsearch.book.tree import END, LEAF, OPEN, BookLine, BookMove, BookTree, Position, order_of
+from graphsearch.book.tree import END, LEAF, OPEN, BookLine, BookMove, BookTree, Position
 from graphsearch.position.board import key_text
 from graphsearch.position.values import cp_of
 
@@ -34,7 +34,7 @@ def tree_of(
     roots: Sequence[str] = ("a",),
 ) -> BookTree:
     """Returns a book of named positions: their plies, and the moves of those that were searched."""
-    tree = BookTree(expansion.value, order_of(expansion))
+    tree = BookTree(expansion)
     for name, ply in plies.items():
         state = OPEN if name in edges else LEAF
         tree.add(Position(key=name, fen=f"fen of {name}", ply=ply, since=1, state=state))

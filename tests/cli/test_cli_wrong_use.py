@@ -71,7 +71,7 @@ WRONG = {  # exit code 2
     "book queue --drop 1 --book white --store hand.graph": "--book needs --drop all",
     "book queue --kind lost --store hand.graph": "waiting, done, refused, dropped, all",
     "book status --store none.graph": "does not exist",
-    "book todo wihte --store hand.graph": "has no book 'wihte'; its books are white",
+    "book todo wihte --store hand.graph": "has no book 'wihte'; it has 'white'",
     "book todo white --kind holes --store hand.graph": "leaves, gaps, bottlenecks",
     "book build none.toml --store new.graph": "none.toml",
     "evaluate nothing": "no file 'nothing'",

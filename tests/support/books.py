@@ -12,7 +12,8 @@ from typing import cast
 
 import chess
 
-from graphsearch.book.rows import BookSnapshot, read_snapshot
+from graphsearch.book.rows import read_book
+from graphsearch.book.tree import BookTree
 from graphsearch.position.board import key_of
 from graphsearch.store.format import FORMAT_VERSION
 from graphsearch.store.record.provenance import EvaluatorIdentity
@@ -71,7 +72,7 @@ class Handmade:
             self.write_to(store.connection)
         return path
 
-    def shape(self) -> BookSnapshot:
+    def shape(self) -> BookTree:
         """Returns the book as it is read, without a file."""
         connection = sqlite3.connect(":memory:")
         connection.executescript(tables_sql())
@@ -82,7 +83,7 @@ class Handmade:
             reading=lambda: nullcontext(connection),
             format_version=FORMAT_VERSION,
         )
-        return read_snapshot(cast(Store, store), self.name)
+        return read_book(cast(Store, store), self.name).tree
 
     def write_to(self, connection: sqlite3.Connection) -> None:
         execute, many = connection.execute, connection.executemany

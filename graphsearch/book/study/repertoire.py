@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
-from operator import attrgetter
 
 import chess
 
@@ -27,9 +26,9 @@ from ...store.tables.rows import rows as rows_of_table
 from ...store.tables.rows import table_of
 from ...store.upkeep.verify import Problems
 from .. import rows
-from ..config import Expansion, is_own_turn
+from ..config import is_own_turn
 from ..decide import CHOSEN
-from ..tree import LEAF, OPEN, BookMove, BookTree, Position, order_of
+from ..tree import LEAF, OPEN, BookMove, BookTree, Position
 from .pgn import START, StudyGame, steps_of
 from .studies import read_file
 
@@ -160,21 +159,10 @@ def load(path: AnyPath, side: str) -> Repertoire:
 def load_from(connection: sqlite3.Connection, side: str) -> Repertoire:
     """Returns the repertoire of a side from an open file; as `load`."""
     name = REPERTOIRES[checked_side(side)]
-    expansion = Expansion()
-    found = Repertoire(side, None, BookTree(expansion.value, order_of(expansion)))
     for (number,) in rows_of_table(connection, "book", ("id",), "WHERE name = ?", (name,)):
-        found.book = number
-        found.tree.positions = rows.read_positions(connection, number, whole=False)
-        for position in found.tree.positions.values():
-            there = position.moves.values()
-            position.moves = {one.move: one for one in there if one.child in found.tree.positions}
-            for move in position.moves.values():
-                found.tree.positions[move.child].parents.add(position.key)
-        roots = [found.tree.positions.get(key) for key, _, _ in rows.roots_of(connection, number)]
-        known = sorted(filter(None, roots), key=attrgetter("key"))
-        found.tree.roots = [one.key for one in sorted(known, key=lambda one: one.fen != chess.STARTING_FEN)]
-        found.written = (*found.tree.roots,)
-    return found
+        tree = rows.read_tree(connection, number)
+        return Repertoire(side, number, tree, (*tree.roots,))
+    return Repertoire(side, None, BookTree())
 
 
 # ------------------------------------------------------------------ adding

@@ -9,9 +9,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import count
 from operator import itemgetter
+from typing import NamedTuple
 
 import chess
 import chess.pgn
@@ -28,7 +27,7 @@ from ...query.games import reply_share
 from ...query.line import worth_of
 from ...query.source import RecordSource, Step, after, opened, steps_of
 from ...store.tables import games as game_tables
-from ..tree import BookMove
+from ..tree import BookMove, Position
 from .pgn import game_of, text_of
 from .repertoire import Repertoire, load
 
@@ -137,21 +136,18 @@ class Survey(Answer):
     weak: tuple[WeakSpot, ...]
 
 
-@dataclass(slots=True)
-class MainLine:
+class MainLine(NamedTuple):
     """A position on its main line: the likeliest line, with first own moves preferred.
 
     Attributes:
-      reach: probability of the line. weight: the same, times `SECOND` for each own move that is not the
-        first. root: FEN. line, moves: SAN and UCI from there.
+      reach: probability of the line. root: FEN. line, moves: SAN and UCI from there.
     """
 
     board: chess.Board
     reach: float
-    weight: float
     root: str
-    line: tuple[str, ...] = ()
-    moves: tuple[str, ...] = ()
+    line: tuple[str, ...]
+    moves: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -172,19 +168,21 @@ class Surveyor:
         """Returns the imported games of a position by move."""
         return self._games.get(key, {})
 
-    def shares(self, key: str, board: chess.Board) -> dict[str, float]:
-        """Returns the probability of each move of a position, from games or from P and N of the graph.
+    def shares(self, position: Position) -> dict[str, float]:
+        """Returns the probability of each move of a position: 1 for own moves, else from games or the graph.
 
         With 20 games or more, it is the share of games; otherwise the greater of P and the share of N. If
         nothing is known about the moves of the repertoire, they get equal shares.
         """
+        key = position.key
+        if self.repertoire.is_own(key):
+            return dict.fromkeys(position.moves, 1.0)
         if key not in self._shares:
-            likely = self._likely(board)
+            likely = self._likely(board_of(position.fen))
             games = self.games(key)
             found = {move: reply_share(games, move, p) for move, p in likely.items()}
-            own = list(self.repertoire.tree.positions[key].moves)
-            if not any(found.get(move) for move in own):
-                found |= dict.fromkeys(own, 1 / len(own) if own else 0.0)
+            if position.moves and not any(found.get(move) for move in position.moves):
+                found |= dict.fromkeys(position.moves, 1 / len(position.moves))
             self._shares[key] = found
         return self._shares[key]
 
@@ -200,40 +198,27 @@ class Surveyor:
             found[moves[at]] = max(found[moves[at]], edge.n / visits)
         return found
 
-    def main_lines(self) -> Iterator[tuple[str, MainLine]]:
-        """Yields each position once, on its main line, after a position that leads to it."""
-        heap: list[tuple[float, int, int, str, MainLine]] = []
-        serial, met = count(), set[str]()
-        for key in self.repertoire.tree.roots:
-            fen = self.repertoire.tree.positions[key].fen
-            heappush(heap, (-1.0, 0, next(serial), key, MainLine(board_of(fen), 1.0, 1.0, fen)))
-        while heap:
+    def main_lines(self) -> dict[str, MainLine]:
+        """Returns the positions that lines reach, the likeliest first, each after one that leads to it."""
+        tree = self.repertoire.tree
+        weights, ways = tree.likeliest_ways(self._weights)
+        found: dict[str, MainLine] = {}
+        for key in sorted(weights, key=lambda key: (-weights[key], tree.positions[key].ply)):
             check_time()
-            _, plies, _, key, main_line = heappop(heap)
-            if key in met:
-                continue
-            met.add(key)
-            yield key, main_line
-            for child, next_line in self._next_lines(key, main_line):
-                if child not in met:
-                    heappush(heap, (-next_line.weight, plies + 1, next(serial), child, next_line))
+            line, reach = tree.line(key, ways), 1.0
+            root = tree.positions[line.keys[0]].fen
+            if key in ways:
+                before, move = ways[key]
+                reach = found[before].reach * self.shares(tree.positions[before]).get(move.move, 0.0)
+            found[key] = MainLine(board_of(tree.positions[key].fen), reach, root, line.sans, line.moves)
+        return found
 
-    def _next_lines(self, key: str, main_line: MainLine) -> Iterator[tuple[str, MainLine]]:
-        is_own = self.repertoire.is_own(key)
-        shares = {} if is_own else self.shares(key, main_line.board)
-        for rank, row in enumerate(self.repertoire.tree.positions[key].moves.values()):
-            move = chess.Move.from_uci(row.move)
-            if not main_line.board.is_legal(move):
-                continue  # in a damaged file
-            share = 1.0 if is_own else shares.get(row.move, 0.0)
-            weight = main_line.weight * share * (SECOND if is_own and rank else 1.0)
-            line, moves = (*main_line.line, row.san), (*main_line.moves, row.move)
-            yield (
-                row.child,
-                MainLine(
-                    after(main_line.board, move), main_line.reach * share, weight, main_line.root, line, moves
-                ),
-            )
+    def _weights(self, position: Position) -> dict[str, float]:
+        """Returns the weights of the moves of a position in the choice of main lines."""
+        shares = self.shares(position)
+        if not self.repertoire.is_own(position.key):
+            return shares
+        return {move: SECOND if rank else 1.0 for rank, move in enumerate(position.moves)}
 
 
 def survey(path: str | os.PathLike[str], side: str) -> Survey:
@@ -246,7 +231,8 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
     repertoire = load(path, side)
     with opened(path) as source:
         surveyor = Surveyor(repertoire, source)
-        found = [_PositionSurvey(surveyor, key, main_line) for key, main_line in surveyor.main_lines()]
+        known = repertoire.tree.positions
+        found = [_PositionSurvey(surveyor, known[key], one) for key, one in surveyor.main_lines().items()]
         positions = tuple(one.position() for one in found)
         gaps = [gap for one in found for gap in one.gaps()]
     weak = [
@@ -271,7 +257,7 @@ class _PositionSurvey:
     """One position of a survey."""
 
     surveyor: Surveyor
-    key: str
+    at: Position
     main_line: MainLine
     steps: list[Step] = field(init=False)
     is_own: bool = field(init=False)
@@ -279,16 +265,15 @@ class _PositionSurvey:
     def __post_init__(self) -> None:
         record = self.surveyor.source.read(self.main_line.board)
         self.steps = steps_of(record, self.main_line.board) if record else []
-        self.is_own = self.surveyor.repertoire.is_own(self.key)
+        self.is_own = self.surveyor.repertoire.is_own(self.at.key)
 
     def position(self) -> SurveyedPosition:
         """Returns the position with its moves."""
-        row = self.surveyor.repertoire.tree.positions[self.key]
-        moves = (self._move(one) for one in row.moves.values())
+        moves = (self._move(one) for one in self.at.moves.values())
         opening = opening_at(self.main_line.board)
         return SurveyedPosition(
-            key=self.key,
-            position=row.fen,
+            key=self.at.key,
+            position=self.at.fen,
             own=self.is_own,
             reach=self.main_line.reach,
             root=self.main_line.root,
@@ -307,7 +292,7 @@ class _PositionSurvey:
         behind = source.read(after(board, move))
         n = step.edge.n if step else behind.visits if behind else None
         loss, best = self._loss(move, worth, n or 0) if self.is_own else (None, None)
-        share = 1.0 if self.is_own else self.surveyor.shares(self.key, board).get(text, 0.0)
+        share = self.surveyor.shares(self.at).get(text, 0.0)
         return SurveyedMove(
             move=text,
             san=row.san,
@@ -316,7 +301,7 @@ class _PositionSurvey:
             q=worth,
             cp=None if worth is None else cp_of(worth),
             share=share,
-            games=self.surveyor.games(self.key).get(text, 0),
+            games=self.surveyor.games(self.at.key).get(text, 0),
             loss=loss,
             nag=None if loss is None else mistake_of(loss),
             best=best,
@@ -339,8 +324,7 @@ class _PositionSurvey:
         if self.is_own:
             return
         repertoire, board = self.surveyor.repertoire, self.main_line.board
-        known = repertoire.tree.positions[self.key].moves
-        shares = self.surveyor.shares(self.key, board)
+        known, shares = self.at.moves, self.surveyor.shares(self.at)
         for move in legal_moves(board):
             text = move.uci()
             share = shares.get(text, 0.0)
@@ -356,7 +340,7 @@ class _PositionSurvey:
         record, step = self.surveyor.source.read(board), self._step(text)
         p = record.priors[legal_moves(board).index(move)] if record and record.codes else None
         return Gap(
-            position=self.surveyor.repertoire.tree.positions[self.key].fen,
+            position=self.at.fen,
             root=self.main_line.root,
             line=self.main_line.line,
             moves=self.main_line.moves,
@@ -366,7 +350,7 @@ class _PositionSurvey:
             share=share,
             p=p,
             n=step.edge.n if step else 0,
-            games=self.surveyor.games(self.key).get(text, 0),
+            games=self.surveyor.games(self.at.key).get(text, 0),
         )
 
 
@@ -385,10 +369,11 @@ def _main_lines(path: str | os.PathLike[str], side: str) -> tuple[Repertoire, Li
     moves: Ordered = {}
     with opened(path) as source:
         surveyor = Surveyor(found, source)
-        main_lines = dict(surveyor.main_lines())
-        for key, main_line in main_lines.items():
-            shares = {} if found.is_own(key) else surveyor.shares(key, main_line.board)
-            there = [(-shares.get(move.move, 0.0), move) for move in found.tree.positions[key].moves.values()]
+        main_lines = surveyor.main_lines()
+        for key in main_lines:
+            position = found.tree.positions[key]
+            shares = surveyor.shares(position)
+            there = [(-shares.get(move.move, 0.0), move) for move in position.moves.values()]
             moves[key] = [move for _, move in sorted(there, key=itemgetter(0))]
     return found, main_lines, moves
 

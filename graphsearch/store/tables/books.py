@@ -51,18 +51,23 @@ def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> lis
         return list(query(connection, sql, values, *columns))
 
 
-def book_named(store: Store, name: str) -> BookRow:
-    """Returns the book of a name.
+def book_named(store: Store, name: str | None) -> BookRow:
+    """Returns the book of a name, also a repertoire; without a name, the only book.
 
     Raises:
-      InvalidParameterError: if there is none; it lists the books of the file.
+      InvalidParameterError: if there is none, or several and no name; it lists the books of the file.
     """
+    there = books(store)
+    if name is None and len(there) == 1:
+        return there[0]
     found = next((row for row in books(store, repertoires=True) if row.name == name), None)
     if found is None:
-        there = books(store)
         names = ", ".join(repr(row.name) for row in there)
-        known = f"it has {names}" if names else "it has none"
-        raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
+        if name is not None:
+            problem = f"no book {name!r}; it has {names or 'none'}"
+        else:
+            problem = f"several books; name one: {names}" if names else "no book; `book build` makes one"
+        raise InvalidParameterError(f"{store.path} has {problem}")
     return found
 
 

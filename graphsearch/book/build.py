@@ -436,7 +436,8 @@ class Builder:
     def _load(self) -> None:
         """Reads the book, applies the configuration to it, and adds its roots."""
         tree = self.tree
-        roots = rows.load(self.tables, self.started.book, tree)
+        with self.tables.reading() as connection:
+            roots = rows.read_tree(connection, self.started.book, tree)
         self.roots.worth |= rows.last_worth(self.tables, self.started.book)
         self._report_progress("loading")
         for key, fen, origin in roots:
@@ -476,7 +477,11 @@ class Builder:
             for item in items:
                 self._enter(item)
         for item, state, note in self.requests.advance():
-            self.graph.note_later(partial(_set_state, item.id, state, note))
+            self.graph.note_later(partial(self._end_item, item.id, state, note))
+
+    @staticmethod
+    def _end_item(number: int, state: State, note: str, store: Store) -> None:
+        queue.set_state(store.connection, number, state, note)
 
     def _enter(self, item: QueueItem) -> None:
         """Accepts an item; its first position becomes a root if no position of its line is in the book."""
@@ -604,7 +609,3 @@ class Builder:
                 left=left,
             )
             self.on_progress(progress)
-
-
-def _set_state(number: int, state: State, note: str, store: Store) -> None:
-    queue.set_state(store, number, state, note)

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError, InvalidPositionError, StoreError
+from ..base.errors import InvalidParameterError, InvalidPositionError
 from ..position.board import board_of, fen_of
 from ..position.notation import named_board, play_moves, read_position, start_position
 from ..store.file import sql_errors
@@ -131,7 +131,7 @@ def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
             found = list(_items(connection, "id = ?", (number,)))
             if not found:
                 raise InvalidParameterError(f"{path}: the queue has no item {number}")
-            if not _set(connection, number, DROPPED, None):
+            if not set_state(connection, number, DROPPED):
                 left += found
         return left
 
@@ -173,21 +173,11 @@ def waiting(store: Store, book: str) -> list[QueueItem]:
         return list(_items(store.connection, where, (book,)))
 
 
-def set_state(store: Store, number: int, state: State, note: str | None = None) -> bool:
-    """Sets the state of a waiting row; returns False for any other row, and leaves it as it is.
-
-    Joins an open transaction.
-
-    Raises:
-      InvalidParameterError: for an unknown state.
-      StoreError: if the file cannot be written.
-    """
-    if state not in STATES:
-        raise InvalidParameterError(f"state must be one of {', '.join(STATES)}, not {state!r}")
-    if store.read_only:
-        raise StoreError(f"{store.path} is open for reading only")
-    with sql_errors(store.path, "write to it"):
-        return _set(store.connection, number, state, note)
+def set_state(connection: sqlite3.Connection, number: int, state: State, note: str | None = None) -> bool:
+    """Sets the state of a waiting row; returns False for any other row, and leaves it as it is."""
+    statement = "UPDATE book_queue SET state = ?, note = ?, changed = ? WHERE id = ? AND state = 'waiting'"
+    changed = None if state == WAITING else now()
+    return connection.execute(statement, (state, note, changed, number)).rowcount == 1
 
 
 # --------------------------------------------------------------------- inside
@@ -202,12 +192,6 @@ def _insert(connection: sqlite3.Connection, item: NewItem, book: str | None) -> 
     moves = " ".join(item.moves)
     row = {"book": book, "fen": item.fen, "moves": moves, "origin": item.origin, "added": now()}
     return int(table_of(connection, "book_queue").insert(row).last_pk or 0)
-
-
-def _set(connection: sqlite3.Connection, number: int, state: State, note: str | None) -> bool:
-    statement = "UPDATE book_queue SET state = ?, note = ?, changed = ? WHERE id = ? AND state = 'waiting'"
-    changed = None if state == WAITING else now()
-    return connection.execute(statement, (state, note, changed, number)).rowcount == 1
 
 
 def _items(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> Iterator[QueueItem]:

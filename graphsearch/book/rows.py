@@ -5,9 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
-
-import chess
 
 from ..base.errors import CorruptRecordError, InvalidParameterError
 from ..exchange.selection import games_of_roots, without_clocks
@@ -23,6 +22,7 @@ from .config import BookConfig
 from .tree import BookLine, BookMove, BookTree, Position
 
 Row = tuple[Any, ...]
+Root = tuple[str, str, str]  # key, FEN, origin
 KIND = "book"  # of the row in the table `run`
 
 POSITION_COLUMNS = [name for name in TABLES["book_position"].columns if name != "book"]
@@ -80,7 +80,7 @@ def write_config(store: Store, book: int, config: BookConfig) -> None:
     table_of(store.connection, "book").update(book, row)
 
 
-def write_roots(connection: sqlite3.Connection, book: int, roots: Sequence[tuple[str, str, str]]) -> None:
+def write_roots(connection: sqlite3.Connection, book: int, roots: Sequence[Root]) -> None:
     """Replaces the roots of a book: (key, FEN, origin)."""
     connection.execute("DELETE FROM book_root WHERE book = ?", (book,))
     values = [(book, *root) for root in roots]
@@ -140,47 +140,30 @@ def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tu
         return {key: (value, best, tuple((pv or "").split())) for key, value, best, pv in found}
 
 
-def load(store: Store, book: int, tree: BookTree) -> list[tuple[str, str, str]]:
-    """Fills a tree with the stored positions and moves of a book; returns its roots, as `roots_of`.
+def read_tree(connection: sqlite3.Connection, book: int, tree: BookTree, *, whole: bool = True) -> list[Root]:
+    """Fills a tree with the stored positions and moves of a book; returns its roots, by origin.
 
     The caller sets the roots of the tree and updates it.
 
-    Raises:
-      StoreError: if the file cannot be read, or a move begins or ends outside the positions of the book.
-    """
-    with store.reading() as connection:
-        tree.positions |= read_positions(connection, book, whole=True)
-        roots = roots_of(connection, book)
-    for position in tree.positions.values():
-        for move in position.moves.values():
-            if move.child not in tree.positions:
-                raise _misfit(position.key, move.move)
-            tree.positions[move.child].parents.add(position.key)
-    return roots
-
-
-def read_positions(connection: sqlite3.Connection, book: int, *, whole: bool) -> dict[str, Position]:
-    """Returns the positions of a book by key, each with its moves in order.
-
     Args:
-      whole: whether a move of a missing position is an error; otherwise it is skipped.
+      whole: whether a move that begins or ends outside the positions is an error; else it is left out.
 
     Raises:
-      CorruptRecordError: if a row is damaged.
+      CorruptRecordError: if a row is damaged, or rows do not fit together.
     """
-    found: dict[str, Position] = {}
     for fields in _fields(connection, "book_position", POSITION_COLUMNS, "WHERE book = ?", book):
         position = Position(**fields | {"rest": fields["rest"] or 0.0})
-        found[position.key] = position
-    order = "WHERE book = ? ORDER BY key, place"
-    for fields in _fields(connection, "book_move", MOVE_COLUMNS, order, book):
+        tree.positions[position.key] = position
+    for fields in _fields(connection, "book_move", MOVE_COLUMNS, "WHERE book = ? ORDER BY key, place", book):
         key = fields.pop("key")
         move = BookMove(**fields)
-        if key in found:
-            found[key].moves[move.move] = move
+        if key in tree.positions and move.child in tree.positions:
+            tree.positions[key].moves[move.move] = move
+            tree.positions[move.child].parents.add(key)
         elif whole:
-            raise _misfit(key, move.move)
-    return found
+            raise CorruptRecordError(f"the rows of the book do not fit together ({key} {move.move})")
+    found = rows(connection, "book_root", ("key", "fen", "origin"), "WHERE book = ?", (book,))
+    return sorted(((key, fen, origin) for key, fen, origin in found), key=itemgetter(2))
 
 
 def _fields(
@@ -189,16 +172,6 @@ def _fields(
     """Returns the rows of a book as keyword arguments of `Position` or `BookMove`."""
     names = ["since" if name == "book_run" else name for name in columns]
     return (dict(zip(names, row, strict=True)) for row in rows(connection, table, columns, rest, (book,)))
-
-
-def _misfit(key: str, move: str) -> CorruptRecordError:
-    return CorruptRecordError(f"the rows of the book do not fit together ({key} {move})")
-
-
-def roots_of(connection: sqlite3.Connection, book: int) -> list[tuple[str, str, str]]:
-    """Returns the roots of a book: (key, FEN, origin)."""
-    found = rows(connection, "book_root", ("key", "fen", "origin"), "WHERE book = ?", (book,))
-    return sorted(((key, fen, origin) for key, fen, origin in found), key=lambda root: root[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,34 +201,19 @@ def whole_line(config: str, root: str, sans: Sequence[str]) -> str:
 
 
 def read_book(store: Store, name: str | None) -> StoredBook:
-    """Returns a whole book, without a name the only one; the caller holds a snapshot of the store if the file may change meanwhile.
+    """Returns a whole book, without a name the only one; of a damaged file, what fits together.
+
+    The caller holds a snapshot of the store if the file may change meanwhile.
 
     Raises:
       InvalidParameterError: if there is no such book.
       StoreError: if the file cannot be read.
     """
-    row = book_named(store, name)
+    row, tree = book_named(store, name), BookTree()
     with store.reading() as connection:
-        tree = read_tree(connection, row.id)
+        roots = read_tree(connection, row.id, tree, whole=False)
+    tree.roots = [key for key, _, _ in roots if key in tree.positions]
     for position in tree.positions.values():
         by_p = sorted(position.moves.values(), key=lambda move: (-move.p, move.move))
         position.moves = {move.move: move for move in by_p}
     return StoredBook(row, tree)
-
-
-def read_tree(connection: sqlite3.Connection, book: int) -> BookTree:
-    """Returns the positions and moves of a book; of a damaged file, what fits together.
-
-    Its roots come by ply, the start position before all others.
-    """
-    tree = BookTree()
-    tree.positions = read_positions(connection, book, whole=False)
-    for position in tree.positions.values():
-        there = position.moves.values()
-        position.moves = {move.move: move for move in there if move.child in tree.positions}
-        for move in position.moves.values():
-            tree.positions[move.child].parents.add(position.key)
-    roots = {key for key, _, _ in roots_of(connection, book)}
-    known = [position for position in tree.ordered() if position.key in roots]
-    tree.roots = [one.key for one in sorted(known, key=lambda one: one.fen != chess.STARTING_FEN)]
-    return tree

@@ -149,7 +149,8 @@ class _BookReader:
         self._name = book.name
         self.config: BookConfig = stored_config(book.config, book.name)
         self.tree = BookTree(self.config.expansion)
-        found = rows.load(store, book.id, self.tree)
+        with store.reading() as connection:
+            found = rows.read_tree(connection, book.id, self.tree)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
         self._roots = tuple(fen for _, fen, _ in found)
         self._fens = {key: fen for key, fen, _ in found}

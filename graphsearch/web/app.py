@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ..base.errors import GraphSearchError
-from .api import games, positions, repertoire, studies, tables, work
+from .api import games, positions, studies, tables, work
 from .api.routes import error_response, served_by
 from .assets import asset, page
 from .served_file import ServedFile
@@ -37,7 +37,6 @@ def application(served: ServedFile) -> Starlette:
             *tables.ROUTES,
             *work.ROUTES,
             *studies.ROUTES,
-            *repertoire.ROUTES,
             Route("/api/events", _events, methods=["GET"]),
             Route("/static/{digest}/{name}", asset, methods=["GET"]),
             Route("/static/{name}", asset, methods=["GET"]),

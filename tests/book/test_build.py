@@ -58,7 +58,7 @@ def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
     tree = BookTree(found.expansion)
     with Store.open(path, read_only=True) as store:
         book = book_named(store, name)
-        tree.roots = [key for key, _, _ in rows.load(store, book.id, tree)]
+        tree.roots = [key for key, _, _ in rows.read_tree(store.connection, book.id, tree)]
     tree.update(tree.positions)
     return tree
 

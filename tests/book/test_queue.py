@@ -64,7 +64,7 @@ def test_what_waits_is_not_added_twice_for_the_same_book(graph: Path) -> None:
     assert add(graph, [LINE, START, LINE]).duplicates == ((LINE, 1),)
     assert add(graph, [LINE], book="white").ids == (3,)
     with Store.open(graph) as store:
-        assert set_state(store, 1, "done")
+        assert set_state(store.connection, 1, "done")
     assert add(graph, [LINE]).ids == (4,)  # it was done: it may be wanted again
 
 
@@ -75,10 +75,10 @@ def test_a_builder_sees_what_is_for_it_or_for_any_book(graph: Path) -> None:
     with Store.open(graph) as store:
         assert [item.id for item in waiting(store, "white")] == [1, 3]
         with store.transaction():
-            assert set_state(store, 1, "refused", "no such position")
-        assert not set_state(store, 1, "done")  # it waits no more
-        assert not set_state(store, 99, "done")
-        assert set_state(store, 3, "done", "3 positions")
+            assert set_state(store.connection, 1, "refused", "no such position")
+        assert not set_state(store.connection, 1, "done")  # it waits no more
+        assert not set_state(store.connection, 99, "done")
+        assert set_state(store.connection, 3, "done", "3 positions")
         assert waiting(store, "white") == []
     states = {item.id: (item.state, item.note) for item in items(graph)}
     assert states == {1: ("refused", "no such position"), 2: ("waiting", None), 3: ("done", "3 positions")}
@@ -89,7 +89,7 @@ def test_only_what_waits_is_dropped(graph: Path) -> None:
     add(graph, [START, LINE])
     add(graph, [LINE], book="white")
     with Store.open(graph) as store:
-        set_state(store, 2, "done")
+        set_state(store.connection, 2, "done")
     assert [item.id for item in drop(graph, [1, 2, 1])] == [2]
     with pytest.raises(InvalidParameterError, match="no item 9"):
         drop(graph, [3, 9])

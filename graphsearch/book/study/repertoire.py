@@ -160,7 +160,13 @@ def load_from(connection: sqlite3.Connection, side: str) -> Repertoire:
     """Returns the repertoire of a side from an open file; as `load`."""
     name = REPERTOIRES[checked_side(side)]
     for (number,) in rows_of_table(connection, "book", ("id",), "WHERE name = ?", (name,)):
-        tree = rows.read_tree(connection, number)
+        tree = BookTree()
+        known = (
+            tree.positions[key]
+            for key, _, _ in rows.read_tree(connection, number, tree, whole=False)
+            if key in tree.positions
+        )
+        tree.roots = [one.key for one in sorted(known, key=lambda one: one.fen != chess.STARTING_FEN)]
         return Repertoire(side, number, tree, (*tree.roots,))
     return Repertoire(side, None, BookTree())
 

@@ -1,4 +1,4 @@
-"""Reads, changes, imports and exports studies and notes for the notation pane; undoes and redoes edits.
+"""Reads, changes, imports and exports studies, notes and repertoires; undoes and redoes edits.
 
 A change names the revision that was read.
 """
@@ -25,7 +25,7 @@ from starlette.routing import Route
 from ...base.deadline import time_limit
 from ...base.errors import GraphSearchError, InvalidPositionError
 from ...base.limits import STUDY_MOVES, open_file
-from ...book.study import studies
+from ...book.study import repertoire, studies, survey
 from ...book.study.pgn import MoveRow, game_of, read_games, text_of
 from ...exchange.sources import GivenFile
 from ...position.notation import START_WORD, named_board
@@ -41,6 +41,7 @@ Number = Annotated[int, Field(ge=0, le=10**9), SPELLED]
 Comment = Annotated[str, Field(max_length=1 << 20)]
 Nags = Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(max_length=256)]
 Uci = Annotated[str, Field(max_length=5)]
+Side = Literal["white", "black"]
 
 
 # ------------------------------------------------------------ requests
@@ -128,6 +129,28 @@ class NoteWritten(GivenPosition):
 
     text: Annotated[str, Field(max_length=MOST_BODY_BYTES)] = ""
     revision: Number = 0
+
+
+class SideWanted(Wanted):
+    """A side's repertoire."""
+
+    side: Side
+
+
+class RepertoireLine(GivenPosition):
+    """A line of a side's repertoire."""
+
+    side: Side
+
+
+class RepertoireFile(SideWanted):
+    """A side's repertoire as a file."""
+
+    form: Literal["pgn", "toml"] = "pgn"
+
+
+class RepertoireImport(SideWanted, StudyImport):
+    """An import into a side's repertoire; its file is the body."""
 
 
 # ------------------------------------------------------------ studies
@@ -233,6 +256,30 @@ def _turned(served: ServedFile, act: Literal["undo", "redo"]) -> dict[str, objec
     return {"edit": asdict(found) if found else None}
 
 
+# ------------------------------------------------------------ repertoires
+def _repertoire(served: ServedFile, wanted: SideWanted) -> dict[str, object]:
+    """Returns a repertoire with its gaps and weak spots."""
+    return survey.survey(served.kept, wanted.side).as_dict() | {"closed": closed(served)}
+
+
+def _repertoire_file(served: ServedFile, wanted: RepertoireFile) -> Response:
+    """Returns a repertoire as a file."""
+    if wanted.form == "toml":
+        text = survey.toml_of_repertoire(served.path, wanted.side, wanted.side)
+    else:
+        text = survey.pgn_of_repertoire(served.path, wanted.side)
+    return download(text, wanted.side, wanted.form)
+
+
+async def _import_repertoire(request: Request) -> Response:
+    """Adds the lines of an uploaded file."""
+
+    def add(path: Path, wanted: RepertoireImport, file: GivenFile) -> dict[str, object]:
+        return repertoire.import_file(path, wanted.side, file).as_dict()
+
+    return await imported(request, RepertoireImport, add)
+
+
 ROUTES = [
     get("/api/studies", Nothing, _studies),
     get("/api/study", StudyWanted, _study),
@@ -248,4 +295,17 @@ ROUTES = [
     post("/api/read-tree", TreeText, _read, writes=False),
     post("/api/tree-values", ValuesWanted, _values, writes=False),
     Route("/api/study-import", _import, methods=["POST"]),
+    get("/api/repertoire", SideWanted, _repertoire),
+    get("/api/repertoire-file", RepertoireFile, _repertoire_file),
+    post(
+        "/api/repertoire-add",
+        RepertoireLine,
+        lambda on, it: repertoire.add_line(on.path, it.side, it.board()),
+    ),
+    post(
+        "/api/repertoire-remove",
+        RepertoireLine,
+        lambda on, it: repertoire.remove_move(on.path, it.side, it.board()),
+    ),
+    Route("/api/repertoire-import", _import_repertoire, methods=["POST"]),
 ]

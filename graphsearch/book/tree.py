@@ -130,8 +130,7 @@ class BookTree:
 
     def __init__(self, expansion: Expansion | None = None) -> None:
         """`expansion`: how values are backed up, and the next leaf is chosen."""
-        self.backup = (expansion or Expansion()).value
-        self.order = order_of(expansion or Expansion())
+        self.expansion = expansion or Expansion()
         self.positions: dict[str, Position] = {}
         self.roots: list[str] = []
         self.changed: set[str] = set()
@@ -243,7 +242,7 @@ class BookTree:
         return has_changed
 
     def _value(self, position: Position, values: dict[str, float | None]) -> float | None:
-        if self.backup == "minimax":
+        if self.expansion.value == "minimax":
             return _best(position, values)
         total = position.rest
         for name, value in values.items():
@@ -269,7 +268,7 @@ class BookTree:
         for rank, move in enumerate(position.moves.values()):
             if self.goes_on(position, move):
                 lost = loss_from_q(best, values[move.move]) or 0
-                yield move, self.order.cost(move.p, lost / 100.0, rank)
+                yield move, cost_of(self.expansion, move.p, lost / 100.0, rank)
 
     # -------------------------------------------------------------- the next leaf
     def take(self, key: str) -> None:
@@ -290,16 +289,34 @@ class BookTree:
         position = min(roots, key=self._worth_of_root)
         keys, moves = [position.key], list[BookMove]()
         while position.state == OPEN:
-            values = self.values(position)
-            steps = list(self._steps(position, values))
-            move = self.order.choose(steps, values, self._visits(position), position.value or 0.0)
+            move = self._next_move(position)
             moves.append(move)
             position = self.positions[move.child]
             keys.append(position.key)
         return line_of(keys, moves)
 
+    def _next_move(self, position: Position) -> BookMove:
+        """Returns the first move of the cheapest path to a leaf; by `puct`, the move with the largest Q + U.
+
+        Of equal moves, the likelier one. A visit of `puct` is a search of the book; an unknown Q is that of
+        the position.
+        """
+        values, here = self.values(position), position.value or 0.0
+        term = exploration_term(self._visits(position), self.expansion.cpuct, 1.0, 0.0)
+
+        def rank(step: tuple[BookMove, float, float]) -> tuple[float, float, str]:
+            move, cost, reach = step
+            if self.expansion.policy != "puct":
+                return cost + reach, -move.p, move.move
+            value = values[move.move]
+            q = here if value is None else value
+            return -score(q, term * move.p, 1 + move.visits), -move.p, move.move
+
+        return min(self._steps(position, values), key=rank)[0]
+
     def _worth_of_root(self, position: Position) -> tuple[float, int]:
-        worth = self._visits(position) if self.order.counts_visits else position.reach or 0.0
+        is_puct = self.expansion.policy == "puct"
+        worth = self._visits(position) if is_puct else position.reach or 0.0
         return worth, self.roots.index(position.key)
 
     def _visits(self, position: Position) -> int:
@@ -424,77 +441,28 @@ def loss_from_q(best: float | None, value: float | None) -> int | None:
 
 
 LEAST_P = 1e-6
-Step = tuple[BookMove, float, float]  # a move, its cost, its child's reach
 
 
-@dataclass(frozen=True, slots=True)
-class CheapestWay:
-    """Chooses the leaf of the cheapest path; `counts_visits`: whether roots take turns, by their searches."""
+def cost_of(expansion: Expansion, p: float, loss: float, rank: int) -> float:
+    """Returns the cost of a move in the path to a leaf, by the policy of expansion.
 
-    per_ply: float
-    per_loss: float
-    per_log_p: float = 0.0
-    per_move: float = 0.0
-    counts_visits: bool = False
+    `cost`: `per_ply + per_loss * loss - per_log_p * ln p + per_move * rank`; `dropout`: `1 + alpha * loss`;
+    `puct`: `-ln p`, for lists of leaves: its choice does not depend on it.
 
-    def cost(self, p: float, loss: float, rank: int) -> float:
-        """Returns `per_ply + per_loss * loss - per_log_p * ln p + per_move * rank` of a move.
+    Args:
+      loss: in pawns. rank: number of book moves of the position before it.
 
-        Args:
-          loss: in pawns. rank: number of book moves of the position before it.
-        """
-        return (
-            self.per_ply
-            + self.per_loss * loss
-            - self.per_log_p * math.log(max(p, LEAST_P))
-            + (self.per_move * rank)
-        )
-
-    def choose(
-        self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
-    ) -> BookMove:
-        """Returns the first move of the cheapest path; of equal paths, the likelier move.
-
-        Args:
-          steps: the moves with a leaf below them, at least one.
-          values: of the moves, for the side to move.
-          visits: searches here and below. q: the position's value.
-        """
-        return min(steps, key=lambda step: (step[1] + step[2], -step[0].p, step[0].move))[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Puct:
-    """Chooses the move with the largest Q + U; a visit is a search of the book."""
-
-    cpuct: float
-    counts_visits: bool = True
-
-    def cost(self, p: float, loss: float, rank: int) -> float:
-        """Returns -ln p, for lists of leaves; the choice does not depend on it."""
-        return -math.log(max(p, LEAST_P))
-
-    def choose(
-        self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
-    ) -> BookMove:
-        """Returns the move with the largest Q + U; an unknown Q is that of the position."""
-        term = exploration_term(visits, self.cpuct, 1.0, 0.0)
-
-        def rank(step: Step) -> tuple[float, float, str]:
-            move = step[0]
-            value = values[move.move]
-            return (-score(q if value is None else value, term * move.p, 1 + move.visits), -move.p, move.move)
-
-        return min(steps, key=rank)[0]
-
-
-Order = CheapestWay | Puct
-
-
-def order_of(expansion: Expansion) -> Order:
-    """Returns the policy that a configuration names."""
+    >>> cost_of(Expansion(policy="dropout", alpha=10.0), 0.5, 0.25, 0)
+    3.5
+    """
+    log_p = math.log(max(p, LEAST_P))
     if expansion.policy == "puct":
-        return Puct(expansion.cpuct)
+        return -log_p
     if expansion.policy == "dropout":
-        return CheapestWay(1.0, expansion.alpha)
-    return CheapestWay(expansion.per_ply, expansion.per_loss, expansion.per_log_p, expansion.per_move)
+        return 1.0 + expansion.alpha * loss
+    return (
+        expansion.per_ply
+        + expansion.per_loss * loss
+        - expansion.per_log_p * log_p
+        + expansion.per_move * rank
+    )

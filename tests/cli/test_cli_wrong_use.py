@@ -71,6 +71,8 @@ WRONG = {  # exit code 2
     "book queue --drop 1 --book white --store hand.graph": "--book needs --drop all",
     "book queue --kind lost --store hand.graph": "waiting, done, refused, dropped, all",
     "book status --store none.graph": "does not exist",
+    "book status --store bare.graph": "has no book; `book build` makes one",
+    "book status --store hand.graph --book black": "has no book 'black'; it has 'white'",
     "book todo wihte --store hand.graph": "has no book 'wihte'; it has 'white'",
     "book todo white --kind holes --store hand.graph": "leaves, gaps, bottlenecks",
     "book build none.toml --store new.graph": "none.toml",
@@ -144,8 +146,6 @@ WRONG = {  # exit code 2
     "watch new.graph '1. e5'": "is illegal in",
 }
 FAILED = {  # exit code 1
-    "book status --store bare.graph": "has no book",
-    "book status --store hand.graph --book black": "black",
     "export --format polyglot --store hand.graph -o x --weights games": "import",
     "export --format polyglot --store hand.graph -o x --weights imported": "graphsearch import",
     "lab refresh hand.graph --ram 100B": "more than the 0.00 MB allowed; allow more",

@@ -289,18 +289,19 @@ def replace(source: str | Path, target: Path) -> None:
     Path(source).replace(target)
 
 
-def reachable(path: Path) -> Path:
-    """Returns an absolute path in the form that reaches a file at any depth.
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Returns the absolute path with links resolved, in a form that reaches a file at any depth.
 
     Windows opens a path of more than 260 characters only with a prefix, which turns off all its rules.
-
-    >>> reachable(Path("/games/a.graph")).name
-    'a.graph'
     """
-    text = os.fspath(path)
-    if IS_POSIX or len(text) <= LONGEST_PATH or text.startswith("\\\\?\\"):
-        return path
-    return Path("\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text)
+    if IS_POSIX:
+        return Path(os.path.realpath(path))
+    text = os.path.abspath(path)  # noqa: PTH100 # without the prefix
+    with contextlib.suppress(OSError):  # of a drive that does not know links
+        text = os.path.realpath(text)
+    if len(text) > LONGEST_PATH and not text.startswith("\\\\?\\"):
+        text = "\\\\?\\UNC" + text[1:] if text.startswith("\\\\") else "\\\\?\\" + text
+    return Path(text)
 
 
 def is_on_network(path: Path) -> bool:

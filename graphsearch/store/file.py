@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..base.errors import CorruptRecordError, MissingStoreError, StoreError
-from ..base.system import is_on_network, reachable
+from ..base.system import is_on_network, resolved
 from .connection import BUSY_SECONDS, BoundedConnection, connect
 from .format import (
     check_schema,
@@ -34,7 +34,7 @@ ON_NETWORK = (
 
 def real_path(path: str | os.PathLike[str]) -> Path:
     """Returns the absolute path with links resolved, so that a file has one name and one lock."""
-    return reachable(Path(os.path.realpath(os.fspath(path))))
+    return resolved(path)
 
 
 def data_version(connection: sqlite3.Connection) -> int:

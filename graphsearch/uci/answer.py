@@ -14,7 +14,6 @@ from dataclasses import replace
 import chess
 
 from ..base.faults import error_line
-from ..base.limits import SECONDS
 from ..graph.view import NodeView, Reader
 from ..position.board import history_keys, legal_moves
 from ..position.values import wdl_from_q
@@ -169,7 +168,7 @@ class GoAnswer:
             if left is not None and left <= 0:
                 self.give()
                 return
-            self._changed.wait(None if left is None else min(left, SECONDS.most))
+            self._changed.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
             self._changed.clear()
 
     # ---------------------------------------------------------- while the worker is late

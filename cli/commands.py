@@ -7,6 +7,7 @@ itself. So commands share an option that is written once.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -132,7 +133,6 @@ def with_options(function: Callable[..., int | None], *, views: bool = False) ->
     more = [("view", View, WHITE), ("details", Details, False)] if views else []
 
     def flat(**values: Any) -> None:
-        _check_numbers(options, values)
         looks = looking(values.get("view"), details=values.get("details", False))
         with looks, _without_leftover(values.get("store")):
             code = function(**{name: _value(name, hint, values) for name, hint, _ in given})
@@ -140,7 +140,7 @@ def with_options(function: Callable[..., int | None], *, views: bool = False) ->
                 raise typer.Exit(code)
 
     options = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_counted(hint))
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_numbered(hint))
         for name, hint, default in _options([*given, *more])
     ]
     flat.__name__, flat.__doc__, flat.__annotations__ = function.__name__, function.__doc__, {}
@@ -148,22 +148,31 @@ def with_options(function: Callable[..., int | None], *, views: bool = False) ->
     return flat
 
 
-def _counted(hint: Any) -> Any:
-    """Returns the type of an option; whole numbers get a parser that accepts `10k` and `2M`."""
+def _numbered(hint: Any) -> Any:
+    """Returns the type of an option; numbers get a parser that checks the range and reads `10k`, `2M`."""
     kind, *declared = get_args(hint) or (hint,)
-    if get_origin(hint) is not Annotated or kind not in (int, int | None, list[int], list[int] | None):
+    is_whole = kind in (int, int | None, list[int], list[int] | None)
+    if get_origin(hint) is not Annotated or not (
+        is_whole or kind in (float, float | None, list[float] | None)
+    ):
         return hint
     option = copy(declared[0])
-    least, most = option.min, option.max
+    least, most, read = option.min, option.max, option.parser or (_count_of if is_whole else float)
 
-    def count(text: str | int) -> int:
-        number = _count_of(text)
-        if (least is not None and number < least) or (most is not None and number > most):
-            bounds = f"at least {least:,}" if most is None else f"from {least or 0:,} to {most:,}"
-            raise typer.BadParameter(f"expected a whole number {bounds}, not {text}")
-        return number
+    def number(text: Any) -> Any:
+        from graphsearch.base.limits import SECONDS, WHOLE
 
-    option.parser, option.min, option.max = count, None, None
+        limit, found = (WHOLE if is_whole else SECONDS).most, math.nan
+        low, high = -limit if least is None else least, limit if most is None else most
+        with suppress(ValueError):
+            found = read(text)
+        if low <= found <= high:
+            return found
+        bounds = f" at least {low:,}" if found < low else f" at most {high:,}" if found > high else ""
+        bounds = bounds if most is None else f" from {low:,} to {high:,}"
+        raise typer.BadParameter(f"expected a {'whole ' * is_whole}number{bounds}, not {text}")
+
+    option.parser, option.min, option.max = number, None, None
     return Annotated[kind, option]
 
 
@@ -205,38 +214,6 @@ def _without_leftover(store: Path | None) -> Iterator[None]:
 
         delete_if_empty(store)
         raise
-
-
-def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
-    """Refuses numbers that are out of range for any option; every command calls it.
-
-    Raises:
-      InvalidParameterError: naming the option.
-    """
-    for option in options:
-        value = values[option.name]
-        for number in value if isinstance(value, list) else (value,):
-            problem = _number_problem(number) if isinstance(number, int | float) else ""
-            if problem:
-                name = option.annotation.__metadata__[0].default
-                shown = name if isinstance(name, str) else option.name.upper()
-                raise InvalidParameterError(f"{shown} {problem}, not {number:.10g}")
-
-
-def _number_problem(value: float) -> str:
-    """Returns the problem of a number from the command line; empty if there is none.
-
-    >>> [_number_problem(number) for number in (10**19, float("nan"), -3, 1e10)]
-    ['must be at most 1,000,000,000,000,000,000', 'must be a number', '', 'must be at most 1,000,000,000']
-    """
-    from graphsearch.base.limits import SECONDS, WHOLE
-
-    most = (WHOLE if isinstance(value, int) else SECONDS).most
-    if value != value:
-        return "must be a number"
-    if value > most:
-        return f"must be at most {most:,}"
-    return f"must be at least {-most:,}" if value < -most else ""
 
 
 def _options(declared: list[_Declared]) -> Iterator[_Declared]:

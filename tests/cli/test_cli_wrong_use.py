@@ -41,7 +41,7 @@ WRONG = {  # exit code 2
     "analyze startpos --visits many": "--visits",
     "analyze startpos --visits 0": "visits must be",
     "analyze startpos --time -1": "time must be",
-    "analyze startpos --time nan": "time must be",
+    "analyze startpos --time nan": "expected a number, not nan",
     "analyze startpos --param MinibatchSize=-1": "MinibatchSize must be",
     "analyze startpos --param CPuct": "NAME=VALUE",
     "analyze startpos --param CPuct=-1": "CPuct must be",

@@ -278,11 +278,20 @@ def wdl_of(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.stack([np.maximum(1 - draw + q, 0) / 2, draw, np.maximum(1 - draw - q, 0) / 2], axis=1)
 
 
+OUTSIDE = "outside"  # purpose of the kernels that a search needs for evaluators outside the kernels
+
+
 def inside(evaluator: Evaluator) -> KernelEvaluator | None:
     """Returns the evaluator if the search can call its kernel directly, else None."""
     if isinstance(evaluator, KernelEvaluator) and evaluator.kernel_kind != EXTERNAL:
         return evaluator
     return None
+
+
+def purpose_of(evaluator: Evaluator) -> str:
+    """Returns the purpose whose kernels a search compiles beside its own: the evaluator's, or `OUTSIDE`."""
+    kernel = inside(evaluator)
+    return kernel.purpose if kernel else OUTSIDE
 
 
 def compile_batch_kernel(call: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import CapacityError, StoreError, UnsavedError, check_argument
 from ..base.system import cores
-from ..evaluators.inside import inside
+from ..evaluators.inside import inside, purpose_of
 from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph
@@ -444,8 +444,7 @@ class GraphSearch:
                 if lost:
                     return lost
             mark_compiled()
-            if kernel := inside(self.graph.evaluator):
-                mark_compiled(kernel.purpose)
+            mark_compiled(purpose_of(self.graph.evaluator))
         except StoreError as error:
             return error
         finally:

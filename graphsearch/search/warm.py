@@ -22,7 +22,7 @@ from pathlib import Path
 import chess
 
 from ..base.system import end_at_once, own_group, set_lowest_priority
-from ..evaluators.inside import compile_batch_kernel, inside
+from ..evaluators.inside import OUTSIDE, compile_batch_kernel, inside, purpose_of
 from ..evaluators.protocol import Evaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
@@ -36,7 +36,7 @@ from ..workers.process import end_with_parent, python_command
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
-KERNELS = {SEARCH: 12, FILE: 17}  # of a first search, and of its save and reopening
+KERNELS = {SEARCH: 12, OUTSIDE: 5, FILE: 17}  # of a first search, and of its save and reopening
 MOST_SECONDS = 600.0  # of a process that still compiles after the search
 COMPILES_IN_BACKGROUND = (
     "kernels for large graphs are compiled in the background, once; this takes some 20 seconds of one core"
@@ -59,11 +59,11 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
     if not missing:
         yield
         return
-    made_by = {SEARCH: prover, FILE: FILE}
+    made_by = {SEARCH: prover, OUTSIDE: prover, FILE: FILE}
     if kernel := inside(evaluator):
         made_by[kernel.purpose] = kernel.batch_kernel.call.__module__
-    is_silent = told or SEARCH in missing  # the body compiles too, and says so itself
-    process = _start(*(made_by[part] for part in missing), is_silent=is_silent)
+    is_silent = told or SEARCH in missing or OUTSIDE in missing  # the body compiles too, and says so itself
+    process = _start(*dict.fromkeys(made_by[part] for part in missing), is_silent=is_silent)
     try:
         yield
     except BaseException:
@@ -80,8 +80,7 @@ def kernels_missing(evaluator: Evaluator, *, filed: bool) -> int:
 
 def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
     """Returns the purposes with kernels still to be compiled: the evaluator's first."""
-    kernel = inside(evaluator)
-    parts = [*([kernel.purpose] if kernel else []), SEARCH, *([FILE] if filed else [])]
+    parts = [purpose_of(evaluator), SEARCH, *([FILE] if filed else [])]
     return [part for part in parts if not is_compiled(part)]
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import chess
 import pytest
 
-from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch import Graph, Limits, analyze
+from graphsearch.evaluators.uniform import OutsideUniform, UniformEvaluator
 from graphsearch.search import warm
 from graphsearch.workers.process import python_command
 
@@ -38,6 +40,21 @@ def test_the_other_process_speaks_where_nobody_else_does(
     with warm.kernels_compiling(UniformEvaluator(), filed=True, prover=BESIDE, told=told):
         pass
     assert started == [None if speaks else subprocess.DEVNULL]
+
+
+def test_a_search_with_an_evaluator_outside_compiles_before_its_clock_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marked: list[str] = []
+    monkeypatch.setattr(
+        "graphsearch.search.loop.mark_compiled", lambda purpose="search": marked.append(purpose)
+    )
+    monkeypatch.setattr(warm, "is_compiled", lambda part: part == "search" or part in marked)
+    evaluator = OutsideUniform()
+    assert warm.kernels_missing(evaluator, filed=False) > 0
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, chess.Board(), Limits(visits=2))
+    assert warm.kernels_missing(evaluator, filed=False) == 0
 
 
 def test_paging_compiles_on_after_the_search_in_one_process(

@@ -23,7 +23,7 @@ from ..conftest import ROOT, SHARED, Cli
 
 MOST_COMMANDS, MOST_OPTIONS = 51, 81
 OF_PROGRAM = {"--help", "--version", "--install-completion", "--show-completion"}
-OF_RAY = {"--address", "--head"}  # options of the program `ray`
+OF_OTHERS = {"--address", "--head", "--force-reinstall"}  # options of the programs `ray` and `pip`
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 NAMING = re.compile(rf"docs/|schema/|examples/|`graphsearch |{OPTION.pattern}")
 
@@ -118,7 +118,7 @@ def test_every_option_that_a_message_offers_is_accepted() -> None:
     for where, text in literals():
         for sentence in re.findall(r"(?:; |\bwith |\buse )[^;`]*", text):
             found = set(OPTION.findall(sentence))
-            assert found <= every | OF_RAY, f"{where} offers {found - every}"
+            assert found <= every | OF_OTHERS, f"{where} offers {found - every}"
 
 
 def documents() -> list[Path]:

@@ -15,18 +15,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import chess
-import numpy as np
 
 from ...base.answer import Answer, picked
 from ...base.errors import InvalidParameterError, StoreError, UnsavedError
 from ...base.limits import WHOLE
 from ...evaluators.builtin.weights import load_networks
-from ...graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
+from ...graph.arena import Arena
 from ...graph.graph import Graph
 from ...graph.saving import EntryReport
+from ...jit.pointers import ptr
 from ...jit.types import int64
 from ...position.board import (
     CHECKMATE,
@@ -48,16 +48,12 @@ from ...position.scores import FAR, LEAST_MATE, MATE, centipawns, mate_moves
 from ...position.tables import load_tables
 from ...store.record.node import NodeRecord
 from ...store.record.transposition import Entry, EntryTable
-from ...store.record.transposition_kernel import BUCKET, new_entries
-from ...store.record.transposition_layout import ALL, CUT, MOST_DEPTH, PROOF, PV
+from ...store.record.transposition_layout import MOST_DEPTH, PROOF, PV
 from ...store.store import Store
 from ...store.transpositions import runs
 from ...store.transpositions.runs import ALPHABETA, RunOutcome
 from . import search_kernel as kernel
-from .search_kernel import QUIET_PLIES, new_search_arrays, search_slice
-
-if TYPE_CHECKING:
-    from ...graph.arena import Arena
+from .search_kernel import QUIET_PLIES, new_search, search_slice
 
 
 # ------------------------------------------------------------------------ limits and results
@@ -398,11 +394,6 @@ def known_of(facts: Sequence[RootFact], rows: Mapping[int, RunOutcome]) -> Known
 SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a tenth of a second
 CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
 UNLIMITED = 1 << 62
-_BY_KIND = {"pv": kernel.BY_KIND + PV, "cut": kernel.BY_KIND + CUT, "all": kernel.BY_KIND + ALL}
-COUNTED: dict[str, int] = {  # index in the counters of each field of `Counts`
-    one.name: _BY_KIND[one.name] if one.name in _BY_KIND else getattr(kernel, one.name.upper())
-    for one in fields(Counts)
-}
 
 
 class AlphaBeta:
@@ -417,10 +408,8 @@ class AlphaBeta:
         """
         self.table = table
         self.arena = arena
-        self._tables = load_tables()
-        self._weights = load_networks().words
-        self._arrays = new_search_arrays(CACHE_PLACES)
-        self._no_graph = _empty_arena()
+        self._memory: Any = new_search(load_tables(), load_networks().words, CACHE_PLACES)
+        self._graph = arena or Arena(1, logged=False)  # an empty one is not read
 
     def search(
         self,
@@ -454,11 +443,11 @@ class AlphaBeta:
     @property
     def counts(self) -> Counts:
         """Counts of the present or last search."""
-        counters = self._arrays.counters
-        return Counts(**{name: int(counters[at]) for name, at in COUNTED.items()})
+        return Counts(*self._memory.counters[: len(fields(Counts))].tolist())
 
     def _prepare(self, board: chess.Board, depth: int, alpha: int, beta: int) -> None:
-        arrays = self._arrays._replace(game=history_keys(board))
+        game = history_keys(board)
+        arrays = self._memory._replace(game=ptr(game, 0), game_size=int64(len(game)))
         arrays.positions[:POSITION_WORDS] = pack_root(board)
         arrays.counters[:] = 0
         arrays.area[-1] = 0  # static evaluations
@@ -471,25 +460,18 @@ class AlphaBeta:
         arrays.lengths[0] = 0
         arrays.counters[kernel.MODE] = kernel.ENTER
         arrays.counters[kernel.WITH_GRAPH] = self.arena is not None
-        self._arrays = arrays
+        self._memory = arrays
 
     def _run(
         self, stop: Callable[[], bool] | None, limit: int, on_slice: Callable[[Counts], None] | None
     ) -> bool:
-        counters = self._arrays.counters
+        counters = self._memory.counters
         while not (stop and stop()):
             nodes = int(counters[kernel.NODES])
             if nodes >= limit:
                 return False
-            graph = self._no_graph if self.arena is None else self.arena.arrays
-            if search_slice(
-                self._tables,
-                self._weights,
-                self._arrays,
-                self.table.arrays,
-                graph,
-                int64(min(limit, nodes + SLICE_NODES)),
-            ):
+            until = int64(min(limit, nodes + SLICE_NODES))
+            if search_slice(self._memory, self.table.arrays, self._graph.arrays, until):
                 return True
             if on_slice:
                 on_slice(self.counts)
@@ -498,7 +480,7 @@ class AlphaBeta:
     def _result(
         self, board: chess.Board, depth: int, alpha: int, beta: int, seconds: float, complete: bool
     ) -> DepthResult:
-        frame = self._arrays.frames
+        frame = self._memory.frames
         value = int(frame[kernel.BEST])
         if not complete and value <= alpha:  # the moves that are left may be better
             return DepthResult(depth, alpha, beta, 0, "", None, (), self.counts, seconds, complete)
@@ -510,29 +492,13 @@ class AlphaBeta:
 
     def _line(self, board: chess.Board, depth: int) -> tuple[chess.Move, ...]:
         """Returns the principal variation, extended by entries where an entry ended it."""
-        length = int(self._arrays.lengths[0])
-        line = [decode_move(int(code)) for code in self._arrays.lines[:length]]
+        length = int(self._memory.lengths[0])
+        line = [decode_move(int(code)) for code in self._memory.lines[:length]]
         game = board.copy(stack=False)
         for move in line:
             game.push(move)
-        plies = MATE - abs(int(self._arrays.frames[kernel.BEST]))
+        plies = MATE - abs(int(self._memory.frames[kernel.BEST]))
         return (*line, *continued(self.table, game, max(depth, plies if plies < MOST_LINE else 0) - length))
-
-
-def _empty_arena() -> ArenaArrays:
-    return ArenaArrays(
-        table=np.zeros(1, np.uint64),
-        records=np.zeros(8, np.uint64),
-        blocks=np.zeros(8, np.uint32),
-        counters=np.zeros(COUNTERS, np.int64),
-        floats=np.zeros(FLOATS, np.float64),
-        ints=np.zeros(INTS, np.int64),
-        moves=np.zeros(256, np.uint16),
-        overlay=np.zeros(2, np.int64),
-        history=np.zeros(0, np.uint64),
-        log=np.zeros(0, np.uint64),
-        entries=new_entries(int(BUCKET)),
-    )
 
 
 def warm_up() -> None:
@@ -802,15 +768,11 @@ def _answer(found: DepthResult | None) -> RootFact | None:
     return RootFact(found.depth if found.complete else 0, found.value, found.bound, found.pv)
 
 
+COUNTED = ("nodes", "hits", "stored_hits", "cutoffs", "first_cutoffs")  # of `Counts`, in a run
+
+
 def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> RunOutcome:
-    row = RunOutcome(
-        nodes=counts.nodes,
-        hits=counts.hits,
-        stored_hits=counts.stored_hits,
-        cutoffs=counts.cutoffs,
-        first_cutoffs=counts.first_cutoffs,
-        seconds=seconds,
-    )
+    row = RunOutcome(**{name: getattr(counts, name) for name in COUNTED}, seconds=seconds)
     if found is None or not found.complete:
         return row
     return replace(

@@ -4,7 +4,7 @@ Plain alpha-beta: the search reduces and prunes nothing, so the value is that of
 and leaves. Expected types after Onno Garms: the root is PV; the first child of a PV node is PV, the others
 Cut, searched again as PV; the first child of a Cut node is All, the others Cut; children of All are Cut.
 
-    S  `Search`: pointers to `SearchArrays`, to the board's table and to the weights
+    S  `Search`: the memory of a search
     E  `EntryPointers`: the table of transposition entries (`store/record/transposition_kernel.py`)
     A  pointers to the arena of a graph (`graph/arena_kernel.py`)
     s  a position, `[10]` uint64
@@ -38,7 +38,7 @@ replies, history and P. It computes the exchange of a capture when it picks the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ from ...evaluators.quiescence_kernel import (
 )
 from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
 from ...graph.arena_kernel import ArenaArrays, ArenaPointers, find, pointers
-from ...jit.compiler import inner, kernel
+from ...jit.compiler import by_address, inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ptr
 from ...jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from ...position.attacks_kernel import man_at
@@ -138,7 +138,7 @@ NO_TAINT = 1 << 20
 NODES, INTERIOR, LEAVES, QUIESCENCE, HITS, STORED_HITS, HIT_CUTOFFS = 0, 1, 2, 3, 4, 5, 6
 CUTOFFS, FIRST_CUTOFFS, RESEARCHES, PROOFS, ORDERED, PATH_DRAWS = 7, 8, 9, 10, 11, 12
 BY_KIND = 12  # + PV, CUT or ALL
-STATIC, EXPANDED, MOVES, CACHED = 16, 17, 18, 19
+STATIC, CACHED, EXPANDED, MOVES = 16, 17, 18, 19  # up to here as in `search.Counts`
 PLY, MODE, WITH_GRAPH = 24, 25, 26
 COUNTERS = 32
 ENTER, GO_ON, LEAVE = 0, 1, 2  # modes: the position is new, is being searched, is finished
@@ -151,48 +151,23 @@ PIECE_TO = 12 * SQUARES
 
 
 # ------------------------------------------------------------------------------------ arrays
-class SearchArrays(NamedTuple):
-    """The arrays of a search.
+@by_address
+class Search(NamedTuple):
+    """The memory of a search.
 
     Attributes:
+      table: of the board. weights: of the evaluator.
       positions: uint64[PLIES * PW]. keys: uint64[PLIES * 2], key and check hash of interior positions.
       frames: int64[PLIES * FRAME]. moves: uint16[PLIES * MOVE_ROOM], the tried ones first, in order of trial.
       scores: int64, likewise. lines: uint16[PLIES * PLIES], the best line from each ply.
       lengths: int64[PLIES], of the lines. counters: int64[COUNTERS].
       killers: int64[PLIES * 2]. history: int64[2 * FROM_TO], by side. replies: int64[2 * FROM_TO], the move
         that refuted a move. follow: int16[PIECE_TO * PIECE_TO], history by the move before.
-      game: uint64, Polyglot keys of positions that stood twice before the root.
-      cache: uint64[2 * C], C a power of two: the leaf cache.
+      game: uint64[game_size], Polyglot keys of positions that stood twice before the root.
+      cache: uint64[2 * C], C a power of two: the leaf cache. cache_mask: of a slot's index, C - 1.
       quiet: uint64[STACK_WORDS], stack of quiescence. area: uint64[AREA_WORDS + 1], scratch of the static
         evaluation, and the number of those.
       gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
-    """
-
-    positions: NDArray[np.uint64]
-    keys: NDArray[np.uint64]
-    frames: NDArray[np.int64]
-    moves: NDArray[np.uint16]
-    scores: NDArray[np.int64]
-    lines: NDArray[np.uint16]
-    lengths: NDArray[np.int64]
-    counters: NDArray[np.int64]
-    killers: NDArray[np.int64]
-    history: NDArray[np.int64]
-    replies: NDArray[np.int64]
-    follow: NDArray[np.int16]
-    game: NDArray[np.uint64]
-    cache: NDArray[np.uint64]
-    quiet: NDArray[np.uint64]
-    area: NDArray[np.uint64]
-    gains: NDArray[np.uint64]
-    scratch: NDArray[np.uint16]
-
-
-class Search(NamedTuple):
-    """Pointers to the search arrays, the table `T` and the evaluator's weights, and two sizes.
-
-    Attributes:
-      game_size: int64, of `game`. cache_mask: uint64, mask of a slot's index in the cache.
     """
 
     table: Pointer[uint64]
@@ -210,65 +185,44 @@ class Search(NamedTuple):
     replies: Pointer[int64]
     follow: Pointer[int16]
     game: Pointer[uint64]
+    game_size: int64
     cache: Pointer[uint64]
+    cache_mask: uint64
     quiet: Pointer[uint64]
     area: Pointer[uint64]
     gains: Pointer[uint64]
     scratch: Pointer[uint16]
-    game_size: int64
-    cache_mask: uint64
 
 
-def new_search_arrays(cache_places: int) -> SearchArrays:
-    """Returns empty arrays with room for `cache_places` leaves, a power of two."""
-    return SearchArrays(
-        positions=np.zeros(PLIES * PW, np.uint64),
-        keys=np.zeros(PLIES * 2, np.uint64),
-        frames=np.zeros(PLIES * FRAME, np.int64),
-        moves=np.zeros(PLIES * MOVE_ROOM, np.uint16),
-        scores=np.zeros(PLIES * MOVE_ROOM, np.int64),
-        lines=np.zeros(PLIES * PLIES, np.uint16),
-        lengths=np.zeros(PLIES, np.int64),
-        counters=np.zeros(COUNTERS, np.int64),
-        killers=np.zeros(PLIES * 2, np.int64),
-        history=np.zeros(2 * FROM_TO, np.int64),
-        replies=np.zeros(2 * FROM_TO, np.int64),
-        follow=np.zeros(PIECE_TO * PIECE_TO, np.int16),
-        game=np.zeros(0, np.uint64),
-        cache=np.zeros(2 * cache_places, np.uint64),
-        quiet=np.zeros(STACK_WORDS, np.uint64),
-        area=np.zeros(AREA_WORDS + 1, np.uint64),
-        gains=np.zeros(64, np.uint64),
-        scratch=np.zeros(MOVE_ROOM, np.uint16),
-    )
+def _zeros(count: int, kind: type[Any]) -> Any:
+    return np.zeros(count, kind)  # a pointer to them, in a tuple that is `by_address`
 
 
-@inner
-def search_pointers(T: NDArray[np.uint64], weights: NDArray[np.int64], arrays: SearchArrays) -> Search:
-    """Returns the pointer bundle of the arrays, which the caller keeps alive."""
+def new_search(table: NDArray[np.uint64], weights: NDArray[np.int64], cache_places: int) -> Search:
+    """Returns empty memory with room for `cache_places` leaves, a power of two."""
     return Search(
-        ptr(T, 0),
-        ptr(weights, 0),
-        ptr(arrays.positions, 0),
-        ptr(arrays.keys, 0),
-        ptr(arrays.frames, 0),
-        ptr(arrays.moves, 0),
-        ptr(arrays.scores, 0),
-        ptr(arrays.lines, 0),
-        ptr(arrays.lengths, 0),
-        ptr(arrays.counters, 0),
-        ptr(arrays.killers, 0),
-        ptr(arrays.history, 0),
-        ptr(arrays.replies, 0),
-        ptr(arrays.follow, 0),
-        ptr(arrays.game, 0),
-        ptr(arrays.cache, 0),
-        ptr(arrays.quiet, 0),
-        ptr(arrays.area, 0),
-        ptr(arrays.gains, 0),
-        ptr(arrays.scratch, 0),
-        int64(arrays.game.size),
-        U(arrays.cache.size // 2 - 1),
+        table=ptr(table, 0),
+        weights=ptr(weights, 0),
+        positions=_zeros(PLIES * PW, np.uint64),
+        keys=_zeros(PLIES * 2, np.uint64),
+        frames=_zeros(PLIES * FRAME, np.int64),
+        moves=_zeros(PLIES * MOVE_ROOM, np.uint16),
+        scores=_zeros(PLIES * MOVE_ROOM, np.int64),
+        lines=_zeros(PLIES * PLIES, np.uint16),
+        lengths=_zeros(PLIES, np.int64),
+        counters=_zeros(COUNTERS, np.int64),
+        killers=_zeros(PLIES * 2, np.int64),
+        history=_zeros(2 * FROM_TO, np.int64),
+        replies=_zeros(2 * FROM_TO, np.int64),
+        follow=_zeros(PIECE_TO * PIECE_TO, np.int16),
+        game=_zeros(0, np.uint64),
+        game_size=int64(0),
+        cache=_zeros(2 * cache_places, np.uint64),
+        cache_mask=U(cache_places - 1),
+        quiet=_zeros(STACK_WORDS, np.uint64),
+        area=_zeros(AREA_WORDS + 1, np.uint64),
+        gains=_zeros(64, np.uint64),
+        scratch=_zeros(MOVE_ROOM, np.uint16),
     )
 
 
@@ -946,23 +900,14 @@ def nodes_in(counters: Pointer[int64]) -> int64:
 
 
 @kernel
-def search_slice(
-    T: NDArray[np.uint64],
-    weights: NDArray[np.int64],
-    arrays: SearchArrays,
-    entries: EntryArrays,
-    arena: ArenaArrays,
-    limit: int64,
-) -> bool:
+def search_slice(S: Search, entries: EntryArrays, arena: ArenaArrays, limit: int64) -> bool:
     """Continues the search until it is finished or has counted `limit` nodes; returns whether it is finished.
 
     Args:
-      T: the board's table. weights: int64[WEIGHT_COUNT].
-      arrays: `SearchArrays`; frame 0 holds window, depth and type, `counters` the state of the search.
+      S: `Search`; frame 0 holds window, depth and type, `counters` the state of the search.
       entries: EntryArrays. arena: ArenaArrays, read only if `counters[WITH_GRAPH]`.
       limit: nodes, all slices of the search together.
     """
-    S = search_pointers(T, weights, arrays)
     E = entry_pointers(entries)
     A = pointers(arena)
     counters = S.counters

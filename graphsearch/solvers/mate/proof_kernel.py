@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import inner, kernel
+from ...jit.compiler import by_address, inner, kernel
 from ...jit.pointers import LOW32, ONE, ZERO, U, adv, ptr
 from ...jit.types import Pointer, int64, uint16, uint64
 from ...position.board import CLOCK_DRAW
@@ -80,8 +80,9 @@ MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
 CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
 
 
-class TablePointers(NamedTuple):
-    """Pointers to the three words of every slot, and the mask of a slot's index."""
+@by_address
+class Table(NamedTuple):
+    """The table of a prover: `[S]` keys, numbers and data, S a power of two; and the mask S - 1."""
 
     keys: Pointer[uint64]
     numbers: Pointer[uint64]
@@ -110,19 +111,19 @@ def key_and_check(s: Position, attacks: bool) -> tuple[uint64, uint64]:
 
 
 @inner
-def first_of(table: TablePointers, key: uint64) -> int64:
+def first_of(table: Table, key: uint64) -> int64:
     """Returns the index of the first slot of a key's bucket."""
     return int64((key ^ (key >> U(32))) & U(table.mask)) & ~int64(SLOTS - 1)
 
 
 @inner
-def proof_number(table: TablePointers, i: int64) -> int64:
+def proof_number(table: Table, i: int64) -> int64:
     """Returns the proof number of an entry; 0: proven."""
     return int64(table.numbers[i] >> PROOF_AT)
 
 
 @inner
-def disproof_number(table: TablePointers, i: int64) -> int64:
+def disproof_number(table: Table, i: int64) -> int64:
     """Returns the disproof number of an entry; 0: disproved."""
     return int64(table.numbers[i] & LOW32)
 
@@ -167,7 +168,7 @@ def is_disproof_for(data: uint64, plies: int64, clock: int64) -> bool:
 
 
 @inner
-def probe(table: TablePointers, key: uint64, check: uint64, plies: int64, clock: int64) -> Probe:
+def probe(table: Table, key: uint64, check: uint64, plies: int64, clock: int64) -> Probe:
     """Returns the Probe of a question; of several proofs the shortest."""
     at = first_of(table, key)
     pn, dn, length, bound, move = int64(-1), int64(-1), int64(0), int64(0), int64(0)
@@ -194,7 +195,7 @@ def probe(table: TablePointers, key: uint64, check: uint64, plies: int64, clock:
 
 
 @inner
-def _replaces(table: TablePointers, i: int64, pn: int64, dn: int64, plies: int64, clock: int64) -> int64:
+def _replaces(table: Table, i: int64, pn: int64, dn: int64, plies: int64, clock: int64) -> int64:
     """Returns 1 if new numbers supersede an entry of their position, -1 if it supersedes them, else 0."""
     p, d = proof_number(table, i), disproof_number(table, i)
     held, bound = plies_of(table.data[i]), clock_bound(table.data[i])
@@ -214,7 +215,7 @@ def _replaces(table: TablePointers, i: int64, pn: int64, dn: int64, plies: int64
 
 
 @inner
-def _worth(table: TablePointers, i: int64) -> int64:
+def _worth(table: Table, i: int64) -> int64:
     """Returns the replacement priority of an entry: by the work in it, proofs before estimates."""
     if table.keys[i] == ZERO:
         return int64(-1)
@@ -224,7 +225,7 @@ def _worth(table: TablePointers, i: int64) -> int64:
 
 @inner
 def store(
-    table: TablePointers,
+    table: Table,
     key: uint64,
     check: uint64,
     pn: int64,
@@ -279,33 +280,19 @@ Words: TypeAlias = NDArray[np.uint64]
 Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock
 
 
-class ProverArrays(NamedTuple):
-    """The arrays of a prover.
+@by_address
+class Memory(NamedTuple):
+    """The memory of a prover.
 
     Attributes:
-      keys, numbers, data: uint64[S], the table, S a power of two.
+      table: its proofs and disproofs.
       words: uint64[(MOST_PLIES + 3) * PW]. moves: uint16[(MOST_PLIES + 3) * ROOM].
       children: int64[(MOST_PLIES + 1) * ROOM * CHILD_WORDS]. frames: int64[(MOST_PLIES + 1) * FRAME_WORDS].
-      drawn: uint64[H + 1], Polyglot keys of positions that stood twice in the game before the root, and 0.
+      drawn: uint64[drawn_count], Polyglot keys of positions that stood twice in the game before the root.
       counters: int64[COUNTERS]. result: int64[RESULT_WORDS].
     """
 
-    keys: NDArray[np.uint64]
-    numbers: NDArray[np.uint64]
-    data: NDArray[np.uint64]
-    words: NDArray[np.uint64]
-    moves: NDArray[np.uint16]
-    children: NDArray[np.int64]
-    frames: NDArray[np.int64]
-    drawn: NDArray[np.uint64]
-    counters: NDArray[np.int64]
-    result: NDArray[np.int64]
-
-
-class ProverPointers(NamedTuple):
-    """Pointers to the arrays of a prover, and the table's bundle."""
-
-    table: TablePointers
+    table: Table
     words: Pointer[uint64]
     moves: Pointer[uint16]
     children: Pointer[int64]
@@ -313,6 +300,7 @@ class ProverPointers(NamedTuple):
     drawn: Pointer[uint64]
     drawn_count: int64
     counters: Pointer[int64]
+    result: Pointer[int64]
 
 
 class Summary(NamedTuple):
@@ -335,23 +323,7 @@ class Summary(NamedTuple):
 
 
 @inner
-def pointers(A: ProverArrays) -> ProverPointers:
-    """Returns the pointer bundle of a prover's arrays, which the caller keeps alive."""
-    table = TablePointers(ptr(A.keys, 0), ptr(A.numbers, 0), ptr(A.data, 0), int64(A.keys.size - 1))
-    return ProverPointers(
-        table,
-        ptr(A.words, 0),
-        ptr(A.moves, 0),
-        ptr(A.children, 0),
-        ptr(A.frames, 0),
-        ptr(A.drawn, 0),
-        int64(A.drawn.size - 1),
-        ptr(A.counters, 0),
-    )
-
-
-@inner
-def _is_drawn(P: ProverPointers, c: Position) -> bool:
+def _is_drawn(P: Memory, c: Position) -> bool:
     for i in range(P.drawn_count):
         if P.drawn[i] == c[KEY]:
             return True
@@ -359,7 +331,7 @@ def _is_drawn(P: ProverPointers, c: Position) -> bool:
 
 
 @inner
-def _stands_on_path(P: ProverPointers, ply: int64) -> bool:
+def _stands_on_path(P: Memory, ply: int64) -> bool:
     """Returns whether the position at a ply occurred earlier on the path."""
     c = adv(P.words, ply * PW)
     clock = clock_of(c)
@@ -380,7 +352,7 @@ def _seen_from_above(c: Position, pn: int64, bound: int64) -> int64:
 
 
 @inner
-def _untried(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64) -> Numbers:
+def _untried(T: BoardTable, P: Memory, ply: int64, attacks: bool, plies: int64) -> Numbers:
     """Returns (pn, dn, length, bound) of the position at a ply before any search.
 
     `attacks`: the attacker is to move there, with `plies` left.
@@ -411,7 +383,7 @@ def _untried(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies:
 
 
 @inner
-def _assess(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64) -> Numbers:
+def _assess(T: BoardTable, P: Memory, ply: int64, attacks: bool, plies: int64) -> Numbers:
     """Returns (pn, dn, length, bound) of the position at a ply: from the table, or as an untried one."""
     c = adv(P.words, ply * PW)
     if plies == ANY_LENGTH and _stands_on_path(P, ply):
@@ -433,7 +405,7 @@ def _to_front(moves: Pointer[uint16], n: int64, move: int64) -> None:
 
 
 @inner
-def _expand(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, to_the_end: bool) -> None:
+def _expand(T: BoardTable, P: Memory, ply: int64, attacks: bool, to_the_end: bool) -> None:
     """Lists the children of the node at a ply and their numbers, up to the first that decides the node.
 
     `to_the_end`: lists all children.
@@ -469,7 +441,7 @@ def _expand(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, to_the_
 
 
 @inner
-def _decided(P: ProverPointers, ply: int64, attacks: bool, least: int64) -> tuple[int64, int64, int64]:
+def _decided(P: Memory, ply: int64, attacks: bool, least: int64) -> tuple[int64, int64, int64]:
     """Returns (child, plies, clock) of a decided node: of its proof, or the clock of its disproof."""
     proven = (least == 0) == attacks
     one = least == 0  # one child decides, else all of them do
@@ -495,7 +467,7 @@ def _decided(P: ProverPointers, ply: int64, attacks: bool, least: int64) -> tupl
 
 
 @inner
-def _summary(P: ProverPointers, ply: int64, attacks: bool) -> Summary:
+def _summary(P: Memory, ply: int64, attacks: bool) -> Summary:
     mine, other = (PN, DN) if attacks else (DN, PN)
     least, second, chosen = int64(INFINITE), int64(INFINITE), int64(-1)
     largest, still_open = int64(0), int64(0)
@@ -520,7 +492,7 @@ def _summary(P: ProverPointers, ply: int64, attacks: bool) -> Summary:
 
 
 @inner
-def _keep(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> Numbers:
+def _keep(P: Memory, ply: int64, attacks: bool, node: Summary) -> Numbers:
     """Stores a node; returns (pn, dn, plies, clock)."""
     s = adv(P.words, ply * PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
@@ -536,7 +508,7 @@ def _keep(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> Number
 
 
 @inner
-def _descend(T: BoardTable, P: ProverPointers, ply: int64, node: Summary) -> None:
+def _descend(T: BoardTable, P: Memory, ply: int64, node: Summary) -> None:
     """Fills the next frame with the chosen child and its thresholds."""
     frame = adv(P.frames, ply * FRAME_WORDS)
     below = adv(frame, FRAME_WORDS)
@@ -550,7 +522,7 @@ def _descend(T: BoardTable, P: ProverPointers, ply: int64, node: Summary) -> Non
 
 
 @inner
-def _ascend(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> None:
+def _ascend(P: Memory, ply: int64, attacks: bool, node: Summary) -> None:
     """Stores a node and adds its numbers to the frame above."""
     pn, dn, plies, clock = _keep(P, ply, attacks, node)
     above = P.frames[(ply - 1) * FRAME_WORDS + CHOSEN]
@@ -560,7 +532,7 @@ def _ascend(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> None
 
 
 @inner
-def _begin(P: ProverPointers, words: Pointer[uint64], plies: int64) -> None:
+def _begin(P: Memory, words: Pointer[uint64], plies: int64) -> None:
     for i in range(PW):
         P.words[i] = words[i]
     frame = P.frames
@@ -569,20 +541,20 @@ def _begin(P: ProverPointers, words: Pointer[uint64], plies: int64) -> None:
 
 
 @inner
-def _answer(P: ProverPointers, A: ProverArrays, attacks: bool, node: Summary) -> None:
-    """Stores the root's node, and writes it to `A.result`."""
+def _answer(P: Memory, attacks: bool, node: Summary) -> None:
+    """Stores the root's node, and writes it to `P.result`."""
     pn, dn, held, clock = _keep(P, int64(0), attacks, node)
-    result = ptr(A.result, 0)
+    result = P.result
     result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
     result[RESULT_MOVE] = int64(P.moves[node.chosen]) if node.chosen >= 0 else int64(0)
 
 
 @kernel
-def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64, to_the_end: bool) -> int64:
+def prove(T: Words, P: Memory, words: Words, attacks: bool, plies: int64, to_the_end: bool) -> int64:
     """Searches for a mate of the position `words` (uint64[10]) within `plies`, up to the limit of visits.
 
-    The position has a legal move. The answer is in `A.result`; the position's moves and their numbers are in
-    `A.moves` and `A.children`.
+    The position has a legal move. The answer is in `P.result`; the position's moves and their numbers are in
+    `P.moves` and `P.children`.
 
     Args:
       attacks: the attacker is to move in the position.
@@ -592,7 +564,6 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64, 
       The number of listed moves.
     """
     board = ptr(T, 0)
-    P = pointers(A)
     _begin(P, ptr(words, 0), plies)
     ply = int64(0)
     moves_now = bool(attacks)
@@ -620,8 +591,8 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64, 
         ply -= 1
         moves_now = not moves_now
         fresh = False
-    _answer(P, A, moves_now, node)
-    return int64(A.frames[COUNT])
+    _answer(P, moves_now, node)
+    return int64(P.frames[COUNT])
 
 
 # --------------------------------------------------------------------- transposition entries
@@ -629,16 +600,14 @@ LEAST_WORK = 3  # bit length of the visits that a proof cost; cheaper ones are n
 
 
 @inner
-def _is_proof(table: TablePointers, i: int64) -> bool:
+def _is_proof(table: Table, i: int64) -> bool:
     return table.keys[i] != ZERO and proof_number(table, i) == 0
 
 
 @kernel
-def spread(A: ProverArrays, B: ProverArrays) -> None:
+def spread(table: Table, larger: Table) -> None:
     """Copies a prover's table into another one, empty and larger."""
-    table = pointers(A).table
-    larger = pointers(B).table
-    for i in range(A.keys.size):
+    for i in range(table.mask + 1):
         if table.keys[i] == ZERO:
             continue
         at = first_of(larger, table.keys[i])
@@ -653,7 +622,7 @@ def spread(A: ProverArrays, B: ProverArrays) -> None:
 
 
 @inner
-def _is_shortest(table: TablePointers, i: int64) -> bool:
+def _is_shortest(table: Table, i: int64) -> bool:
     """Returns whether the table disproves, for every clock, that a proven mate can be shorter."""
     length = plies_of(table.data[i])
     if length <= 2:
@@ -680,15 +649,14 @@ def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound
 
 
 @kernel
-def give_entries(A: ProverArrays, entries: EntryArrays, exact: bool) -> int64:
+def give_entries(table: Table, entries: EntryArrays, exact: bool) -> int64:
     """Writes proofs to a table of entries, to be saved; returns their number.
 
     `exact`: disproofs hold for the positions themselves, so a proof and a disproof together are exact.
     """
-    table = pointers(A).table
     E = entry_pointers(entries)
     count = int64(0)
-    for i in range(A.keys.size):
+    for i in range(table.mask + 1):
         if not _is_proof(table, i) or work_of(table.data[i]) < LEAST_WORK:
             continue
         length = plies_of(table.data[i])
@@ -708,9 +676,8 @@ def give_entries(A: ProverArrays, entries: EntryArrays, exact: bool) -> int64:
 
 
 @kernel
-def take_entries(A: ProverArrays, entries: EntryArrays) -> int64:
+def take_entries(table: Table, entries: EntryArrays) -> int64:
     """Imports the proven mates of a table of entries; returns their number."""
-    table = pointers(A).table
     E = entry_pointers(entries)
     count = int64(0)
     for i in range(entries.keys.size):

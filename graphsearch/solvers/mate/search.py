@@ -20,6 +20,8 @@ import numpy as np
 
 from ...base.errors import CapacityError, InvalidParameterError
 from ...graph.graph import Graph
+from ...jit.pointers import ptr
+from ...jit.types import int64
 from ...position.board import (
     CLOCK_DRAW,
     DEAD,
@@ -196,6 +198,16 @@ class Child:
     plies: int
 
 
+def _zeros(count: int, kind: type[Any]) -> Any:
+    return np.zeros(count, kind)  # a pointer to them, in a tuple that is `by_address`
+
+
+def _table(places: int) -> kernel.Table:
+    """Returns an empty table with so many places, a power of two."""
+    keys, numbers, data = (_zeros(places, np.uint64) for _ in range(3))
+    return kernel.Table(keys, numbers, data, int64(places - 1))
+
+
 class Prover:
     """A table of proofs and disproofs, and the search that fills it. One thread."""
 
@@ -209,26 +221,24 @@ class Prover:
         self._most_places = LEAST_PLACES
         while 2 * self._most_places * PLACE_BYTES <= size:
             self._most_places *= 2
-        places = min(FIRST_PLACES, self._most_places)
-        deep = kernel.MOST_PLIES + 3
-        self.arrays = kernel.ProverArrays(
-            np.zeros(places, np.uint64),
-            np.zeros(places, np.uint64),
-            np.zeros(places, np.uint64),
-            np.zeros(deep * PW, np.uint64),
-            np.zeros(deep * kernel.ROOM, np.uint16),
-            np.zeros(deep * kernel.ROOM * kernel.CHILD_WORDS, np.int64),
-            np.zeros(deep * kernel.FRAME_WORDS, np.int64),
-            np.array([*drawn, 0], np.uint64),
-            np.zeros(kernel.COUNTERS, np.int64),
-            np.zeros(kernel.RESULT_WORDS, np.int64),
+        deep, keys = kernel.MOST_PLIES + 3, np.array([*drawn, 0], np.uint64)
+        self.memory: Any = kernel.Memory(
+            table=_table(min(FIRST_PLACES, self._most_places)),
+            words=_zeros(deep * PW, np.uint64),
+            moves=_zeros(deep * kernel.ROOM, np.uint16),
+            children=_zeros(deep * kernel.ROOM * kernel.CHILD_WORDS, np.int64),
+            frames=_zeros(deep * kernel.FRAME_WORDS, np.int64),
+            drawn=ptr(keys, 0),
+            drawn_count=int64(len(keys) - 1),
+            counters=_zeros(kernel.COUNTERS, np.int64),
+            result=_zeros(kernel.RESULT_WORDS, np.int64),
         )
         self._tables = load_tables()
 
     @property
     def visits(self) -> int:
         """Nodes expanded, counted each time."""
-        return int(self.arrays.counters[kernel.VISITS])
+        return int(self.memory.counters[kernel.VISITS])
 
     def ask(self, board: chess.Board, *, attacks: bool, plies: int, visits: int) -> ProofNumbers:
         """Returns the numbers of a question after at most `visits` more visits.
@@ -239,30 +249,28 @@ class Prover:
           plies: of the longest mate; ANY_LENGTH: no limit, and then a disproof holds for nothing else.
         """
         self._grow()
-        self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
-        kernel.prove(self._tables, self.arrays, pack_root(board), attacks, plies, False)
+        self.memory.counters[kernel.VISIT_LIMIT] = self.visits + visits
+        kernel.prove(self._tables, self.memory, pack_root(board), attacks, plies, False)
         return self._numbers()
 
     def _grow(self) -> None:
         """Enlarges the table if it may be full: a visit stores one entry, often an existing one."""
-        places = self.arrays.keys.size
+        places = self.memory.table.keys.size
         if self.visits * PLACES_PER_VISIT >= places and places < self._most_places:
             self.spread(min(4 * places, self._most_places))
 
     def spread(self, places: int = LEAST_PLACES) -> None:
         """Rehashes the table into one of at least `places` places."""
-        more = max(places, self.arrays.keys.size)
-        keys, numbers, data = (np.zeros(more, np.uint64) for _ in range(3))
-        larger = self.arrays._replace(keys=keys, numbers=numbers, data=data)
-        kernel.spread(self.arrays, larger)
-        self.arrays = larger
+        larger = _table(max(places, self.memory.table.keys.size))
+        kernel.spread(self.memory.table, larger)
+        self.memory = self.memory._replace(table=larger)
 
     def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
         """Returns the moves of a position with the proof numbers of their children, after one more visit."""
-        self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + 1
-        count = int(kernel.prove(self._tables, self.arrays, pack_root(board), attacks, plies, True))
-        moves = self.arrays.moves[:count].tolist()
-        rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
+        self.memory.counters[kernel.VISIT_LIMIT] = self.visits + 1
+        count = int(kernel.prove(self._tables, self.memory, pack_root(board), attacks, plies, True))
+        moves = self.memory.moves[:count].tolist()
+        rows = self.memory.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
         children = [
             Child(decode_move(move), row[kernel.PN], row[kernel.DN], row[kernel.LENGTH])
             for move, row in zip(moves, rows, strict=True)
@@ -270,7 +278,7 @@ class Prover:
         return self._numbers(), children
 
     def _numbers(self) -> ProofNumbers:
-        found = self.arrays.result
+        found = self.memory.result
         return ProofNumbers(
             int(found[kernel.RESULT_PN]),
             int(found[kernel.RESULT_DN]),
@@ -281,13 +289,13 @@ class Prover:
     @property
     def proofs(self) -> int:
         """Number of positions in the table with a proven mate, by either side."""
-        places = self.arrays
+        places = self.memory.table
         is_proof = places.numbers < 1 << int(kernel.PROOF_AT)
         return int(np.count_nonzero(is_proof & (places.keys != 0)))
 
     def take(self, table: EntryTable) -> int:
         """Imports the proven mates of a table of entries; returns their number."""
-        return int(kernel.take_entries(self.arrays, table.arrays))
+        return int(kernel.take_entries(self.memory.table, table.arrays))
 
     def give(self, table: EntryTable, *, exact: bool) -> int:
         """Exports proven mates as entries to be saved, except cheap ones; returns their number.
@@ -296,7 +304,7 @@ class Prover:
           exact: whether disproofs of shorter mates hold for the position itself; False in a game with
             repetitions.
         """
-        return int(kernel.give_entries(self.arrays, table.arrays, exact))
+        return int(kernel.give_entries(self.memory.table, table.arrays, exact))
 
 
 REPROOF_VISITS = 100_000  # of one attempt to find a lost proof again

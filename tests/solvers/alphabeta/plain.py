@@ -16,9 +16,9 @@ from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
-from graphsearch.solvers.alphabeta.search_kernel import new_search_arrays, quiesce, search_pointers
+from graphsearch.solvers.alphabeta.search_kernel import Search, new_search, quiesce
 
-ARRAYS = new_search_arrays(1 << 16)
+MEMORY: Any = new_search(load_tables(), BuiltinEvaluator().weights, 1 << 16)
 
 
 @inner
@@ -50,9 +50,8 @@ def _valued(S: Any, s: Any, ply: Any, depth: Any) -> Any:
 
 
 @kernel
-def _negamax(T: Any, W: Any, arrays: Any, depth: Any) -> Any:
+def _negamax(S: Search, depth: Any) -> Any:
     """Returns the negamax value of the position at ply 0, every move tried, no window, no table."""
-    S = search_pointers(T, W, arrays)
     ply = int64(0)
     value = _valued(S, S.positions, ply, depth)
     while True:
@@ -73,8 +72,8 @@ def _negamax(T: Any, W: Any, arrays: Any, depth: Any) -> Any:
 
 
 def negamax(board: chess.Board, depth: int) -> int:
-    ARRAYS.positions[:PW] = pack(board)
-    return int(_negamax(load_tables(), BuiltinEvaluator().weights, ARRAYS, np.int64(depth)))
+    MEMORY.positions[:PW] = pack(board)
+    return int(_negamax(MEMORY, np.int64(depth)))
 
 
 def sparse_position(rng: random.Random, men: int) -> chess.Board:

@@ -151,16 +151,6 @@ def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
 
 
 @pytest.mark.slow
-def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> None:
-    plain = create("builtin")
-    with PooledEvaluator(partial(create, "builtin"), 2, f"ray:{nodes.address}") as pool:
-        found, single = pool.evaluate(BATCH), plain.evaluate(BATCH)
-    assert pool.identity == plain.identity
-    assert np.array_equal(found.wdl, single.wdl)
-    assert np.array_equal(found.priors, single.priors)
-
-
-@pytest.mark.slow
 def test_what_cannot_be_made_on_a_cluster_is_one_line_that_says_where(nodes: Any, log: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"^the network /no/such.pb.gz cannot be read.*process \d+\)$"):
         PooledEvaluator(partial(create, "lc0:/no/such.pb.gz"), 2, f"ray:{nodes.address}")

@@ -31,20 +31,11 @@ VARINT, WORD64, BYTES, WORD32 = 0, 1, 2, 5  # wire types; 3 and 4 (groups) are o
 VARINT_BYTES = 10  # 64 bits, 7 per byte
 _TYPE_NAMES = {VARINT: "a number", WORD64: "eight bytes", BYTES: "bytes", WORD32: "four bytes"}
 _WORD_BYTES = {WORD64: 8, WORD32: 4}
-_NOTHING = memoryview(b"")
+_Field = tuple[int, int | memoryview]  # wire type; the number of a varint, else the bytes
 
 
 class WireError(ValueError):
     """Raised for bytes that are no protocol buffer, or not the expected message."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """One value: in `number` for a varint, else in `data`."""
-
-    kind: int
-    number: int
-    data: memoryview
 
 
 class Message:
@@ -69,32 +60,33 @@ class Message:
     def __contains__(self, key: int) -> bool:
         return key in self._fields
 
-    def _all(self, key: int, kind: int) -> list[_Field]:
+    def _all(self, key: int, kind: int) -> list[Any]:
         found = self._fields.get(key, [])
-        for field in found:
-            if field.kind != kind:
-                raise WireError(f"field {key} is {_TYPE_NAMES[field.kind]}, not {_TYPE_NAMES[kind]}")
-        return found
+        for other, _ in found:
+            if other != kind:
+                raise WireError(f"field {key} is {_TYPE_NAMES[other]}, not {_TYPE_NAMES[kind]}")
+        return [value for _, value in found]
+
+    def _last(self, key: int, kind: int, default: Any) -> Any:
+        found = self._all(key, kind)
+        return found[-1] if found else default
 
     def number(self, key: int, default: int = 0) -> int:
         """Returns a varint; `default` if the field is missing."""
-        found = self._all(key, VARINT)
-        return found[-1].number if found else default
+        return int(self._last(key, VARINT, default))
 
     def raw(self, key: int) -> memoryview:
         """Returns bytes; none if the field is missing."""
-        found = self._all(key, BYTES)
-        return found[-1].data if found else _NOTHING
+        return memoryview(self._last(key, BYTES, b""))
 
     def real(self, key: int) -> float:
         """Returns a 32-bit float; 0 if the field is missing."""
-        found = self._all(key, WORD32)
-        return float(struct.unpack("<f", found[-1].data)[0]) if found else 0.0
+        return float(struct.unpack("<f", self._last(key, WORD32, bytes(4)))[0])
 
     def word(self, key: int) -> int | None:
         """Returns a 32-bit unsigned word, None if the field is missing."""
-        found = self._all(key, WORD32)
-        return int(struct.unpack("<I", found[-1].data)[0]) if found else None
+        found = self._last(key, WORD32, None)
+        return None if found is None else int.from_bytes(found, "little")
 
     def text(self, key: int) -> str:
         """Returns a text, with invalid UTF-8 replaced; empty if the field is missing."""
@@ -106,7 +98,7 @@ class Message:
 
     def messages(self, key: int) -> list[Message]:
         """Returns the nested messages of a repeated field."""
-        return [Message(field.data) for field in self._all(key, BYTES)]
+        return [Message(data) for data in self._all(key, BYTES)]
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, _Field]]:
@@ -118,12 +110,12 @@ def _fields(data: memoryview) -> Iterator[tuple[int, _Field]]:
             raise WireError(f"byte {at - 1} begins a field {key} of the unknown type {kind}")
         if kind == VARINT:
             number, at = _varint(data, at)
-            yield key, _Field(kind, number, _NOTHING)
+            yield key, (kind, number)
             continue
         size, at = (_WORD_BYTES[kind], at) if kind in _WORD_BYTES else _varint(data, at)
         if at + size > len(data):
             raise WireError(f"field {key} needs {size} bytes from byte {at} on and {len(data) - at} are left")
-        yield key, _Field(kind, 0, data[at : at + size])
+        yield key, (kind, data[at : at + size])
         at += size
 
 

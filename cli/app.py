@@ -86,7 +86,6 @@ More
   lab                -                   Commands for research, measurements and rare repairs.
 lab: Questions
   lab sql            find.sql            Query a file with SQL.
-  lab moves          games.moves_of      Print all moves and mark stale values.
   lab game           games.game_of       Print an imported game with its comments.
 lab: Files
   lab refresh        store.refresh       Bring all values in a graph file up to date.

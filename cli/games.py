@@ -24,7 +24,6 @@ from graphsearch.query.games import Games, PlayedMove, games
 from graphsearch.query.novelties import NotableMove, Novelties, Rules
 from graphsearch.query.novelties import novelties as novelties_in
 from graphsearch.query.players import players
-from graphsearch.query.position import Moves, StoredMove, moves
 from graphsearch.query.prepare import Departure, Preparation
 from graphsearch.query.prepare import prepare as preparation
 from graphsearch.store.file import real_path
@@ -40,7 +39,6 @@ from .options import (
     Lines,
     LinesOutput,
     OfBook,
-    PositionOptions,
     Side,
     Since,
     StoreOption,
@@ -51,7 +49,7 @@ from .options import (
 )
 from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say, say_if_unfinished
 from .progress import progress_bar, titled_bar
-from .render import APART, line_cells, node_summary, opening_at, opening_line, proven_result, wdl
+from .render import line_cells, opening_at, opening_line
 from .signals import StopSignals
 from .tables import (
     FILL,
@@ -367,53 +365,7 @@ def _listed_cells(game: ListedGame) -> dict[str, str]:
     }
 
 
-MOVES_SPARE = ("W D L", "Child N", "P", "Q")
 GAMES_SPARE = ("Decided", "Share", "Diff", "White", "Draw", "Black", "Visits")
-
-
-def _moves(found: Moves) -> Iterator[Part]:
-    yield found.node.position
-    yield node_summary(found.node)
-    white = is_white(found.node.position)
-    rows = [_move_cells(move, white=white) for move in found.moves]
-    yield Table(rows, {"Move": WHOLE, "Note": WHOLE, "Proven": WHOLE}, spare=MOVES_SPARE)
-
-
-@command(
-    "graphsearch lab moves first.graph",
-    'graphsearch lab moves first.graph "1. e4 e5" --json',
-    views=True,
-)
-def moves_of(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
-    """Print every move of a position, with the values of the position it leads to.
-
-    `Child N` and `Child Q` are node N and minus node Q of the position after the move. Where Child Q differs
-    from Q, the edge is stale; `graphsearch lab refresh` updates it. A `+` after Child N: that position was
-    also reached by other moves, or searched by itself. Games counts the imported games with the move.
-
-    JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q minus q),
-    `transposition` and `games`.
-    """
-    found = moves(store, position.board())
-    print_answer(found, _moves(found), json=json, note=store)
-
-
-def _move_cells(move: StoredMove, *, white: bool) -> dict[str, str]:
-    edge = move.view
-    child = "" if move.child_n is None else f"{move.child_n:,} {'+' if move.transposition else ' '}"
-    return {
-        "Move": edge.san,
-        "Score": score(edge.cp, edge.mate, white=white),
-        "W D L": wdl(edge.wdl, white=white),
-        "Visits": f"{edge.n:,}",
-        "Note": APART if edge.apart else "",
-        "P": f"{100 * edge.p:.1f}%",
-        "Q": signed(edge.q, white=white),
-        "Child N": child,
-        "Child Q": signed(move.child_q, white=white),
-        "Games": f"{move.games:,}" if move.games else "",
-        "Proven": proven_result(move.bounds, white=white),
-    }
 
 
 def _games(found: Games) -> Iterator[Part]:

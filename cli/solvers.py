@@ -279,9 +279,6 @@ class AlphaBetaRequest:
         ),
     ] = None
     ram: Ram = None
-    no_graph: Annotated[
-        bool, option("--no-graph", "Ignore the positions in the file; use only its transposition entries.")
-    ] = False
     json: Json = False
 
     @property
@@ -378,7 +375,6 @@ def _searched(
                 board,
                 limits,
                 table_bytes=request.table_bytes,
-                use_graph=not request.no_graph,
                 on_depth=lambda found: rows.append(_iteration_row(board, found)),
                 on_progress=show,
                 stop=signals.stop,

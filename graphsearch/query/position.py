@@ -60,7 +60,7 @@ class Moves:
     moves: tuple[StoredMove, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab moves`."""
+        """Returns the JSON object of the answer."""
         return self.node.as_dict() | {"moves": [move.as_dict() for move in self.moves]}
 
 

@@ -74,7 +74,6 @@ COMMANDS: dict[str, list[object]] = {
     "prepare": ["--player", "x", "--store", "{graph}"],
     "lab game": ["1:1", "--store", "{graph}"],
     "diff": ["{graph}", "{graph}"],
-    "lab moves": ["startpos", "--store", "{graph}"],
     "games": ["startpos", "--store", "{graph}"],
     "lines": ["startpos", "--store", "{graph}"],
     "tree": ["startpos", "--store", "{graph}"],

@@ -19,7 +19,7 @@ from ..query.handmade import graph_file
 from ..support.terminals import on_a_terminal
 
 LINES = {line: edges for line, edges in MORE_LINES.items() if edges}
-POSITION_QUESTIONS = ("lab moves", "games", "lines", "tree")
+POSITION_QUESTIONS = ("games", "lines", "tree")
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +29,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
-
-
-def test_moves_are_a_table_and_an_object(cli: Cli, file: Path) -> None:
-    text = cli("lab", "moves", "startpos", "--moves", "e4 e5", "--store", file).ends(0)
-    assert next(row for row in rows_of(text.out) if row[0] == "Nf3")[-5:-1] == ["97.9%", "+0.200", "51", "+"]
-    data = cli("lab", "moves", "startpos", "--store", file, "--json").json
-    first = data["moves"][0]
-    assert set(first) == {
-        "move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "apart", "child_n", "child_q", "stale",
-        "transposition", "games",
-    }  # fmt: skip
-    assert (first["san"], first["n"], first["child_n"], data["visits"]) == ("e4", 60, 60, 111)
 
 
 def test_lines_say_why_they_end(cli: Cli, file: Path) -> None:
@@ -175,14 +163,14 @@ def test_an_endless_statement_ends_at_ctrl_c_although_it_began_in_the_background
 
 def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     questions = (
-        ["lab", "moves", "startpos"],
+        ["show", "startpos"],
         ["curve", "startpos", "--moves", "e4 e5 Nf3"],
         ["tree", "startpos", "--depth", "4", "--min-visits", "1"],
     )
-    narrow = (["games", "startpos"], ["lab", "moves", "startpos"])
+    narrow = (["games", "startpos"], ["show", "startpos"])
     wide = on_a_terminal(monkeypatch, [[*words, "--store", file] for words in questions])
     small = on_a_terminal(monkeypatch, [[*words, "--store", file] for words in narrow], columns=40)
-    assert wide.count("Visits") == 2, "a column of moves and of curve"
+    assert wide.count("Visits") == 2, "a column of show and of curve"
     assert [line for line in wide.splitlines() if len(line) > 80] == []
     assert len(re.findall("^Move  ", small, re.MULTILINE)) == 2
 

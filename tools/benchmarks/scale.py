@@ -43,7 +43,6 @@ PHASES = {
     "show": (CALL, f"show startpos {ASKED}"),
     "info": (CALL, "store info {file}"),
     "lines": (CALL, f"lines startpos --lines 3 {ASKED}"),
-    "moves": (CALL, f"lab moves startpos {ASKED}"),
     "tree": (CALL, f"tree startpos {ASKED}"),
     "curve": (CALL, f"curve startpos {ASKED}"),
     "games": (CALL, f"games startpos {ASKED}"),

@@ -137,3 +137,10 @@ def test_rows_that_make_no_sense_are_left_out(path: Path, tmp_path: Path) -> Non
     assert report.tables_lost == ["game_move"]
     with Store.open(tmp_path / "new.graph", read_only=True) as store:
         assert games.counts(store, [key]) == {}
+
+
+@pytest.mark.parametrize("value", ["9e999", "'x'", "NULL", "-5", "1 << 62", "x'00'"])
+def test_a_key_that_is_no_number_costs_its_row(path: Path, tmp_path: Path, value: str) -> None:
+    sql(loosen(path), f"UPDATE OR IGNORE epd_position SET place = {value} WHERE place IN (5, 1001)")
+    salvage(path, tmp_path / "new.graph")
+    assert ENTRIES > sql(tmp_path / "new.graph", "SELECT count(*) FROM epd_position")[0][0] >= 1198

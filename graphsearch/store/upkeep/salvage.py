@@ -249,7 +249,7 @@ class DamagedTable:
         for value, is_text in zip(row, self._is_text, strict=False):
             try:
                 part = int(value[:16], 16) if is_text else int(value)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 return 0
             number = number << 64 | part
         return max(number, 0)
@@ -471,9 +471,7 @@ def _orphans(
 def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:
     """Returns the records of a chunk that can be trusted and break no rule."""
     index, lost = _Index.read(damaged, chunk), report.blocks_lost
-    if (
-        index.is_intact and len(index.keys) != chunk.blocks
-    ):  # its checksum is right, so it counts, not the row
+    if index.is_intact and len(index.keys) != chunk.blocks:  # the index counts, not the row
         says = f"its row says {chunk.blocks} blocks, its index has {len(index.keys)}; those are saved"
         report.add(f"{chunk.name}: {says}")
         chunk = replace(chunk, blocks=len(index.keys))

@@ -6,9 +6,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from ..codec.bulk import announced, is_dictionary, unsound
 from ..codec.layout_kernel import BLOCK
 from ..file import open_reader, real_path, sql_errors
 from ..format import faults
-from ..index.catalog import Catalog, Chunk, Segment
+from ..index.catalog import Chunk
 from ..index.locate_kernel import find_held
 from ..order import keys_of
 from ..record.node import RecordBatch
@@ -54,15 +53,6 @@ class Problems(Answer):
         self.found += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(shortened(problem, LONGEST))
-
-    def join(self, other: Self) -> None:
-        """Adds the report of another file: sums the numbers, joins the lists."""
-        for one in fields(self):
-            mine, its = getattr(self, one.name), getattr(other, one.name)
-            if isinstance(mine, list):
-                mine += [line for line in its if line not in mine][: MAX_PROBLEMS - len(mine)]
-            else:
-                setattr(self, one.name, mine | its if isinstance(mine, bool) else mine + its)
 
 
 PIECE_BLOCKS = 512  # blocks that are checked at once
@@ -133,134 +123,107 @@ class _Check:
     """One pass over an open store."""
 
     def __init__(self, store: Store, report: VerifyReport, progress: OnCount) -> None:
-        self._store = store
-        self._connection = store.connection
-        self._catalog: Catalog = store.catalog
-        self._report = report
-        self._progress = progress
-        self._done = 0
-        self._runs = self._evaluators = np.zeros(0, np.int64)  # the file's numbers
-        self._damaged: set[int] = set()  # chunks with a block that could not be read
+        self._store, self._report, self._progress = store, report, progress
+        self._connection, self._catalog = store.connection, store.catalog
+        self._known: dict[str, NDArray[np.int64]] = {}  # numbers of runs and evaluators
+        self._last = np.zeros((0, 0), np.uint64)  # sort key and identity of the last record
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
     def all(self) -> None:
+        """Checks segments, counts, and the tables that follow from records."""
+        path, report = self._store.path, self._report
         self._connection.text_factory = lenient
         with self._store.snapshot():
-            self._runs, self._evaluators = (self._ids(table) for table in ("run", "evaluator"))
+            for table in ("run", "evaluator"):
+                found = self._connection.execute(f"SELECT id FROM {table}").fetchall()  # noqa: S608
+                self._known[table] = np.array([row[0] for row in found], np.int64)
             self._store.evaluators()  # each row holds an identity
             for segment in self._catalog.segments:
-                self._report.runs += 1
-                self._segment(segment)
+                report.runs += 1
+                self._last = np.zeros((0, 0), np.uint64)
+                for chunk in segment.chunks:
+                    self._chunk(chunk)
             count = self._connection.execute("SELECT count(*) FROM block").fetchone()[0]
             if count != self._total:
-                self._report.add(f"{self._store.path}: {count} blocks, the runs have {self._total}")
+                report.add(f"{path}: {count} blocks, the runs have {self._total}")
             self._check_live()
             for line in TopTables(self._connection).faults(self._store.read):
-                self._report.add(f"{self._store.path}: {line}")
-            self._report.entries = entries.check(self._store, self._report.add)
+                report.add(f"{path}: {line}")
+            report.entries = entries.check(self._store, report.add)
 
-    def _segment(self, segment: Segment) -> None:
-        last: NDArray[np.uint64] | None = None
-        for chunk in segment.chunks:
-            try:
-                if not is_dictionary(self._catalog.index(chunk).dictionary):
-                    raise CorruptRecordError(f"{self._catalog.name(chunk)}: dictionaries are damaged")
-            except CorruptRecordError as error:
-                self._report.add(str(error))
-                continue
-            stored = 0
-            for first in range(chunk.gone, chunk.blocks, PIECE_BLOCKS):
-                batch = self._piece(chunk, first, min(first + PIECE_BLOCKS, chunk.blocks))
-                stored += len(batch)
-                last = self._check_order(chunk, batch, last)
-            self._report.stored += stored
-            if stored != chunk.records and chunk.id not in self._damaged:
-                self._report.add(f"{self._catalog.name(chunk)}: {stored} records instead of {chunk.records}")
-
-    def _piece(self, chunk: Chunk, first: int, last: int) -> RecordBatch:
-        """Reads some blocks, checks each on its own, and returns their records."""
+    def _chunk(self, chunk: Chunk) -> None:
+        """Checks the blocks of a chunk, each on its own, and their records."""
         damaged: list[CorruptRecordError] = []
-        fetched = fetch_spans(self._connection, self._catalog, [Span(chunk, first, last)])
-        batch = fetched.decode(damaged.append)
-        for error in damaged:
+        try:
+            index = self._catalog.index(chunk)
+            if not is_dictionary(index.dictionary):
+                raise CorruptRecordError(f"{self._catalog.name(chunk)}: dictionaries are damaged")
+        except CorruptRecordError as error:
             self._report.add(str(error))
-            self._damaged.add(chunk.id)
-        if not damaged:
-            self._check_index(chunk, first, announced(fetched.data, fetched.ends)[0], batch)
-        self._check_records(chunk, batch)
-        self._report.blocks += last - first
-        self._done += last - first
-        self._progress(self._done, self._total)
-        return batch
+            return
+        stored = 0
+        for first in range(chunk.gone, chunk.blocks, PIECE_BLOCKS):
+            end, before = min(first + PIECE_BLOCKS, chunk.blocks), len(damaged)
+            fetched = fetch_spans(self._connection, self._catalog, [Span(chunk, first, end)])
+            batch = fetched.decode(damaged.append)
+            for fault in damaged[before:]:
+                self._report.add(str(fault))
+            if len(damaged) == before:
+                sizes = announced(fetched.data, fetched.ends)[0]
+                self._check_index(chunk, first, index.keys[first:end], sizes, batch)
+            keys = keys_of(batch.words)
+            for i, what in self._faults(batch, keys, index.bloom):
+                self._add(chunk, f"record {keys[i]:016x}: {what}")
+            stored += len(batch)
+            self._report.blocks += end - first
+            self._progress(self._report.blocks, self._total)
+        self._report.stored += stored
+        if stored != chunk.records and not damaged:
+            self._add(chunk, f"{stored} records instead of {chunk.records}")
 
-    def _check_index(self, chunk: Chunk, first: int, sizes: NDArray[np.int64], batch: RecordBatch) -> None:
+    def _add(self, chunk: Chunk, what: str, block: int | None = None) -> None:
+        self._report.add(f"{self._catalog.name(chunk, block)}: {what}")
+
+    def _check_index(
+        self, chunk: Chunk, first: int, keys: NDArray[np.uint64], sizes: NDArray[np.int64], batch: RecordBatch
+    ) -> None:
         """Reports blocks that do not begin with the key of the index, or have too few records."""
         starts = np.cumsum(sizes) - sizes
-        keys = self._catalog.index(chunk).keys[first : first + len(sizes)]
         for b in np.nonzero(order.sort_keys(batch.words[starts]) != keys)[0].tolist():
-            self._report.add(
-                f"{self._catalog.name(chunk, first + b)}: it does not begin with the key of the index"
-            )
+            self._add(chunk, "it does not begin with the key of the index", first + b)
         for b in np.nonzero(sizes != BLOCK)[0].tolist():
             if first + b + 1 < chunk.blocks:
-                self._report.add(
-                    f"{self._catalog.name(chunk, first + b)}: {sizes[b]} records instead of {BLOCK}"
-                )
+                self._add(chunk, f"{sizes[b]} records instead of {BLOCK}", first + b)
 
-    def _check_records(self, chunk: Chunk, batch: RecordBatch) -> None:
-        keys = keys_of(batch.words)
+    def _faults(
+        self, batch: RecordBatch, keys: NDArray[np.uint64], bloom: NDArray[np.uint8]
+    ) -> Iterator[tuple[int, str]]:
+        """Yields the index of each faulty record, and its fault: in itself, or against the file."""
         held = np.zeros(len(keys), bool)
-        find_held(self._catalog.index(chunk).bloom, keys, held)
+        find_held(bloom, keys, held)
         for i in np.nonzero(~held)[0].tolist():
-            self._report.add(
-                f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"
-            )
-        for i, what in unsound(batch):
-            self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x}: {what}")
-        self._check_sources(chunk, batch, keys)
-
-    def _check_sources(self, chunk: Chunk, batch: RecordBatch, keys: NDArray[np.uint64]) -> None:
-        """Reports records whose run or evaluator the file does not list; 0 is none of either."""
-        for name, numbers, known in (
-            ("run", batch.run, self._runs),
-            ("evaluator", batch.evaluator, self._evaluators),
-        ):
-            for i in np.nonzero((numbers > 0) & ~np.isin(numbers, known))[0].tolist():
-                self._report.add(
-                    f"{self._catalog.name(chunk)}: record {keys[i]:016x}: it is of {name} {numbers[i]}, which"
-                    f" the table {name} does not list"
-                )
-
-    def _ids(self, table: str) -> NDArray[np.int64]:
-        found = self._connection.execute(f"SELECT id FROM {table}").fetchall()  # noqa: S608 (constants)
-        return np.array([row[0] for row in found], np.int64)
-
-    def _check_order(
-        self, chunk: Chunk, batch: RecordBatch, last: NDArray[np.uint64] | None
-    ) -> NDArray[np.uint64] | None:
-        """Reports records out of order; returns sort key and identity of the last one."""
-        if not len(batch):
-            return last
+            yield i, "it is missing in the bloom filter"
+        yield from unsound(batch)
+        for name, numbers in (("run", batch.run), ("evaluator", batch.evaluator)):  # 0 is none of either
+            for i in np.nonzero((numbers > 0) & ~np.isin(numbers, self._known[name]))[0].tolist():
+                yield i, f"it is of {name} {numbers[i]}, which the table {name} does not list"
         places = np.column_stack([order.sort_keys(batch.words), order.identities(batch.words)])
-        if last is not None:
-            places = np.vstack([last, places])
-        differ = places[1:] != places[:-1]
-        column = differ.argmax(1)
-        rows = np.arange(len(differ))
-        falls = ~differ.any(1) | (places[1:][rows, column] < places[:-1][rows, column])
+        before = np.vstack([self._last, places]) if len(self._last) else places
+        differ = before[1:] != before[:-1]
+        column, rows = differ.argmax(1), np.arange(len(differ))
+        falls = ~differ.any(1) | (before[1:][rows, column] < before[:-1][rows, column])
         for i in np.nonzero(falls)[0].tolist():
-            key = keys_of(batch.words)[i if last is not None else i + 1]
-            self._report.add(f"{self._catalog.name(chunk)}: record {key:016x} is out of order")
-        return np.asarray(places[-1], np.uint64)
+            yield i + 1 - (len(before) - len(places)), "it is out of order"
+        self._last = before[-1:]
 
     def _check_live(self) -> None:
         """Counts the live records and compares them with the file's own count."""
         damaged: list[CorruptRecordError] = []
         for batch in self._store.scan(on_corrupt=damaged.append):
             self._report.records += len(batch)
-            self._progress(self._done, self._total)
-        if not damaged and self._report.records != self._store.node_count:
-            found, counted = self._report.records, self._store.node_count
+            self._progress(self._report.blocks, self._total)
+        found, counted = self._report.records, self._store.node_count
+        if not damaged and found != counted:
             self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")
 
 

@@ -129,7 +129,8 @@ def test_five_views_have_names_parts_and_addresses(reading_page: Page) -> None:
     page.click("#view-analysis")
     page.click("#view-file")
     page.has(".view-sql > *")  # the part of it that was open
-    page.driver.find_element("css selector", "#view-file").send_keys(LEFT, LEFT)
+    page.run("document.querySelector('#view-file').focus({ focusVisible: true })")
+    page.keys_here(LEFT, LEFT)
     page.has("#view-book[aria-selected=true]")
     page.open("/p/?line=e4,e5&view=values", moves=2)
     page.has(".view-values > *")
@@ -152,7 +153,7 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
     page.has("#peek[hidden]")
     page.has("#board .arrows .score")
     chip = page.text(".moves tbody .c-cp .chip")
-    assert page.text("#board .arrows .score:last-of-type") == chip  # at the head of the arrow
+    assert page.text("#board .arrows .score") == chip  # at the head of the arrow
     size = page.driver.get_window_size()
     try:
         page.driver.set_window_size(416, 900)
@@ -289,6 +290,43 @@ def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Pa
     page.has("#board path.mine", 2)
     page.has("#board circle.mine", 1)
     page.says("#line", "⏱1:02:03")
+    assert page.errors() == []
+
+
+def test_the_keyboard_alone_plays_searches_walks_a_line_comments_and_reviews(page: Page) -> None:
+    page.open()
+    page.has(MEN)
+    page.search_with_one_thread()
+    page.run("document.activeElement.blur()")
+    page.keys("e")
+    page.keys_here("4")
+    page.reaches("e4")
+    page.keys("s")
+    page.has("#stop:not([hidden])")
+    page.wait("return /visits/.test(document.querySelector('#counters').textContent)", "numbers")
+    page.keys("s")
+    page.has("#stop[hidden]")
+    page.has("#lines .ply:nth-child(2)")
+    page.run("document.querySelector('#lines .ply').focus({ focusVisible: true })")
+    page.keys_here(RIGHT, ENTER)
+    page.wait("return document.querySelectorAll('#line button, #elsewhere button').length > 1", "its move")
+    page.click("#first")
+    page.reaches("")
+    page.keys(RIGHT, "w")
+    page.wait("return document.activeElement.id === 'comment'", "the comment")
+    page.keys_here(*"best by test", TAB)
+    page.says("#line", "best by test")
+    page.run("document.activeElement.blur()")
+    page.run("document.querySelector('#view-analysis').focus({ focusVisible: true })")
+    page.keys_here(RIGHT, RIGHT, RIGHT)
+    page.has("#view-review[aria-selected=true]")
+    page.has("#review-visits")
+    page.fill("#review-visits", 30)
+    page.run("document.querySelector('#review-line').focus({ focusVisible: true })")
+    page.keys_here(ENTER)
+    page.has(".view-review .curve")
+    page.run("document.activeElement.blur()")
+    page.keys("m")  # the next mistake, or that there is none
     assert page.errors() == []
 
 

@@ -259,9 +259,9 @@ class TaskQueue:
             return found
 
     def stop(self, number: int, *, hold: bool = False) -> None:
-        """Ends and saves a job, or removes it if it waits. `hold`: the queue waits until it is released."""
+        """Ends and saves a job, or removes it if it waits. `hold`: what waits is held."""
         with self._changed:
-            self._held = self._held or hold
+            self._held = self._held or (hold and bool(self._waiting))
             for job in list(self._waiting):
                 if job.number == number:
                     self._waiting.remove(job)

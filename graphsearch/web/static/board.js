@@ -167,15 +167,19 @@ export class Board {
       const path = draw("path", { class: `arrow ${kind}`, d: this.arrow(move, 3 + 9 * width) }, this.layers.arrows);
       if (label) draw("title", {}, path).textContent = label;
     }
-    for (const { move, text } of [...this.state.arrows].reverse()) if (text) this.drawScore(move, text);
+    const places = []; // of scores, which do not overlap
+    for (const { move, text } of this.state.arrows) if (text) this.drawScore(move, text, places);
   }
 
   // the value of a move at the head of its arrow
-  drawScore(move, text) {
+  drawScore(move, text, places) {
     const [[x1, y1], [x2, y2]] = [this.centre(move.slice(0, 2)), this.centre(move.slice(2, 4))];
     const length = Math.hypot(x2 - x1, y2 - y1) || 1;
-    const [x, y] = [x2 - ((x2 - x1) / length) * 9, y2 - ((y2 - y1) / length) * 9];
     const width = 4 + 4.6 * text.length;
+    let [x, y] = [x2 - ((x2 - x1) / length) * 9, y2 - ((y2 - y1) / length) * 9];
+    const isTaken = () => places.some((other) => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 12);
+    for (let tries = 0; isTaken() && tries < 4; tries += 1) [x, y] = [x - ((x2 - x1) / length) * 12, y - ((y2 - y1) / length) * 12];
+    places.push({ x, y, width });
     draw("rect", { class: "score-back", x: x - width / 2, y: y - 5.5, width, height: 11, rx: 2 }, this.layers.arrows);
     draw("text", { class: "score", x, y: y + 3, "text-anchor": "middle", "font-size": 8 }, this.layers.arrows).textContent = text;
   }

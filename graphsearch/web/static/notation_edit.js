@@ -12,6 +12,7 @@ const $ = (id) => document.getElementById(id);
 export function editor({ change, here, pane, isClosed }) {
   let open = false; // whether the comment is being written
   let shownFor = null;
+  let shownNode = null;
 
   const set = (node, nags) => change(pane().tree.set(node.id, { nags: [...nags].sort((a, b) => a - b) }));
 
@@ -92,8 +93,11 @@ export function editor({ change, here, pane, isClosed }) {
     const host = $("edit");
     host.hidden = !node || Boolean(isClosed());
     if (host.hidden) { shownFor = null; return; }
+    const typed = document.activeElement?.closest("#edit textarea");
+    if (typed && shownNode === node.id) return; // what is being written stays
+    shownNode = node.id;
     const isStart = node.id === START_NODE;
-    const key = JSON.stringify([pane().study, node.id, open, node.nags, pane().tree.size, pane().tree.branch(node.id), isStart || pane().tree.node(node.parent).kids, open && document.activeElement?.closest("#edit textarea") ? "" : [node.comment, node.before, pane().comment]]);
+    const key = JSON.stringify([pane().study, node.id, open, node.nags, pane().tree.size, pane().tree.branch(node.id), isStart || pane().tree.node(node.parent).kids, node.comment, node.before, pane().comment]);
     if (key === shownFor) return;
     shownFor = key;
     const focus = document.activeElement?.closest("#edit") ? document.activeElement.id : "";

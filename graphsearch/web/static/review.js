@@ -75,7 +75,7 @@ function reviewForm(toast) {
   return h("form", { onsubmit: fromFile }, h("div", { class: "inline" }, input("visits", "Visits of every position", "1000"), input("player", "Only games of", "any player"), input("since", "Since", "2024-05")),
     h("div", { class: "row" }, h("label", { for: "review-file", class: "hidden", text: "PGN file" }), file, h("button", { class: "primary", text: "Review this file" }),
       h("button", { type: "button", id: "review-line", text: "Review the line on the board", onclick: fromLine }), bar),
-    h("p", { class: "note", text: "A position that has its visits in the file costs nothing. Reviews wait in the queue of the view Search." }));
+    h("p", { class: "note", text: "A position that has its visits in the file costs nothing. Reviews wait in the queue (Analysis, Search)." }));
 }
 
 function drawJobs(host, fetchIt) {

@@ -7,7 +7,7 @@ import time as clocks
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
-from io import BufferedReader, BytesIO
+from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, cast
@@ -16,7 +16,7 @@ import chess
 import typer
 
 from graphsearch.base.errors import EvaluatorError, UnsavedError
-from graphsearch.base.limits import LINE, check_size, open_file
+from graphsearch.base.limits import LINE, check_size
 from graphsearch.book.review.judging import GameReview, MoveReview
 from graphsearch.book.review.sets import (
     SetProgress,
@@ -51,6 +51,7 @@ from graphsearch.store.store import Store
 from . import review
 from .commands import command
 from .options import (
+    STDIN,
     EvaluatorOptions,
     Json,
     LineOptions,
@@ -64,6 +65,7 @@ from .options import (
     Workers,
     argument,
     graph_ram,
+    open_input,
     option,
 )
 from .output import (
@@ -199,8 +201,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
 
 def _print_result(request: Request, result: SearchResult) -> None:
     print_answer(result, _result_parts(request, result), json=request.json)
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    sys.stdout.flush()
 
 
 def _result_parts(request: Request, result: SearchResult) -> Iterator[Part]:
@@ -291,7 +292,6 @@ def status_line(progress: Progress) -> str:
     return f"{counters}\n{'   '.join(memory)}"
 
 
-STDIN = "-"
 SET_KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
 SET_SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
 
@@ -338,7 +338,7 @@ def from_stdin(request: Request) -> Request:
     Raises:
       typer.BadParameter: if standard input is empty.
     """
-    stream = BufferedReader(BytesIO()) if sys.stdin is None else cast(BufferedReader, sys.stdin.buffer)
+    stream = cast(BufferedReader, sys.stdin.buffer)
     if not request.position.given and begins_with_fen(stream.peek()[:1000].decode("utf-8", "replace")):
         return request
     data = stream.read(LINE.most + 1)
@@ -406,7 +406,7 @@ def _analyze_set(request: Request) -> int:
     name = request.position.position
     output = Path(request.output) if request.output else None
     check_target(output, store=request.store, source=Path(name))
-    with nullcontext(sys.stdin.buffer) if name == STDIN else open_file(name, piped=True) as file:
+    with open_input(name) as file:
         lines, problems = read_lines(file, name)
     for problem in problems:
         fail(f"line {problem.place}: {problem.reason}")

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext
-from io import BytesIO
+from collections.abc import Iterable
+from contextlib import closing
 from itertools import groupby, islice
 from typing import Annotated
 
 import typer
 
-from graphsearch.base.limits import open_file
 from graphsearch.evaluators.assess import Answers, Assessment, assess_boards, assess_lines
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.fens import TextLines
 from graphsearch.position.notation import holds_positions
 
 from .commands import command
-from .options import EvaluatorOptions, Json, LineOptions, Param, argument
+from .options import STDIN, EvaluatorOptions, Json, LineOptions, Param, argument, open_input
 from .output import FAILED, fail
 from .progress import Advance, progress_bar
 from .render import TERMINAL_NAMES, game_text, named, wdl
 from .tables import heading, is_white, look, score, signed
 
-STDIN = "-"
 TOP = 5  # priors that the text shows
 
 
@@ -76,20 +73,12 @@ def _evaluate(engine: Evaluator, positions: list[str], *, json: bool) -> bool:
             continue
         for name in texts:
             before = bad
-            with _open(name) as lines, progress_bar("Positions", streaming=True) as advance:
-                done = _answer(assess_lines(engine, lines, refuse), advance, json=json)
+            with open_input(name) as file, progress_bar("Positions", streaming=True) as advance:
+                found = assess_lines(engine, TextLines(file, name), refuse)
+                done = _answer(found, advance, json=json)
             if not done and bad == before:
                 bad += fail(f"{'stdin' if name == STDIN else name} has no positions")
     return not bad
-
-
-@contextmanager
-def _open(name: str) -> Iterator[TextLines]:
-    if name == STDIN and sys.stdin is None:  # closed by the caller
-        yield TextLines(BytesIO(), name)
-        return
-    with nullcontext(sys.stdin.buffer) if name == STDIN else open_file(name, piped=True) as file:
-        yield TextLines(file, name)
 
 
 def _answer(

@@ -143,7 +143,7 @@ def export(request: Request) -> int:
     say_if_unfinished(request.store)
     admits = None if request.all or request.book is None else admitted_moves
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
-    mixed = request.output == STDOUT and sys.stdout is not None and sys.stdout.isatty()  # a bar would mix in
+    mixed = request.output == STDOUT and sys.stdout.isatty()  # a bar would mix in
     progress = nullcontext() if mixed else progress_shown("Positions")
     with StopSignals(), progress as show, opened_target(request.output) as target:
         if form == "site":

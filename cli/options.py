@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
@@ -63,6 +65,7 @@ Param = Annotated[
     list[str] | None,
     option("--param NAME=VALUE", "A search parameter such as CPuct=2; `help parameters` lists them."),
 ]
+STDIN = "-"  # as the name of a file
 ALL_LINES = 1 << 40  # for --lines 0, in functions that need a number
 
 
@@ -318,6 +321,13 @@ def _identity_of(file: Path) -> EvaluatorIdentity | None:
             return read_identity(connection)
     except GraphSearchError:  # the search says what is wrong
         return None
+
+
+def open_input(name: str) -> AbstractContextManager[BinaryIO]:
+    """Returns a file named on the command line, opened to read; `-` is standard input."""
+    from graphsearch.base.limits import open_file
+
+    return nullcontext(sys.stdin.buffer) if name == STDIN else open_file(name, piped=True)
 
 
 def side_of(text: str | None) -> Literal["white", "black"] | None:

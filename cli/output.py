@@ -95,10 +95,9 @@ def one_line(text: str) -> str:
 
 def say(message: str) -> None:
     """Prints a message as one line on stderr, if possible."""
-    if sys.stderr is not None:
-        shown = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
-        with suppress(OSError, ValueError):  # closed, full, or gone: the work goes on
-            print(one_line(shown), file=sys.stderr, flush=True)
+    shown = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
+    with suppress(OSError, ValueError):  # closed, full, or gone: the work goes on
+        print(one_line(shown), file=sys.stderr, flush=True)
 
 
 def say_if_unfinished(path: str | os.PathLike[str]) -> None:
@@ -167,7 +166,7 @@ def print_parts(parts: Iterable[Part], *, width: int | None = None) -> None:
     for part in parts:
         if isinstance(part, str):
             print(part)
-        elif sys.stdout is not None and not (isinstance(part, Table) and not part.rows):
+        elif not isinstance(part, Table) or part.rows:
             out = console(sys.stdout)
             if out.is_terminal:
                 out.print(drawn([part], out.width))
@@ -231,8 +230,7 @@ def _drop(stream: TextIO) -> None:
 def close_quietly(code: int) -> int:
     """Flushes stdout and stderr; returns the exit code, 141 if nothing reads stdout any more."""
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         code = PIPE_CLOSED
         _drop(sys.stdout)
@@ -242,8 +240,7 @@ def close_quietly(code: int) -> int:
         code = code or FAILED
         _drop(sys.stdout)
     try:
-        if sys.stderr is not None:
-            sys.stderr.flush()
+        sys.stderr.flush()
     except OSError:  # no stream is left for a message
         _drop(sys.stderr)
     return code

@@ -52,13 +52,13 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
       title: text before the bar.
       streaming: the body prints data, which appears above a bar on the same terminal.
     """
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    above = not streaming or (sys.stdout is not None and sys.stdout.isatty())
+    above = not streaming or sys.stdout.isatty()
     out = console(sys.stderr)
     out.soft_wrap = streaming  # no line break in a line of data: it is copied, and JSON would be broken
     with Progress(*columns, console=out, transient=True, redirect_stdout=above) as bar:
@@ -201,7 +201,7 @@ def progress_display(
       view: progress to draw on a terminal of so many lines; the line unless given.
       least_gap_s: least number of seconds between two drawings.
     """
-    terminal = console(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
+    terminal = console(sys.stderr) if sys.stderr.isatty() else None
     if terminal is None or terminal.is_dumb_terminal:
         lines = RareLines()
         yield lambda now: lines.say(now.seconds, line(now))

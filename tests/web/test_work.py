@@ -97,7 +97,7 @@ def test_a_fen_of_one_to_three_fields_is_completed_and_a_game_opened_up_to_its_f
 
 
 def test_the_other_views_are_answered(reader: Client) -> None:
-    names = "lines tree neighbourhood parents path games history transpositions books find file"
+    names = "lines tree neighbourhood parents way games history transpositions books find file"
     for path in names.split():
         assert reader.get(path).status == 200, path
     assert reader.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300

@@ -25,6 +25,7 @@ from ...query.neighbourhood import Neighbourhood, neighbourhood
 from ...query.parents import parents
 from ...query.position import position, unknown
 from ...query.pv import pv
+from ...query.routes import routes
 from ...query.tree import tree
 from ..jobs.live import node
 from ..lines import MOST_PLIES
@@ -132,6 +133,14 @@ def _over(board: chess.Board) -> str | None:
     if board.is_insufficient_material():
         return "insufficient material"
     return "drawn by the 75-move rule" if is_over_by_clock(board) else None
+
+
+def _way(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
+    """Returns the root and the moves of a line to a position; no moves if none is found."""
+    way = routes(served.kept, [fen_of(wanted.board())])
+    return {
+        "lines": [{"root": found.start or chess.STARTING_FEN, "line": found.line} for found in way.values()]
+    }
 
 
 def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
@@ -244,6 +253,7 @@ ROUTES = [
     get("/api/lines", LinesWanted, _lines),
     get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
     get("/api/parents", GivenPosition, lambda served, it: parents(served.kept, it.board())),
+    get("/api/way", GivenPosition, _way),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
     get("/api/history", GivenPosition, lambda served, it: history(served.path, it.board())),

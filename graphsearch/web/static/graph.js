@@ -120,16 +120,16 @@ function routesOf({ nodes, edges }) {
 
 // ------------------------------------------------------------ ways in
 function waysView(host) {
-  const [last, lastPath] = [latest(), latest()];
-  const path = h("div", {});
+  const [last, lastWay] = [latest(), latest()];
+  const way = h("div", {});
   return () => {
-    put(path);
-    last(ask("parents", here()), (found) => drawWays(host, found, path), (error) => put(host, h("p", { class: "note", text: error.message })));
-    lastPath(ask("path", here()), (found) => drawPath(path, found), () => put(path));
+    put(way);
+    last(ask("parents", here()), (found) => drawWays(host, found, way), (error) => put(host, h("p", { class: "note", text: error.message })));
+    lastWay(ask("way", here()), ({ lines: [found] }) => drawWay(way, found), () => put(way));
   };
 }
 
-function drawWays(host, found, path) {
+function drawWays(host, found, way) {
   const rows = found.parents.map((parent) => h("tr", {}, [
     h("td", {}, h("button", { type: "button", class: "move", text: parent.san, title: `Go to ${parent.position}`, onclick: () => bestWay(parent) })),
     h("td", { class: "number", text: count(parent.n) || "–" }), h("td", { class: "number", text: percent(parent.p) }),
@@ -137,20 +137,16 @@ function drawWays(host, found, path) {
     h("td", {}, fenLink(parent.position, (fen) => open({ root: fen, line: [] }))),
   ]));
   put(host, rows.length ? h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Ways into this position" }),
-    h("thead", {}, h("tr", {}, ["Move", "Visits", "P", "Score", "Visits before", "From"].map((text) => h("th", { scope: "col", class: ["Visits", "P", "Visits before"].includes(text) ? "number" : null, text })))), h("tbody", {}, rows))) : h("p", { class: "note", text: "No stored position leads here." }), path);
+    h("thead", {}, h("tr", {}, ["Move", "Visits", "P", "Score", "Visits before", "From"].map((text) => h("th", { scope: "col", class: ["Visits", "P", "Visits before"].includes(text) ? "number" : null, text })))), h("tbody", {}, rows))) : h("p", { class: "note", text: "No stored position leads here." }), way);
 }
 
-// the most visited line from a root through a parent, then its move here
+// a line from a root through a parent, then its move here
 async function bestWay(parent) {
-  const found = await ask("path", { root: parent.position }).catch(() => null);
-  const route = found?.most_visited;
-  if (route) open({ root: route.root, line: [...route.steps.map((step) => step.move), parent.move] });
-  else open({ root: parent.position, line: [parent.move] });
+  const { lines: [found] } = await ask("way", { root: parent.position }).catch(() => ({ lines: [] }));
+  open({ root: found?.root ?? parent.position, line: [...(found?.line ?? []), parent.move] });
 }
 
-function drawPath(host, found) {
-  const line = (title, route) => route && route.steps.length && h("p", {}, h("b", { text: `${title}: ` }),
-    h("button", { type: "button", class: "link", text: route.steps.map((step) => step.san).join(" "), onclick: () => open({ root: route.root, line: route.steps.map((step) => step.move) }) }),
-    h("span", { class: "muted", text: ` (least visited move: ${count(route.least_n)})` }));
-  put(host, line("Shortest line from a root", found.shortest), found.most_visited && line("Most visited line", found.most_visited), !found.complete && h("p", { class: "note", text: "The search for these lines was cut short." }));
+function drawWay(host, found) {
+  put(host, found?.line.length && h("p", {}, h("b", { text: "A line from a root: " }),
+    h("button", { type: "button", class: "link", text: found.line.join(" "), onclick: () => open(found) })));
 }

@@ -335,15 +335,6 @@ def test_weights_that_overflow_are_refused(tmp_path: Path) -> None:
         read_networks(path.read_bytes(), "it")
 
 
-@pytest.mark.parametrize("name", ["value_rows", "policy_rows"])
-def test_an_earlier_file_with_rows_of_16_bits_does_not_evaluate(name: str, tmp_path: Path) -> None:
-    networks, path = small_networks(), tmp_path / "networks.bin"
-    rows = networks.arrays[name].astype("<i2")
-    Networks.of({**networks.arrays, name: rows}, networks.card).write(path)
-    with pytest.raises(EvaluatorError, match="16-bit rows"):
-        BuiltinEvaluator(networks=read_networks(path.read_bytes(), "it"))
-
-
 def test_the_policy_network_alone_has_the_same_arrays() -> None:
     networks = small_networks()
     words = networks.policy_words()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...base.errors import EvaluatorError
 from ...store.record.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import BUILTIN
@@ -31,8 +30,6 @@ class BuiltinEvaluator(KernelEvaluator):
         digest = networks.digest() if networks else DIGEST
         self.threads = threads
         networks = networks or load_networks()
-        if networks.is_earlier:
-            raise EvaluatorError("these networks have 16-bit rows; pack them anew")
         self.weights = networks.words
         self.temperature = temperature
         options: dict[str, Option] = {} if temperature == 1.0 else {"PolicyTemperature": temperature}

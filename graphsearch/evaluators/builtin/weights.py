@@ -3,8 +3,6 @@
     file    "gsnets2\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
 
 All numbers are little-endian. The card describes the networks: widths, scales, data, training, figures.
-Without `value_row_bits` or `policy_row_bits` in the card, those rows are 16-bit, and no kernel reads them: an
-earlier file, with which training can begin.
 """
 
 from __future__ import annotations
@@ -47,7 +45,6 @@ ARRAYS: dict[str, tuple[int, str, Any]] = {
     "class": (at.CLASS, "<i2", lambda v, p: (at.CLASSES, p)),
     "class_plain": (at.CLASS_BIAS, "<f4", lambda v, p: (at.CLASSES + 1,)),
 }
-ROWS = ("value_rows", "policy_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +64,7 @@ class Networks:
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]], card: dict[str, Any]) -> Networks:
         """Returns networks with copies of the arrays; the card must have their widths."""
-        card = card | {_bits_of(name): 8 * arrays[name].itemsize for name in ROWS}
         return _networks(b"".join(arrays[name].tobytes() for name in ARRAYS), card)
-
-    @property
-    def is_earlier(self) -> bool:
-        """Returns whether the networks are of an earlier file, which no kernel can read."""
-        return any(self.arrays[name].dtype != np.int8 for name in ROWS)
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -125,10 +116,6 @@ def read_networks(data: bytes, where: str) -> Networks:
     return networks
 
 
-def _bits_of(rows: str) -> str:
-    return rows.replace("rows", "row_bits")
-
-
 def _widths(card: Mapping[str, Any]) -> tuple[int, int]:
     widths = card["value_width"], card["policy_width"]
     if not all(isinstance(w, int) and 0 < w <= at.MOST_WIDTH and w % 64 == 0 for w in widths):
@@ -148,8 +135,6 @@ def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
     room[: len(plain)] = np.frombuffer(plain, np.uint8)
     arrays = {}
     for name, (word, dtype, shape) in ARRAYS.items():
-        if name in ROWS and card.get(_bits_of(name)) != ROW_BITS:
-            dtype = "<i2"
         size = shape(*widths)
         end = begin + int(np.prod(size)) * np.dtype(dtype).itemsize
         words[word] = at.HEADER + begin // 8

@@ -29,9 +29,12 @@ from graphsearch.evaluators.lc0.policy import output_indices
 from graphsearch.evaluators.protocol import PositionBatch, checked
 
 from ..conftest import Cli, shared_data
+from ..support.attention import Definition
 from ..support.graphs import check_invariants
-from ..support.networks import Tiny, data, net, number, policy_cell, policy_texts, softmax, word
+from ..support.lc0_format import data, net, number, word
+from ..support.networks import policy_cell, policy_texts, softmax
 from ..support.positions import played, random_games
+from ..support.random_lc0 import tower
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-3
@@ -67,34 +70,34 @@ def written(path: Path, content: bytes) -> Path:
 
 # ------------------------------------------------------------------ lc0's files
 SHAPES = {
-    "squeezing, convolutional, WDL": Tiny(22),
-    "plain, classical, Q": Tiny(24, convolutional=False, wdl=False, squeezes=False),
-    "squeezing, classical, WDL": Tiny(4, convolutional=False),
-    "plain, convolutional, Q, Mish": Tiny(9, wdl=False, squeezes=False, mish=True),
-    "squeezing, Mish, one block": Tiny(7, mish=True, blocks=1),
-    "no blocks": Tiny(20, blocks=0),
-    "before heads were named": Tiny(13, convolutional=False, wdl=False, old=True),
-    "before heads were named, plain": Tiny(27, convolutional=False, wdl=False, old=True, squeezes=False),
-    "float16": Tiny(21, encoding=2),
-    "bfloat16": Tiny(22, encoding=3),
-    "float32": Tiny(25, encoding=4),
+    "squeezing, convolutional, WDL": tower(4),
+    "plain, classical, Q": tower(5, policy="classical", wdl=False, squeezes=False),
+    "squeezing, classical, WDL": tower(4, policy="classical"),
+    "plain, convolutional, Q, Mish": tower(9, wdl=False, squeezes=False, activation="mish"),
+    "squeezing, Mish, one block": tower(7, activation="mish", blocks=1),
+    "no blocks": tower(20, blocks=0),
+    "before heads were named": tower(4, policy="classical", wdl=False, structure=2),
+    "before heads were named, plain": tower(27, policy="classical", wdl=False, structure=1, squeezes=False),
+    "float16": tower(21, encoding=2),
+    "bfloat16": tower(4, encoding=3),
+    "float32": tower(4, encoding=4),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_network_answers_what_its_weights_define(shape: str, tmp_path: Path) -> None:
-    tiny = SHAPES[shape]
-    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", tiny.file), temperature=1.5)
+    network = SHAPES[shape]
+    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", network.file), temperature=1.5)
     planes = input_planes(PositionBatch.from_boards(some_boards()).words).astype(np.float64)
-    logits, value = tiny.answer(planes)
-    if not tiny.wdl:
+    logits, value = Definition(network).answer(planes)
+    if not network.shape.wdl:
         value = np.stack([(1 + value[:, 0]) / 2, 0 * value[:, 0], (1 - value[:, 0]) / 2], axis=1)
     assert np.ptp(value[:, 0]) > 0.1, "a network that always says the same proves nothing"
     check_answers(evaluator, logits, value, 1.5)
 
 
 def test_a_file_that_is_not_compressed_is_read_too(tmp_path: Path) -> None:
-    tiny = Tiny(1)
+    tiny = tower(1)
     batch = PositionBatch.from_boards(some_boards())
     packed = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", tiny.file)).evaluate(batch)
     plain = Lc0Evaluator(written(tmp_path / "tiny.pb", tiny.message)).evaluate(batch)
@@ -102,7 +105,7 @@ def test_a_file_that_is_not_compressed_is_read_too(tmp_path: Path) -> None:
 
 
 def test_more_positions_than_fit_one_run_are_answered_in_parts(tmp_path: Path) -> None:
-    path = written(tmp_path / "tiny.pb.gz", Tiny(1).file)
+    path = written(tmp_path / "tiny.pb.gz", tower(1).file)
     batch = PositionBatch.from_boards(some_boards())
     whole = Lc0Evaluator(path).evaluate(batch)
     evaluator = Lc0Evaluator(path, most_at_once=5)
@@ -113,7 +116,7 @@ def test_more_positions_than_fit_one_run_are_answered_in_parts(tmp_path: Path) -
 
 
 def test_threads_may_share_an_evaluator(tmp_path: Path) -> None:
-    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", Tiny(1).file))
+    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", tower(1).file))
     batches = [PositionBatch.from_boards(some_boards()[n:]) for n in range(8)]
     alone = [evaluator.evaluate(batch) for batch in batches]
     with ThreadPoolExecutor(4) as threads:
@@ -189,7 +192,7 @@ def test_an_onnx_model_inside_an_lc0_file_is_run_by_the_names_that_the_file_give
                 getattr(node, part)[i] = names.get(name, name)
         node.name = names.get(node.name, node.name)
     wrapped = data(1, model.SerializeToString()) + data(3, b"in") + data(5, b"out/w") + data(6, b"out/p")
-    content = net(Tiny().format(network=5, policy=1), data(11, wrapped), version=(0, 28, 0))
+    content = net(tower().format(network=5, policy=1), data(11, wrapped), version=(0, 28, 0))
     evaluator = Lc0Evaluator(written(tmp_path / "wrapped.pb.gz", gzip.compress(content)))
     planes = input_planes(PositionBatch.from_boards(some_boards()).words).astype(np.float64)
     check_answers(evaluator, *answer(planes), 1.359)
@@ -219,13 +222,13 @@ def test_maia_answers_as_the_reference_does(name: str, history: str, count: int)
 def tiny_net(
     *, content: bytes | None = None, version: tuple[int, int, int] = (0, 21, 0), **form: int
 ) -> bytes:
-    tiny = Tiny(1)
-    return net(tiny.format(**form), data(10, tiny.weights()) if content is None else content, version=version)
+    tiny = tower(1)
+    return net(tiny.format(**form), tiny.content if content is None else content, version=version)
 
 
 def bad_files() -> dict[str, tuple[bytes, tuple[str, ...]]]:
     """Returns files with what is said of them."""
-    good = Tiny(1)
+    good = tower(1)
     return {
         "empty": (b"", ("not an Lc0 network", "0x1c0", "none")),
         "a text": (b"Dear reader, this is no network.", ("not an Lc0 network", "download")),
@@ -316,7 +319,7 @@ def test_an_onnx_model_of_another_form_is_refused(tmp_path: Path) -> None:
 def test_a_missing_package_is_named_with_what_installs_it(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = written(tmp_path / "tiny.pb.gz", Tiny(1).file)
+    path = written(tmp_path / "tiny.pb.gz", tower(1).file)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(EvaluatorError, match=rf"{package} .*pip install '\.\[lc0\]'"):
         create(f"lc0:{path}")
@@ -325,7 +328,7 @@ def test_a_missing_package_is_named_with_what_installs_it(
 # ------------------------------------------------------------------ options and identity
 @pytest.fixture
 def tiny_file(tmp_path: Path) -> Path:
-    return written(tmp_path / "tiny.pb.gz", Tiny(1).file)
+    return written(tmp_path / "tiny.pb.gz", tower(1).file)
 
 
 def test_the_identity_is_the_file_the_fill_and_the_temperature(tiny_file: Path, tmp_path: Path) -> None:
@@ -338,7 +341,7 @@ def test_the_identity_is_the_file_the_fill_and_the_temperature(tiny_file: Path, 
     assert dict(create(f"lc0:{tiny_file}", {"history": "position"}).identity.options) == options
     assert create(f"lc0:{copy}", {"threads": "1", "device": "CPU"}).identity == identity
     assert create(f"lc0:{tiny_file}", {"PolicyTemperature": "1"}).identity != identity
-    other = written(tmp_path / "other.pb.gz", Tiny(2).file)
+    other = written(tmp_path / "other.pb.gz", tower(2).file)
     assert create(f"lc0:{other}").identity.digest != identity.digest
 
 

@@ -19,8 +19,7 @@ from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.session import Names, widest
 
 from ..conftest import shared_data
-from ..support.networks import Tiny
-from ..support.random_lc0 import RandomNetwork, Shape
+from ..support.random_lc0 import RandomNetwork, Shape, tower
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[lc0]'")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[lc0]'")
@@ -208,9 +207,9 @@ def test_sizes_that_the_batch_decides_are_known() -> None:
 
 SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
 CONVERTED = {
-    "convolutions": Tiny().message,
-    "a dense policy": Tiny(1, convolutional=False, wdl=False).message,
-    "mish": Tiny(2, mish=True).message,
+    "convolutions": tower().message,
+    "a dense policy": tower(1, policy="classical", wdl=False).message,
+    "mish": tower(2, activation="mish").message,
     "attention": RandomNetwork(SMALL).message,
     "several heads": RandomNetwork(replace(SMALL, embedding="dense", several=True)).message,
 }

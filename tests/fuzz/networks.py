@@ -16,9 +16,8 @@ import numpy as np
 from graphsearch.evaluators.nnue.file import PACKED
 
 from ..support.lc0_format import varint
-from ..support.networks import Tiny
 from ..support.nnue import MadeUp
-from ..support.random_lc0 import RandomNetwork, Shape
+from ..support.random_lc0 import RandomNetwork, Shape, tower
 from .files import DisagreementError
 from .mutators import NUMBERS, mutated
 from .texts import gz_bomb
@@ -26,8 +25,12 @@ from .texts import gz_bomb
 
 def seeds(_: Path) -> list[bytes]:
     """Returns small networks of several kinds, as protocol buffers."""
-    kinds = (Tiny(), Tiny(1, convolutional=False, wdl=False, encoding=2), Tiny(2, squeezes=False, mish=True))
-    found = [gzip.decompress(kind.file) for kind in kinds]
+    kinds = (
+        tower(),
+        tower(1, policy="classical", wdl=False, encoding=2),
+        tower(2, squeezes=False, activation="mish"),
+    )
+    found = [kind.message for kind in kinds]
     small = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
     several = replace(small, embedding="dense", several=True, encoding=2, input=133)
     return [*found, *(RandomNetwork(shape).message for shape in (small, several))]

@@ -1,4 +1,4 @@
-"""What a random network with attention answers by definition: arithmetic on weights by lc0's own names."""
+"""What a random network answers by definition: arithmetic on weights by lc0's own names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from .networks import convolved, policy_texts, softmax
+from .networks import convolved, policy_cell, policy_texts, softmax
 from .random_lc0 import RandomNetwork
 
 Floats = NDArray[np.float64]
@@ -46,11 +46,14 @@ class Definition:
         rows = flow.reshape(*flow.shape[:2], 64).transpose(0, 2, 1)
         if self.attention:
             rows = self.body(rows)
-        return self.logits(rows), self.said(rows, flow)
+        by_attention = self.shape.policy == "attention"
+        return self.logits(rows) if by_attention else self.convolved_logits(flow), self.said(rows, flow)
 
     def tower(self, flow: Floats) -> Floats:
         stem = self.w["input"]
-        flow = self.active(convolved(flow, stem["weights"], stem["biases"]))
+        scale = stem["gammas"] / np.sqrt(stem["variances"] + 1e-5)
+        flow = convolved(flow, stem["weights"], stem["biases"] - stem["means"])
+        flow = self.active(flow * scale[:, None, None] + stem["betas"][:, None, None])
         for block in self.w["residual"]:
             first, second = block["conv1"], block["conv2"]
             inner = convolved(
@@ -134,6 +137,15 @@ class Definition:
                 logit = logit + pieces[:, b, "qrb".index(text[4])] + pieces[:, b, 3]
             columns.append(logit)
         return np.stack(columns, axis=1)
+
+    def convolved_logits(self, flow: Floats) -> Floats:
+        head, last = self.policy, self.policy["policy"]
+        if self.shape.policy == "classical":
+            flow = self.active(convolved(flow, last["weights"], last["biases"]))
+            return self.dense(head, "ip_pol", flow.reshape(len(flow), -1))
+        flow = self.active(convolved(flow, head["policy1"]["weights"], head["policy1"]["biases"]))
+        cells = convolved(flow, last["weights"], last["biases"])
+        return np.stack([cells[:, p, s // 8, s % 8] for p, s in map(policy_cell, policy_texts())], axis=1)
 
     def said(self, rows: Floats, flow: Floats) -> Floats:
         head = self.value

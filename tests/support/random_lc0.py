@@ -116,6 +116,8 @@ class RandomNetwork:
         width = self.shape.width
         stem = self._convolution(width, 112, 3)
         stem["weights"][:, 109] *= 1 / 64  # the clock is large
+        stem |= {name: self._layer(width, scale=0.3) for name in ("means", "betas")}
+        stem |= {name: self._near_one(width) for name in ("variances", "gammas")}
         blocks = []
         for _ in range(self.shape.blocks):
             block = {"conv1": self._convolution(width, width, 3), "conv2": self._convolution(width, width, 3)}
@@ -215,6 +217,11 @@ class RandomNetwork:
         return {**heads, "value_head_map": [{"key": "mine", "value": self._value()}]}
 
     # -------------------------------------------------------------- the file
+    @property
+    def content(self) -> bytes:
+        """The `Weights` message, as a field of `Net`."""
+        return data(10, message(self.weights, WEIGHTS, self.shape.encoding))
+
     def format(self, **changes: int) -> bytes:
         """Returns the `Format` message, with changes to what it says of the network."""
         shape = self.shape
@@ -237,11 +244,15 @@ class RandomNetwork:
     @property
     def message(self) -> bytes:
         """The `Net` message."""
-        return net(
-            self.format(), data(10, message(self.weights, WEIGHTS, self.shape.encoding)), version=(0, 30, 0)
-        )
+        return net(self.format(), self.content, version=(0, 30, 0))
 
     @property
     def file(self) -> bytes:
         """The `.pb.gz`."""
         return gzip.compress(self.message, 1, mtime=0)
+
+
+def tower(seed: int = 0, **changes: Any) -> RandomNetwork:
+    """Returns a small residual network with convolutional policy, with changes to its shape."""
+    usual: dict[str, Any] = {"body": "residual", "policy": "convolution", "activation": "relu", "width": 6}
+    return RandomNetwork(Shape(seed=seed, **usual | changes))

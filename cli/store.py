@@ -349,7 +349,7 @@ def refresh(
     it. A search updates them when it passes by; this command updates all of them. Visits do not change.
     Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
 
-    It takes 60 bytes of memory a node.
+    It takes 80 bytes of memory a node.
     """
     limit = None if ram is None else byte_count(ram)
     with titled_bar("Reading", _title) as show:

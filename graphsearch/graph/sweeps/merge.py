@@ -64,7 +64,7 @@ class Wanted:
         `reevaluate`, and the file is marked.
       dry_run: merge into a file that is thrown away, and return the report.
       force: replace an existing file, and begin even if the disk may be too small.
-      ram_bytes: most memory for bringing values up to date, 60 bytes a node; with less, searches do so on
+      ram_bytes: most memory for bringing values up to date, 80 bytes a node; with less, searches do so on
         their way.
     """
 

@@ -100,7 +100,7 @@ def reevaluate(
         commands that would write it refuse it.
       evaluator: the file's new evaluator. An unfinished reevaluation by a third evaluator is abandoned, and
         its values are replaced.
-      ram_bytes: most memory for settling, 60 bytes a node; default: 80 % of the machine's memory.
+      ram_bytes: most memory for settling, 80 bytes a node; default: 80 % of the machine's memory.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called after every batch.
       command: the command that continues, for the messages of other commands.

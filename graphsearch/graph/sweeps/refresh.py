@@ -88,7 +88,7 @@ def refresh(
       path: the graph file; locked against other writers meanwhile, readers can use it.
       tolerance: of Q, in (0, 1]. The sweeps end when no node changes by half of it in one sweep; a second
         refresh then finds no edge off by more than the tolerance.
-      ram_bytes: most memory, 60 bytes a node; default: 80 % of the machine's memory.
+      ram_bytes: most memory, 80 bytes a node; default: 80 % of the machine's memory.
       max_sweeps: most sweeps.
       on_progress: called after every batch of records.
 
@@ -191,7 +191,7 @@ def settle(
 
 
 LOAD = 0.8  # of the table
-EDGE_BYTES = 40  # of the visited edges, and of the records that have them, for each node of a file
+EDGE_BYTES = 60  # of the visited edges, and of the records that have them, for each node of a file
 NODE_BYTES = 8 * sweep.PLACE_WORDS / LOAD + EDGE_BYTES
 
 
@@ -199,7 +199,7 @@ def memory_of(records: int) -> int:
     """Returns the bytes that refreshing `records` nodes takes.
 
     >>> memory_of(1_000_000)
-    60000000
+    80000000
     """
     return int(NODE_BYTES * records)
 

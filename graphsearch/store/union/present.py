@@ -75,18 +75,20 @@ class Present:
           CorruptRecordError: naming file, segment and block.
         """
         keys = sort_keys(batch.words)
-        first = 0
-        while first < len(batch):
-            ranges = [_blocks(cursor.keys, keys[first:]) for cursor in self._cursors]
-            count = _fitting(ranges, len(keys) - first)
-            spans = [
-                span
-                for cursor, (lows, ends) in zip(self._cursors, ranges, strict=True)
-                for span in _spans(cursor, lows[:count], ends[:count])
-            ]
-            last = first + count
-            yield Overlap(batch.part(first, last), keys[first:last], *self._newest(spans))
-            first = last
+        ranges = [_blocks(cursor.keys, keys) for cursor in self._cursors]
+        if sum(len(blocks) for blocks in ranges) > MOST_BLOCKS and len(batch) > 1:
+            middle = len(batch) // 2
+            yield from self.overlaps(batch.part(0, middle))
+            yield from self.overlaps(batch.part(middle, len(batch)))
+            return
+        spans = [
+            span
+            for cursor, blocks in zip(self._cursors, ranges, strict=True)
+            for some in np.split(blocks, np.nonzero(np.diff(blocks) > 1)[0] + 1)
+            if len(some)
+            for span in cursor.spans(int(some[0]), int(some[-1]) + 1)
+        ]
+        yield Overlap(batch, keys, *self._newest(spans))
 
     def _newest(self, spans: list[Span]) -> tuple[RecordBatch, U64s]:
         """Returns the newest versions of records in `spans`, newest segment first, and their sort keys."""
@@ -101,29 +103,11 @@ class Present:
         return self._translated(take(batch, places)), keys[places]
 
 
-def _blocks(firsts: U64s, keys: U64s) -> tuple[Places, Places]:
-    """Returns the blocks, first and end, that may hold each sort key; `firsts`: first key of each block."""
+def _blocks(firsts: U64s, keys: U64s) -> Places:
+    """Returns the blocks that may hold some ascending sort keys; `firsts`: first key of each block."""
     lows = np.maximum(np.searchsorted(firsts, keys, "left") - 1, 0)
-    return lows, np.searchsorted(firsts, keys, "right")
-
-
-def _fitting(ranges: list[tuple[Places, Places]], count: int) -> int:
-    """Returns the number of leading records, at least one, that need at most MOST_BLOCKS blocks."""
-    total = np.zeros(count, np.int64)
-    for lows, ends in ranges:
-        before = np.concatenate([lows[:1], ends[:-1]])
-        total += np.cumsum(np.maximum(ends - np.maximum(lows, before), 0))
-    return max(1, int(np.searchsorted(total, MOST_BLOCKS, "right")))
-
-
-def _spans(cursor: SegmentCursor, lows: Places, ends: Places) -> list[Span]:
-    """Returns the blocks of ascending ranges, each once."""
-    if not len(lows):
-        return []
-    gaps = np.nonzero(lows[1:] > ends[:-1])[0]  # between runs of neighbours
-    starts, stops = lows[np.append(0, gaps + 1)], ends[np.append(gaps, len(ends) - 1)]
-    return [
-        span
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-        for span in cursor.spans(start, stop)
-    ]
+    ends = np.searchsorted(firsts, keys, "right")
+    begins = np.maximum(lows, np.append(0, ends[:-1]))  # those before are listed already
+    counts = np.maximum(ends - begins, 0)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(begins, counts) + within

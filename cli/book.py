@@ -564,8 +564,9 @@ def _position_lines(found: Why) -> list[str]:
             lines.append(f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here.")
         return lines
     assert found.state is not None
-    times = "" if not found.searches else f" {count(found.searches, 'time')}, {count(found.n or 0, 'visit')}"
-    lines.append(f"Book {found.book}, ply {found.ply}: {STATES[found.state]}{times}")
+    times = f"{STATES[found.state]} {count(found.searches, 'time')}, {count(found.n, 'visit')}"
+    chosen = "its moves were chosen" if found.state == "open" else STATES[found.state]
+    lines.append(f"Book {found.book}, ply {found.ply}: {times if found.searches else chosen}")
     lines.append(f"Line: {found.line or 'a root'}")
     lines.append(f"Score: {value_score(found.value, found.position) or 'unknown'}   ({heading()})")
     if found.outside is not None:
@@ -596,7 +597,7 @@ def _verdicts_table(found: Why) -> Table:
                 "Visits": f"{move.n:,}",
                 **detailed({"P": f"{100 * move.p:.1f}%", "Value": signed(move.value, white=white)}),
                 "Games": f"{move.games:,}" if has_games else "",
-                "Run": "" if since is None else str(since),
+                "Run": str(since or ""),
                 "Why": verdict.reason,
             }
         )

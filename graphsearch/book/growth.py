@@ -177,7 +177,8 @@ class Growth:
         games, found = self._games(position.key), []
         for move in known:
             taken = position.moves.get(move.move)
-            value = self._tree.value_of(position, taken) if taken else move.q
+            value = self._tree.value_of(position, taken) if taken else None
+            value = move.q if value is None else value  # a chosen move was not searched by the book
             rule = taken.rule if taken else ""
             found.append(replace(move, value=value, games=games.get(move.move, 0), rule=rule))
         wanted = self.wanted.get(position.key, ())

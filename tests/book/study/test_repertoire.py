@@ -122,7 +122,9 @@ def test_a_repertoire_is_a_book_by_its_name_alone(graph: Path, tmp_path: Path) -
         assert [book.name for book in books(store)] == []
         assert [book.side for book in books(store, repertoires=True)] == ["white"]
     found = why(graph, board_after("e4 e5"), "white repertoire")
-    assert [one.reason for one in found.verdicts if one.admitted] == ["chosen by a person"]
+    (own,) = (one for one in found.verdicts if one.admitted)
+    assert (own.reason, own.candidate.value) == ("chosen by a person", own.candidate.q)
+    assert own.candidate.q is not None
     target = tmp_path / "book.bin"
     export_polyglot(graph, target, Selection(book="white repertoire"))
     with chess.polyglot.open_reader(target) as entries:

@@ -387,19 +387,17 @@ class RootTable(PositionTable):
 class Ruling(PositionTable):
     """`[[exclude]]`: moves of a position that are never added, wherever it occurs in the book."""
 
-    play: list[Any] = Field(min_length=1)
+    play: list[str] = Field(min_length=1)
 
     @field_validator("play")
     @classmethod
-    def _check_play(cls, play: list[Any], info: ValidationInfo) -> list[Any]:
+    def _check_play(cls, play: list[str], info: ValidationInfo) -> list[str]:
         if not {"fen", "moves"} <= info.data.keys():
             return play
         board = _board(info.data["fen"], info.data["moves"])
         faults: list[Fault] = []
         for index, text in enumerate(play):
             try:
-                if not isinstance(text, str):
-                    raise InvalidPositionError('a move is a text, such as "c4"')
                 read_moves(board, text)
             except InvalidPositionError as error:
                 faults.append(((index,), str(error)))

@@ -76,7 +76,7 @@ WRONG = [
         5,
         "play[1]: move 1 of the list, 'Ke2', is illegal in rnbqkbnr/pppppppp",
     ),
-    ("[[force]]\nplay = [\n3]", 5, "play[0]: a move is a text"),
+    ("[[force]]\nplay = [\n3]", 5, "play[0]: Input should be a valid string, not 3"),
     ('[[force]]\nplay = ["e4"]\nonly = 1', 6, "[[force]] only: Input should be a valid boolean, not 1"),
     ('[[exclude]]\nplay = ["e4"]\nonly = true', 6, "[[exclude]] only: Extra inputs are not permitted"),
     ('[[force]]\nplay=["e4"]\n[[exclude]]\nplay=["e4"]', 6, "e4 is forced (line 4) and excluded (line 6)"),

@@ -235,16 +235,15 @@ def read_notes(data: bytes, folder: Path) -> bool:
     """Reads games with all their notes; what is let in is written and read again the same."""
     import chess.pgn
 
-    from graphsearch.book.review.games import GameChoice, UnreadableGameError, source_game, wanted_games
+    from graphsearch.book.review.games import GameChoice, SourceGame, source_game, wanted_games
     from graphsearch.exchange.sources import GivenFile, opened
 
     file, taken = folder / "a.pgn", 0
     file.write_bytes(data)
     with opened(GivenFile(str(file)), folder) as given:
         for number, game in wanted_games(given.lines(), GameChoice()):
-            try:
-                found = source_game(number, game)
-            except UnreadableGameError:
+            found = source_game(number, game)
+            if not isinstance(found, SourceGame):
                 continue
             taken += 1
             written = chess.pgn.read_game(io.StringIO(str(found.tree)))

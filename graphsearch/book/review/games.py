@@ -12,6 +12,7 @@ import chess.pgn
 from ...base.dates import read_date
 from ...base.errors import InvalidParameterError
 from ...base.limits import shortened
+from ...exchange.importing import Problem
 from ...position.pgn import GameText, ReadGame, cut_games, read_game
 
 COLORS = {"white": chess.WHITE, "black": chess.BLACK}
@@ -153,31 +154,21 @@ def wanted_games(
             yield number, game
 
 
-class UnreadableGameError(Exception):
-    """A game that cannot be reviewed: the line and the reason."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
-
-
-def source_game(number: int, text: GameText, *, bare: bool = False) -> SourceGame:
+def source_game(number: int, text: GameText, *, bare: bool = False) -> SourceGame | Problem:
     """Returns a game as a tree; its mainline ends before a null move, as annotators write it.
+
+    A problem if its text, its position or a move of its mainline cannot be read, or if it is neither standard
+    chess nor Chess960.
 
     Args:
       bare: whether to drop variations, comments and glyphs.
-
-    Raises:
-      UnreadableGameError: if its text, its position or a move of its mainline cannot be read, or if it is
-        neither standard chess nor Chess960.
     """
     game = read_game(text, variations=not bare, null_moves=True)
     if game.variant:
         reason = f"game {number} is {game.variant}; only standard chess and Chess960 can be searched"
-        raise UnreadableGameError(text.line, reason)
+        return Problem(text.line, reason)
     if game.error or game.start is None:
-        raise UnreadableGameError(game.error_line, f"game {number}: {game.error}")
+        return Problem(game.error_line, f"game {number}: {game.error}")
     moves = game.moves
     tree = game.tree
     if bare:

@@ -28,7 +28,6 @@ from ...base.limits import WHOLE
 from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
-from ...exchange.importing import Problem
 from ...exchange.output import Target, check_target, new_output
 from ...exchange.pgn_writing import COLUMNS, header
 from ...exchange.sources import FileProgress, GivenFile, Input, opened
@@ -37,7 +36,7 @@ from ...position.pgn import read_game
 from ...search.params import Limits
 from ...search.results import Progress
 from ...store.store import Store
-from .games import GameChoice, SourceGame, UnreadableGameError, source_game, wanted_games
+from .games import GameChoice, SourceGame, source_game, wanted_games
 from .judging import GLYPHS, GameReview, MoveReview, Novelties, Players, judge
 from .sessions import SearchSettings, Session, Work, before, open_session
 
@@ -46,7 +45,6 @@ SAY_SECONDS = 0.2
 NAMES_SHOWN = 5  # of players, in the message that no player has the given name
 OnProgress = Callable[[FileProgress], object]
 OnGame = Callable[[GameReview], object]
-OnProblem = Callable[[Problem], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,20 +215,16 @@ class _Review:
         )
         return f"none of the {self.report.all:,} games of {name} is of {self._settings.choice}{known}"
 
-    def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
-        """Yields the readable chosen games; calls `leave_out` for the others."""
+    def _games(self, file: Input, *, first: bool) -> Iterator[SourceGame]:
+        """Yields the readable chosen games; the `first` time, it notes the others in the report."""
         file.rewind()
         for number, text in wanted_games(file.lines(), self._settings.choice):
-            try:
-                yield source_game(number, text, bare=self._settings.bare)
-            except UnreadableGameError as error:
-                if leave_out:
-                    leave_out(Problem(error.line, error.reason))
-
-    def _leave_out(self, why: Problem) -> None:
-        """Adds a game that cannot be reviewed to the report."""
-        self.report.skipped += 1
-        self.report.problems.append(why)
+            game = source_game(number, text, bare=self._settings.bare)
+            if isinstance(game, SourceGame):
+                yield game
+            elif first:
+                self.report.skipped += 1
+                self.report.problems.append(game)
 
     # ---------------------------------------------------------- working
     def do(self, session: Session, file: Input) -> None:
@@ -249,7 +243,7 @@ class _Review:
 
         def positions() -> Iterator[tuple[None, chess.Board]]:
             nonlocal at
-            for game in self._games(file, self._leave_out):
+            for game in self._games(file, first=True):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
                 for board in before(game.last_board()):
                     at = f"game {game.number}, {game.name}, ply {len(board.move_stack)}"
@@ -264,7 +258,7 @@ class _Review:
         with ExitStack() as files, Store.open(self.path, read_only=True) as store:
             output = self._output(files, store)
             novelties = Novelties(store, file.digest)
-            for game in self._games(file):
+            for game in self._games(file, first=False):
                 if self._stop.is_set():
                     raise _StoppedError
                 found = judge(session.read, game, novelties.find(game))

@@ -156,9 +156,6 @@ def _values_of_leaves(positions: Sequence[Position]) -> dict[str, float]:
 
 
 Goal = tuple[str, bool, float]  # position, whether its value must be at least the target (or at most), target
-Cost = tuple[int, float]  # (number of leaves, sum of the changes of their values)
-NOTHING: Cost = (0, 0.0)
-NEVER: Cost = (1 << 60, math.inf)
 ROUNDING = 1e-9  # of sums and differences of values
 LEAST_SETS = 200  # sets of leaves to compute, at least
 
@@ -278,6 +275,21 @@ def _changes(minimax: Minimax, row: Bottleneck) -> tuple[Change, ...]:
     return min(found, key=lambda changes: (len(changes), sum(abs(c.needed - c.value) for c in changes)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Leaves that change: their number and the sum of their changes, which count shared leaves for each move.
+
+    `leaves` is empty if there are more than `MOST_LEAVES`, or one that cannot change.
+    """
+
+    count: int = 0
+    change: float = 0.0
+    leaves: tuple[Change, ...] = ()
+
+
+NOTHING, NEVER = _Set(), _Set(1 << 60, math.inf)
+
+
 class _Meeting:
     """Finds the leaves that raise the rival to a target and lower the other moves of the book to it.
 
@@ -287,19 +299,21 @@ class _Meeting:
 
     def __init__(self, minimax: Minimax, row: Bottleneck, target: float) -> None:
         self._minimax, self._row, self._target = minimax, row, target
-        self._costs: dict[tuple[str, bool], Cost] = {}
+        self._sets: dict[tuple[str, bool], _Set] = {}
 
     def changes(self) -> tuple[Change, ...]:
         """Returns the leaves, in the order of their positions."""
-        row, goals = self._row, []
+        row, goals, order = self._row, list[Goal](), self._minimax.order
         for option in self._minimax.options[row.root]:
             if option.child is not None:
                 goals.append((option.child, option is not row.rival, negate(self._target)))
         self._fill(goals)
-        return self._collected(goals)
+        sets = [self._sets.get((key, up), NOTHING) for key, up, _ in goals]
+        leaves = {leaf for one in sets for leaf in one.leaves}
+        return tuple(sorted(leaves, key=lambda leaf: (order[leaf.position], leaf.outside)))
 
     def _fill(self, goals: list[Goal]) -> None:
-        """Computes the cost of all goals: finds relevant goals from above, then costs from below."""
+        """Finds the sets of all goals: relevant goals from above, then their sets from below."""
         needed: dict[tuple[str, bool], float] = {}
         stack = list(goals)
         while stack:
@@ -308,7 +322,7 @@ class _Meeting:
                 needed[key, up] = target
                 stack += self._below(key, up, target)
         for key, up in sorted(needed, key=lambda goal: -self._minimax.order[goal[0]]):
-            self._costs[key, up] = self._cost(key, up, needed[key, up])
+            self._sets[key, up] = self._set(key, up, needed[key, up])
 
     def _is_missed(self, key: str, up: bool, target: float) -> bool:
         value = self._minimax.values[key]
@@ -322,48 +336,26 @@ class _Meeting:
             if option.child is not None and (up or option.value > target)
         ]
 
-    def _cost(self, key: str, up: bool, target: float) -> Cost:
+    def _set(self, key: str, up: bool, target: float) -> _Set:
+        """Returns the cheapest leaves that raise a position, or all that lower it."""
         options = self._minimax.options[key]
         if not options:
-            return self._of_leaf(self._minimax.values[key], target, self._minimax.fixed[key])
-        costs = [self._of_option(option, up, target) for option in options]
+            change = Change(key, False, self._minimax.values[key], target)
+            return self._of_leaf(change, self._minimax.fixed[key])
+        sets = [self._of_option(key, option, up, target) for option in options]
         if up:
-            return min(costs)
-        return sum(count for count, _ in costs), sum(change for _, change in costs)
+            return min(sets, key=lambda one: (one.count, one.change))
+        count = sum(one.count for one in sets)
+        leaves = tuple(leaf for one in sets for leaf in one.leaves) if count <= MOST_LEAVES else ()
+        return _Set(count, sum(one.change for one in sets), leaves)
 
-    def _of_option(self, option: MoveOption, up: bool, target: float) -> Cost:
+    def _of_option(self, key: str, option: MoveOption, up: bool, target: float) -> _Set:
         if option.value >= target if up else option.value <= target:
             return NOTHING
         if option.child is None:
-            return self._of_leaf(option.value, target, option.fixed)
-        return self._costs.get((option.child, not up), NOTHING)
+            return self._of_leaf(Change(key, True, option.value, target), option.fixed)
+        return self._sets.get((option.child, not up), NOTHING)
 
-    def _of_leaf(self, value: float, target: float, fixed: bool) -> Cost:
-        change = abs(target - value)
-        return NEVER if fixed or change > self._minimax.change + ROUNDING else (1, change)
-
-    def _collected(self, goals: list[Goal]) -> tuple[Change, ...]:
-        """Returns the leaves of the cheapest way to all goals."""
-        found: dict[tuple[str, bool], Change] = {}
-        order, stack, seen = self._minimax.order, list(goals), set()
-        while stack:
-            key, up, target = stack.pop()
-            if (key, up) in seen or not self._is_missed(key, up, target):
-                continue
-            seen.add((key, up))
-            options = self._minimax.options[key]
-            if not options:
-                found[key, False] = Change(key, False, self._minimax.values[key], target)
-            for option in self._chosen(key, up, target):
-                if option.child is not None:
-                    stack.append((option.child, not up, negate(target)))
-                else:
-                    found[key, True] = Change(key, True, option.value, target)
-        return tuple(found[place] for place in sorted(found, key=lambda place: (order[place[0]], place[1])))
-
-    def _chosen(self, key: str, up: bool, target: float) -> list[MoveOption]:
-        """Returns the moves to change: the cheapest to raise a position, all too good ones to lower it."""
-        options = self._minimax.options[key]
-        if not up:
-            return [option for option in options if option.value > target]
-        return [min(options, key=lambda option: self._of_option(option, up, target))] if options else []
+    def _of_leaf(self, leaf: Change, fixed: bool) -> _Set:
+        change = abs(leaf.needed - leaf.value)
+        return NEVER if fixed or change > self._minimax.change + ROUNDING else _Set(1, change, (leaf,))

@@ -344,7 +344,7 @@ def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[Part]:
 
 def _gap(gap: Gap) -> dict[str, str]:
     return {
-        "Line": numbered(gap.root, gap.line) if gap.line else "start",
+        "Line": numbered(gap.at.root, gap.at.line) if gap.at.line else "start",
         "Reply": gap.san,
         "Met in": f"{100 * gap.reach:.1f}%",
         "P": "" if gap.p is None else f"{100 * gap.p:.1f}%",
@@ -354,9 +354,9 @@ def _gap(gap: Gap) -> dict[str, str]:
 
 
 def _weak(spot: WeakSpot) -> dict[str, str]:
-    move, white = spot.move, is_white(spot.position)
+    move, white = spot.move, is_white(spot.at.position)
     return {
-        "Line": numbered(spot.root, spot.line) if spot.line else "start",
+        "Line": numbered(spot.at.root, spot.at.line) if spot.at.line else "start",
         "Move": f"{move.san}{GLYPHS.get(move.nag or 0, '')}",
         "Score": score(move.cp, None, white=white) or "never searched",
         "Loss of Q": "" if move.loss is None else f"{move.loss:.3f}",
@@ -372,33 +372,33 @@ def _drawing(found: Survey, depth: int | None) -> Drawing:
     by_key = {one.key: one for one in found.positions}
     gaps: dict[str, list[Gap]] = {}
     for gap in found.gaps:
-        gaps.setdefault(gap.position, []).append(gap)
+        gaps.setdefault(gap.at.position, []).append(gap)
     drawing = Drawing(Text(""), hide_root=True)
-    waiting = [(drawing, one) for one in found.positions if not one.line and one.replies]
+    waiting = [(drawing, one) for one in found.positions if not one.at.line and one.replies]
     while waiting:
         above, one = waiting.pop(0)
-        for move in one.replies if depth is None or len(one.line) < depth else ():
+        for move in one.replies if depth is None or len(one.at.line) < depth else ():
             child = by_key[move.child]
-            is_here = child.moves == (*one.moves, move.move) and child.root == one.root
+            is_here = child.at.moves == (*one.at.moves, move.move) and child.at.root == one.at.root
             branch = above.add(Text(_label(one, move, child, is_here=is_here)))
             if is_here:
                 waiting.append((branch, child))
-        for gap in gaps.get(one.position, ()):
+        for gap in gaps.get(one.at.position, ()):
             if all(gap.reply != move.move for move in one.replies):
-                above.add(Text(f"{numbered(one.position, [gap.san])}  {100 * gap.share:.0f}%  no answer"))
+                above.add(Text(f"{numbered(one.at.position, [gap.san])}  {100 * gap.share:.0f}%  no answer"))
     return drawing
 
 
 def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *, is_here: bool) -> str:
-    white = is_white(one.position)
-    parts = [f"{numbered(one.position, [move.san])}{GLYPHS.get(move.nag or 0, '')}"]
+    white = is_white(one.at.position)
+    parts = [f"{numbered(one.at.position, [move.san])}{GLYPHS.get(move.nag or 0, '')}"]
     parts.append(score(move.cp, None, white=white) or "never searched")
     parts.append(f"{move.n or 0:,}{detail(f'  Q {signed(move.q, white=white)}')}")
     if not one.own:
         parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
     if not is_here:
         arrow = "\u2192" if speaks_unicode() else "->"
-        parts.append(f"{arrow} {numbered(child.root, child.line) or 'start'}")
+        parts.append(f"{arrow} {numbered(child.at.root, child.at.line) or 'start'}")
     elif child.opening and child.opening != one.opening:
         parts.append(child.opening)
     return "  ".join(parts)

@@ -33,6 +33,7 @@ from .repertoire import Repertoire, load
 
 FURTHER_PLIES = 4  # of a book beyond the repertoire
 LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap
+LINE = "root=at.root line=at.line moves=at.moves"  # of a main line in JSON
 SECOND = 0.1  # weight of a second own move in the choice of main lines
 
 
@@ -61,24 +62,38 @@ class SurveyedMove(Answer):
     best: str | None = None
 
 
+class MainLine(NamedTuple):
+    """A position on its main line: the likeliest line, with first own moves preferred.
+
+    Attributes:
+      position: FEN. board: the same. reach: probability of the line, own moves counting 1.
+      root: FEN where it begins. line, moves: SAN and UCI from there.
+    """
+
+    position: str
+    board: chess.Board
+    reach: float
+    root: str
+    line: tuple[str, ...]
+    moves: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SurveyedPosition(Answer):
     """A position of a repertoire.
 
     Attributes:
-      own: whether its side is to move. reach: probability of its main line, own moves counting 1.
-      line: this line in SAN, from the root; moves: the same in UCI.
-      root: FEN of the root. opening: of the position; None if it has no name.
+      own: whether its side is to move. opening: of the position; None if it has no name.
       replies: the moves of the repertoire here, the likeliest first.
     """
 
+    json_keys = (
+        "key position=at.position own reach=at.reach root=at.root line=at.line moves=at.moves opening replies"
+    )
+
     key: str
-    position: str
+    at: MainLine
     own: bool
-    reach: float
-    root: str
-    line: tuple[str, ...]
-    moves: tuple[str, ...]
     opening: str | None
     replies: tuple[SurveyedMove, ...]
 
@@ -88,15 +103,15 @@ class Gap(Answer):
     """A likely reply without an answer.
 
     Attributes:
-      position: FEN. root, line, moves: as of a position.
-      reply, san: the reply, UCI and SAN. reach: of the line with it. share, p, n, games: of the reply; None
-        or 0 where unknown.
+      at: the position. reply, san: the reply, UCI and SAN. reach: of the line with it.
+      share, p, n, games: of the reply; None or 0 where unknown.
     """
 
-    position: str
-    root: str
-    line: tuple[str, ...]
-    moves: tuple[str, ...]
+    json_keys = (
+        "position=at.position root=at.root line=at.line moves=at.moves reply san reach share p n games"
+    )
+
+    at: MainLine
     reply: str
     san: str
     reach: float
@@ -110,12 +125,10 @@ class Gap(Answer):
 class WeakSpot(Answer):
     """An own move that loses clearly against the best one (`nag`), or has no search (no `q`)."""
 
-    position: str
-    root: str
-    line: tuple[str, ...]
-    moves: tuple[str, ...]
+    json_keys = f"position=at.position {LINE} move reach=at.reach"
+
+    at: MainLine
     move: SurveyedMove
-    reach: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +147,6 @@ class Survey(Answer):
     positions: tuple[SurveyedPosition, ...]
     gaps: tuple[Gap, ...]
     weak: tuple[WeakSpot, ...]
-
-
-class MainLine(NamedTuple):
-    """A position on its main line: the likeliest line, with first own moves preferred.
-
-    Attributes:
-      reach: probability of the line. root: FEN. line, moves: SAN and UCI from there.
-    """
-
-    board: chess.Board
-    reach: float
-    root: str
-    line: tuple[str, ...]
-    moves: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -210,7 +209,8 @@ class Surveyor:
             if key in ways:
                 before, move = ways[key]
                 reach = found[before].reach * self.shares(tree.positions[before]).get(move.move, 0.0)
-            found[key] = MainLine(board_of(tree.positions[key].fen), reach, root, line.sans, line.moves)
+            fen = tree.positions[key].fen
+            found[key] = MainLine(fen, board_of(fen), reach, root, line.sans, line.moves)
         return found
 
     def _weights(self, position: Position) -> dict[str, float]:
@@ -236,7 +236,7 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
         positions = tuple(one.position() for one in found)
         gaps = [gap for one in found for gap in one.gaps()]
     weak = [
-        WeakSpot(one.position, one.root, one.line, one.moves, move, one.reach)
+        WeakSpot(one.at, move)
         for one in positions
         if one.own
         for move in one.replies
@@ -247,8 +247,8 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
         own=sum(len(one.replies) for one in positions if one.own),
         moves=repertoire.size,
         positions=positions,
-        gaps=tuple(sorted(gaps, key=lambda gap: (-gap.reach, len(gap.line)))),
-        weak=tuple(sorted(weak, key=lambda spot: (-spot.reach, len(spot.line)))),
+        gaps=tuple(sorted(gaps, key=lambda gap: (-gap.reach, len(gap.at.line)))),
+        weak=tuple(sorted(weak, key=lambda spot: (-spot.at.reach, len(spot.at.line)))),
     )
 
 
@@ -273,12 +273,8 @@ class _PositionSurvey:
         opening = opening_at(self.main_line.board)
         return SurveyedPosition(
             key=self.at.key,
-            position=self.at.fen,
+            at=self.main_line,
             own=self.is_own,
-            reach=self.main_line.reach,
-            root=self.main_line.root,
-            line=self.main_line.line,
-            moves=self.main_line.moves,
             opening=str(opening) if opening else None,
             replies=tuple(sorted(filter(None, moves), key=lambda move: -move.share)),
         )
@@ -340,10 +336,7 @@ class _PositionSurvey:
         record, step = self.surveyor.source.read(board), self._step(text)
         p = record.priors[legal_moves(board).index(move)] if record and record.codes else None
         return Gap(
-            position=self.at.fen,
-            root=self.main_line.root,
-            line=self.main_line.line,
-            moves=self.main_line.moves,
+            at=self.main_line,
             reply=text,
             san=board.san(move),
             reach=share * self.main_line.reach,

@@ -42,7 +42,7 @@ def added(path: Path, *lines: str, side: str = "white") -> Survey:
 
 
 def lines_of(found: Survey) -> set[str]:
-    return {" ".join((*one.line, move.san)) for one in found.positions for move in one.replies}
+    return {" ".join((*one.at.line, move.san)) for one in found.positions for move in one.replies}
 
 
 # ------------------------------------------------------------------ moves
@@ -138,19 +138,19 @@ def test_a_repertoire_is_a_book_by_its_name_alone(graph: Path, tmp_path: Path) -
 # ------------------------------------------------------------------ survey
 def test_a_likely_reply_without_an_answer_is_a_gap_with_its_weight(graph: Path) -> None:
     found = added(graph, "e4 e5 Nf3")
-    gaps = {(*gap.line, gap.san): gap for gap in found.gaps}
+    gaps = {(*gap.at.line, gap.san): gap for gap in found.gaps}
     sicilian = gaps["e4", "c5"]
     assert (sicilian.n, sicilian.games) == (19, 0)
     assert sicilian.share == sicilian.reach == sicilian.p
     assert ("e4", "e5") not in gaps
     assert ("e4", "e5", "Nf3", "Nc6") in gaps  # where the line ends
-    assert ("e4", "c5") not in {(*gap.line, gap.san) for gap in added(graph, "e4 c5 Nf3").gaps}
+    assert ("e4", "c5") not in {(*gap.at.line, gap.san) for gap in added(graph, "e4 c5 Nf3").gaps}
 
 
 def test_a_reply_that_transposes_into_an_answer_is_no_gap(graph: Path) -> None:
     found = added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4")
-    assert {gap.san for gap in found.gaps if gap.line == ("Nf3", "e5", "e4")} == set()
-    assert {gap.san for gap in found.gaps if gap.line == ("e4", "e5", "Nf3")} == set()
+    assert {gap.san for gap in found.gaps if gap.at.line == ("Nf3", "e5", "e4")} == set()
+    assert {gap.san for gap in found.gaps if gap.at.line == ("e4", "e5", "Nf3")} == set()
 
 
 def test_a_reply_of_the_repertoire_without_an_answer_is_a_gap_however_rare(graph: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_reply_of_the_repertoire_without_an_answer_is_a_gap_however_rare(graph
 
 def test_a_losing_and_an_unsearched_own_move_are_weak_spots(graph: Path) -> None:
     found = added(graph, "e4 c5 d4", "e4 e5 Nf3", "e4 e5 Bc4")
-    weak = {(*spot.line, spot.move.san): spot.move for spot in found.weak}
+    weak = {(*spot.at.line, spot.move.san): spot.move for spot in found.weak}
     assert (weak["e4", "c5", "d4"].nag, weak["e4", "c5", "d4"].best) == (4, "Nf3")
     assert weak["e4", "c5", "d4"].loss == pytest.approx(0.35)
     assert weak["e4", "e5", "Bc4"].q is None
@@ -170,7 +170,7 @@ def test_a_losing_and_an_unsearched_own_move_are_weak_spots(graph: Path) -> None
 def test_black_has_a_repertoire_of_his_own(graph: Path) -> None:
     found = added(graph, "e4 e5", side="black")
     assert [one.own for one in found.positions] == [False, True, False]
-    assert {gap.san for gap in found.gaps if not gap.line} == {"d4", "Nf3"}
+    assert {gap.san for gap in found.gaps if not gap.at.line} == {"d4", "Nf3"}
 
 
 # ------------------------------------------------------------------ files

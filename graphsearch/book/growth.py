@@ -89,8 +89,7 @@ class Growth:
                 gone.append(key)
             elif key in reached and position.state == APART:
                 self._bring_back(position)
-        self._tree.changed.update(gone)
-        self._tree.update(gone)
+        self._tree.touch(gone)
 
     def _bring_back(self, position: Position) -> None:
         """Restores the states of a position that was apart, and of its descendants."""
@@ -101,7 +100,7 @@ class Growth:
                 self._bring_one_back(back)
                 found.append(back.key)
                 waiting += [self._tree.positions[move.child] for move in back.moves.values()]
-        self._tree.update(found)
+        self._tree.touch(found)
 
     def _bring_one_back(self, position: Position) -> None:
         if terminal_kind(board_of(position.fen)) != NOT_TERMINAL:
@@ -112,7 +111,6 @@ class Growth:
             position.state = END  # proven
         else:
             position.state = LEAF if position.ply < self._config.max_ply else END
-        self._tree.changed.add(position.key)
 
     def learn(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
         """Reads the record of a searched position, and adds the moves that its window admits."""
@@ -139,8 +137,7 @@ class Growth:
             self._decide(position, board, record)
             return
         position.state = LEAF
-        self._tree.changed.add(position.key)
-        self._tree.update([position.key])
+        self._tree.touch([position.key])
 
     def redecide_all(self, goes_on: Callable[[], bool]) -> bool:
         """Decides again on searched positions until `goes_on` returns False; returns whether it did all."""
@@ -258,8 +255,7 @@ class Growth:
         state = LEAF if position.ply < self._config.max_ply else END
         if state != position.state:
             position.state = state
-            self._tree.changed.add(position.key)
-            self._tree.update([position.key])
+            self._tree.touch([position.key])
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,13 +299,13 @@ class Roots:
 
     def values(self) -> tuple[RootValue, ...]:
         """Returns the value of each root."""
-        return tuple(self._value(key) for key in self._tree.roots)
-
-    def _value(self, key: str) -> RootValue:
-        position = self._tree.positions[key]
-        best, _ = self._tree.best_move(position)
-        san = position.moves[best].san if best else None
-        return RootValue(position=position.fen, origin=self._origins[key], value=position.value, best=san)
+        found = []
+        for key in self._tree.roots:
+            position = self._tree.positions[key]
+            best, _ = self._tree.best_move(position)
+            san = position.moves[best].san if best else None
+            found.append(RootValue(position.fen, self._origins[key], position.value, san))
+        return tuple(found)
 
     # -------------------------------------------------------------- the history
     def changes(self, searched: int) -> list[BookValues]:
@@ -324,23 +320,21 @@ class Roots:
             if position.value is None:
                 continue
             line = self._line(position)
-            worth = (position.value, line[0] if line else None, line)
-            if self.worth.get(key) != worth:
-                self.worth[key] = worth
-                found.append(self._noted(position, line, searched))
+            best = line[0] if line else None
+            if self.worth.get(key) != (position.value, best, line):
+                self.worth[key] = (position.value, best, line)
+                found.append(
+                    BookValues(
+                        key=key,
+                        searched=searched,
+                        positions=len(self._tree.positions),
+                        value=position.value,
+                        n=position.n,
+                        best_move=best,
+                        pv=line,
+                    )
+                )
         return found
-
-    def _noted(self, position: Position, line: tuple[str, ...], searched: int) -> BookValues:
-        assert position.value is not None
-        return BookValues(
-            key=position.key,
-            searched=searched,
-            positions=len(self._tree.positions),
-            value=position.value,
-            n=position.n,
-            best_move=line[0] if line else None,
-            pv=line,
-        )
 
     def _line(self, position: Position) -> tuple[str, ...]:
         """Returns the line of the best values from a position, in the book and one move beyond it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
@@ -224,6 +224,11 @@ class BookTree:
                 if above.ply < position.ply:
                     waiting.add(parent)
                     heapq.heappush(heap, (-above.ply, parent))
+
+    def touch(self, keys: Collection[str]) -> None:
+        """Recomputes positions whose rows have changed."""
+        self.changed.update(keys)
+        self.update(keys)
 
     def _compute(self, position: Position) -> bool:
         """Computes value and reach from the moves; returns whether one of them changed."""

@@ -181,11 +181,10 @@ def _shared(root: chess.Board, save: SavedValues | SavedBookValues, run: RunInfo
     }
 
 
-SEARCH, BOOKS = "#0072B2", ("#D55E00", "#009E73", "#CC79A7", "#E69F00")  # Okabe and Ito
-VISITS, BAND, GRID, NOTE = "#555555", "#f0f0f0", "#dddddd", "#555555"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")  # Okabe and Ito; the search has the first
+BAND, NOTE = "#f0f0f0", "#555555"
 SIZE_INCHES, DPI = (9.0, 5.6), 110
-MOST_NAMES, MOST_DATES = 40, 12  # changed moves with a label, and dates: more would overlap
-Spans = list[tuple[int, int, HistoryPoint]]  # first and last place, and the first point
+MOST_NAMES = 40  # changed moves with a label: more would overlap
 
 
 def require_matplotlib() -> None:
@@ -215,10 +214,14 @@ def draw_history(found: History, path: Path) -> None:
         FigureCanvasAgg(figure)
         values, visits = figure.subplots(2, 1, sharex=True, height_ratios=(2.6, 1))
         _draw_values(values, found)
-        _draw_visits(visits, found.points)
-        for axes in (values, visits):
-            _draw_runs(axes, found, named=axes is values)
-        _name_runs(visits, _runs(found.points))
+        counts = [max(1, point.n if point.book is None else point.positions or 1) for point in found.points]
+        visits.plot(counts, color=NOTE, linewidth=1.2, marker=".", markersize=3)
+        only_books = all(point.book is not None for point in found.points)
+        visits.set(yscale="log", ylabel="positions" if only_books else "N")
+        for set_formatter in (visits.yaxis.set_major_formatter, visits.yaxis.set_minor_formatter):
+            set_formatter(lambda value, _: f"{value:,.0f}")
+        visits.xaxis.set_major_formatter(lambda at, _: _saved(found.points, at))
+        _draw_runs(values, visits, found)
         figure.suptitle(found.position, fontsize=10)
         figure.supxlabel(_caption(found), fontsize=8.5, color=NOTE)
         figure.savefig(path, format=path.suffix[1:].lower(), dpi=DPI)
@@ -233,24 +236,20 @@ def _caption(found: History) -> str:
     )
 
 
-# ------------------------------------------------------------------ series
-def _runs(points: Sequence[HistoryPoint]) -> Spans:
-    groups = [list(group) for _, group in groupby(enumerate(points), key=lambda item: item[1].run)]
-    return [(group[0][0], group[-1][0], group[0][1]) for group in groups]
+def _saved(points: Sequence[HistoryPoint], at: float) -> str:
+    """Returns day and time of a save by its place, empty between two saves."""
+    return points[int(at)].saved[5:16] if at.is_integer() and 0 <= at < len(points) else ""
 
 
-# ------------------------------------------------------------------ panels
 def _draw_values(axes: Axes, found: History) -> None:
-    series: dict[str | None, list[tuple[int, HistoryPoint]]] = {}  # of the search (None) and of each book
-    for place, point in enumerate(found.points):
-        series.setdefault(point.book, []).append((place, point))
-    colours = dict(zip([book for book in series if book is not None], BOOKS * len(series), strict=False))
+    """Draws Q of the search and of each book; a ring marks a change of the best move."""
     named = sum(point.changed for point in found.points) <= MOST_NAMES
-    for book, items in series.items():
-        colour = SEARCH if book is None else colours[book]
-        places, values = [place for place, _ in items], [point.q for _, point in items]
-        label = "search" if book is None else f"book {book}"
-        axes.plot(places, values, color=colour, linewidth=1.4, marker=".", markersize=3.5, label=label)
+    books = sorted({point.book or "" for point in found.points})
+    for book, colour in zip(books, COLOURS[books[0] != "" :] * len(books), strict=False):
+        items = [(place, point) for place, point in enumerate(found.points) if (point.book or "") == book]
+        label = f"book {book}" if book else "search"
+        places, values = zip(*((place, point.q) for place, point in items), strict=True)
+        axes.plot(places, values, ".-", color=colour, label=label)
         for place, point in items:
             if point.changed:
                 axes.plot([place], [point.q], "o", markersize=8, markerfacecolor="none", color=colour)
@@ -260,46 +259,19 @@ def _draw_values(axes: Axes, found: History) -> None:
     axes.axhline(0, color=NOTE, linewidth=0.8)
     axes.margins(y=0.18)
     axes.set_ylabel("Q, side to move", fontsize=9)
-    if len(series) > 1 or None not in series:
-        axes.legend(fontsize=8, frameon=False, loc="best")
+    axes.legend(fontsize=8, frameon=False, loc="best")
 
 
-def _draw_visits(axes: Axes, points: Sequence[HistoryPoint]) -> None:
-    places = [place for place, point in enumerate(points) if point.book is None]
-    counts = [max(1, point.n) for point in points if point.book is None]
-    if places:
-        axes.plot(places, counts, color=VISITS, linewidth=1.2, marker=".", markersize=3)
-        axes.set_ylabel("N", fontsize=9)
-    else:
-        axes.plot(range(len(points)), [point.positions or 1 for point in points], color=VISITS, linewidth=1.2)
-        axes.set_ylabel("positions", fontsize=9)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-
-
-def _draw_runs(axes: Axes, found: History, *, named: bool) -> None:
+def _draw_runs(values: Axes, visits: Axes, found: History) -> None:
     """Shades every second run, and marks changes of the evaluator."""
-    runs = _runs(found.points)
-    for first, last, _ in runs[1::2]:
-        axes.axvspan(first - 0.5, last + 0.5, color=BAND, zorder=0, linewidth=0)
     before: int | None = None
-    for first, _, point in runs:
+    runs = groupby(enumerate(found.points), key=lambda item: item[1].run)
+    for number, (_, saves) in enumerate(runs):
+        (first, point), *others = saves
+        for axes in (values, visits) if number % 2 else ():
+            axes.axvspan(first - 0.5, first + len(others) + 0.5, color=BAND, zorder=0, linewidth=0)
         if before is not None and point.evaluator not in (None, before):
-            axes.axvline(first - 0.5, color=NOTE, linewidth=1, linestyle="--")
-            name = found.evaluators.get(point.evaluator or 0, "") if named else ""
-            axes.text(first - 0.4, 1, name, transform=axes.get_xaxis_transform(), fontsize=7, va="top")
+            values.axvline(first - 0.5, color=NOTE, linewidth=1, linestyle="--")
+            name = found.evaluators.get(point.evaluator or 0, "")
+            values.text(first - 0.4, 1, name, transform=values.get_xaxis_transform(), fontsize=7, va="top")
         before = point.evaluator if point.evaluator is not None else before
-    axes.tick_params(labelsize=8)
-    axes.grid(True, axis="y", color=GRID, linewidth=0.6)
-    axes.set_xlim(-0.5, max(0.5, len(found.points) - 0.5))
-
-
-def _name_runs(axes: Axes, runs: Spans) -> None:
-    """Labels runs with the date of their first save, or the time if all are of one day, as room allows."""
-    shown = runs[:: -(-len(runs) // MOST_DATES)]
-    one_day = len({point.saved[:10] for _, _, point in runs}) == 1
-    axes.set_xticks(
-        [first for first, _, _ in shown],
-        [point.saved[11:16] if one_day else point.saved[:10] for _, _, point in shown],
-    )
-    axes.minorticks_off()

@@ -30,9 +30,7 @@ from ..position.fen_kernel import DASH, LOWER_A, NOUGHT, RANK_ONE, SPACE
 from ..position.legality_kernel import ROOM
 from ..position.words import KINGS, PAWNS, BoardTable, Position
 
-START, BEGIN, END, MOST_MOVES, INPUTS = range(
-    5
-)  # fields of a game, in: index of its start; its text; plies, negative for an odd game
+BEGIN, END, MOST_MOVES, INPUTS = range(4)  # fields of a game, in: its text; plies
 FIRST, COUNT, OUTPUTS = range(3)  # out: index of its first position; moves, ODD if odd
 ODD = -1
 
@@ -181,8 +179,6 @@ def _replay_game(
 ) -> int64:
     """Replays a game from its first position; returns the number of its moves, ODD if it is odd."""
     at, ply = game[BEGIN], int64(0)
-    if game[MOST_MOVES] < 0:
-        return int64(ODD)
     keys[0] = position_key(T, positions)
     while at < game[END] and ply < game[MOST_MOVES]:
         wanted, _ = _read_move(text, _skip_number(text, at))
@@ -217,7 +213,7 @@ def replay_games(
 
     Args:
       T: the table of `position/tables.py`. text: with 8 zero bytes at the end.
-      starts: uint64[S * 10], first positions, not Chess960. games: int64[G * INPUTS].
+      starts: uint64[G * 10], first positions, not Chess960. games: int64[G * INPUTS].
       found: int64[G * OUTPUTS], filled.
       positions: uint64[P * 10], filled; P is at least the sum of size of the text // 2 + 2 of all games.
       keys: uint64[P], filled.
@@ -227,7 +223,7 @@ def replay_games(
     t, x, listed, at = ptr(T, 0), ptr(text, 0), zeros(uint16, ROOM), int64(0)
     for g in range(len(games) // INPUTS):
         game, out = ptr(games, INPUTS * g), ptr(found, OUTPUTS * g)
-        first, start = ptr(positions, PW * at), ptr(starts, PW * game[START])
+        first, start = ptr(positions, PW * at), ptr(starts, PW * g)
         for i in range(PW):
             first[i] = start[i]
         k, c, n = ptr(keys, at), ptr(codes, at), ptr(numbers, at)

@@ -7,8 +7,9 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import chess
@@ -144,18 +145,28 @@ class PlayedBlock:
 
 
 # ------------------------------------------------------------------ regular games
-@dataclass(slots=True)
-class _Window:
-    """The regular games at the beginning of a text, replayed as far as they are.
+class _Regular(NamedTuple):
+    """A game for the kernel: the number of its first line, its text and facts, and its main line.
 
-    Attributes:
-      begins, ends: their offsets. counts: number of moves, ODD for a game that is odd.
+    `start`, `ply`: its first position, packed, and half-moves before it.
     """
 
-    begins: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    played: PlayedBlock | None = None
+    line: int
+    text: bytes
+    facts: Facts
+    start: Words
+    ply: int
+    words: bytes
+
+
+@lru_cache(maxsize=MAX_STARTS)
+def _first_position(fen: str) -> tuple[Words, int] | None:
+    """Returns the packed first position of a game and its ply; None if kernels cannot replay the game."""
+    with suppress(ValueError):
+        board = board_of(fen or chess.STARTING_FEN)
+        check(board)
+        return None if board.chess960 else (pack_checked(board), board.ply())
+    return None
 
 
 class BlockReader:
@@ -181,45 +192,27 @@ class BlockReader:
         self._line = 1  # line number there
         self._ended = False
         self._most, self._max_ply, self._regular = min(most, GAMES_IN_BLOCK), max_ply, regular
-        self._starts: dict[str, int | None] = {}
-        self._packed: list[Words] = []
-        self._plies: list[int] = []
+        self._waiting: list[_Regular] = []
 
     def __iter__(self) -> Iterator[PlayedBlock | GameText]:
         with self._given.readable():
-            yield from self._games()
+            while self._has_more():
+                game = self._regular_game() if self._regular else None
+                self._waiting += [game] if game else []
+                if game is None or len(self._waiting) == self._most:
+                    yield from self._replayed()
+                if game is None:
+                    yield from self._odd()
+            yield from self._replayed()
 
-    def _games(self) -> Iterator[PlayedBlock | GameText]:
+    def _has_more(self) -> bool:
+        """Passes blank lines, and returns whether a game may follow; reads a whole window if there is one."""
         while True:
             while len(self._text) - self._at < WINDOW and not self._ended:
                 self._fill()
-            if self._at == len(self._text):
-                return
-            self._go_to(_end(_BLANK_LINES, self._text, self._at))
-            window = self._window() if self._regular else _Window()
-            if window.begins:
-                yield from self._in_window(window)
-            else:
-                yield from self._odd()
-
-    def _in_window(self, window: _Window) -> Iterator[PlayedBlock | GameText]:
-        """Yields the games of a window, up to an odd one that does not end where the next one begins."""
-        base, begins, first = self._base, window.begins, 0
-        while first < len(begins):
-            end = first
-            while end < len(begins) and window.counts[end] != kernel.ODD:
-                end += 1
-            if end > first and window.played:
-                self._go_to(base + window.ends[end - 1] - self._base)
-                before = sum(count != kernel.ODD for count in window.counts[:first])
-                yield window.played.part(before, before + end - first)
-            first = end + 1
-            if end < len(begins):
-                self._go_to(base + begins[end] - self._base)
-                yield from self._odd()
-                self._go_to(_end(_BLANK_LINES, self._text, self._at))
-                if first < len(begins) and self._base + self._at != base + begins[first]:
-                    return
+            self._go_to(_BLANK_LINES.match(self._text, self._at).end())  # type: ignore[union-attr]
+            if self._at < len(self._text) or self._ended:
+                return self._at < len(self._text)
 
     def _go_to(self, at: int) -> None:
         """Sets the place of the next game."""
@@ -227,73 +220,38 @@ class BlockReader:
         self._at = at
         self._given.pass_to(self._base + at)
 
-    def _window(self) -> _Window:
-        """Returns the regular games from the current place on."""
-        window, rows, facts, plies = _Window(), list[tuple[int, ...]](), list[Facts](), list[int]()
-        text, at = bytearray(), self._at
-        if len(self._starts) >= MAX_STARTS:
-            self._starts.clear()
-            self._packed.clear()
-            self._plies.clear()
-        while len(window.begins) < self._most:
-            found = _REGULAR.match(self._text, at)
-            if found is None:
-                break
-            begin, middle, end = at, found.start(1), found.end(1)
-            tags = _TAG.findall(limits.decoded(self._text[begin:middle]))
-            headers = dict(tags)
-            start = self._start(headers) if len(headers) == len(tags) else None
-            window.begins.append(begin)
-            window.ends.append(end)
-            ply = 0 if start is None else self._plies[start]
-            most = NO_PLY if self._max_ply is None else max(0, self._max_ply - ply)
-            found_line = None if start is None else main_line(self._text[middle:end])
-            line, result = found_line or (b"", "")
-            rows.append((start or 0, len(text), len(text) + len(line), most if found_line else kernel.ODD))
-            text += line + b"\n"
-            facts.append(Facts(headers, result, self._base + begin, end - begin))
-            plies.append(ply)
-            at = _end(_BLANK_LINES, self._text, end)
-        if rows:
-            self._replay(window, bytes(text), np.array(rows, np.int64), facts, plies)
-        return window
-
-    def _replay(
-        self, window: _Window, words: bytes, rows: NDArray[np.int64], facts: list[Facts], plies: list[int]
-    ) -> None:
-        text, room = np.frombuffer(words + bytes(8), np.uint8), len(words) // 2 + 2 * len(rows)
-        starts = np.array(self._packed or [pack(chess.Board())], np.uint64)
-        found = np.empty((len(rows), kernel.OUTPUTS), np.int64)
-        positions, keys = np.empty((room, POSITION_WORDS), np.uint64), np.empty(room, np.uint64)
-        codes, numbers = np.empty(room, np.uint16), np.empty(room, np.uint8)
-        flat = starts.reshape(-1), rows.reshape(-1), found.reshape(-1), positions.reshape(-1)
-        kernel.replay_games(board_tables(), text, *flat, keys, codes, numbers)
-        window.counts = found[:, kernel.COUNT].tolist()
-        regular = found[:, kernel.COUNT] != kernel.ODD
-        at = np.flatnonzero(regular)
-        window.played = PlayedBlock(
-            [facts[i] for i in at.tolist()],
-            found[at, kernel.FIRST],
-            found[at, kernel.COUNT],
-            np.array(plies, np.int64)[at],
-            *(positions, keys, codes, numbers),
-        )
-
-    def _start(self, headers: dict[str, str]) -> int | None:
-        """Returns the index of a game's first position; None if the game must be read by `chess.pgn`."""
-        fen = headers.get("FEN", "")
-        if (not fen and headers.get("SetUp") == "1") or ("Variant" in headers and variant_of(headers)):
+    def _regular_game(self) -> _Regular | None:
+        """Returns the next game if kernels may replay it, and passes it."""
+        found = _REGULAR.match(self._text, self._at)
+        if found is None:
             return None
-        if fen not in self._starts:
-            self._starts[fen] = None
-            with suppress(ValueError):
-                board = board_of(fen or chess.STARTING_FEN)
-                check(board)
-                if not board.chess960:
-                    self._starts[fen] = len(self._packed)
-                    self._packed.append(pack_checked(board))
-                    self._plies.append(board.ply())
-        return self._starts[fen]
+        begin, middle, end, line = self._at, found.start(1), found.end(1), self._line
+        tags = _TAG.findall(limits.decoded(self._text[begin:middle]))
+        headers = dict(tags)
+        fen = headers.get("FEN", "")
+        is_other = (not fen and headers.get("SetUp") == "1") or ("Variant" in headers and variant_of(headers))
+        start = None if is_other or len(headers) < len(tags) else _first_position(fen)
+        read = main_line(self._text[middle:end]) if start else None
+        if start is None or read is None:
+            return None
+        words, result = read
+        facts = Facts(headers, result, self._base + begin, end - begin)
+        self._go_to(end)
+        return _Regular(line, found[0], facts, *start, words)
+
+    def _replayed(self) -> Iterator[PlayedBlock | GameText]:
+        """Yields the waiting games: replayed, or as text if the kernel does not find a move."""
+        games, self._waiting = self._waiting, []
+        block = _replay(games, self._max_ply)
+        for is_odd, run in groupby(range(len(games)), key=lambda i: block.counts[i] == kernel.ODD):
+            first, *others = run
+            if not is_odd:
+                yield block.part(first, first + len(others) + 1)
+            for game in games[first : first + len(others) + 1] if is_odd else ():
+                cutter = GameCutter(game.line, game.facts.place)
+                for data in _LINE.findall(game.text):
+                    yield from self._kept(*cutter.add(limits.decoded(data), len(data)))
+                yield from self._kept(cutter.end())
 
     # -------------------------------------------------------------- other games
     def _odd(self) -> Iterator[GameText]:
@@ -307,18 +265,16 @@ class BlockReader:
                 self._at = self._at - len(data) if data else at
                 self._line = line_number
                 break
-            for game in cutter.add(line, len(data)):
-                yield from self._kept(game)
-        last = cutter.end()
-        if last:
-            yield from self._kept(last)
+            yield from self._kept(*cutter.add(line, len(data)))
+        yield from self._kept(cutter.end())
         self._given.pass_to(self._base + self._at)
 
-    def _kept(self, game: GameText) -> Iterator[GameText]:
-        if game.is_nothing:
-            self.words += game.words
-        else:
-            yield game
+    def _kept(self, *games: GameText | None) -> Iterator[GameText]:
+        for game in games:
+            if game and game.is_nothing:
+                self.words += game.words
+            elif game:
+                yield game
 
     def _next_line(self) -> bytes:
         """Returns the next line with its end; empty at the end of the file.
@@ -348,10 +304,24 @@ class BlockReader:
         self._text, self._at = self._text[self._at :] + piece, 0
 
 
-def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
-    """Returns the end of a match of a pattern that also matches nothing."""
-    found = pattern.match(text, at)
-    return found.end() if found else at
+def _replay(games: Sequence[_Regular], max_ply: int | None) -> PlayedBlock:
+    """Returns replayed games; `counts` is ODD for those that the kernel cannot replay."""
+    ends = np.cumsum([len(game.words) + 1 for game in games], dtype=np.int64)
+    text = np.frombuffer(b"\n".join([*(game.words for game in games), bytes(8)]), np.uint8)
+    plies = np.array([game.ply for game in games], np.int64)
+    most = np.full(len(games), NO_PLY) if max_ply is None else np.maximum(0, max_ply - plies)
+    begins = ends - np.array([len(game.words) + 1 for game in games], np.int64)
+    rows = np.stack([begins, ends - 1, most], axis=1).reshape(-1)
+    starts = np.array([game.start for game in games], np.uint64).reshape(-1)
+    room = len(text) // 2 + 2 * len(games)
+    found = np.empty((len(games), kernel.OUTPUTS), np.int64)
+    positions, keys = np.empty((room, POSITION_WORDS), np.uint64), np.empty(room, np.uint64)
+    codes, numbers = np.empty(room, np.uint16), np.empty(room, np.uint8)
+    if games:
+        places = found.reshape(-1), positions.reshape(-1)
+        kernel.replay_games(board_tables(), text, starts, rows, *places, keys, codes, numbers)
+    facts, first, count = [game.facts for game in games], found[:, kernel.FIRST], found[:, kernel.COUNT]
+    return PlayedBlock(facts, first, count, plies, positions, keys, codes, numbers)
 
 
 # ------------------------------------------------------------------ games of chess.pgn

@@ -105,82 +105,40 @@ class Moves:
         return np.asarray(np.append(values, values.dtype.type(0))[self.edge])  # -1 is the zero at the end
 
 
-@dataclass(frozen=True, slots=True)
-class TableRows:
-    """The table rows of some positions.
+def limited(of: Ints, own: Mask, limits: Selection, report: ExportReport) -> Mask:
+    """Returns which moves a selection exports, given the position of each, best first.
+
+    Args:
+      own: `[R]` positions with limited moves.
+    """
+    if limits.max_moves is None:
+        return np.ones(len(of), bool)
+    sizes = np.bincount(of, minlength=len(own))
+    places = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept: Mask = ~own[of] | (places < limits.max_moves)
+    report.left_out["moves_beyond"] += int((~kept).sum())
+    return kept
+
+
+class TablePosition(NamedTuple):
+    """A position of the tables.
 
     Attributes:
-      held: `[R]` whether the tables have the position. values: `[R]` its value, NaN without one.
-      moves: `[M, 8]` float64: position, code, P, value, value if the graph has none, weight, learn, count.
-      entries: of a book, by position. least: minimum visits of a move, whatever the selection says.
-      by_value: order moves by value, else by weight.
+      value: NaN without one. entry: of a book, else None.
+      moves: code, P, value, value if the graph has none, weight, learn field and count of each move.
     """
 
-    held: Mask
-    values: Floats
-    moves: Floats
-    entries: Sequence[BookEntry]
-    least: int
-    by_value: bool
-
-    def some(self, rows: Ints) -> TableRows:
-        """Returns the rows of some of the positions."""
-        place = np.full(len(self.held), -1.0)
-        place[rows] = np.arange(len(rows))
-        moves = self.moves[place[self.moves[:, 0].astype(np.int64)] >= 0]
-        moves[:, 0] = place[moves[:, 0].astype(np.int64)]
-        entries = [self.entries[i] for i in rows.tolist()] if self.entries else ()
-        return TableRows(self.held[rows], self.values[rows], moves, entries, self.least, self.by_value)
-
-    def chosen(
-        self,
-        batch: RecordBatch,
-        legal: NDArray[np.uint16],
-        known: Mask,
-        own: Mask,
-        limits: Selection,
-        report: ExportReport,
-    ) -> Moves:
-        """Returns the moves with enough visits, best first; `legal`: `[R, MAX_MOVES]`, of the positions."""
-        of, code = self.moves[:, 0].astype(np.int64), self.moves[:, 1].astype(np.uint16)
-        hits = (legal[of] == code[:, None]) & (code > 0)[:, None]
-        found = np.flatnonzero(hits.any(1))
-        report.left_out["moves_illegal"] += len(of) - len(found)
-        of, code, index = of[found], code[found], hits[found].argmax(1)
-        p, value, fallback, weight, learn, count = self.moves[found, 2:].T
-        edge = np.full(len(of), -1)
-        has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
-        edge[has] = edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
-        n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
-        edge_value = np.append(worth_of_edges(batch).q, 0.0)[edge]
-        value = np.where(np.isnan(value), np.where(n > 0, edge_value, fallback), value)
-        if self.by_value:
-            order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
-        else:
-            order = np.lexsort((code, -weight, of))
-        met = np.where(count == NO_COUNT, n, count)[order]
-        enough = met >= max(limits.min_visits, self.least)
-        report.left_out["moves_few_visits"] += int((~enough).sum())
-        order = order[enough]
-        if limits.max_moves is not None:
-            sizes = np.bincount(of[order], minlength=len(batch))
-            rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            kept = ~own[of[order]] | (rank < limits.max_moves)
-            report.left_out["moves_beyond"] += int((~kept).sum())
-            order = order[kept]
-        in_tables = TableMoves(
-            p[order], value[order], weight[order].astype(np.int64), learn[order].astype(np.int64)
-        )
-        places = index[order].astype(np.int16)
-        return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), in_tables)
+    value: float
+    moves: Sequence[tuple[float | None, ...]]
+    entry: BookEntry | None = None
 
 
 Admitted = Callable[[chess.Board], frozenset[str] | None]  # moves of a position in UCI; None: all
-Weigh = Callable[[Words], list[dict[int, Weight]]]  # of each position: move code -> weight
+Weigh = Callable[[Store, Words], list[dict[int, Weight]]]  # of each position: move code -> weight
 
 
 class Tables:
-    """Looks up positions in the tables of a file."""
+    """Looks up positions in the tables of a file; `admitted`: which moves of the book, None for all."""
 
     def __init__(
         self, store: Store, book: int | None, weigh: Weigh | None, admitted: Admitted | None = None
@@ -189,91 +147,106 @@ class Tables:
         self.left_out = 0  # moves of the book that its rules no longer admit
         self.are_lines = book is None  # games or imported entries: lines that end at positions without rows
 
-    def look_up(self, words: Words) -> TableRows:
-        """Returns the table rows of positions, `[R, 10]`.
+    def look_up(self, words: Words) -> list[TablePosition | None]:
+        """Returns positions, `[R, 10]`, as the tables have them, None for one that they lack.
 
         Raises:
           StoreError: if the tables cannot be read.
         """
-        weights: list[dict[int, Weight]] = self._weigh(words) if self._weigh else [{} for _ in words]
+        weights = self._weigh(self._store, words) if self._weigh else [{} for _ in words]
         if self._book is None:
-            rows: list[tuple[Any, ...]] = [
-                (i, code, np.nan, np.nan, np.nan, *weight)
-                for i, found in enumerate(weights)
-                for code, weight in found.items()
-            ]
-            held = np.array([bool(found) for found in weights], bool)
-            return TableRows(held, np.full(len(words), np.nan), _table(rows), (), 1, by_value=False)
+            unknown = None, None, None
+            rows = ([(code, *unknown, *weight) for code, weight in found.items()] for found in weights)
+            return [TablePosition(np.nan, moves) if moves else None for moves in rows]
         keys = key_texts(words)
         there = book_entries(self._store, self._book, keys)
-        found = (there.get(key, BookEntry({}, ())) for key in keys)
-        entries = [self._as_admitted(entry, row) for entry, row in zip(found, words, strict=True)]
-        nothing = Weight(times=0) if self._weigh else Weight()
-        rows = [
-            (i, code, move.p, from_child, move.value, *weights[i].get(code, nothing))
-            for i, entry in enumerate(entries)
-            for move in entry.moves
-            for code in [code_of(move.move)]
-            for from_child in [None if move.child_value is None else negate(move.child_value)]
+        return [
+            self._of_book(there[key], row, found) if key in there else None
+            for key, row, found in zip(keys, words, weights, strict=True)
         ]
-        values = np.array([entry.position.get("value") for entry in entries], np.float64)
-        held = np.array([bool(entry.position) for entry in entries], bool)
-        return TableRows(held, values, _table(rows), entries, 0, by_value=True)
 
-    def _as_admitted(self, entry: BookEntry, words: NDArray[np.uint64]) -> BookEntry:
-        """Returns an entry with the moves that the rules of its book admit now."""
+    def _of_book(
+        self, entry: BookEntry, words: NDArray[np.uint64], weights: Mapping[int, Weight]
+    ) -> TablePosition:
+        """Returns a position of a book with the moves that its rules admit now."""
         admitted = self._admitted(unpack(words.tolist())) if self._admitted and entry.moves else None
-        if admitted is None:
-            return entry
-        kept = [move for move in entry.moves if move.move in admitted]
+        kept = [move for move in entry.moves if admitted is None or move.move in admitted]
         self.left_out += len(entry.moves) - len(kept)
-        return entry._replace(moves=kept)
+        nothing, moves = Weight(times=0) if self._weigh else Weight(), list[tuple[float | None, ...]]()
+        for move in kept:
+            code, child = code_of(move.move), move.child_value
+            value = None if child is None else negate(child)
+            moves.append((code, move.p, value, move.value, *weights.get(code, nothing)))
+        value = entry.position.get("value")
+        return TablePosition(np.nan if value is None else value, moves, entry._replace(moves=kept))
 
-
-def _table(rows: list[tuple[Any, ...]]) -> Floats:
-    return np.array(rows, np.float64).reshape(-1, 8)  # None becomes NaN
+    def chosen(
+        self,
+        rows: Sequence[TablePosition],
+        batch: RecordBatch,
+        legal: NDArray[np.uint16],
+        known: Mask,
+        own: Mask,
+        limits: Selection,
+        report: ExportReport,
+    ) -> Moves:
+        """Returns the moves with enough visits, best first; `legal`: `[R, MAX_MOVES]`, of the positions."""
+        of = np.repeat(np.arange(len(rows)), [len(row.moves) for row in rows])
+        table = np.array([move for row in rows for move in row.moves], np.float64).reshape(-1, 7)
+        code = table[:, 0].astype(np.uint16)
+        hits = (legal[of] == code[:, None]) & (code > 0)[:, None]
+        found = np.flatnonzero(hits.any(1))
+        report.left_out["moves_illegal"] += len(of) - len(found)
+        of, code, index = of[found], code[found], hits[found].argmax(1)
+        p, value, fallback, weight, learn, count = table[found, 1:].T
+        edge = np.full(len(of), -1)
+        has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
+        edge[has] = edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
+        n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
+        edge_value = np.append(worth_of_edges(batch).q, 0.0)[edge]
+        value = np.where(np.isnan(value), np.where(n > 0, edge_value, fallback), value)
+        if self._book is not None:
+            order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
+        else:
+            order = np.lexsort((code, -weight, of))
+        met = np.where(count == NO_COUNT, n, count)[order]
+        enough = met >= max(limits.min_visits, int(self.are_lines))
+        report.left_out["moves_few_visits"] += int((~enough).sum())
+        order = order[enough]
+        order = order[limited(of[order], own, limits, report)]
+        in_tables = TableMoves(
+            p[order], value[order], weight[order].astype(np.int64), learn[order].astype(np.int64)
+        )
+        places = index[order].astype(np.int16)
+        return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), in_tables)
 
 
 def tables_of(
     store: Store, book: int | None, weights: Weights = "n", admitted: Admitted | None = None
 ) -> Tables | None:
-    """Returns the tables that provide the moves of an export; None if the graph provides them.
-
-    Args:
-      admitted: which moves of the book; None: all.
-    """
+    """Returns the tables that provide the moves of an export; None if the graph provides them."""
     weigh = {"games": _games_weights, "imported": _entry_weights}.get(weights)
-    if book is None and weigh is None:
-        return None
-    return Tables(store, book, weigh(store) if weigh else None, admitted)
+    return None if book is None and weigh is None else Tables(store, book, weigh, admitted)
 
 
-def _games_weights(store: Store) -> Weigh:
-    """Returns a function that weighs moves by their points in the imported games."""
-
-    def weigh(words: Words) -> list[dict[int, Weight]]:
-        keys = key_texts(words)
-        played = games.counts(store, keys)
-        white = (words[:, META] & np.uint64(BLACK_TO_MOVE) == 0).tolist()
-        return [
-            {code_of(row.move): Weight(row.points(turn), 0, row.games) for row in played.get(key, ())}
-            for key, turn in zip(keys, white, strict=True)
-        ]
-
-    return weigh
+def _games_weights(store: Store, words: Words) -> list[dict[int, Weight]]:
+    """Returns the moves of positions by their points in the imported games."""
+    keys = key_texts(words)
+    played = games.counts(store, keys)
+    white = (words[:, META] & np.uint64(BLACK_TO_MOVE) == 0).tolist()
+    return [
+        {code_of(row.move): Weight(row.points(turn), 0, row.games) for row in played.get(key, ())}
+        for key, turn in zip(keys, white, strict=True)
+    ]
 
 
-def _entry_weights(store: Store) -> Weigh:
-    """Returns a function that weighs moves by imported entries, summed over the books."""
-
-    def weigh(words: Words) -> list[dict[int, Weight]]:
-        keys = [f"{key:016x}" for key in words[:, KEY].tolist()]
-        there: dict[str, list[PolyglotRow]] = {}
-        for row in _of_keys(store, f"{_ENTRY} WHERE", keys, "ORDER BY key, source, place", (), _CHECKED):
-            there.setdefault(row[0], []).append(_entry(row))
-        return [_added(row, there.get(key, ())) for key, row in zip(keys, words.tolist(), strict=True)]
-
-    return weigh
+def _entry_weights(store: Store, words: Words) -> list[dict[int, Weight]]:
+    """Returns the moves of positions by imported entries, summed over the books."""
+    keys = [f"{key:016x}" for key in words[:, KEY].tolist()]
+    there: dict[str, list[PolyglotRow]] = {}
+    for row in _of_keys(store, f"{_ENTRY} WHERE", keys, "ORDER BY key, source, place", (), _CHECKED):
+        there.setdefault(row[0], []).append(_entry(row))
+    return [_added(row, there.get(key, ())) for key, row in zip(keys, words.tolist(), strict=True)]
 
 
 def _added(words: Sequence[int], entries: Sequence[PolyglotRow]) -> dict[int, Weight]:

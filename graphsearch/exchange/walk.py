@@ -44,7 +44,7 @@ from ..store.reading import Reader
 from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
-from .choices import BookEntry, Moves, TableRows, Weights, tables_of, with_moves
+from .choices import BookEntry, Moves, TablePosition, Weights, limited, tables_of, with_moves
 from .output import ExportReport
 from .selection import ExportPlan, Selection
 
@@ -424,11 +424,8 @@ def listed(
     left_out["moves_few_visits"] += int(((n > 0) & ~kept).sum())
     edges, ranks = order.edges[kept], order.ranks[kept]
     of = record_of_edges(batch)[edges]
-    if limits.max_moves is not None:
-        sizes = np.bincount(of, minlength=len(batch))
-        kept = ~own[of] | (np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes) < limits.max_moves)
-        left_out["moves_beyond"] += int((~kept).sum())
-        of, edges, ranks = of[kept], edges[kept], ranks[kept]
+    kept = limited(of, own, limits, report)
+    of, edges, ranks = of[kept], edges[kept], ranks[kept]
     moves = moves_of_edges(batch)[edges]
     if limits.all_moves and limits.min_visits == 0:
         owner = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
@@ -583,19 +580,21 @@ class Walk:
         batch, known = records_at(self.reader, self.words[rows])
         clocks = clocks_of(batch.words)
         batch.words[:, META] = self.words[rows, META]
-        table_rows = self._tables.look_up(batch.words) if self._tables else None
-        kept = np.flatnonzero(self._held(rows, batch, known, table_rows))
+        in_tables = self._tables.look_up(batch.words) if self._tables else None
+        held = known if in_tables is None else np.array([row is not None for row in in_tables], bool)
+        kept = np.flatnonzero(self._held(rows, batch, known, held))
         if not len(kept):
             return
         if len(kept) < len(rows):
             rows, clocks, known = rows[kept], clocks[kept], known[kept]
-            batch, table_rows = take(batch, kept), table_rows and table_rows.some(kept)
-        found = self._positions(rows, with_moves(batch, known), clocks, known, table_rows)
-        yield found, self._follow(found, rows, in_tables=table_rows is not None)
+            batch = take(batch, kept)
+        there = None if in_tables is None else [row for i in kept.tolist() if (row := in_tables[i])]
+        found = self._positions(rows, with_moves(batch, known), clocks, known, there)
+        yield found, self._follow(found, rows)
 
-    def _held(self, rows: Ints, batch: RecordBatch, known: Mask, table_rows: TableRows | None) -> Mask:
-        """Returns which positions are exported; counts the others."""
-        held, left_out = known if table_rows is None else table_rows.held, self._report.left_out
+    def _held(self, rows: Ints, batch: RecordBatch, known: Mask, held: Mask) -> Mask:
+        """Returns which of the positions that the file or the tables have are exported; counts the others."""
+        left_out = self._report.left_out
         roots = int((~held & (self.depths[rows] == 0)).sum())
         left_out["roots"] += roots
         if not (self._tables and self._tables.are_lines):
@@ -605,7 +604,7 @@ class Walk:
         return held & ~few
 
     def _positions(
-        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, table_rows: TableRows | None
+        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, there: Sequence[TablePosition] | None
     ) -> Positions:
         black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
         side = self._plan.side
@@ -614,10 +613,10 @@ class Walk:
         batch, edges = known_edges_of(batch, completed)
         legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
         limits, report = self._limits, self._report
-        if table_rows is None:
+        if self._tables is None or there is None:
             moves = listed(edges, order, legal[1], own, limits, report)
         else:
-            moves = table_rows.chosen(edges, legal[1], known, own, limits, report)
+            moves = self._tables.chosen(there, edges, legal[1], known, own, limits, report)
         return Positions(
             batch=batch,
             edges=edges,
@@ -629,17 +628,17 @@ class Walk:
             legal=legal,
             ranked=order,
             moves=moves,
-            values=table_rows.values if table_rows else None,
-            entries=table_rows.entries if table_rows else (),
+            values=None if there is None else np.array([row.value for row in there]),
+            entries=[row.entry for row in there or () if row.entry],
         )
 
-    def _follow(self, found: Positions, rows: Ints, *, in_tables: bool) -> Steps:
+    def _follow(self, found: Positions, rows: Ints) -> Steps:
         """Meets the positions after the chosen moves, except after moves at the depth limit."""
         assert found.depth is not None
         assert found.ply is not None
         chosen, edges = found.moves.some(found.moves.chosen), found.edges
         followed = np.ones(len(chosen.of), bool)
-        if not in_tables:
+        if self._tables is None:
             followed = edges.n[chosen.edge] > edges.r[chosen.edge]
         limit = self._limits.depth
         children, steps = np.zeros(len(chosen.of), np.int64), np.arange(len(chosen.of))

@@ -110,4 +110,4 @@ def _blocks(firsts: U64s, keys: U64s) -> Places:
     begins = np.maximum(lows, np.append(0, ends[:-1]))  # those before are listed already
     counts = np.maximum(ends - begins, 0)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(begins, counts) + within
+    return np.asarray(np.repeat(begins, counts) + within, np.int64)

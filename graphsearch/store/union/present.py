@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +18,6 @@ MOST_BLOCKS = 1024  # decoded at once: some 32,000 records
 
 U64s = NDArray[np.uint64]
 Places = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Some records, and the newest versions that the file has around them; both in segment order.
-
-    Attributes:
-      batch, keys: the records and their sort keys. old, old_keys: those of the file.
-    """
-
-    batch: RecordBatch
-    keys: U64s
-    old: RecordBatch
-    old_keys: U64s
-
-    def pairs(self) -> Places:
-        """Returns, for each record of `batch`, the index of its position in `old`, -1 for none."""
-        from ..order_kernel import pair
-
-        places = np.empty(len(self.batch), np.int64)
-        old, new = (owned(batch.words, np.uint64).reshape(-1) for batch in (self.old, self.batch))
-        pair(old, self.old_keys, new, self.keys, places)
-        return places
 
 
 class Present:
@@ -68,12 +44,16 @@ class Present:
         self._cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
         self._on_unsound = on_unsound
 
-    def overlaps(self, batch: RecordBatch) -> Iterator[Overlap]:
+    def overlaps(self, batch: RecordBatch) -> Iterator[tuple[RecordBatch, RecordBatch, Places]]:
         """Yields records, in segment order, with the file's records around them, in bounded parts.
+
+        The third array has, for each record, the index of its position among those of the file, -1 for none.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
         """
+        from ..order_kernel import pair
+
         keys = sort_keys(batch.words)
         ranges = [_blocks(cursor.keys, keys) for cursor in self._cursors]
         if sum(len(blocks) for blocks in ranges) > MOST_BLOCKS and len(batch) > 1:
@@ -88,7 +68,11 @@ class Present:
             if len(some)
             for span in cursor.spans(int(some[0]), int(some[-1]) + 1)
         ]
-        yield Overlap(batch, keys, *self._newest(spans))
+        old, old_keys = self._newest(spans)
+        places = np.empty(len(batch), np.int64)
+        words = [owned(some.words, np.uint64).reshape(-1) for some in (old, batch)]
+        pair(words[0], old_keys, words[1], keys, places)
+        yield batch, old, places
 
     def _newest(self, spans: list[Span]) -> tuple[RecordBatch, U64s]:
         """Returns the newest versions of records in `spans`, newest segment first, and their sort keys."""

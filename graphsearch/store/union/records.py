@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from heapq import heappush, heappushpop
+from heapq import nlargest
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError
 from ...position.board import fen_of, unpack
-from ..codec.bulk import columns_of, take
+from ..codec.bulk import columns_of
 from ..record.node import MAX_RUN, RecordBatch
 from ..record.ranking import visits_of
 from ..store import Store
 from ..upkeep.rewrite import Rewrite
-from .present import Overlap, Present
+from .present import Present
 from .tables import Input, LeaveOut
 
 EXAMPLES = 5  # most visited positions to keep of each kind
@@ -66,21 +67,16 @@ class Examples:
 
     def note(self, part: Part) -> None:
         """Considers a part of the union."""
-        self.note_changed(part)
-        self.note_fresh(take(part.out, np.nonzero(part.before < 0)[0]))
-
-    def note_fresh(self, batch: RecordBatch) -> None:
-        """Considers records of new positions."""
-        after = visits_of(batch)
-        _keep(self.fresh, batch.words, np.zeros(len(after), np.int64), after)
-
-    def note_changed(self, part: Part) -> None:
-        """Considers the changed records and the contradictions of a part."""
-        known = part.before >= 0
-        after = visits_of(part.out)[known]
-        _keep(self.changed, part.out.words[known], visits_of(part.overlap.old)[part.before[known]], after)
+        is_known, after = part.before >= 0, visits_of(part.out)
+        before = np.zeros(len(after), np.int64)
+        before[is_known] = visits_of(part.old)[part.before[is_known]]
+        for kind, chosen in ((self.fresh, ~is_known), (self.changed, is_known)):
+            places = np.nonzero(chosen)[0]
+            most = places[np.argsort(-after[places], kind="stable")][:EXAMPLES].tolist()
+            rows = ((int(after[i]), tuple(part.out.words[i].tolist()), int(before[i])) for i in most)
+            kind[:] = nlargest(EXAMPLES, [*kind, *rows], key=itemgetter(0))
         for i in np.nonzero(part.clashing)[0][: EXAMPLES - len(self.contradictions)].tolist():
-            self.contradictions.append(tuple(part.overlap.batch.words[i].tolist()))
+            self.contradictions.append(tuple(part.new.words[i].tolist()))
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Returns the positions of a kind, `fresh` or `changed`, with N before and after, largest N first."""
@@ -91,32 +87,28 @@ class Examples:
         ]
 
 
-def _keep(listed: list[_Seen], words: NDArray[np.uint64], before: Places, after: Places) -> None:
-    """Keeps the most visited of the given positions and those in the heap `listed`."""
-    least = listed[0][0] if len(listed) == EXAMPLES else 0
-    places = np.nonzero(after > least)[0]
-    for i in places[np.argsort(-after[places], kind="stable")][:EXAMPLES].tolist():
-        row = (int(after[i]), tuple(words[i].tolist()), int(before[i]))
-        if len(listed) < EXAMPLES:
-            heappush(listed, row)
-        else:
-            heappushpop(listed, row)
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the union.
+    """The union of two batches of records.
 
     Attributes:
-      overlap: the records that were merged. out: the records to write, in order.
+      old, new: the batches. out: the records of `new` that are new or change one of `old`, in order.
       before: `[out]` index of the old record that each is a new version of, -1 if it is new.
-      clashing: `[overlap.batch]` where proofs contradict each other.
+      clashing: `[new]` where proofs contradict each other.
+      counts: as `unite` of `records_kernel.py` returns them.
     """
 
-    overlap: Overlap
+    old: RecordBatch
+    new: RecordBatch
     out: RecordBatch
     before: Places
     clashing: NDArray[np.bool_]
+    counts: Places
+
+    @property
+    def fresh(self) -> int:
+        """Number of new records."""
+        return int((self.before < 0).sum())
 
 
 def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
@@ -162,24 +154,8 @@ def batches(one: Input, counts: RecordCounts, leave_out: LeaveOut) -> Iterator[R
             yield batch
 
 
-@dataclass(frozen=True, slots=True)
-class United:
-    """The new and changed records of a union of two batches.
-
-    Attributes:
-      out: the records, in order. whence: `[out]` index of each in the second batch.
-      clashing: one for each of the second batch: where proofs contradict each other.
-      counts: as `unite` of `records_kernel.py` returns them.
-    """
-
-    out: RecordBatch
-    whence: Places
-    clashing: NDArray[np.bool_]
-    counts: Places
-
-
-def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> United:
-    """Returns the union of two batches; records of `old` that stay as they are left out.
+def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> Part:
+    """Returns the union of two batches.
 
     Args:
       places: for each of `new` the index of its position in `old`, -1 for none.
@@ -194,10 +170,10 @@ def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> Un
     found = int(
         unite(columns_of(old), columns_of(new), places, bound, columns_of(out), whence, clashing, counts)
     )
-    return United(out.part(0, found).copied(), whence[:found], clashing, counts)
+    return Part(old, new, out.part(0, found).copied(), places[whence[:found]], clashing, counts)
 
 
-def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts) -> Iterator[Part]:
+def parts(batch: RecordBatch, present: Present, bound: int, total: RecordCounts) -> Iterator[Part]:
     """Yields the union of some records with those of a file, in bounded parts.
 
     Args:
@@ -205,14 +181,13 @@ def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts
     """
     from .records_kernel import CHANGED, CONTRADICTIONS, DIFFERENT, FRESH
 
-    for overlap in present.overlaps(batch):
-        places = overlap.pairs()
-        found = united(overlap.old, overlap.batch, places, bound)
-        counts.fresh += int(found.counts[FRESH])
-        counts.changed += int(found.counts[CHANGED])
-        counts.different += int(found.counts[DIFFERENT])
-        counts.contradictions += int(found.counts[CONTRADICTIONS])
-        yield Part(overlap, found.out, places[found.whence], found.clashing)
+    for new, old, places in present.overlaps(batch):
+        part = united(old, new, places, bound)
+        total.fresh += int(part.counts[FRESH])
+        total.changed += int(part.counts[CHANGED])
+        total.different += int(part.counts[DIFFERENT])
+        total.contradictions += int(part.counts[CONTRADICTIONS])
+        yield part
 
 
 def unite(
@@ -244,7 +219,7 @@ def unite(
         for part in parts(batch, present, store.evaluator_number, counts):
             if not first:
                 examples.note(part)
-            work.add(part.out, int((part.before < 0).sum()))
+            work.add(part.out, part.fresh)
         on_records(counts.records)
     work.flush()
     return counts

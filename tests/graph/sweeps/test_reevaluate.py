@@ -231,7 +231,7 @@ def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     draws = np.tile(np.array([0.5, 0, 0.5], np.float32), (len(records), 1))
     answered = evaluated(batch, Evaluation(draws, priors), 7, 3)
     found = united(batch, answered, np.arange(len(records)), 7)
-    assert found.whence.tolist() == list(range(len(records)))
+    assert found.before.tolist() == list(range(len(records)))
     for i, record in enumerate(records):
         new = found.out.record(i)
         assert faults_of(new) == []

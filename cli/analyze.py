@@ -45,7 +45,7 @@ from graphsearch.search.results import Progress, SearchResult, TableLine
 from graphsearch.search.turns import ROUND_SECONDS, Turns, search_in_turns
 from graphsearch.search.warm import paging_kernels_compiling
 from graphsearch.solvers.mate.beside import MateFinder
-from graphsearch.store.side_files import file_bytes
+from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 
 from . import review

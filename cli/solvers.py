@@ -32,8 +32,8 @@ from graphsearch.solvers.mate import search as mates
 from graphsearch.solvers.mate.check import MateCheck, check_mate
 from graphsearch.solvers.mate.search import MateLimits, MateProgress, MateResult, MateSearch
 from graphsearch.solvers.nodetypes import MAX_NODES, Agreement, Classification, Rules, classify_file
+from graphsearch.store.file import file_bytes
 from graphsearch.store.record.transposition_layout import MOST_DEPTH
-from graphsearch.store.side_files import file_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions.saved import facts
 

@@ -19,7 +19,7 @@ from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
 from ..store.apart import ApartMoves
 from ..store.apart import write as write_apart
-from ..store.moved import copy_elsewhere
+from ..store.file import copy_elsewhere
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
@@ -265,7 +265,7 @@ class Graph:
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None if the graph does not know it.
 
-        It knows the positions after moves that were searched apart (`store.record.known.CompletedRecord`).
+        It knows the positions after moves that were searched apart (`store.record.ranking.CompletedRecord`).
         """
         record = self.pager.read(board)
         return record and self.apart.completed(record, board, self.pager.read)

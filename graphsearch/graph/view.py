@@ -21,10 +21,19 @@ from ..store.record.bounds import UNPROVEN as UNPROVEN
 from ..store.record.bounds import Bounds as Bounds
 from ..store.record.bounds import Proof, proof_of, share_of
 from ..store.record.bounds_kernel import edge_code
-from ..store.record.known import ApartEdge, CompletedRecord
 from ..store.record.node import UNPROVEN as UNPROVEN_FLAGS
 from ..store.record.node import Edge, NodeRecord
-from ..store.record.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
+from ..store.record.ranking import (
+    ApartEdge,
+    CompletedRecord,
+    best_move,
+    edge_of,
+    has_best_move,
+    node_mean,
+    proof_at,
+    ranking,
+    resets_of,
+)
 
 if TYPE_CHECKING:
     from ..store.record.provenance import EvaluatorIdentity, RunInfo

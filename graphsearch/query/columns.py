@@ -21,10 +21,15 @@ from ..position.rules_kernel import MATE
 from ..position.values import CP_FACTOR, CP_SLOPE, D_SCALE, cp_of
 from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.record import bounds as rules
-from ..store.record.known import CompletedRecord, known_edges
-from ..store.record.leading import LED_BY_VALUE_FROM
 from ..store.record.node import LOWER_SHIFT, MAX_CODE, UPPER_SHIFT, NodeRecord, RecordBatch
-from ..store.record.ranking import ranking, resets_of, visits_of
+from ..store.record.ranking import (
+    LED_BY_VALUE_FROM,
+    CompletedRecord,
+    known_edges,
+    ranking,
+    resets_of,
+    visits_of,
+)
 from .steps import Floats, Ints, Mask
 
 _CODES = rules.MOST_CODE + 1

@@ -17,7 +17,7 @@ import chess.svg
 from datasette import hookimpl
 from markupsafe import Markup, escape
 
-from ..store.format import APPLICATION_ID
+from ..store.file import APPLICATION_ID
 from ..store.store import Store
 from .sql import PURE, Value, record_text
 

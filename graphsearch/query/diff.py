@@ -30,10 +30,9 @@ from ..store.apart import completed_in_batches
 from ..store.codec.bulk import owned, take
 from ..store.file import sql_errors
 from ..store.order import sort_keys
-from ..store.record.known import CompletedRecord
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.provenance import RunInfo
-from ..store.record.ranking import visits_of
+from ..store.record.ranking import CompletedRecord, visits_of
 from ..store.store import Store
 from ..store.tables.rows import rows
 from .columns import Worth as Columns

@@ -27,9 +27,8 @@ from ..position.board import (
     text_of_key,
 )
 from ..store.apart import ApartMoves
-from ..store.record.known import known_edges
 from ..store.record.node import Edge, NodeRecord
-from ..store.record.ranking import has_best_move, proof_at, ranking
+from ..store.record.ranking import has_best_move, known_edges, proof_at, ranking
 from ..store.segments import passed_over
 from ..store.store import Store
 

@@ -38,8 +38,7 @@ from ..graph.view import Reader, view
 from ..position.board import fen_of, key_text
 from ..position.notation import named_board, play_moves, read_moves
 from ..position.values import cp_of
-from ..store.connection import BoundedConnection
-from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
+from ..store.file import CACHE_KIB, BoundedConnection, check_is_file, open_reader, real_path, sql_errors
 from ..store.store import Store
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import fen_of, key_text
 from ..position.values import cp_of
-from ..store.record.known import ApartEdge
 from ..store.record.node import NodeRecord
-from ..store.record.ranking import node_mean
+from ..store.record.ranking import ApartEdge, node_mean
 from .source import Records, after, mate_of, records_of, steps_of
 
 DEPTH = 3  # default

@@ -110,7 +110,7 @@ def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:
 
 
 def compile_file_kernels() -> None:
-    """Saves a record to a temporary file, and loads it again as the next search will."""
+    """Saves a record to a temporary file, and reads it as the next search and questions will."""
     board = chess.Board()
     moves = legal_moves(board)
     words = tuple(int(word) for word in pack(board))
@@ -126,6 +126,7 @@ def compile_file_kernels() -> None:
                 store.append(RecordBatch.concat([batch, batch]), fresh=fresh)
             for loaded in store.scan():
                 arena.load(loaded)
+            store.read(board)  # as questions do
     DirtyCopies.of(arena).saved(arena)
     arena.expect(MIN_TABLE)
     mark_compiled(FILE)

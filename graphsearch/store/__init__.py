@@ -1,4 +1,4 @@
 """The graph file: one SQLite database of sorted segments of node records, and plain tables beside them.
 
-The package handles records, not searches. Reading one record needs no Numba.
+The package handles records, not searches.
 """

@@ -19,9 +19,8 @@ from ..position.board import key_of_text, key_text, legal_moves, unpack
 from ..position.values import D_SCALE, negate
 from .order import keys_of
 from .record.bounds_kernel import edge_code
-from .record.known import ApartEdge, CompletedRecord, completed_record, known_edges, padded
 from .record.node import Edge, NodeRecord, RecordBatch
-from .record.ranking import node_mean
+from .record.ranking import ApartEdge, CompletedRecord, completed_record, known_edges, node_mean, padded
 from .tables.rows import rows
 
 if TYPE_CHECKING:

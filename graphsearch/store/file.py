@@ -1,37 +1,53 @@
-"""Opens the SQLite file for one writer, or for readers that never disturb it; copies its log into it."""
+"""The SQLite file: opening it for one writer or for readers that never disturb it, its format, its log.
+
+Statements are bounded, since a file may come from a stranger. A file that was moved is noticed, since data
+written into a deleted file is lost.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import sys
+import tempfile
+from collections.abc import Container, Iterator
+from contextlib import closing, contextmanager, suppress
+from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-from ..base.errors import CorruptRecordError, MissingStoreError, StoreError
-from ..base.system import is_on_network, resolved
-from .connection import BUSY_SECONDS, BoundedConnection, connect
-from .format import (
-    check_schema,
-    create_tables,
-    format_of,
+from ..base.errors import (
+    CorruptRecordError,
+    MissingStoreError,
+    SchemaVersionError,
+    StoreError,
+    StoreMovedError,
 )
+from ..base.system import is_on_network, resolved
 from .lock import is_held
-from .side_files import log_bytes, log_of, remove_side_files
+from .tables.schema import TABLES, tables_sql
 
+APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
+FORMAT_VERSION = 2
 PAGE_BYTES = 16384
 WAL_KEPT_BYTES = 64 << 20  # SQLite truncates a longer log to this after a checkpoint
 CACHE_KIB = 8 << 10
 LOG_BYTES = 16 << 20  # a longer write-ahead log is due for a checkpoint
 LONGEST_LOG_BYTES = 1 << 30  # a reader of an old state may make the log this long; then writing stops
-
-
 ON_NETWORK = (
     "lies on a network drive, where SQLite cannot write safely; copy it to a disk of this machine, work"
     " there, and put it back with `graphsearch store backup`"
 )
+BUSY_SECONDS = 10.0
+PULSE = 1 << 20  # steps of SQLite's virtual machine between two checks of the limit: some 10 ms
+LEAST_STEPS = 300_000_000  # that any statement may take: some seconds
+STEPS_PER_BYTE = 300  # of the file; a join takes some 100 steps for a row of 20 bytes or more
+MEASURE_EVERY = 1024  # statements between two measurements of the file's size
+_SQLITE = ("-wal", "-shm", "-journal")
 
 
+# ------------------------------------------------------------------ names and errors
 def real_path(path: str | os.PathLike[str]) -> Path:
     """Returns the absolute path with links resolved, so that a file has one name and one lock."""
     return resolved(path)
@@ -105,6 +121,208 @@ def check_is_file(path: Path, *, create: bool) -> None:
         raise StoreError(f"{path} is empty, not a graph file; remove it or name another")
 
 
+def log_of(path: Path) -> Path:
+    """Returns the path of the write-ahead log of a graph file."""
+    return path.with_name(path.name + "-wal")
+
+
+def file_bytes(path: Path) -> int:
+    """Returns the size of a graph file and its write-ahead log, in bytes."""
+    return path.stat().st_size + log_bytes(path)
+
+
+def log_bytes(path: Path) -> int:
+    """Returns the size of the write-ahead log of a graph file, in bytes; 0 if there is none."""
+    try:
+        return log_of(path).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def remove_side_files(path: Path, *, lock: bool = False) -> None:
+    """Removes the files that SQLite has left beside a graph file, and the lock file if asked."""
+    for end in (*_SQLITE, ".lock") if lock else _SQLITE:
+        path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+# ------------------------------------------------------------------ connections
+class BoundedConnection(sqlite3.Connection):
+    """A connection that interrupts a statement after more steps than the size of its file explains."""
+
+    path: Path
+    is_bounded = True
+    _left = 0  # statements until the file is measured again
+    _pulses = LEAST_STEPS // PULSE
+
+    def remove_limits(self) -> None:
+        """Removes the step limit and the authorizer, so that two threads may use the connection at once.
+
+        With them, two threads would deadlock: SQLite holds its lock while it calls a handler, which needs
+        Python's lock, and Python holds its lock while it sets a handler, which needs SQLite's. Check the
+        schema first.
+        """
+        self.is_bounded = False
+        self.set_progress_handler(None, 0)
+        self.set_authorizer(None)
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
+        self._restart_count()
+        return super().execute(*args)
+
+    def executemany(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
+        self._restart_count()
+        return super().executemany(*args)
+
+    def executescript(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
+        self._restart_count()
+        return super().executescript(*args)
+
+    def _restart_count(self) -> None:
+        """Restarts the count of steps.
+
+        The counter is not a Python function: a signal that arrived inside one would be lost.
+        """
+        if not self.is_bounded:
+            return
+        if not self._left:
+            self._left = MEASURE_EVERY
+            with suppress(OSError):  # if the file is gone, its last size counts
+                self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * file_bytes(self.path)) // PULSE
+        self._left -= 1
+        self.set_progress_handler(chain(repeat(0, self._pulses), repeat(1)).__next__, PULSE)
+
+
+def uri_of(path: Path, query: str) -> str:
+    """Returns an absolute path and a query as SQLite's URI; `Path.as_uri` knows no long path of Windows.
+
+    >>> uri_of(Path("/games/my file.graph"), "mode=ro").endswith("my%20file.graph?mode=ro")
+    True
+    """
+    return f"file:{quote(os.fsencode(path))}?{query}"
+
+
+def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
+    """Returns a connection to a database from an untrusted source.
+
+    The schema cannot call a harmful function or virtual table, and SQLite checks the cells of each page that
+    it reads. A view in place of a table is not read. A statement takes no more steps than the size of the
+    file explains. From Python 3.12 on, which offers that mode, SQL cannot write the schema or shadow tables;
+    before, this program's own statements do not, and `query.sql` passes no others.
+
+    Args:
+      path: the file. query: how SQLite opens it, as in a URI.
+    """
+    connection = sqlite3.connect(
+        uri_of(path, query),
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=BoundedConnection,
+    )
+    connection.path = path
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    keep_out(connection, ())
+    return connection
+
+
+def keep_out(connection: sqlite3.Connection, impostors: Container[str | None]) -> None:
+    """Makes SQLite refuse to read the given tables, and views that have the name of a graph file's table."""
+
+    def authorize(action: int, first: str | None, _: str | None, __: str | None, within: str | None) -> int:
+        if within in TABLES or (action == sqlite3.SQLITE_READ and first in impostors):
+            return sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK
+
+    connection.set_authorizer(authorize)
+
+
+# ------------------------------------------------------------------ the format
+def format_of(connection: sqlite3.Connection, path: Path) -> int:
+    """Returns the format number of an open file, which is FORMAT_VERSION.
+
+    Raises:
+      StoreError: if it is the database of another program.
+      SchemaVersionError: if it has another format number.
+    """
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION_ID and not connection.execute("PRAGMA page_count").fetchone()[0]:
+        raise StoreError(f"{path} is an empty file, not a graph; choose another file")
+    if application != APPLICATION_ID:
+        raise StoreError(f"{path} is an SQLite file but not a graph of graphsearch; choose another file")
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    check_format(version, path)
+    return version
+
+
+def check_format(version: int, path: Path) -> None:
+    """Raises SchemaVersionError for a number other than FORMAT_VERSION."""
+    if version != FORMAT_VERSION:
+        raise SchemaVersionError(
+            f"{path} has format {version}, this version of graphsearch reads format {FORMAT_VERSION};"
+            " use the version that wrote it, or another file"
+        )
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Turns an empty file into a graph file, in one transaction."""
+    marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
+    connection.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{tables_sql()}\nCOMMIT;")
+
+
+Shape = dict[str, tuple[str, int]]  # column -> declared type, place in the primary key from 1, or 0
+
+_OBJECTS = "SELECT type, name, rootpage, sql FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')"
+_COLUMNS = """
+SELECT m.name, x.name, x.type, x.pk, x.hidden FROM sqlite_schema AS m, pragma_table_xinfo(m.name) AS x
+WHERE m.type = 'table' AND m.rootpage > 0
+"""
+
+
+def check_schema(connection: sqlite3.Connection, path: Path, *, writing: bool = True) -> None:
+    """Raises CorruptRecordError unless a file has exactly the columns of its format in every table.
+
+    Other tables, views and indexes are allowed. A trigger runs when something is written, so a file that has
+    one can only be read.
+    """
+    found = faults(connection, path, writing=writing)
+    if found:
+        raise CorruptRecordError(f"{path}: {found[0]}; `graphsearch store salvage` keeps what is sound")
+
+
+def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) -> list[str]:
+    """Returns a line for each fault of a file's tables, and one for its triggers if `writing`."""
+    format_of(connection, path)
+    objects = connection.execute(_OBJECTS).fetchall()
+    found = []
+    triggers = [str(name) for kind, name, _, _ in objects if kind == "trigger"]
+    if triggers and writing:
+        found.append(f"it has triggers ({', '.join(triggers)}), which no graph file has")
+    shapes = _shapes(connection)
+    for name, table in TABLES.items():
+        wanted = {
+            column: (one.kind, 1 + table.key.index(column) if column in table.key else 0)
+            for column, one in table.columns.items()
+        }
+        if name not in shapes:
+            found.append(f"no such table: {name}")
+        elif shapes[name] != wanted:
+            found.append(f"its table {name} is not that of a graph file")
+    return found
+
+
+def _shapes(connection: sqlite3.Connection) -> dict[str, Shape]:
+    """Returns the columns of every real table; views and virtual tables are left out."""
+    shapes: dict[str, Shape] = {}
+    for table, column, kind, place, hidden in connection.execute(_COLUMNS):
+        shapes.setdefault(table, {})[column] = (kind if not hidden else "hidden", place)
+    return shapes
+
+
+# ------------------------------------------------------------------ opening
 def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     """Returns a connection for writing, and creates the file if asked; the caller holds the lock."""
     if path.exists() and not os.access(path, os.W_OK):
@@ -307,3 +525,71 @@ def delete_if_empty(path: Path) -> bool:
     path.unlink(missing_ok=True)
     remove_side_files(path)
     return True
+
+
+# ------------------------------------------------------------------ files that were moved
+class Place:
+    """The path of a file that is open for writing, and the identity of the file at opening.
+
+    Attributes:
+      given_up: whether writing continues although the file is gone, because its content will be copied.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened = path.stat()
+        self.given_up = False
+
+    def check(self) -> None:
+        """Raises StoreMovedError if the path leads to another file now, or the file or its log is missing."""
+        if self.given_up:
+            return
+        try:
+            found = self._path.stat()
+            if not os.path.samestat(found, self._opened):
+                raise StoreMovedError(f"{self._path} was replaced by another file while it was open")
+            log_of(self._path).stat()
+        except FileNotFoundError as error:
+            raise StoreMovedError(f"{error.filename} was moved or deleted while it was open") from None
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot look at it: {error.strerror}") from None
+
+    def leave(self, connection: sqlite3.Connection) -> None:
+        """Copies the log into the file and empties it, if the file is no longer at its path.
+
+        Otherwise SQLite would apply the log to a new file at that path.
+        """
+        try:
+            self.given_up = False
+            self.check()
+        except StoreError:
+            with suppress(sqlite3.Error):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def copy_elsewhere(connection: sqlite3.Connection, path: Path) -> Path:
+    """Copies the database of a connection that has lost its file; returns the path of the copy.
+
+    Raises:
+      StoreError: if the copy cannot be written anywhere.
+    """
+    failure = StoreError(f"{path}: it cannot be copied")
+    for copy in _new_names(path):
+        try:
+            with sql_errors(copy, "write to it"), closing(connect(copy)) as target:
+                connection.backup(target)
+        except StoreError as error:
+            failure = error
+        else:
+            return copy
+    raise failure
+
+
+def _new_names(path: Path) -> Iterator[Path]:
+    """Yields unused paths for the copy: beside the lost file, in the working folder, in the temporary one."""
+    for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
+        number = 0
+        while (copy := folder / f"{path.stem}.rescued{number or ''}{path.suffix}").exists():
+            number += 1
+        if folder.is_dir():
+            yield copy

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.answer import picked, plain
+from .file import file_bytes
 from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
-from .side_files import file_bytes
 from .store import Store
 from .tables import games, unfinished
 from .tables.games import Imported

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
+from .codec.bulk import take
 from .codec.layout_kernel import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .order import sort_keys
-from .segments import SegmentCursor, choose_pivot, first_chunks, merge
+from .segments import SegmentCursor, choose_pivot, fetch_portion, first_chunks
 from .sizes import SIZES, Sizes
 from .writing import write_chunks
 
@@ -143,13 +143,10 @@ def advance(
     low = output.frontier
     cursors = [SegmentCursor(catalog, first_chunks(catalog, segment, low, blocks)) for segment in inputs]
     pivot = choose_pivot(cursors, blocks, low)
-    ends = [cursor.blocks_below(pivot) for cursor in cursors]
-    batches = [cursor.read(connection, end) for cursor, end in zip(cursors, ends, strict=True)]
-    for cursor, end, batch in zip(cursors, ends, batches, strict=True):
-        rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
-        drop(connection, cursor, end - 1 if rest else end)
-    merged = merge(batches, output.frontier, pivot)
-    del batches, batch  # encoding needs as much memory again
+    merged = take(*fetch_portion(connection, catalog, cursors, low or 0, pivot).versions(None))
+    for cursor in cursors:
+        end = cursor.blocks_below(pivot)
+        drop(connection, cursor, end if pivot is None else end - 1)  # the last one may reach beyond the pivot
     # the dictionaries of the output's last chunk, or none if new ones should be trained
     dictionary = catalog.index(output.chunks[-1]).dictionary if len(output.chunks) % CHUNKS_ALIKE else b""
     write_chunks(connection, catalog, output.id, [merged], dictionary=dictionary)

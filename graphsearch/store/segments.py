@@ -1,4 +1,4 @@
-"""Sorted segments: reads blocks, traverses several segments in step, and merges their records."""
+"""Sorted segments: reads blocks, and traverses several segments in step."""
 
 from __future__ import annotations
 
@@ -153,11 +153,12 @@ class Portion:
         return take(*self.versions(on_unsound))
 
     def versions(
-        self, on_unsound: OnCorrupt = passed_over, on_corrupt: OnCorrupt | None = None
+        self, on_unsound: OnCorrupt | None = passed_over, on_corrupt: OnCorrupt | None = None
     ) -> tuple[RecordBatch, NDArray[np.int64]]:
         """Returns all decoded records, and the indices of those that `records` would return, in order.
 
-        It is cheaper for a caller that needs few of the records. `on_corrupt`: as in `FetchedBlocks.decode`.
+        It is cheaper for a caller that needs few of the records. Without `on_unsound` unsound ones stay.
+        `on_corrupt`: as in `FetchedBlocks.decode`.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
@@ -171,7 +172,7 @@ class Portion:
         keys = keys[places]
         if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
             places = places[newest_in_order(batch.words[places], keys)]
-        return batch, sound_places(batch, places, on_unsound, self.name)
+        return batch, sound_places(batch, places, on_unsound, self.name) if on_unsound else places
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,21 @@ def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Sp
     return FetchedBlocks(spans, dictionaries, data, ends, catalog.path)
 
 
+def fetch_portion(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    cursors: Sequence[SegmentCursor],
+    start: int,
+    pivot: int | None,
+) -> Portion:
+    """Returns the blocks of some segments, newest first, from a sort key to another (None: the end)."""
+    spans = []
+    for cursor in cursors:  # the block before the first one from `start` on may reach into it
+        end = cursor.blocks_below(pivot)
+        spans += cursor.spans(max(0, cursor.blocks_below(start) - 1), end)
+    return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
+
+
 def first_chunks(
     catalog: Catalog, segment: Segment, low: int | None, blocks: int, *, first: int = 0
 ) -> Segment:
@@ -256,23 +272,3 @@ def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None)
         nexts.append(cursor.keys[first : first + blocks + 1])
     keys = np.concatenate(nexts)
     return int(np.partition(keys, blocks)[blocks]) if len(keys) > blocks else None
-
-
-def merge(batches: Sequence[RecordBatch], low: int | None, pivot: int | None) -> RecordBatch:
-    """Returns the newest version of each record with low <= sort key < pivot, in order.
-
-    Args:
-      batches: newest first, each in the order of a segment.
-    """
-    parts, keys = [], []
-    for batch in batches:
-        its_keys = sort_keys(batch.words)
-        a = 0 if low is None else int(np.searchsorted(its_keys, np.uint64(low), "left"))
-        b = len(batch) if pivot is None else int(np.searchsorted(its_keys, np.uint64(pivot), "left"))
-        if a < b:
-            parts.append(batch.part(a, b))
-            keys.append(its_keys[a:b])
-    if len(parts) < 2:
-        return RecordBatch.concat(parts)
-    together = RecordBatch.concat(parts)
-    return take(together, newest_in_order(together.words, np.concatenate(keys)))

@@ -22,19 +22,34 @@ from ..base.version import __version__
 from ..position.board import pack
 from . import file, merging
 from .codec.bulk import owned, take
-from .file import check_is_file, data_version, open_reader, open_writer, real_path, sql_errors
-from .format import format_of
+from .file import (
+    Place,
+    check_is_file,
+    data_version,
+    format_of,
+    log_bytes,
+    open_reader,
+    open_writer,
+    real_path,
+    sql_errors,
+)
 from .index.catalog import Catalog, Segment
 from .index.locate_kernel import find_stored
 from .lock import WriteLock
-from .moved import Place
 from .order import keys_of, sort_keys
 from .ordered_work import in_order, thread_count
 from .reading import Reader, read_one
 from .record.node import MAX_EVALUATOR, MAX_RUN, NodeRecord, RecordBatch
 from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
-from .segments import OnCorrupt, Portion, SegmentCursor, choose_pivot, fetch_spans, first_chunks, passed_over
-from .side_files import log_bytes
+from .segments import (
+    OnCorrupt,
+    Portion,
+    SegmentCursor,
+    choose_pivot,
+    fetch_portion,
+    first_chunks,
+    passed_over,
+)
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
 from .tables.rows import json_object, listed, rows, update_row, write_row
@@ -330,22 +345,12 @@ class Store:
                 if self.catalog.generation != generation:
                     raise StoreError(f"{self.path} was written to during a scan; start the scan again")
 
-    def portion(self, start: int = 0) -> tuple[RecordBatch, int | None]:
-        """Returns some 16,000 records from a sort key on, newest versions, in order; and the next sort key.
-
-        Begin with 0 and pass the returned key until it is None: this scan lets the file be written between
-        two portions. It may or may not return records that are added or deleted meanwhile.
-
-        Raises:
-          CorruptRecordError: naming file, segment and block.
-        """
-        found = self.fetch_portion(start)
-        return found.records(), found.following
-
     def fetch_portion(self, start: int = 0) -> Portion:
-        """Returns the same portion as `portion`, still encoded, so that another thread can decode it.
+        """Returns some 16,000 records from a sort key on, still encoded, so that any thread can decode them.
 
-        It reads only the chunks around the portion, so that all portions of a file together cost as much as a
+        Begin with 0 and continue with the portion's `following` until it is None: this scan lets the file be
+        written between two portions. It may or may not return records that are added or deleted meanwhile. It
+        reads only the chunks around the portion, so that all portions of a file together cost as much as a
         scan.
         """
         with self.reading() as connection, self.snapshot():
@@ -354,11 +359,7 @@ class Store:
                 SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments
             ]
             pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start) if cursors else None
-            spans = []
-            for cursor in cursors:  # the block before the first one from `start` on may reach into it
-                first = max(0, cursor.blocks_below(start) - 1)
-                spans += cursor.spans(first, cursor.blocks_below(pivot))
-            return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
+            return fetch_portion(connection, catalog, cursors, start, pivot)
 
     def portions(
         self, solve: Callable[[Portion], _Result], *, threads: int | None = None

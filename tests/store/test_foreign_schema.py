@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.store import connection as connections
-from graphsearch.store.connection import connect
+from graphsearch.store import file as connections
+from graphsearch.store.file import connect
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables.schema import TABLES

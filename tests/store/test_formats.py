@@ -15,7 +15,7 @@ import chess
 import numpy as np
 
 from graphsearch.position.board import pack
-from graphsearch.store.format import FORMAT_VERSION
+from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.info import info
 from graphsearch.store.order import sort_keys
 from graphsearch.store.record.node import MAX_CODE, MAX_MOVES

@@ -12,8 +12,7 @@ import pytest
 
 from graphsearch.base.errors import StoreError
 from graphsearch.store import file as log
-from graphsearch.store.file import open_reader
-from graphsearch.store.side_files import log_bytes
+from graphsearch.store.file import log_bytes, open_reader
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import compact, prune

@@ -13,9 +13,9 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.position.board import unpack
+from graphsearch.store.file import file_bytes
 from graphsearch.store.order import keys_of
 from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed

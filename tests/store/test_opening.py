@@ -16,7 +16,7 @@ from graphsearch.base.errors import (
     StoreError,
     StoreLockedError,
 )
-from graphsearch.store.format import FORMAT_VERSION
+from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.salvage import salvage
@@ -157,13 +157,13 @@ def test_a_read_only_file_and_folder_can_be_read_only(path: Path) -> None:
 
 
 def test_a_folder_without_room_for_a_log_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.store import connection, file
+    from graphsearch.store import file
 
     filled(path, RECORDS)
     # what a read-only file system answers, also to root
     monkeypatch.setattr(os, "access", lambda target, mode: mode == os.R_OK)
     with monkeypatch.context() as patch:
-        plain = connection.connect
+        plain = file.connect
 
         def connect(target: Path, query: str) -> sqlite3.Connection:
             if query == "mode=ro":

@@ -127,12 +127,13 @@ def test_few_items_are_held_at_once_and_the_rest_is_never_asked_for() -> None:
 def parts_of(store: Store) -> list[list[NodeRecord]]:
     found, start = [], 0
     while True:
-        batch, following = store.portion(start)
+        portion = store.fetch_portion(start)
+        batch = portion.records()
         found.append([batch.record(i) for i in range(len(batch))])
-        if following is None:
+        if portion.following is None:
             return found
-        assert following > start
-        start = following
+        assert portion.following > start
+        start = portion.following
 
 
 def test_all_portions_together_are_the_scan(tmp_path: Path) -> None:
@@ -169,8 +170,8 @@ def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_pat
         expected: dict[tuple[int, ...], NodeRecord] = {}
         following: int | None = 0
         while following is not None:
-            start = following
-            batch, following = store.portion(start)
+            portion = store.fetch_portion(following)
+            batch, following = portion.records(), portion.following
             records = [batch.record(i) for i in range(len(batch))]
             met += [identity(record) for record in records]
             new = [changed(record, rng) for record in records]
@@ -184,5 +185,5 @@ def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_pat
 
 def test_a_file_without_records_has_one_empty_portion(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.graph", identity=IDENTITY, create=True) as store:
-        batch, following = store.portion()
-        assert (len(batch), following) == (0, None)
+        portion = store.fetch_portion()
+        assert (len(portion.records()), portion.following) == (0, None)

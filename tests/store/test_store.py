@@ -14,10 +14,10 @@ import pytest
 from graphsearch.base.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.position.board import pack, unpack
 from graphsearch.store import merging
+from graphsearch.store.file import file_bytes
 from graphsearch.store.info import info
 from graphsearch.store.order import sort_keys
 from graphsearch.store.record.node import NodeRecord, RecordBatch
-from graphsearch.store.side_files import file_bytes
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed

@@ -15,7 +15,7 @@ import chess
 from graphsearch.book.rows import read_book
 from graphsearch.book.tree import BookTree
 from graphsearch.position.board import key_of
-from graphsearch.store.format import FORMAT_VERSION
+from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables.schema import tables_sql

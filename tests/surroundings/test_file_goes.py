@@ -90,9 +90,7 @@ def test_the_log_of_a_file_that_went_does_not_reach_its_successor(tmp_path: Path
 
 
 def test_without_place_for_a_copy_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "graphsearch.store.moved._new_names", lambda path: iter([tmp_path / "no" / "a.graph"])
-    )
+    monkeypatch.setattr("graphsearch.store.file._new_names", lambda path: iter([tmp_path / "no" / "a.graph"]))
     path = tmp_path / "a.graph"
     with pytest.raises(UnsavedError, match="unable to open"), Graph.open(path) as graph:
         analyze_and(graph, lambda: delete(path))

@@ -19,9 +19,9 @@ import numpy as np
 
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.store.codec.bulk import take
+from graphsearch.store.file import log_bytes
 from graphsearch.store.order import keys_of
 from graphsearch.store.record.node import RecordBatch
-from graphsearch.store.side_files import log_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.workers.process import python_command

@@ -35,9 +35,8 @@ from ...base.errors import (
     UnfinishedError,
 )
 from ...position.board import fen_of, unpack
-from ...store.file import check_is_file, real_path
+from ...store.file import check_is_file, file_bytes, real_path, remove_side_files
 from ...store.record.provenance import UNBOUND, EvaluatorIdentity, differences
-from ...store.side_files import file_bytes, remove_side_files
 from ...store.store import Store
 from ...store.tables.unfinished import Unfinished
 from ...store.union import books, entries, imports, numbers, records, tables

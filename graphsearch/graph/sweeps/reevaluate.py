@@ -209,7 +209,8 @@ class _Reevaluation:
         """Yields the records with another evaluator's values, in file order, in batches to evaluate."""
         start: int | None = 0
         while start is not None:
-            batch, start = self._store.portion(start)
+            portion = self._store.fetch_portion(start)
+            batch, start = portion.records(), portion.following
             done = self._is_done(batch)
             self._mark = replace(self._mark, done=self._mark.done + int(done.sum()))
             self._say_evaluating()

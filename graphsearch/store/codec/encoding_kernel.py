@@ -156,14 +156,28 @@ def _run(
 
 
 @inner
+def _number(x: uint64, count: int64, out: Pointer[uint8], to: int64) -> int64:
+    """Writes the lowest bytes of a number, lowest first; returns the end."""
+    for _ in range(count):
+        out[to] = uint8(x & U(255))
+        x >>= U(8)
+        to += 1
+    return to
+
+
+@inner
+def _copied(source: Pointer[uint8], at: int64, end: int64, out: Pointer[uint8], to: int64) -> int64:
+    """Copies bytes; returns the end."""
+    for k in range(end - at):
+        out[to + k] = source[at + k]
+    return to + end - at
+
+
+@inner
 def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
     """Writes the low bytes of a value and its draws; returns the end."""
-    bits = int64(value)
-    out[at] = uint8(bits & 255)
-    out[at + 1] = uint8((bits >> 8) & 255)
-    out[at + 2] = uint8((bits >> 16) & 255)
-    out[at + 3] = uint8(int64(d) & 255)
-    return at + layout.LOW
+    bits = (int64(value) & layout.FRACTION) | ((int64(d) & 255) << 24)
+    return _number(U(bits), int64(layout.LOW), out, at)
 
 
 @inner
@@ -203,17 +217,12 @@ def _head(c: Records, first: int64, last: int64, out: Pointer[uint8], at: int64)
     codes = c.code_offsets[last] - c.code_offsets[first]
     edges = c.edge_offsets[last] - c.edge_offsets[first]
     header = packed_header(last - first, codes, edges, _any_drawn(c, first, last))
-    for byte in range(layout.HEADER):
-        out[at + byte] = uint8((header >> (8 * byte)) & 255)
-    at += layout.HEADER
+    at = _number(U(header), int64(layout.HEADER), out, at)
     for i in range(first, last):
         at = _low(out, at, c.v[i], c.d[i])
     for e in range(c.edge_offsets[first], c.edge_offsets[last]):
         at = _low(out, at, c.q[e], c.edge_d[e])
-    for j in range(c.code_offsets[first], c.code_offsets[last]):
-        out[at] = c.codes[j]
-        at += 1
-    return at
+    return _copied(c.codes, c.code_offsets[first], c.code_offsets[last], out, at)
 
 
 @inner
@@ -272,9 +281,8 @@ def _rest(
 ) -> int64:
     """Writes the variable-length columns, those of edges `first` to `last` included; returns the end."""
     for column in range(LISTS):
-        for k in range(sizes[column]):
-            out[at] = columns[ROOM * column + k]
-            at += 1
+        begin = int64(ROOM * column)
+        at = _copied(columns, begin, begin + sizes[column], out, at)
     for e in range(first, last):
         at = _varint(out, at, int64(c.n[e]))
     if drawn:
@@ -384,22 +392,6 @@ def crc32(data: Pointer[uint8], at: int64, end: int64, table: Pointer[uint32]) -
         crc = U(table[int64((crc ^ U(data[at])) & U(255))]) ^ (crc >> U(8))
         at += 1
     return crc ^ LOW32
-
-
-@inner
-def _copied(source: Pointer[uint8], at: int64, end: int64, out: Pointer[uint8], to: int64) -> int64:
-    for k in range(end - at):
-        out[to + k] = source[at + k]
-    return to + end - at
-
-
-@inner
-def _number(x: uint64, count: int64, out: Pointer[uint8], to: int64) -> int64:
-    for _ in range(count):
-        out[to] = uint8(x & U(255))
-        x >>= U(8)
-        to += 1
-    return to
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""A node record in memory: header, P codes, and the block of its visited edges. Without Numba.
+"""A node record in memory: header, P codes, and the block of its visited edges.
 
 Record (uint64 words; a slot is the index of its first word):
 

@@ -1,9 +1,14 @@
-"""Ranks the moves of a record; computes its mean value and visits."""
+"""Ranks the moves of a record, with those that were searched apart; computes its mean value and visits.
+
+The leading one of the unproven moves is the most visited one at first, later it is chosen by value.
+"""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from itertools import chain, repeat
 from operator import add
@@ -15,10 +20,96 @@ from numpy.typing import NDArray
 from ...position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ...position.values import negate
 from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
-from .known import CompletedRecord, known_edges, known_leader
 from .node import Edge, NodeRecord, RecordBatch, node_value
 
 LOST = 3  # the class of the moves ranked last
+# From so many visits of a position on, its leading move is chosen by value, among the moves with at least one
+# visit for so many of the most visited move: the value less so much over the root of the move's visits.
+LED_BY_VALUE_FROM, MOST_TIMES_FEWER, CAUTION = 10_000, 20, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApartEdge(Edge):
+    """The edge of a move that was searched apart: visits and value of the position after it.
+
+    That position has more visits than the edge in the record.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedRecord(NodeRecord):
+    """A record with moves that were searched apart (`store.apart`). Its own edges are those of the file.
+
+    Attributes:
+      apart: (index of the edge, the edge as the position after the move knows it), at least one.
+    """
+
+    apart: tuple[tuple[int, ApartEdge], ...] = ()
+
+
+def completed_record(record: NodeRecord, apart: Sequence[tuple[int, ApartEdge]]) -> CompletedRecord:
+    """Returns a record with moves that were searched apart."""
+    return CompletedRecord(
+        **{one.name: getattr(record, one.name) for one in fields(NodeRecord)}, apart=tuple(apart)
+    )
+
+
+def known_edges(record: NodeRecord) -> tuple[Edge, ...]:
+    """Returns the edges that people see: of the record, and of the moves that were searched apart."""
+    if not isinstance(record, CompletedRecord):
+        return record.edges
+    found = list(padded(record).edges)
+    for k, edge in record.apart:
+        found[k] = edge
+    return tuple(found)
+
+
+def padded(record: CompletedRecord) -> CompletedRecord:
+    """Returns a record whose edges reach as far as its known edges."""
+    missing = 1 + max(k for k, _ in record.apart) - len(record.edges)
+    return replace(record, edges=(*record.edges, *[Edge(0)] * missing))
+
+
+def known_leader(record: NodeRecord, open_edges: Sequence[int]) -> int | None:
+    """Returns which of the unproven edges leads, as `leader_of`; a move searched apart does if it is better.
+
+    Such a move competes by its value with the move that leads without it, whatever the position's visits, and
+    is credited with no more visits than that one has.
+    """
+    edges = record.edges
+    leader = leader_of(record, [k for k in open_edges if k < len(edges)])
+    if not isinstance(record, CompletedRecord):
+        return leader
+    known, of_open = known_edges(record), set(open_edges)
+    apart = {k for k, _ in record.apart if k in of_open}
+    most = edges[leader].n if leader is not None else 0
+    other = leader_of(record, [k for k in open_edges if k < len(edges) and k not in apart])
+    rivals = [k for k in (leader, other) if k is not None]
+    rivals += sorted(k for k in apart if known[k].n * MOST_TIMES_FEWER >= most)
+    rivals = [k for k in rivals if known[k].n]
+    if not rivals:
+        return leader
+    cap = most or max(known[k].n for k in rivals)
+    return max(rivals, key=lambda k: cautious_value(known[k].value, min(known[k].n, cap)))
+
+
+def cautious_value(value: float, visits: float) -> float:
+    """Returns the value of a move less its uncertainty; `visits`: above 0, of the move."""
+    return value - CAUTION / math.sqrt(visits)
+
+
+def leader_of(record: NodeRecord, open_edges: Iterable[int]) -> int | None:
+    """Returns which of the unproven edges leads: the most visited one, later the one of the best value.
+
+    After LED_BY_VALUE_FROM visits of the position, the move of the highest `value - CAUTION / sqrt(n)` finds
+    better moves than the most visited one, before that it does not (docs/contributing/benchmarks.md).
+    """
+    edges, places = record.edges, list(open_edges)
+    most = max(places, key=lambda k: (edges[k].n, edges[k].value), default=None)
+    if most is None or not edges[most].n or record.visits < LED_BY_VALUE_FROM:
+        return most
+    trusted = [most, *(k for k in places if edges[k].n * MOST_TIMES_FEWER >= edges[most].n)]
+    return max(trusted, key=lambda k: cautious_value(edges[k].value, edges[k].n))
 
 
 def edge_of(record: NodeRecord, k: int) -> Edge:

@@ -15,7 +15,6 @@ from ...jit.types import uint64
 from ...position.board import decode_move, encode_move, key_of, pack
 from ...position.scores import LEAST_MATE, MATE
 from . import transposition_kernel as kernel
-from . import transposition_layout as layout
 from .transposition_layout import PROOF
 
 ENTRY_BYTES = 17  # of one place in memory
@@ -70,29 +69,23 @@ class Entry:
 
 def decoded(data: int) -> Entry:
     """Returns the entry of a data word."""
-    move = data >> layout.MOVE_AT & layout.MOVE_MASK
+    word = uint64(data)
+    move = int(kernel.move_in(word))
     return Entry(
-        value=(data & layout.VALUE_MASK) - layout.VALUE_BIAS,
-        depth=data >> layout.DEPTH_AT & layout.DEPTH_MASK,
-        bound=BOUNDS[data >> layout.BOUND_AT & layout.BOUND_MASK],
+        value=int(kernel.value_in(word)),
+        depth=int(kernel.depth_in(word)),
+        bound=BOUNDS[kernel.bound_in(word)],
         move=decode_move(move) if move else None,
-        kind=TYPES[data >> layout.TYPE_AT & layout.TYPE_MASK],
-        cut=data >> layout.CUT_AT & layout.CUT_MASK,
+        kind=TYPES[kernel.type_in(word)],
+        cut=int(kernel.cut_in(word)),
     )
 
 
 def encoded(entry: Entry, board: chess.Board) -> int:
     """Returns the data word of an entry of a position."""
-    move = encode_move(entry.move) if entry.move else 0
-    return (
-        (entry.value + layout.VALUE_BIAS)
-        | move << layout.MOVE_AT
-        | entry.depth << layout.DEPTH_AT
-        | BOUNDS.index(entry.bound) << layout.BOUND_AT
-        | TYPES.index(entry.kind) << layout.TYPE_AT
-        | min(entry.cut, layout.MOST_CUT) << layout.CUT_AT
-        | (check_of(board) & layout.CHECK_MASK) << layout.CHECK_AT
-    )
+    move, bound = encode_move(entry.move) if entry.move else 0, BOUNDS.index(entry.bound)
+    kind, check = TYPES.index(entry.kind), uint64(check_of(board))
+    return int(kernel.packed_entry(entry.value, move, entry.depth, bound, kind, entry.cut, check))
 
 
 def check_of(board: chess.Board) -> int:

@@ -26,15 +26,10 @@ from ...position.scores import LEAST_MATE
 from . import transposition_layout as layout
 from .transposition_layout import VALUE_BIAS
 
-# typed for kernels: uint64 where they are combined with words, else int64
+# typed for kernels
 UPPER, LOWER, EXACT = int64(layout.UPPER), int64(layout.LOWER), int64(layout.EXACT)
 NO_TYPE, PV, CUT, ALL = (int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
 PROOF, MOST_CUT = int64(layout.PROOF), int64(layout.MOST_CUT)
-VALUE_MASK, MOVE_MASK, DEPTH_MASK = U(layout.VALUE_MASK), U(layout.MOVE_MASK), U(layout.DEPTH_MASK)
-BOUND_MASK, TYPE_MASK, CUT_MASK = U(layout.BOUND_MASK), U(layout.TYPE_MASK), U(layout.CUT_MASK)
-CHECK_MASK = U(layout.CHECK_MASK)
-MOVE_AT, DEPTH_AT, BOUND_AT = U(layout.MOVE_AT), U(layout.DEPTH_AT), U(layout.BOUND_AT)
-TYPE_AT, CUT_AT, CHECK_AT = U(layout.TYPE_AT), U(layout.CUT_AT), U(layout.CHECK_AT)
 
 BUCKET = 4  # places that a position's entry may take
 UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
@@ -93,37 +88,49 @@ def packed_entry(
     """Returns the data word of an entry."""
     return (
         U(int64(value) + VALUE_BIAS)
-        | (U(move) << MOVE_AT)
-        | (U(depth) << DEPTH_AT)
-        | (U(bound) << BOUND_AT)
-        | (U(kind) << TYPE_AT)
-        | (U(min(int64(cut), MOST_CUT)) << CUT_AT)
-        | ((U(check) & CHECK_MASK) << CHECK_AT)
+        | (U(move) << U(layout.MOVE_AT))
+        | (U(depth) << U(layout.DEPTH_AT))
+        | (U(bound) << U(layout.BOUND_AT))
+        | (U(kind) << U(layout.TYPE_AT))
+        | (U(min(int64(cut), MOST_CUT)) << U(layout.CUT_AT))
+        | ((U(check) & U(layout.CHECK_MASK)) << U(layout.CHECK_AT))
     )
 
 
 @inner
 def value_in(data: uint64) -> int64:
     """Returns the value of an entry."""
-    return int64(data & VALUE_MASK) - VALUE_BIAS
+    return int64(data & U(layout.VALUE_MASK)) - VALUE_BIAS
 
 
 @inner
 def move_in(data: uint64) -> int64:
     """Returns the best move of an entry, 0 if it has none."""
-    return int64((data >> MOVE_AT) & MOVE_MASK)
+    return int64((data >> U(layout.MOVE_AT)) & U(layout.MOVE_MASK))
 
 
 @inner
 def depth_in(data: uint64) -> int64:
     """Returns the depth of an entry."""
-    return int64((data >> DEPTH_AT) & DEPTH_MASK)
+    return int64((data >> U(layout.DEPTH_AT)) & U(layout.DEPTH_MASK))
 
 
 @inner
 def bound_in(data: uint64) -> int64:
     """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
-    return int64((data >> BOUND_AT) & BOUND_MASK)
+    return int64((data >> U(layout.BOUND_AT)) & U(layout.BOUND_MASK))
+
+
+@inner
+def type_in(data: uint64) -> int64:
+    """Returns the node type that was expected, NO_TYPE, PV, CUT or ALL."""
+    return int64((data >> U(layout.TYPE_AT)) & U(layout.TYPE_MASK))
+
+
+@inner
+def cut_in(data: uint64) -> int64:
+    """Returns the number of the move that caused the cutoff, 0 without one."""
+    return int64((data >> U(layout.CUT_AT)) & U(layout.CUT_MASK))
 
 
 @inner
@@ -137,13 +144,13 @@ def proves_mate(value: int64, bound: int64) -> bool:
 @inner
 def check_in(data: uint64) -> uint64:
     """Returns the check bits of an entry, uint64."""
-    return data >> CHECK_AT
+    return data >> U(layout.CHECK_AT)
 
 
 @inner
 def is_of(data: uint64, check: uint64) -> bool:
     """Returns whether an entry with a position's key belongs to that position, by its check hash."""
-    return check_in(data) == (U(check) & CHECK_MASK)
+    return check_in(data) == (U(check) & U(layout.CHECK_MASK))
 
 
 @inner

@@ -1,4 +1,4 @@
-"""The data word of a transposition entry: its fields. Without Numba.
+"""The data word of a transposition entry: its fields.
 
     bits  0-17  value + VALUE_BIAS, thousandths of a pawn for the side to move
          18-33  best move, 0 none
@@ -30,19 +30,9 @@ CHECK_AT = CUT_AT + CUT_BITS
 assert CHECK_AT + CHECK_BITS == 64
 assert (MOVE_AT, DEPTH_AT, BOUND_AT, TYPE_AT, CUT_AT, CHECK_AT) == (18, 34, 41, 43, 45, 48)
 
-VALUE_MASK, MOVE_MASK, DEPTH_MASK, BOUND_MASK, TYPE_MASK, CUT_MASK, CHECK_MASK, KIND_MASK = (
-    (1 << bits) - 1
-    for bits in (
-        VALUE_BITS,
-        MOVE_BITS,
-        DEPTH_BITS,
-        BOUND_BITS,
-        TYPE_BITS,
-        CUT_BITS,
-        CHECK_BITS,
-        KIND_BITS,
-    )
-)
+VALUE_MASK, MOVE_MASK, DEPTH_MASK = (1 << VALUE_BITS) - 1, (1 << MOVE_BITS) - 1, (1 << DEPTH_BITS) - 1
+BOUND_MASK, TYPE_MASK, CUT_MASK = (1 << BOUND_BITS) - 1, (1 << TYPE_BITS) - 1, (1 << CUT_BITS) - 1
+CHECK_MASK, KIND_MASK = (1 << CHECK_BITS) - 1, (1 << KIND_BITS) - 1
 
 VALUE_BIAS = 1 << (VALUE_BITS - 1)
 UPPER, LOWER, EXACT = 1, 2, 3  # bounds

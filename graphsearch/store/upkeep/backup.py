@@ -12,10 +12,8 @@ from pathlib import Path
 from ...base.answer import Answer
 from ...base.errors import MissingStoreError, StoreError
 from ...base.system import replace, sync_folder
-from ..connection import connect
-from ..file import check_is_file, open_reader, real_path, sql_errors
+from ..file import check_is_file, connect, open_reader, real_path, remove_side_files, sql_errors
 from ..lock import WriteLock
-from ..side_files import remove_side_files
 from ..tables import provenance
 from .rewrite import OnCount
 

@@ -24,12 +24,11 @@ from ...position.board import key_of_text
 from .. import merging
 from ..codec.bulk import sound_part, take
 from ..codec.layout_kernel import BLOCK
-from ..file import sql_errors
+from ..file import file_bytes, sql_errors
 from ..order import keys_of, sort_keys
 from ..record.node import RecordBatch
 from ..record.ranking import visits_of
 from ..segments import SegmentCursor, first_chunks, passed_over
-from ..side_files import file_bytes
 from ..store import Store
 from ..tables import provenance
 from ..transpositions import saved

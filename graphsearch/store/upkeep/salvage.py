@@ -22,15 +22,12 @@ from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError, StoreError
 from ..codec.bulk import decode_stored, is_dictionary, joined, take, unsound
-from ..connection import connect, keep_out
-from ..file import check_is_file, real_path
-from ..format import check_format
+from ..file import check_format, check_is_file, connect, keep_out, log_bytes, real_path
 from ..index.catalog import bloom_of
 from ..order import keys_of, sort_keys
 from ..record.node import MAX_EVALUATOR, RecordBatch
 from ..record.provenance import EvaluatorIdentity
 from ..segments import CHUNK_BLOCKS
-from ..side_files import log_bytes
 from ..store import Store
 from ..tables import provenance, unfinished
 from ..tables.rows import insert

@@ -18,8 +18,7 @@ from ...base.limits import shortened
 from .. import order
 from ..codec.bulk import announced, is_dictionary, unsound
 from ..codec.layout_kernel import BLOCK
-from ..file import open_reader, real_path, sql_errors
-from ..format import faults
+from ..file import faults, open_reader, real_path, sql_errors
 from ..index.catalog import Chunk
 from ..index.locate_kernel import find_held
 from ..order import keys_of

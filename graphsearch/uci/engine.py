@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import chess
@@ -62,8 +63,8 @@ class Engine:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._waiting = 0  # jobs given and not yet ended
         self._count = threading.Lock()
-        self._wanted: GoAnswer | None = None  # whose position is to be looked up
-        self._is_looking = False
+        # one at a time: many look-ups at once would slow each other down
+        self._looking = ThreadPoolExecutor(1, "graphsearch-look")
         self._worker = threading.Thread(target=self._work, name="graphsearch-uci", daemon=True)
         self._worker.start()
         self._commands: dict[str, Callable[[str], None]] = {
@@ -178,7 +179,7 @@ class Engine:
             answer.end(None)
             return
         if self._is_busy:
-            self._want_look_up(answer)
+            self._looking.submit(self._try, lambda: self._look_up(answer))
         threading.Thread(target=self._watch, args=(answer,), name="graphsearch-clock", daemon=True).start()
         self._give(lambda: self._search(answer))
 
@@ -237,6 +238,7 @@ class Engine:
             if self._answer is not None:
                 self._answer.hurry()  # nobody else will: the process ends now
             return False  # compiling, or loading a network
+        self._looking.shutdown(wait=False, cancel_futures=True)
         self._give(self._opened.close)
         self._jobs.put(None)
         self._worker.join()
@@ -304,25 +306,10 @@ class Engine:
         if len(line) > 2:
             self._line = (answer.board.copy(stack=False), line)
 
-    def _want_look_up(self, answer: GoAnswer) -> None:
-        """Has a position looked up after the present look-up: many at once would slow each other down."""
-        with self._count:
-            self._wanted, is_looking, self._is_looking = answer, self._is_looking, True
-        if not is_looking:
-            threading.Thread(target=self._look_up_wanted, daemon=True).start()
-
-    def _look_up_wanted(self) -> None:
-        while True:
-            with self._count:
-                answer, self._wanted = self._wanted, None
-                if answer is None:
-                    self._is_looking = False
-                    return
-            if not answer.done.is_set():
-                self._try(lambda wanted=answer: self._look_up(wanted))  # type: ignore[misc]
-
     def _look_up(self, answer: GoAnswer) -> None:
-        """Looks a position up in the file and in the expected line, for an answer in time."""
+        """Looks a position up in the file and in the expected line, unless it is answered by now."""
+        if answer.done.is_set():
+            return
         path, known = self.settings.text("GraphFile"), None
         if path and not self._opened.trouble:
             with suppress(GraphSearchError, OSError):  # the worker will report the error

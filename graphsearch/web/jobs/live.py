@@ -6,7 +6,6 @@ The answer has the current state of the search; the file has the state of the la
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -84,17 +83,14 @@ class OpenQuestions:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._open: dict[int, Future[dict[str, Any] | None]] = {}
-        self._lock = threading.Lock()
         self._deaf_until = 0.0
 
     def ask(self, send: Callable[[Question], None], ask: Ask) -> dict[str, Any] | None:
         """Sends a question; returns its answer, None if there is none within `ANSWER_SECONDS`."""
         if time.monotonic() < self._deaf_until:
             return None
-        waiting: Future[dict[str, Any] | None] = Future()
-        with self._lock:
-            number = next(self._numbers)
-            self._open[number] = waiting
+        number, waiting = next(self._numbers), Future[dict[str, Any] | None]()
+        self._open[number] = waiting
         try:
             send(Question(number, ask))
             return waiting.result(ANSWER_SECONDS)
@@ -104,19 +100,16 @@ class OpenQuestions:
         except CancelledError:
             return None
         finally:
-            with self._lock:
-                self._open.pop(number, None)
+            self._open.pop(number, None)
 
     def settle(self, answer: LiveAnswer) -> None:
         """Passes an answer to the thread that asked."""
-        with self._lock:
-            waiting = self._open.get(answer.number)
+        waiting = self._open.get(answer.number)
         if waiting is not None and waiting.set_running_or_notify_cancel():
             waiting.set_result(answer.found)
 
     def cancel(self) -> None:
         """Cancels the open questions: their search has ended."""
         self._deaf_until = 0.0
-        with self._lock:
-            for waiting in self._open.values():
-                waiting.cancel()
+        for waiting in list(self._open.values()):
+            waiting.cancel()

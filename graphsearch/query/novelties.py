@@ -220,78 +220,47 @@ class _Judge:
 
     def judge(self, reached: Reached, record: NodeRecord) -> None:
         """Adds the novelties and popular mistakes of a position."""
-        board = unpack(reached.words)
+        board, rules = unpack(reached.words), self.rules
         steps = steps_of(record, board)
         for step in steps:
-            if step.edge.n < self.rules.move_visits:
+            n = step.edge.n
+            games, share = reached.played.get(step.move.uci(), 0), n / (record.visits - 1)
+            cost = loss_of(cp_of(steps[0].edge.value), cp_of(step.edge.value))
+            if n < rules.move_visits:
                 continue
-            seen = _Seen.of(reached, record, step, steps[0])
-            if self._is_novelty(seen):
-                weight = reached.games * seen.n_share
+            if games > rules.games:
+                lost = games * max(0.0, steps[0].edge.value - step.edge.value) / 2
+                if games >= rules.popular * reached.games and cost >= rules.loss:
+                    self.popular.add(lost, (_notable(reached, record, step, steps[0], board, lost), reached))
+            elif cost <= rules.cp if rules.cp is not None else step is steps[0] and share >= rules.share:
+                weight = reached.games * share
                 if weight <= self.novelties.least:
                     continue
                 key = key_text(after(board, step.move))  # games may have reached it by another order
-                if sum(played_at(self._store, [key]).get(key, {}).values()) <= self.rules.games:
-                    self.novelties.add(weight, (seen.notable(board, weight), reached))
-            elif self._is_popular(seen):
-                lost = seen.games * max(0.0, seen.best.edge.value - step.edge.value) / 2
-                self.popular.add(lost, (seen.notable(board, lost), reached))
-
-    def _is_novelty(self, seen: _Seen) -> bool:
-        if seen.games > self.rules.games:
-            return False
-        if self.rules.cp is None:
-            return seen.step is seen.best and seen.n_share >= self.rules.share
-        return seen.cost_cp <= self.rules.cp
-
-    def _is_popular(self, seen: _Seen) -> bool:
-        return (
-            seen.games > self.rules.games
-            and seen.games >= self.rules.popular * seen.reached
-            and seen.cost_cp >= self.rules.loss
-        )
+                if sum(played_at(self._store, [key]).get(key, {}).values()) <= rules.games:
+                    row = _notable(reached, record, step, steps[0], board, weight)
+                    self.novelties.add(weight, (row, reached))
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A visited move with its value; names as in `NotableMove`."""
-
-    step: Step
-    best: Step
-    games: int
-    reached: int
-    n_share: float
-    cp: int
-    best_cp: int
-
-    @classmethod
-    def of(cls, reached: Reached, record: NodeRecord, step: Step, best: Step) -> _Seen:
-        """Returns a move, given the best one of its position."""
-        cp, best_cp = (cp_of(one.edge.value) for one in (step, best))
-        games = reached.played.get(step.move.uci(), 0)
-        return cls(step, best, games, reached.games, step.edge.n / (record.visits - 1), cp, best_cp)
-
-    @property
-    def cost_cp(self) -> int:
-        """Centipawns by which it is worse than the best move."""
-        return loss_of(self.best_cp, self.cp)
-
-    def notable(self, board: chess.Board, weight: float) -> NotableMove:
-        """Returns the row of the answer; `_with_line` adds the line to the rows that are listed."""
-        return NotableMove(
-            move=self.step.move.uci(),
-            san=board.san(self.step.move),
-            best=board.san(self.best.move),
-            games=self.games,
-            reached=self.reached,
-            n=self.step.edge.n,
-            n_share=self.n_share,
-            q=self.step.edge.value,
-            cp=self.cp,
-            best_cp=self.best_cp,
-            cost_cp=self.cost_cp,
-            weight=weight,
-        )
+def _notable(
+    reached: Reached, record: NodeRecord, step: Step, best: Step, board: chess.Board, weight: float
+) -> NotableMove:
+    """Returns the row of the answer; `_with_line` adds the line to the rows that are listed."""
+    cp, best_cp = (cp_of(one.edge.value) for one in (step, best))
+    return NotableMove(
+        move=step.move.uci(),
+        san=board.san(step.move),
+        best=board.san(best.move),
+        games=reached.played.get(step.move.uci(), 0),
+        reached=reached.games,
+        n=step.edge.n,
+        n_share=step.edge.n / (record.visits - 1),
+        q=step.edge.value,
+        cp=cp,
+        best_cp=best_cp,
+        cost_cp=loss_of(best_cp, cp),
+        weight=weight,
+    )
 
 
 # ------------------------------------------------------------------ the positions that games reached

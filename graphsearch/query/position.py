@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..store.tables.books import REPERTOIRES, chosen_moves
 from ..store.tables.rows import query
 from ..store.tables.studies import find_note
 from .games import Results, counts_at
-from .source import Records, RecordSource, after, opened
+from .source import Records, RecordSource, after, opened, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +64,27 @@ class Moves:
         return self.node.as_dict() | {"moves": [move.as_dict() for move in self.moves]}
 
 
-def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
+def moves(path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: int = 0) -> Moves:
     """Returns all moves of a position with values from the records of their children.
+
+    Args:
+      path: the graph file, which is only read, or records in memory, which know no imported games.
+      lines: number of best moves with a line.
 
     Raises:
       InvalidPositionError: if the position is not legal.
       UnknownPositionError: if the file does not hold it.
       StoreError: if the file cannot be read.
     """
-    with opened(path) as source:
-        return moves_in(source, board)
-
-
-def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Moves:
-    """Returns the answer of `moves` from an open file, with the PV of the best `lines` moves."""
-    games = tables.games_by_move(source.store, key_text(board))
-    return moves_with(source, board, games, lines=lines)
-
-
-def moves_with(source: Records, board: chess.Board, games: Mapping[str, int], *, lines: int = 0) -> Moves:
-    """Returns the answer of `moves` from records; `games`: number of games by move in UCI."""
-    source.wanted(board)
-    node = view(source.read, board, lines=lines)
-    assert node is not None
-    rows = (_stored(source, board, move, games.get(move.move.uci(), 0)) for move in node.moves)
-    return Moves(node, tuple(rows))
+    with records_of(path) as source:
+        source.wanted(board)
+        games: dict[str, int] = {}
+        if isinstance(source, RecordSource):
+            games = tables.games_by_move(source.store, key_text(board))
+        node = view(source.read, board, lines=lines)
+        assert node is not None
+        rows = (_stored(source, board, move, games.get(move.move.uci(), 0)) for move in node.moves)
+        return Moves(node, tuple(rows))
 
 
 def _stored(source: Records, board: chess.Board, move: MoveView, games: int) -> StoredMove:
@@ -182,7 +178,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
     """
     check(board)
     with opened(path) as source:
-        found = moves_in(source, board, lines=lines) if source.read(board) else None
+        found = moves(source, board, lines=lines) if source.read(board) else None
         origin = None
         if found:
             node, store = found.node, source.store

@@ -17,7 +17,7 @@ import chess
 
 from ...base.answer import Answer
 from ...base.errors import GraphSearchError
-from ...query.position import moves_with
+from ...query.position import moves
 from ...query.source import Records
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class LiveRecords(Records):
 
 def node(records: Records, board: chess.Board) -> dict[str, Any]:
     """Returns the node of a position for the page, without its games and lines."""
-    found = moves_with(records, board, {})
+    found = moves(records, board)
     return found.as_dict() | {"mate": found.node.mate}
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..base.answer import Answer
 from ..base.dates import date_text, read_date
 from ..base.errors import InvalidParameterError
-from ..position.board import decode_move, fen_of
+from ..position.board import decode_move, fen_of, key_text
 from ..position.lines import sans_of
 from ..position.values import cp_of
 from ..store.tables import books as book_tables
@@ -303,7 +303,8 @@ class _Walk:
                 (self._board(met), decode_move(code), self._here[key], met)
                 for (key, code), met in moves[first : first + READ_AT_ONCE]
             ]
-            source.read_ahead([at for board, move, *_ in some for at in (board, after(board, move))])
+            asked = (at for board, move, *_ in some for at in (board, after(board, move)))
+            source.read_ahead({key_text(board): board for board in asked})
             for departing in some:
                 departure = self._departure(source, *departing)
                 if self._is_of_book or departure.worth.best != departure.san:

@@ -128,7 +128,8 @@ class Explored:
         if self._at_once > 1 and self.looked >= self._ahead:
             self._ahead = self.looked + min(self._at_once, len(self._heap))
             next_ones = heapq.nsmallest(self._at_once, self._heap)
-            self._source.read_ahead([met.board() for _, _, met in next_ones])
+            boards = (met.board() for _, _, met in next_ones)
+            self._source.read_ahead({key_text(board): board for board in boards})
         _, _, met = heapq.heappop(self._heap)
         board = met.board()
         record = self._source.read(board)

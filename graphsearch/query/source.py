@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -72,9 +72,13 @@ class Records(ABC):
     def _stored(self, board: chess.Board, key: str) -> NodeRecord | None:
         """Returns the record of a position that was not read before; `key` is its `key_text`."""
 
-    def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None if the graph does not hold it, or cannot hold it."""
-        key = key_text(board)
+    def read(self, board: chess.Board, key: str = "") -> NodeRecord | None:
+        """Returns the record of a position, or None if the graph does not hold it, or cannot hold it.
+
+        Args:
+          key: its `key_text`, if that is known already.
+        """
+        key = key or key_text(board)
         found = self._known.get(key)
         if found is not None and _stands(board, found):
             return found
@@ -82,8 +86,12 @@ class Records(ABC):
             found = self._known[key] = self._stored(board, key)
         return found
 
-    def read_ahead(self, boards: Sequence[chess.Board]) -> None:
-        """Reads records that a query needs soon in one batch, where that is quicker than one by one."""
+    def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
+        """Reads records that a query needs soon in one batch, where that is quicker than one by one.
+
+        Args:
+          boards: the positions by `key_text`.
+        """
         check_time()
 
     def wanted(self, board: chess.Board) -> NodeRecord:
@@ -111,14 +119,14 @@ class RecordSource(Records):
         self._apart = ApartMoves.of(store)
         self._reader: Reader | None = None
 
-    def read_ahead(self, boards: Sequence[chess.Board]) -> None:
+    def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
         """Reads the records of positions that a query needs soon, in one batch and in kernels.
 
         A record takes 0.1 ms then, and 1 ms alone. What is not found is left to `read`: every record of a
         damaged file, and of one that has changed since the query began.
         """
         check_time()
-        asked = {key: board for board in boards if (key := key_text(board)) not in self._kept}
+        asked = {key: board for key, board in boards.items() if key not in self._kept}
         if len(asked) < LEAST_AHEAD:
             return
         words = np.array([pack_checked(board) for board in asked.values()])

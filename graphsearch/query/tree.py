@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import chess
 
@@ -13,7 +14,7 @@ from ..position.board import fen_of, key_text
 from ..position.values import cp_of
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import ApartEdge, node_mean
-from .source import Records, after, mate_of, records_of, steps_of
+from .source import Records, after, key_after, mate_of, plain_key, records_of, steps_of
 
 DEPTH = 3  # default
 SHARE = 50  # a move is followed if it has the position's N divided by this; default
@@ -120,7 +121,13 @@ def tree(
         return _Growing(source, depth, least, width).tree(board, record)
 
 
-Expansion = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and the line to it in SAN
+class Expansion(NamedTuple):
+    """A branch with its position, the key of that, and the line to it in SAN."""
+
+    branch: Branch
+    board: chess.Board
+    key: str
+    line: tuple[str, ...]
 
 
 class _Growing:
@@ -137,10 +144,10 @@ class _Growing:
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         q, _ = node_mean(record)
         root = Branch(None, None, record.visits, None, q, cp_of(q), None, fen_of(board))
-        level: list[Expansion] = [(root, board.copy(stack=False), ())]
+        level = [Expansion(root, board.copy(stack=False), key_text(board), ())]
         while level:
-            if len(level[0][2]) < self._depth:
-                self._source.read_ahead([position for _, position, _ in level])
+            if len(level[0].line) < self._depth:
+                self._source.read_ahead({one.key: one.board for one in level if one.key not in self._places})
             level = [below for expansion in level for below in self._expand(*expansion)]
         return Tree(
             depth=self._depth,
@@ -151,22 +158,21 @@ class _Growing:
             root=root,
         )
 
-    def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Expansion]:
+    def _expand(self, branch: Branch, board: chess.Board, key: str, line: tuple[str, ...]) -> list[Expansion]:
         """Adds a branch's moves; returns them with their positions and lines."""
-        key = key_text(board)
         if key in self._places:
             branch.transposes_to = self._places[key]
             self._transpositions += 1
             return []
         self._places[key] = line
-        record = self._source.read(board) if len(line) < self._depth else None
+        record = self._source.read(board, key) if len(line) < self._depth else None
         if record is None:
             return []
         branch.visits = record.visits
         steps = steps_of(record, board)
         followed = [step for step in steps if step.edge.n >= self._least][: self._width]
         branch.hidden = len(steps) - len(followed)
-        found = []
+        found, plain = [], plain_key(board)
         for step in followed:
             move, edge, p = step
             child, san = after(board, move), board.san(move)
@@ -182,5 +188,5 @@ class _Growing:
                 apart=isinstance(edge, ApartEdge),
             )
             branch.branches.append(grown)
-            found.append((grown, child, (*line, san)))
+            found.append(Expansion(grown, child, key_after(board, plain, move), (*line, san)))
         return found

@@ -10,6 +10,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import CorruptRecordError
+from graphsearch.position.board import key_text
 from graphsearch.query.routes import Finder, Way, routes
 from graphsearch.query.source import RecordSource, opened
 from graphsearch.store.record.node import NodeRecord
@@ -101,7 +102,7 @@ def single(monkeypatch: pytest.MonkeyPatch) -> list[chess.Board]:
 
 
 def _read_ahead(source: RecordSource) -> list[NodeRecord | None]:
-    source.read_ahead(BOARDS)
+    source.read_ahead({key_text(board): board for board in BOARDS})
     return [source.read(board) for board in BOARDS]
 
 
@@ -126,7 +127,7 @@ def test_nothing_is_read_ahead_from_a_damaged_file(file_of_source: Path, single:
     with closing(sqlite3.connect(file_of_source)) as connection, connection:
         connection.execute("UPDATE block SET data = x'00'")
     with opened(file_of_source) as source:
-        source.read_ahead(BOARDS)
+        source.read_ahead({key_text(board): board for board in BOARDS})
         with pytest.raises(CorruptRecordError):
             source.read(BOARDS[0])
     assert single == BOARDS[:1]

@@ -13,7 +13,7 @@ from ..position.board import fen_of, key_text
 from ..store.record.ranking import best_move, node_mean
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
-from ..store.tables.top import Listed, Row
+from ..store.tables.top import Listed, Shown
 from .view import Reader, line_of
 
 TABLES_SECONDS = 10.0  # between two updates during a search
@@ -53,8 +53,8 @@ class RootTables:
         def write(store: Store) -> None:
             for key, fen, visits in known:
                 store.record_root(key, fen, visits)
-            for positions, edges in tops:
-                store.write_top(positions, edges)
+            for found in tops:
+                store.write_top(found)
 
         return write
 
@@ -76,18 +76,17 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
     )
 
 
-def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> tuple[list[Row], list[Row]]:
-    """Returns the rows of `top_position` and `top_edge`: the most visited positions below a root.
+def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> list[Shown]:
+    """Returns the most visited positions below a root, as `top_position` and `top_edge` have them.
 
     Args:
       read: returns the record of a position.
       named: give moves their SAN (`Listed.rows`).
     """
-    positions: dict[str, Row] = {}
-    edges: list[Row] = []
+    found: dict[str, Shown] = {}
     least = 0
     queue: deque[tuple[chess.Board, str]] = deque([(root, "")])
-    while queue and len(positions) < TOP_NODES:
+    while queue and len(found) < TOP_NODES:
         before, move = queue.popleft()
         board = before.copy(stack=False)
         if move:
@@ -96,10 +95,9 @@ def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> tuple[li
         if record is None:
             continue
         listed = Listed(board, np.array(record.words, np.uint64))
-        if listed.key in positions:
+        if listed.key in found:
             continue
         least = least or max(2, record.visits // TOP_SHARE)
-        positions[listed.key], visited = listed.rows(record, named=named)
-        edges += visited
-        queue.extend((board, row["move"]) for row in visited if row["n"] >= least)
-    return list(positions.values()), edges
+        shown = found[listed.key] = listed.rows(record, named=named)
+        queue.extend((board, move) for move, row in shown.moves.items() if row["n"] >= least)
+    return list(found.values())

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -53,7 +53,7 @@ from .segments import (
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
 from .tables.rows import json_object, listed, rows, update_row, write_row
-from .tables.top import TopTables
+from .tables.top import Shown, TopTables
 from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
 
@@ -538,14 +538,14 @@ class Store:
         """Returns all positions searched as roots, the last searched first."""
         return [RootInfo(*row) for row in listed(self, "root", "ORDER BY last_searched DESC, key")]
 
-    def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
-        """Writes rows of `top.Listed.rows` to `top_position` and `top_edge`.
+    def write_top(self, found: Iterable[Shown]) -> None:
+        """Writes positions as `top.Listed.rows` shows them to `top_position` and `top_edge`.
 
         From now on the rows follow the records of their positions.
         """
         lost = self._left_out.keys
         with self.writing():
-            self._top.write(*([row for row in rows if row["key"] not in lost] for rows in (positions, edges)))
+            self._top.write(shown for shown in found if shown.position["key"] not in lost)
 
     @property
     def unfinished(self) -> Unfinished | None:

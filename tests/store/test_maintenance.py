@@ -124,7 +124,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
             next(r for r in newest().values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
         )
         listed = [Listed(unpack(record.words)).rows(record) for record in (root, many, few)]
-        store.write_top([rows.position for rows in listed], [row for rows in listed for row in rows.edges])
+        store.write_top(listed)
     expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
     report = prune(path, 10)
     assert (report.nodes_before, report.nodes_after) == (600, len(expected))
@@ -134,7 +134,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         positions = {key for (key,) in store.connection.execute("SELECT key FROM top_position")}
         edges = {key for (key,) in store.connection.execute("SELECT key FROM top_edge")}
         assert positions == {rows.position["key"] for rows in listed[:2]}
-        assert edges == {rows.position["key"] for rows in listed[:2] if rows.edges}
+        assert edges == {rows.position["key"] for rows in listed[:2] if rows.moves}
     assert verify(path).problems == []
 
 

@@ -50,8 +50,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = filled(tmp_path_factory.mktemp("full") / "a.graph", RECORDS, runs=2)
     with Store.open(path) as store:
         record = next(record for record in RECORDS if record.visits > 1)
-        position, edges = Listed(unpack(record.words)).rows(record)
-        store.write_top([position], edges)
+        store.write_top([Listed(unpack(record.words)).rows(record)])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for name, table in TABLES.items():
             if name not in NONSENSE and not connection.execute(f"SELECT 1 FROM {name}").fetchone():
@@ -254,7 +253,7 @@ def test_what_a_view_says_calls_no_function_and_more_tables_do_no_harm(full: Pat
 def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, tmp_path: Path) -> None:
     files = (ROOT / "graphsearch").rglob("*.py")
     made = [file for file in files if "sqlite3.connect(" in file.read_text("utf-8")]
-    assert [file.name for file in made] == ["connection.py"]
+    assert [file.name for file in made] == ["file.py"]
     path = copied(full, tmp_path)
     for connection in (open_reader(path), open_beside(path, wait=1), open_writer(path, create=False)):
         with closing(connection):

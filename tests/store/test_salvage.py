@@ -69,8 +69,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
             store.record_root(key, f"{chess.STARTING_FEN}{'1' * 40}", k)
         for record in list(newest().values())[:40]:  # each is looked up again and again
-            position, edges = Listed(unpack(record.words)).rows(record)
-            store.write_top([position], edges)
+            store.write_top([Listed(unpack(record.words)).rows(record)])
     return path
 
 

@@ -20,7 +20,7 @@ from graphsearch.store.order import sort_keys
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import Listed
+from graphsearch.store.tables.top import Listed, Shown
 from graphsearch.store.upkeep.rewrite import tidy
 from graphsearch.store.upkeep.verify import verify
 
@@ -307,8 +307,9 @@ def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
     }
     edge = {"key": KEY, "move": "e2e4", "san": "e4", "n": 3, "p": 0.4, "q": 0.2, "draw": None}
     with new_store(path) as store:
-        store.write_top([position | {"best_move": "d2d4"}], [edge, edge | {"move": "d2d4", "san": "d4"}])
-        store.write_top([position | {"best_move": "e2e4"}], [edge])
+        other = edge | {"move": "d2d4", "san": "d4"}
+        store.write_top([Shown(position | {"best_move": "d2d4"}, {"e2e4": edge, "d2d4": other})])
+        store.write_top([Shown(position | {"best_move": "e2e4"}, {"e2e4": edge})])
     assert sql(path, "SELECT key, best_move FROM top_position") == [(KEY, "e2e4")]
     assert sql(path, "SELECT move, q, draw FROM top_edge") == [("e2e4", 0.2, None)]
 
@@ -317,15 +318,15 @@ def test_a_move_without_san_gets_that_of_the_row_that_it_replaces(path: Path) ->
     record = next(record for record in RECORDS if record.visits > 3)
     listed = Listed(unpack(record.words))
     named = listed.rows(record)
-    position, edges = listed.rows(record, named=False)
-    assert {row["san"] for row in edges} == {None}
+    position, moves = listed.rows(record, named=False)
+    assert {row["san"] for row in moves.values()} == {None}
     with new_store(path) as store:
-        store.write_top([position], edges)
+        store.write_top([listed.rows(record, named=False)])
         made = store.connection.execute("SELECT move, san FROM top_edge").fetchall()
         store.connection.execute("UPDATE top_edge SET san = 'as written'")
-        store.write_top([position | {"n": 0}], edges)
+        store.write_top([Shown(position | {"n": 0}, listed.rows(record, named=False).moves)])
         kept = store.connection.execute("SELECT DISTINCT san FROM top_edge").fetchall()
-    assert dict(made) == {row["move"]: row["san"] for row in named.edges}
+    assert dict(made) == {move: row["san"] for move, row in named.moves.items()}
     assert kept == [("as written",)]
 
 

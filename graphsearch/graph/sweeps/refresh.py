@@ -160,9 +160,9 @@ def write_root_tables(store: Store) -> list[Row]:
     """
     found = []
     for root in store.roots():
-        positions, edges = top_rows(store.read, board_of(root.position))
-        store.write_top(positions, edges)
-        found += [row for row in positions if row["key"] == root.key]
+        shown = top_rows(store.read, board_of(root.position))
+        store.write_top(shown)
+        found += [one.position for one in shown if one.position["key"] == root.key]
     return found
 
 

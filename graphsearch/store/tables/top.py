@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,35 +23,24 @@ from ...position.board import Words, fen_of, key_of_text, key_text_of_words, leg
 from ...position.notation import board_from_fen
 from ...position.values import draw_beside, wdl_from_q
 from ..order import identities
-from ..record.node import Edge, NodeRecord, RecordBatch
+from ..record.node import NodeRecord, RecordBatch
 from ..record.ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
-from .rows import insert
+from .rows import write_row
 from .schema import TABLES, fault_of_row
 
 Row = dict[str, Any]
-Rows = Sequence[Mapping[str, Any]]
 Read = Callable[[chess.Board], NodeRecord | None]
 
-POSITION_COLUMNS = ("key", "fen", "n", "q", "win", "draw", "loss", "best_move")
-EDGE_COLUMNS = ("key", "move", "san", "n", "p", "q", "draw")
 _ALONE = "key NOT IN (SELECT key FROM top_position)"  # moves of a position that is not listed
 _MENDS = "`graphsearch lab refresh` mends it"
 TOLERANCE = 1e-6  # for shares and values of rows and records: another machine may round differently
 
 
 class Shown(NamedTuple):
-    """A position as rows: one of `top_position`, and one of `top_edge` for each visited move."""
+    """A position as rows: one of `top_position`, and one of `top_edge` for each visited move, by move."""
 
     position: Row
-    edges: list[Row]
-
-    def by_move(self) -> dict[str, Row]:
-        """Returns the rows of the moves by move; their order has no meaning in the file."""
-        return {row["move"]: row for row in self.edges}
-
-    def says_the_same(self, other: Shown | None) -> bool:
-        """Returns whether other rows are equal, the order of moves ignored."""
-        return other is not None and (self.position, self.by_move()) == (other.position, other.by_move())
+    moves: dict[str, Row]
 
 
 class Listed:
@@ -97,11 +86,23 @@ class Listed:
             "loss": wdl.loss,
             "best_move": self._moves[order[ranked[0]]].uci() if ranked else None,
         }
-        visited = [(order[k], edge_of(record, k)) for k in ranked]
-        edges = [_edge(self.key, self._moves[i].uci(), edge, priors[i]) for i, edge in visited if edge.n]
-        for row in edges if named else ():
-            row["san"] = self.san(row["move"])
-        return Shown(position, edges)
+        visited = [(self._moves[order[k]].uci(), edge_of(record, k), priors[order[k]]) for k in ranked]
+        return Shown(
+            position,
+            {
+                move: {
+                    "key": self.key,
+                    "move": move,
+                    "san": self.san(move) if named else None,
+                    "n": edge.n,
+                    "p": prior,
+                    "q": edge.value,
+                    "draw": draw_beside(edge.value, edge.draws),
+                }
+                for move, edge, prior in visited
+                if edge.n
+            },
+        )
 
     def san(self, uci: str) -> str:
         """Returns the SAN of a legal move."""
@@ -119,18 +120,6 @@ def _listed(fen: str) -> Listed:
       InvalidPositionError: if the FEN is invalid.
     """
     return Listed(board_from_fen(fen))
-
-
-def _edge(key: str, uci: str, edge: Edge, prior: float) -> Row:
-    return {
-        "key": key,
-        "move": uci,
-        "san": None,
-        "n": edge.n,
-        "p": prior,
-        "q": edge.value,
-        "draw": draw_beside(edge.value, edge.draws),
-    }
 
 
 class TopTables:
@@ -171,7 +160,7 @@ class TopTables:
             found = _rendered(stored.position, read, record) if stored else None
             if found is None:
                 self._remove(key)
-            elif not found.says_the_same(stored):
+            elif found != stored:
                 self._write(found)
         self._touched.clear()
 
@@ -180,22 +169,20 @@ class TopTables:
         self._listed = None
         self._touched.clear()
 
-    def write(self, positions: Rows, edges: Rows) -> None:
+    def write(self, found: Iterable[Shown]) -> None:
         """Replaces the rows of these positions; does not write rows that are equal already.
 
         A move without SAN gets that of the row that it replaces: computing SAN costs as much as all the rest.
         """
-        found = {row["key"]: Shown(dict(row), []) for row in positions}
-        for row in edges:
-            found[row["key"]].edges.append(dict(row))
-        for key, rows in found.items():
+        for shown in found:
+            key = shown.position["key"]
             stored = self._stored(key)
-            known = {row["move"]: row["san"] for row in stored.edges} if stored else {}
-            for row in rows.edges:
+            for move, row in shown.moves.items():
                 if row["san"] is None:
-                    row["san"] = known.get(row["move"]) or _listed(rows.position["fen"]).san(row["move"])
-            if not rows.says_the_same(stored):
-                self._write(rows)
+                    known = stored.moves.get(move) if stored else None
+                    row["san"] = known["san"] if known else _listed(shown.position["fen"]).san(move)
+            if shown != stored:
+                self._write(shown)
             self._touched.pop(key, None)
         self._listed = None
 
@@ -219,13 +206,18 @@ class TopTables:
         return [key for (key,) in self._connection.execute(statement)]
 
     def _stored(self, key: str) -> Shown | None:
-        positions = list(self._rows("top_position", POSITION_COLUMNS, key))
-        return Shown(positions[0], list(self._rows("top_edge", EDGE_COLUMNS, key))) if positions else None
+        positions = self._rows("top_position", key)
+        return (
+            Shown(positions[0], {row["move"]: row for row in self._rows("top_edge", key)})
+            if positions
+            else None
+        )
 
-    def _rows(self, table: str, columns: Sequence[str], key: str) -> Iterator[Row]:
+    def _rows(self, table: str, key: str) -> list[Row]:
+        columns = tuple(TABLES[table].columns)
         statement = f"SELECT {', '.join(columns)} FROM {table} WHERE key = ?"  # noqa: S608 (constants)
-        for row in self._connection.execute(statement, (key,)):
-            yield dict(zip(columns, row, strict=True))
+        found = self._connection.execute(statement, (key,))
+        return [dict(zip(columns, row, strict=True)) for row in found]
 
     def _remove(self, key: str) -> None:
         for table in ("top_edge", "top_position"):
@@ -233,11 +225,9 @@ class TopTables:
 
     def _write(self, found: Shown) -> None:
         self._remove(found.position["key"])
-        for table, names, rows in (
-            ("top_position", POSITION_COLUMNS, [found.position]),
-            ("top_edge", EDGE_COLUMNS, found.edges),
-        ):
-            insert(self._connection, table, names, [tuple(row[name] for name in names) for row in rows])
+        write_row(self._connection, "top_position", found.position)
+        for row in found.moves.values():
+            write_row(self._connection, "top_edge", row)
 
 
 def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown | None:
@@ -268,7 +258,7 @@ def _fault(stored: Shown, read: Read) -> str:
         return "the file has no record of its position"
     if fault := _difference(stored.position, found.position):
         return fault
-    listed, visited = stored.by_move(), found.by_move()
+    listed, visited = stored.moves, found.moves
     if listed.keys() != visited.keys():
         move = min(listed.keys() ^ visited.keys())
         return f"top_edge {'lacks' if move in visited else 'has'} {move}, against its record"

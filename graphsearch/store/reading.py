@@ -44,7 +44,7 @@ from .tables.schema import MAX_BLOCK_BYTES
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
-ALL = 1 << 62  # indexes of chunks that a reader keeps
+ALL = 1 << 62  # bytes of indexes: a reader keeps those of all chunks
 LEAST_PIECE = 64  # blocks, half a millisecond of work
 MANY = 512  # blocks that are worth more threads
 PIECES_EACH = 2  # per thread, so that all threads end together

@@ -33,7 +33,7 @@ from .file import (
     real_path,
     sql_errors,
 )
-from .index.catalog import Catalog, Segment
+from .index.catalog import KEPT, KEPT_WRITING, Catalog, Segment
 from .index.locate_kernel import find_stored
 from .lock import WriteLock
 from .order import keys_of, sort_keys
@@ -86,7 +86,7 @@ class Store:
         self.leaves_out, self._top = False, TopTables(connection)
         with self._one_state():
             self._data_version = data_version(connection)
-            self._catalog = Catalog(connection, path, sizes)
+            self._catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
             self._left_out = LeftOut(path, connection, self._catalog)
             self._node_count = provenance.node_count(connection)
             self._evaluator_number = provenance.evaluator_number(connection)
@@ -331,13 +331,10 @@ class Store:
                 said.add(str(error))
                 on_corrupt(error)
 
-        start: int | None = 0
         with self.reading(), self.snapshot():
             generation = self.catalog.generation
-            while start is not None:
-                found = self.fetch_portion(start)
+            for found in self._fetched_portions():
                 batch = take(*found.versions(on_corrupt or passed_over, note))
-                start = found.following
                 if not len(batch):
                     continue
                 check_time()

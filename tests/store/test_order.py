@@ -144,3 +144,21 @@ def test_filters_have_any_length(tmp_path: Path, bits_per_key: int, monkeypatch:
         assert found[:200] == [True] * 200
         assert found == store.may_hold(words, keys_of(words)).tolist()
         assert all(store.read(unpack(record.words)) == record for record in records[:20])
+
+
+def test_a_catalog_keeps_indexes_of_chunks_within_its_bytes(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph", random_records(71, 400), sizes=Sizes(chunk_blocks=2))
+    with Store.open(path, read_only=True) as store:
+        chunks = store.catalog.segments[0].chunks
+        size = store.catalog.index(chunks[0]).nbytes
+        few = catalog.Catalog(store.connection, path, kept=3 * size)
+        found = [few.index(chunk) for chunk in chunks]
+        assert [few.index(chunk) is one for chunk, one in zip(chunks, found, strict=True)][:2] == [
+            False,
+            False,
+        ]
+        assert few.index(chunks[-1]) is few.index(chunks[-1])
+        kept = list(few._indexes)
+        assert len(chunks) > 5
+        assert 1 < len(kept) <= 4
+        assert kept[-1] == chunks[-1].id

@@ -21,7 +21,8 @@ from .locate_kernel import BITS_PER_KEY, BlockArrays, FilterArrays, add_to_bloom
 
 _U64 = (1 << 64) - 1
 _OLDEST = -(1 << 63)  # below every id
-KEPT = 256  # indexes of chunks, some 120 kB each
+KEPT = 64 << 20  # bytes of indexes of chunks, some 120 kB each: a query reads many chunks of a large file
+KEPT_WRITING = 8 << 20  # beside the memory of a search
 
 CHUNK_COLUMNS = ("id", "segment", "first_block", "blocks", "gone", "records", "first_key")
 
@@ -44,6 +45,11 @@ class ChunkIndex:
     keys: U64s
     dictionary: bytes
     bloom: Bits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in RAM."""
+        return self.keys.nbytes + len(self.dictionary) + self.bloom.nbytes
 
     def stored(self) -> tuple[int, bytes, bytes, bytes]:
         """Returns its columns in the table `chunk`: checksum, keys, dictionary, bloom."""
@@ -261,12 +267,12 @@ class Catalog:
     def __init__(
         self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES, *, kept: int = KEPT
     ) -> None:
-        """Reads the catalog; `kept`: most indexes of chunks that stay in memory."""
+        """Reads the catalog; `kept`: bytes of the indexes of chunks that stay in memory, at most."""
         self.sizes = sizes
         self._connection = connection
         self.path = path
         self._indexes: OrderedDict[int, ChunkIndex] = OrderedDict()
-        self._kept = kept
+        self._kept, self._bytes = kept, 0
         self._ranges: _Ranges | None = None
         self._around = no_index(path)
         self.generation = 0
@@ -279,10 +285,10 @@ class Catalog:
         Raises:
           CorruptRecordError: if a row is invalid, or a chunk belongs to no segment.
         """
-        found = _segments(self._connection)
-        self._set(_with_chunks(self._connection, self.path, found, after=_OLDEST))
         if forget:
             self._indexes.clear()
+        found = _segments(self._connection)
+        self._set(_with_chunks(self._connection, self.path, found, after=_OLDEST))
 
     def follow(self) -> None:
         """Updates the catalog after its own process has written; reads only new chunks, not the whole list.
@@ -306,6 +312,7 @@ class Catalog:
         self.segments = segments
         ids = {chunk.id for segment in segments for chunk in segment.chunks}
         self._indexes = OrderedDict((k, v) for k, v in self._indexes.items() if k in ids)
+        self._bytes = sum(index.nbytes for index in self._indexes.values())
         self._ranges, self._around = None, no_index(self.path)
         self.generation += 1
 
@@ -317,8 +324,9 @@ class Catalog:
     def add(self, chunk_id: int, index: ChunkIndex) -> None:
         """Keeps the index of a chunk, the most recently used of all."""
         self._indexes[chunk_id] = index
-        while len(self._indexes) > self._kept:
-            self._indexes.popitem(last=False)
+        self._bytes += index.nbytes
+        while self._bytes > self._kept and len(self._indexes) > 1:
+            self._bytes -= self._indexes.popitem(last=False)[1].nbytes
 
     def index(self, chunk: Chunk) -> ChunkIndex:
         """Returns the index of a chunk.
@@ -326,8 +334,11 @@ class Catalog:
         Raises:
           CorruptRecordError: if it is missing or damaged.
         """
-        found = self._indexes.pop(chunk.id, None) or self._read(chunk)
-        self.add(chunk.id, found)
+        found = self._indexes.get(chunk.id)
+        if found is None:
+            found = self._read(chunk)
+            self.add(chunk.id, found)
+        self._indexes.move_to_end(chunk.id)
         return found
 
     def _read(self, chunk: Chunk) -> ChunkIndex:

@@ -261,7 +261,7 @@ class ReadingValues:
 def _read_value(typers: Callable[..., Any], param: Any, hint: Any, ctx: Any, value: Any) -> Any:
     """Returns the value of an option or argument from its text; `typers` reads what this cannot."""
     if not param.required and value in (None, ()):
-        return value
+        return () if param.multiple or param.nargs == -1 else None
     kind, declared = get_args(hint)[:2] or (None, None)
     if kind in (str, str | None) and isinstance(value, str):
         return value
@@ -269,7 +269,11 @@ def _read_value(typers: Callable[..., Any], param: Any, hint: Any, ctx: Any, val
         return Path(value)
     if declared and declared.parser and isinstance(value, str | int | float):
         return declared.parser(value)
-    return typers(param, ctx, value)
+    found = typers(param, ctx, value)
+    if param.required and found is None:  # Typer 0.16 with the newest Click lets it pass
+        name = param.opts[0] if param.param_type_name == "option" else param.metavar
+        raise typer.BadParameter(f"Missing {param.param_type_name} {name!r}.", ctx=ctx)
+    return found
 
 
 class ProgramCommand(ReadingValues, TyperCommand):

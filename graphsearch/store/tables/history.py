@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
-
-import numpy as np
 
 from ..store import Store
 from .provenance import now
@@ -84,35 +81,31 @@ def write(store: Store, run: int, root: RootValues) -> None:
     """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
     row = asdict(root) | {"run": run, "saved": now(), "pv": _text(root.pv)}
     write_row(store.connection, "root_history", row)
-    _thin(store, "root_history", "n", {"key": root.key})
+    _thin(store, "root_history", {"key": root.key})
 
 
 def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
     """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
     row = asdict(root) | {"book": book, "run": run, "saved": now(), "pv": _text(root.pv)}
     write_row(store.connection, "book_history", row)
-    _thin(store, "book_history", "positions", {"key": root.key, "book": book})
+    _thin(store, "book_history", {"key": root.key, "book": book})
 
 
 def _text(pv: Sequence[str]) -> str | None:
     return " ".join(pv[:PV_MOVES]) or None
 
 
-def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:
-    """Deletes rows of one position if it has too many.
-
-    Args:
-      size: the column that grows. of: the first columns of the primary key, and their values.
-    """
+def _thin(store: Store, table: str, of: dict[str, object]) -> None:
+    """Deletes rows of one position if it has too many; `of`: columns of its key, and their values."""
     where = "WHERE " + " AND ".join(f"{name} = ?" for name in of)
     values = tuple(of.values())
     count = f"SELECT count(*) FROM {table} {where}"  # noqa: S608 (constants)
     if store.connection.execute(count, values).fetchone()[0] <= MOST_ROWS:
         return
     last = TABLES[table].key[-1]
-    columns = ("run", last, size, "saved", "best_move")
+    columns = ("run", last, "best_move")
     found = list(rows(store.connection, table, columns, f"{where} ORDER BY run, {last}", values))
-    moments = [Moment(run, n, saved, best) for run, _, n, saved, best in found]
+    moments = [Moment(run, best) for run, _, best in found]
     store.connection.executemany(
         f"DELETE FROM {table} {where} AND run = ? AND {last} = ?",  # noqa: S608 (constants)
         [(*values, *found[i][:2]) for i in rows_to_delete(moments, ROWS_LEFT)],
@@ -143,54 +136,31 @@ def _saved(store: Store, table: str, key: str, order: str) -> Iterator[tuple[int
         yield values.pop("run"), values.pop("saved"), values
 
 
-YOUNGEST = 60.0  # seconds added to every age, so that rows of one minute have similar ages
-
-
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The columns of a row that matter for thinning: run, growing size (such as N), time, best move."""
+    """The columns of a row that matter for thinning: run and best move."""
 
     run: int
-    size: int
-    saved: str
     best_move: str | None
 
 
 def rows_to_delete(moments: Sequence[Moment], left: int) -> list[int]:
     """Returns the indexes of the rows to delete, so that `left` (at least 2) stay.
 
-    It deletes one row at a time: the one with the closest neighbours, by the logarithm of their ratio in size
-    or in age, whichever is greater. The first and the last row stay. Rows with the same best move as the row
-    before go first, and among them those that are not the last row of their run; then the other rows go.
+    It deletes every second row, the oldest first, and again if that is not enough; so old times keep fewer
+    rows. The first and the last row stay. Rows with the same best move as the row before go first, and among
+    them those that are not the last row of their run; then the other rows go.
 
     Args:
       moments: in the order of runs, and of size in each.
     """
-    sizes, ages = np.array([moment.size + 1 for moment in moments]), np.array(_ages(moments))
     inner = range(1, len(moments) - 1)
     same = [i for i in inner if moments[i].best_move == moments[i - 1].best_move]
     plain = [i for i in same if moments[i].run == moments[i + 1].run]
-    kept = np.arange(len(moments))
+    gone = set[int]()
     for some in (plain, same, inner):
-        may_go = np.zeros(len(moments), bool)
-        may_go[list(some)] = True
-        while len(kept) > left and may_go[kept].any():
-            before, after = kept[:-2], kept[2:]
-            by_size, by_age = np.log(sizes[after] / sizes[before]), np.log(ages[before] / ages[after])
-            gaps = np.where(may_go[kept[1:-1]], np.maximum(abs(by_size), abs(by_age)), np.inf)
-            kept = np.delete(kept, 1 + gaps.argmin())
-    return sorted({*range(len(moments))} - {*kept.tolist()})
-
-
-def _ages(moments: Sequence[Moment]) -> list[float]:
-    """Returns the age of each row in seconds, a minute for the newest row and for an invalid time."""
-    times = [_seconds(moment.saved) for moment in moments]
-    newest = max(times, default=0.0)
-    return [newest - time + YOUNGEST if time else YOUNGEST for time in times]
-
-
-def _seconds(saved: str) -> float:
-    try:
-        return datetime.fromisoformat(saved).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return 0.0
+        while (surplus := len(moments) - len(gone) - left) > 0 and (
+            rest := [i for i in some if i not in gone]
+        ):
+            gone.update(rest[::2][:surplus])
+    return sorted(gone)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import chess
 import typer
@@ -24,6 +24,7 @@ from graphsearch.book.why import Why
 from graphsearch.book.why import why as explain
 from graphsearch.evaluators.factory import with_threads
 from graphsearch.position.board import board_of
+from graphsearch.position.lines import legal_part, sans_of
 from graphsearch.position.notation import holds_positions
 
 from .commands import command
@@ -46,7 +47,7 @@ from .options import (
 )
 from .output import FAILED, command_text, fail, print_answer, print_json, print_parts, say, say_if_unfinished
 from .progress import progress_display
-from .render import opening_at, opening_cells, opening_line, value_score
+from .render import numbered, opening_at, opening_cells, opening_line, value_score
 from .signals import StopSignals
 from .tables import (
     LEFT,
@@ -204,21 +205,25 @@ def _print_added(added: Added) -> None:
 def line_text(fen: str, moves: tuple[str, ...]) -> str:
     """Returns a line with move numbers, after its first position unless that is the start position."""
     board = board_of(fen)
-    if not moves:
-        return fen
-    try:
-        san = board.variation_san([chess.Move.from_uci(move) for move in moves])
-    except ValueError:  # an illegal line is shown as it is stored
-        san = " ".join(moves)
-    return san if fen == chess.STARTING_FEN else f"{fen}: {san}"
+    text = numbered(fen, sans_of(board, legal_part(board, moves)))
+    return text if moves and fen == chess.STARTING_FEN else f"{fen}: {text}" if moves else fen
+
+
+_Kind = TypeVar("_Kind", bound=str)
+
+
+def _kind(text: str, kinds: Sequence[_Kind]) -> _Kind:
+    """Returns the kind that `--kind` names."""
+    for kind in kinds:
+        if kind == text:
+            return kind
+    raise typer.BadParameter(f"--kind must be one of {', '.join(kinds)}, not {text!r}")
 
 
 # ----------------------------------------------------------------- list, drop
 def _list_queue(request: QueueRequest) -> None:
-    chosen = next((known for known in get_args(queue.State) if known == request.kind), None)
-    if chosen is None and request.kind != ALL_STATES:
-        names = ", ".join([*queue.STATES, ALL_STATES])
-        raise typer.BadParameter(f"--kind must be one of {names}, not {request.kind!r}")
+    kind = _kind(request.kind, (*queue.STATES, ALL_STATES))
+    chosen = next((known for known in queue.STATES if known == kind), None)
     found = list(queue.items(request.store, state=chosen, book=request.book))
     texts = {"State": WHOLE, "Book": LEFT, "Added (UTC)": WHOLE, "From": LEFT, "Line": LEFT, "Note": LEFT}
     facts = {"items": [item.as_dict() for item in found]}
@@ -302,12 +307,8 @@ def todo(request: TodoRequest) -> None:
 
     JSON: `items`; values are seen by the side to move at their position.
     """
-    chosen = next((known for known in KINDS if known == request.kind), None)
-    if chosen is None:
-        raise typer.BadParameter(
-            f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
-        )
-    found = find_work(request.store, request.name, chosen, top=request.lines, min_games=request.min_games)
+    kind, lines = _kind(request.kind, KINDS), request.lines
+    found = find_work(request.store, request.name, kind, top=lines, min_games=request.min_games)
     say_if_unfinished(request.store)
     for note in found.notes:
         say(f"note: {note}")
@@ -432,7 +433,7 @@ def build(request: BuildRequest) -> int:
     limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
     with (
         StopSignals() as signals,
-        progress_display(signals, lambda now: "   ".join(_progress_lines(now)), _drawn) as show,
+        progress_display(signals, lambda now: "   ".join(_progress_lines(now)), _progress_lines) as show,
     ):
         signals.arm()
         report = build_book(
@@ -605,11 +606,7 @@ def _verdicts_table(found: Why) -> Table:
 
 
 # ------------------------------------------------------------------ the progress of a build
-def _drawn(now: BuildProgress, _: int) -> list[str]:
-    return _progress_lines(now)
-
-
-def _progress_lines(now: BuildProgress) -> list[str]:
+def _progress_lines(now: BuildProgress, _width: int = 0) -> list[str]:
     if now.stage != "building":
         return [f"{now.stage.capitalize()} the book, {duration(now.seconds)}"]
     rate = now.evaluations / now.seconds if now.seconds else 0.0

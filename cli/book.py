@@ -422,23 +422,27 @@ def build(request: BuildRequest) -> int:
     Several workers pay with engines and networks: `builtin` uses all cores in one process.
     """
     from graphsearch.book.build import build as build_book
-    from graphsearch.book.config import BuildLimits, Resources, read_config
+    from graphsearch.book.config import BuildSettings, read_config
 
     config = read_config(request.config)
     for note in config.notes:
         say(f"note: {note}")
     if request.threads is not None:
         config = replace(config, evaluator=with_threads(config.evaluator, request.threads))
-    resources = Resources(workers=request.workers, pool=request.pool, ram_bytes=graph_ram(request.ram))
-    limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
+    settings = BuildSettings(
+        seconds=request.time,
+        evaluations=request.evaluations,
+        forever=request.forever,
+        workers=request.workers,
+        pool=request.pool,
+        ram_bytes=graph_ram(request.ram),
+    )
     with (
         StopSignals() as signals,
         progress_display(signals, lambda now: "   ".join(_progress_lines(now)), _progress_lines) as show,
     ):
         signals.arm()
-        report = build_book(
-            request.store, config, limits=limits, resources=resources, stop=signals.stop, on_progress=show
-        )
+        report = build_book(request.store, config, settings=settings, stop=signals.stop, on_progress=show)
     print_answer(report, _report_lines(report), json=request.json)
     if not request.json:
         say(f"See its progress: {command_text('book', 'status', '--store', str(request.store))}")

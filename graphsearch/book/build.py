@@ -36,7 +36,7 @@ from ..solvers.mate.beside import MateFinder
 from ..store.store import Store
 from ..store.tables.games import games_by_move
 from . import queue, rows
-from .config import BookConfig, BuildLimits, Resources
+from .config import BookConfig, BuildSettings
 from .growth import Growth, Roots, RootValue
 from .queue import QueueItem, State
 from .tree import APART, END, LEAF, OPEN, BookLine, BookTree, Position
@@ -273,8 +273,7 @@ def build(
     path: str | os.PathLike[str],
     config: BookConfig,
     *,
-    limits: BuildLimits | None = None,
-    resources: Resources | None = None,
+    settings: BuildSettings | None = None,
     evaluator: Evaluator | None = None,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
@@ -283,8 +282,7 @@ def build(
 
     Args:
       path: the graph file, created if missing.
-      limits: when to end; default: when nothing is left to search.
-      resources: default: this process, with the memory that the machine has.
+      settings: default: until nothing is left to search, in this process.
       evaluator: replaces the configured one, in this process only; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called about twice a second.
@@ -296,26 +294,25 @@ def build(
       StoreLockedError: if another process is writing the file.
       StoreError: if it cannot be read or written.
     """
-    stop, limits, resources = stop or threading.Event(), limits or BuildLimits(), resources or Resources()
-    if limits.seconds is not None and not limits.seconds > 0:
-        raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
+    stop, settings = stop or threading.Event(), settings or BuildSettings()
+    if settings.seconds is not None and not settings.seconds > 0:
+        raise InvalidParameterError(f"time must be a number of seconds above 0, not {settings.seconds}")
     with ExitStack() as stack:
         graph, searches = stack.enter_context(
             open_searches(
                 path,
                 evaluator or config.evaluator,
                 Control(stop=stop),
-                ram_bytes=resources.ram_bytes,
-                workers=resources.workers,
-                pool=resources.pool,
+                ram_bytes=settings.ram_bytes,
+                workers=settings.workers,
+                pool=settings.pool,
             )
         )
         started = list[rows.Started]()
         graph.call(lambda store: started.append(rows.start(store, config)))
         tables = stack.enter_context(Store.open(path, read_only=True))
-        out_of_time = stack.enter_context(_stopped_after(limits.seconds, stop))
-        builder = Builder(tables, config, started[0], graph, searches, limits, stop, out_of_time, on_progress)
-        return builder.build()
+        events = stop, stack.enter_context(_stopped_after(settings.seconds, stop))
+        return Builder(tables, config, started[0], graph, searches, settings, *events, on_progress).build()
 
 
 @contextlib.contextmanager
@@ -350,7 +347,7 @@ class Builder:
     started: rows.Started
     graph: Graph
     searches: Searches[BookLine]
-    limits: BuildLimits
+    settings: BuildSettings
     stop: threading.Event
     out_of_time: threading.Event
     on_progress: OnProgress | None
@@ -395,7 +392,7 @@ class Builder:
             self._poll()
             ended = self._start_searches()
             if not self.searches.running:
-                if ended == EVALUATIONS or not self.limits.forever:
+                if ended == EVALUATIONS or not self.settings.forever:
                     return ended
                 self.line = "nothing left to search; waiting for the queue"
                 self.stop.wait(POLL_SECONDS)
@@ -495,7 +492,7 @@ class Builder:
 
     # -------------------------------------------------------------- searching
     def _may_search(self) -> bool:
-        limit, each = self.limits.evaluations, self.config.leaf.evaluations or self.config.leaf.visits or 1
+        limit, each = self.settings.evaluations, self.config.leaf.evaluations or self.config.leaf.visits or 1
         running = len(self.searches.running)
         if limit is None or not self.searched + running:
             return True

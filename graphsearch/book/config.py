@@ -483,29 +483,20 @@ class BookConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildLimits:
-    """The limits of a build, which otherwise ends when nothing is left to search.
+class BuildSettings:
+    """The limits of a build, which otherwise ends when nothing is left to search; its processes and memory.
 
     Attributes:
       seconds: wall time.
       evaluations: the build starts no search that might exceed this number, except the first.
       forever: whether to wait for the queue when nothing is left.
+      workers: number of processes that search, in `pool` (`local`, `ray` or `ray:ADDRESS`); None: this one.
+      ram_bytes: limit of the memory of the graph, or of all workers together; None: what the machine has.
     """
 
     seconds: float | None = None
     evaluations: int | None = None
     forever: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """The processes and the memory of a build.
-
-    Attributes:
-      workers: number of processes that search, in `pool` (`local`, `ray` or `ray:ADDRESS`); None: this one.
-      ram_bytes: limit of the memory of the graph, or of all workers together.
-    """
-
     workers: int | None = None
     pool: str | None = None
     ram_bytes: int | None = None

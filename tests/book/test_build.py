@@ -17,7 +17,7 @@ from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError
 from graphsearch.book import build as building
 from graphsearch.book import rows
 from graphsearch.book.build import BuildProgress, BuildReport, build, searches_left
-from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Resources, Root, Window
+from graphsearch.book.config import BookConfig, BuildSettings, Expansion, Leaf, Root, Window
 from graphsearch.book.tree import BookTree
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
@@ -65,7 +65,7 @@ def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
 
 def built(path: Path, found: BookConfig, evaluations: int | None = None, **more: Any) -> BuildReport:
     evaluator = more.pop("evaluator", None) or CountingEvaluator()
-    return build(path, found, limits=BuildLimits(evaluations=evaluations), evaluator=evaluator, **more)
+    return build(path, found, settings=BuildSettings(evaluations=evaluations), evaluator=evaluator, **more)
 
 
 def paid_once(evaluator: CountingEvaluator) -> bool:
@@ -93,8 +93,8 @@ def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
     assert (first.ended, first.evaluations, first.searched) == ("evaluations", 100, 5)
     tree = tree_of_file(path, config())
     assert searches_left(tree, 3) >= sum(p.state == "leaf" for p in tree.positions.values())
-    short = BuildLimits(seconds=0.01)
-    assert build(path, config(max_ply=9), limits=short, evaluator=evaluator).ended == "time"
+    short = BuildSettings(seconds=0.01)
+    assert build(path, config(max_ply=9), settings=short, evaluator=evaluator).ended == "time"
     with pytest.raises(EvaluatorMismatchError):
         built(path, config(), 30, evaluator=CountingEvaluator("other"))
     report = built(path, config(), evaluator=evaluator)
@@ -220,7 +220,7 @@ def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path
 
 def test_workers_build_a_book_whose_moves_and_values_follow_from_their_records(tmp_path: Path) -> None:
     path, found = tmp_path / "b.graph", config(max_ply=2)
-    report = build(path, found, resources=Resources(workers=2))
+    report = build(path, found, settings=BuildSettings(workers=2))
     assert report.ended == "complete"
     assert (report.leaves, report.searched) == (0, report.searched)
     book = tree_of_file(path, found)
@@ -232,7 +232,7 @@ def test_workers_build_a_book_whose_moves_and_values_follow_from_their_records(t
             assert record is not None
             assert record.visits >= position.n > 1
     assert verify(path).ok
-    again = build(path, found, resources=Resources(workers=2))
+    again = build(path, found, settings=BuildSettings(workers=2))
     assert (again.searched, again.evaluations) == (0, 0)
 
 
@@ -243,7 +243,7 @@ def test_workers_that_are_stopped_leave_a_book_that_can_be_resumed(tmp_path: Pat
         if now.searched >= 2:
             stop.set()
 
-    report = build(path, found, resources=Resources(workers=2), stop=stop, on_progress=look)
+    report = build(path, found, settings=BuildSettings(workers=2), stop=stop, on_progress=look)
     assert report.ended == "stop"
     assert 2 <= report.searched < build(path, found).searched + report.searched
     assert verify(path).ok

@@ -12,7 +12,7 @@ import pytest
 
 from graphsearch.base.errors import GraphSearchError, InvalidParameterError
 from graphsearch.book.build import build
-from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window, parse_config
+from graphsearch.book.config import BookConfig, BuildSettings, Expansion, Leaf, Root, Window, parse_config
 from graphsearch.book.growth import Growth, known_moves
 from graphsearch.book.tree import OPEN
 from graphsearch.book.why import why
@@ -153,7 +153,7 @@ def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
 def test_a_time_that_is_none_leaves_no_trace(tmp_path: Path) -> None:
     for seconds in (0.0, -1.0, float("nan")):
         with pytest.raises(GraphSearchError, match="time must be"):
-            build(tmp_path / "a.graph", config(), limits=BuildLimits(seconds=seconds))
+            build(tmp_path / "a.graph", config(), settings=BuildSettings(seconds=seconds))
     assert list(tmp_path.iterdir()) == []
 
 

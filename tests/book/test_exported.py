@@ -11,7 +11,7 @@ import chess.polyglot
 import pytest
 
 from graphsearch.book.build import build
-from graphsearch.book.config import BuildLimits, parse_config
+from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.book.why import admitted_moves, why
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.polyglot_export import export_polyglot
@@ -42,8 +42,8 @@ LINE = "d4 Nf6 c4 e6"
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a book whose values changed so often that it has several own moves in some positions."""
     path = tmp_path_factory.mktemp("book") / "b.graph"
-    limits = BuildLimits(evaluations=1500)
-    build(path, parse_config(TOML, path.parent, "white.toml"), limits=limits, evaluator=HashEvaluator())
+    settings = BuildSettings(evaluations=1500)
+    build(path, parse_config(TOML, path.parent, "white.toml"), settings=settings, evaluator=HashEvaluator())
     return path
 
 

@@ -17,7 +17,7 @@ from graphsearch.base.errors import InvalidParameterError, InvalidPositionError,
 from graphsearch.book import build as building
 from graphsearch.book import queue
 from graphsearch.book.build import BuildReport, build
-from graphsearch.book.config import BuildLimits, Root
+from graphsearch.book.config import BuildSettings, Root
 from graphsearch.book.queue import (
     NewItem,
     add,
@@ -357,7 +357,7 @@ def test_the_queue_can_be_filled_while_a_build_runs(path: Path) -> None:
     report: BuildReport = build(
         path,
         config(max_ply=8),
-        limits=BuildLimits(seconds=250.0, forever=True),
+        settings=BuildSettings(seconds=250.0, forever=True),
         evaluator=evaluator,
         stop=stop,
         on_progress=show,
@@ -378,8 +378,8 @@ def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
         elif states(path)[1][0] == "done":
             stop.set()
 
-    limits = BuildLimits(seconds=250.0, forever=True)
+    settings = BuildSettings(seconds=250.0, forever=True)
     report = build(
-        path, config(max_ply=1), limits=limits, evaluator=CountingEvaluator(), stop=stop, on_progress=show
+        path, config(max_ply=1), settings=settings, evaluator=CountingEvaluator(), stop=stop, on_progress=show
     )
     assert (report.ended, report.searched) == ("stop", 1)

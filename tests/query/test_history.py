@@ -11,7 +11,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.build import build
-from graphsearch.book.config import BuildLimits, parse_config
+from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import refresh
@@ -147,7 +147,7 @@ def test_a_book_notes_its_roots_when_they_change(tmp_path: Path) -> None:
     path = tmp_path / "book.graph"
     head = '[book]\nname = "w"\nside = "white"\nmax_ply = 4\n'
     config = parse_config(f'{head}[[root]]\nfen = "startpos"\n[leaf]\nevaluations = 20\n', tmp_path, "w.toml")
-    reports = [build(path, config, limits=BuildLimits(evaluations=n)) for n in (100, 400)]
+    reports = [build(path, config, settings=BuildSettings(evaluations=n)) for n in (100, 400)]
     points = history(path, chess.Board()).points
     assert [(point.kind, point.book) for point in points] == [("book", "w")] * len(points)
     for report, point in zip(reports, history(path, chess.Board()).by_run, strict=True):

@@ -96,18 +96,20 @@ class BuildTask(Task):
     def run(self, work: Work) -> dict[str, Any]:
         """Builds the book."""
         from ...book.build import build
-        from ...book.config import BuildLimits, Resources
+        from ...book.config import BuildSettings
 
         config = self.config(work.place)
         if self.threads is not None:
             config = replace(config, evaluator=with_threads(config.evaluator, self.threads))
+        settings = BuildSettings(
+            seconds=self.seconds, evaluations=self.evaluations, ram_bytes=work.place.ram(self.ram)
+        )
         with work.ready(config.evaluator) as evaluator:
             report = build(
                 work.place.path,
                 config,
                 evaluator=evaluator,
-                limits=BuildLimits(seconds=self.seconds, evaluations=self.evaluations),
-                resources=Resources(ram_bytes=work.place.ram(self.ram)),
+                settings=settings,
                 stop=work.stop,
                 on_progress=lambda now: work.send(asdict(now)),
             )

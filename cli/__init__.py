@@ -101,12 +101,12 @@ def _has_room() -> bool:
 
 
 def _execute(words: list[str]) -> int:
-    from .app import app
+    from .app import COMPLETE, app
     from .commands import Refusal, refuse
     from .output import failed, program_name
 
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    asked = line.split()[1:] if "_GRAPHSEARCH_COMPLETE" in os.environ else words  # by a shell
+    asked = line.split()[1:] if COMPLETE in os.environ else words  # by a shell
     try:
         code = app(asked)(args=words, prog_name=program_name(), standalone_mode=False)
     except SystemExit as finished:

@@ -5,6 +5,7 @@ Only their modules are imported: a module imports what its commands need, a sear
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from importlib import import_module
@@ -94,6 +95,7 @@ lab: Measurements
   lab perft          lab.perft           Count the positions at a given depth.
   lab bench          lab.bench           Measure the speed of this machine.
 """
+COMPLETE = "_GRAPHSEARCH_COMPLETE"  # variable by which a shell asks for the ends of a line
 _ABOUT = """Search chess positions into a graph stored in one file, and read it back.
 
 A search can be stopped at any time and resumed from the same file.
@@ -106,10 +108,11 @@ def app(words: Sequence[str] | None = None) -> typer.Typer:
     If its words name none, all are listed, for help or for a shell, but none can be run.
     """
     sections = _sections("", words)
+    is_list = sum(map(len, sections.values())) > 1
     program = group(
         sections,
         name=PROGRAM,
-        add_completion=sum(map(len, sections.values())) > 1,  # its options cost the start of a command
+        add_completion=is_list or COMPLETE in os.environ,  # its options cost the start of a command
         pretty_exceptions_enable=False,
         epilog=example_text(
             "graphsearch analyze first.graph --time 10",

@@ -6,8 +6,11 @@ import ast
 import importlib
 import io
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -290,17 +293,20 @@ def test_times_have_units(cli: Cli) -> None:
 
 
 # ------------------------------------------------------------------ completion
-def completed(cli: Cli, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
-    """Returns what bash is offered for the last word of a line."""
-    monkeypatch.setenv("_GRAPHSEARCH_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", line)
-    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
-    return cli().ends(0).out.splitlines()
+def completed(line: str) -> list[str]:
+    """Returns what bash is offered for the last word of a line, by a process of its own."""
+    asked = {"_GRAPHSEARCH_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    asked["COMP_CWORD"] = str(len(line.split()) - 1)
+    program = "import sys; from graphsearch.cli import main; sys.argv = ['graphsearch']; sys.exit(main())"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
-def test_a_shell_completes_commands_and_options(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completed(cli, monkeypatch, "graphsearch lab pe") == ["perft"]
-    assert completed(cli, monkeypatch, "graphsearch show --deta") == ["--details"]
+def test_a_shell_completes_commands_and_options() -> None:
+    assert completed("graphsearch stor") == ["store"]
+    assert completed("graphsearch lab pe") == ["perft"]
+    assert completed("graphsearch show --deta") == ["--details"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -18,6 +18,7 @@ from operator import attrgetter, itemgetter
 
 import chess
 
+from ..position.lines import ply_of
 from ..position.values import cp_of, negate
 from ..search.puct import exploration_term, score
 from .config import Expansion
@@ -389,6 +390,21 @@ class BookTree:
                 found.add(key)
                 waiting += [move.child for move in self.positions[key].moves.values()]
         return found
+
+    def lengthen(self) -> None:
+        """Raises the plies of positions whose shortest path from a root is gone."""
+        fewest: dict[str, int] = {}
+        heap = [(ply_of(self.positions[root].fen), root) for root in self.roots]
+        while heap:
+            ply, key = heapq.heappop(heap)
+            if key not in fewest:
+                fewest[key] = ply
+                for move in self.positions[key].moves.values():
+                    heapq.heappush(heap, (ply + 1, move.child))
+        longer = [key for key, ply in fewest.items() if ply > self.positions[key].ply]
+        for key in longer:
+            self.positions[key].ply = fewest[key]
+        self.touch(longer)
 
     def costs(self) -> dict[str, float]:
         """Returns the cost of the cheapest path from a root to every reachable position."""

@@ -248,6 +248,7 @@ def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChang
         position.state = OPEN if position.moves else LEAF
         found.tree.roots = [key for key in found.tree.roots if found.is_answered(key)]
         _drop(found, connection, found.tree.positions.keys() - found.tree.reachable())
+        found.tree.lengthen()
         found.write(connection)
         return RepertoireChange(side, 0, size - found.size, found.size)
 
@@ -255,7 +256,9 @@ def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChang
 def _drop(found: Repertoire, connection: sqlite3.Connection, keys: Collection[str]) -> None:
     """Deletes positions with their moves."""
     for key in keys:
-        del found.tree.positions[key]
+        found.tree.positions.pop(key)
+    for position in found.tree.positions.values():
+        position.parents -= set(keys)
     found.tree.changed -= set(keys)
     for table in ("book_position", "book_move"):
         pairs = [(found.book, key) for key in keys]

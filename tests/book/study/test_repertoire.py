@@ -86,6 +86,13 @@ def test_a_removed_move_takes_along_what_only_it_reached(graph: Path) -> None:
     assert (found.tree.positions, found.size) == ({}, 0)
 
 
+def test_a_position_whose_shorter_line_is_removed_is_still_reached(graph: Path) -> None:
+    added(graph, "e3 e6 e4 e5 Nf3", "e4 e5 Nf3")
+    remove_move(graph, "white", board_after("e4"))
+    assert lines_of(survey(graph, "white")) == {"e3", "e3 e6", "e3 e6 e4", "e3 e6 e4 e5", "e3 e6 e4 e5 Nf3"}
+    assert "3. Nf3" in pgn_of_repertoire(graph, "white")
+
+
 def test_wrong_use_is_named(graph: Path) -> None:
     for act in (add_line, remove_move):
         with pytest.raises(InvalidParameterError, match="name a line"):

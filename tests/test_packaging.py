@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,18 @@ def test_kernels_that_cannot_be_compiled_are_left_out_with_one_line(backend: Any
         (folder / "__init__.py").write_text("")
     (package / "compile_kernels.py").write_text("raise SystemExit('no\\ncompiler here')")
     assert backend.compile_kernels(tmp_path, ["x86-64-v2"]) == "compiler here"
+
+
+def test_a_wheel_has_no_modules_of_an_earlier_build(
+    backend: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = backend.BuildModules(importlib.import_module("setuptools").Distribution())
+    command.build_lib = str(tmp_path)
+    (tmp_path / "graphsearch").mkdir()
+    monkeypatch.setattr(backend.build_py, "run", lambda _: None)
+    monkeypatch.setenv(backend.VARIABLE, "")
+    command.run()
+    assert not (tmp_path / "graphsearch").exists()
 
 
 def test_the_build_backend_is_in_the_archive_of_sources() -> None:

@@ -197,11 +197,9 @@ def main(samples: Path) -> None:
     """Runs everything in a new folder and prints it."""
     found: dict[str, Any] = {}
     engine = subprocess.list2cmdline(PROGRAM) if os.name == "nt" else shlex.join(PROGRAM)
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("GRAPHSEARCH_S")}
-    environment["GRAPHSEARCH_STATE_DIR"] = tempfile.mkdtemp()
-    os.environ.clear()
-    os.environ.update(environment)
+    os.environ.pop("GRAPHSEARCH_STORE", None)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as around:
+        os.environ["GRAPHSEARCH_STATE_DIR"] = str(Path(around, "state"))
         folder = Path(around).resolve() / FOLDER
         folder.mkdir()
         (folder / "white.toml").write_text(BOOK, encoding="utf-8", newline="\n")

@@ -88,8 +88,9 @@ class BuildModules(build_py):  # type: ignore[misc]
 
     def run(self) -> None:
         """Does both; without a compiler, the first."""
+        if not self.editable_mode:
+            shutil.rmtree(self.build_lib, ignore_errors=True)  # modules that an earlier build had
         super().run()
-        shutil.rmtree(Path(self.build_lib, READY), ignore_errors=True)  # of an earlier build
         if not self.editable_mode and wanted_levels():
             problem = compile_kernels(Path(self.build_lib), wanted_levels())
             if problem:

@@ -79,7 +79,8 @@ def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status
       name: of one book; None: all of them.
 
     Raises:
-      StoreError: if the file holds no book, or none of that name, or cannot be read.
+      InvalidParameterError: if the file has no book, or none of that name.
+      StoreError: if it cannot be read.
     """
     with Store.open(path, read_only=True) as store:
         wanted = [book_named(store, name)] if name else books(store) or [book_named(store, None)]

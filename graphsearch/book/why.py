@@ -107,7 +107,8 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
 
     Raises:
       InvalidPositionError: if the position is not legal.
-      StoreError: if the file has no such book, or cannot be read.
+      InvalidParameterError: if the file has no such book.
+      StoreError: if it cannot be read.
     """
     check(board)
     with Store.open(path, read_only=True) as store:
@@ -118,7 +119,8 @@ def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdic
     """Returns a function that returns the verdicts on the moves of a position; the book is read once.
 
     Raises:
-      StoreError: if the file has no such book, or cannot be read.
+      InvalidParameterError: if the file has no such book.
+      StoreError: if it cannot be read.
     """
     return _BookReader(store, book_named(store, name)).verdicts
 
@@ -130,7 +132,8 @@ def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset
     gone.
 
     Raises:
-      StoreError: if the file has no such book, or cannot be read.
+      InvalidParameterError: if the file has no such book.
+      StoreError: if it cannot be read.
     """
     verdicts = verdicts_of(store, name)
 

@@ -13,6 +13,11 @@ from ..store.tables.rows import query
 from ..store.tables.rows import rows as stored_rows
 from .growth import RootValue
 
+_PLIES = (
+    "SELECT ply, sum(state = 'open'), sum(state = 'leaf'), sum(state = 'end') FROM book_position"
+    " WHERE book = ? AND state <> 'apart' GROUP BY ply ORDER BY ply"
+)
+_PLY = ("book_position.ply", *3 * ("book_position.n",))
 _ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.san?")
 
 
@@ -90,24 +95,15 @@ def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status
 
 def _status(store: Store, book: BookRow) -> Status:
     connection = store.connection
-    by_ply: dict[int, dict[str, int]] = {}
-    statement = "SELECT ply, state, count(*) FROM book_position WHERE book = ? GROUP BY ply, state"
-    found = query(
-        connection, statement, (book.id,), "book_position.ply", "book_position.state", "book_position.n"
-    )
-    for ply, state, number in found:
-        by_ply.setdefault(ply, {})[state] = number
-    apart = sum(states.pop("apart", 0) for states in by_ply.values())
-    plies = [
-        PlyRow(p, s.get("open", 0), s.get("leaf", 0), s.get("end", 0)) for p, s in sorted(by_ply.items()) if s
-    ]
+    plies = [PlyRow(*row) for row in query(connection, _PLIES, (book.id,), *_PLY)]
     columns, where = ("id", *(field.name for field in fields(RunRow)[1:])), "WHERE book = ? ORDER BY id"
     runs = [RunRow(*row) for row in stored_rows(connection, "book_run", columns, where, (book.id,))]
     statement = "SELECT state, count(*) FROM book_queue WHERE book IS NULL OR book = ? GROUP BY state"
     queue: dict[str, int] = dict(
         query(connection, statement, (book.name,), "book_queue.state", "book_position.n")
     )
-    moves = connection.execute("SELECT count(*) FROM book_move WHERE book = ?", (book.id,)).fetchone()[0]
+    apart = "SELECT count(*) FROM book_position WHERE book = ? AND state = 'apart'"
+    moves = "SELECT count(*) FROM book_move WHERE book = ?"
     return Status(
         name=book.name,
         side=book.side,
@@ -116,8 +112,8 @@ def _status(store: Store, book: BookRow) -> Status:
         open=sum(row.open for row in plies),
         leaf=sum(row.leaf for row in plies),
         end=sum(row.end for row in plies),
-        apart=apart,
-        moves=moves,
+        apart=connection.execute(apart, (book.id,)).fetchone()[0],
+        moves=connection.execute(moves, (book.id,)).fetchone()[0],
         roots=tuple(_roots(store, book.id)),
         plies=tuple(plies),
         runs=tuple(runs),

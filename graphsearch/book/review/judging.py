@@ -153,19 +153,18 @@ class Figures(Answer):
     weighted: float = 0.0  # sum of weight * accuracy
     inverse: float = 0.0  # sum of 1 / accuracy
 
-    def add(self, *, loss: float, loss_cp: int, weight: float, glyph: str) -> None:
+    def add(self, move: MoveReview) -> None:
         """Adds a move."""
-        accuracy = move_accuracy(loss)
         self.moves += 1
-        self.loss += loss
-        self.loss_cp += loss_cp
-        self.inaccuracies += glyph == "?!"
-        self.mistakes += glyph == "?"
-        self.blunders += glyph == "??"
-        self.good += glyph == "!"
-        self.weight += weight
-        self.weighted += weight * accuracy
-        self.inverse += 1.0 / max(LEAST_ACCURACY, accuracy)
+        self.loss += move.loss
+        self.loss_cp += move.loss_cp
+        self.inaccuracies += move.glyph == "?!"
+        self.mistakes += move.glyph == "?"
+        self.blunders += move.glyph == "??"
+        self.good += move.glyph == "!"
+        self.weight += move.weight
+        self.weighted += move.weight * move.accuracy
+        self.inverse += 1.0 / max(LEAST_ACCURACY, move.accuracy)
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -356,9 +355,7 @@ def judge(read: Reader, game: SourceGame, novelty: tuple[int, int] | None = None
     for ply, move in enumerate(game.moves):
         found = _move(read, positions[ply], positions[ply + 1], move, spread[ply], ply, novelty)
         moves.append(found)
-        figures[found.white][found.phase].add(
-            loss=found.loss, loss_cp=found.loss_cp, weight=found.weight, glyph=found.glyph
-        )
+        figures[found.white][found.phase].add(found)
     first = positions[0].value.turned(not game.start.turn)
     return GameReview(
         number=game.number,

@@ -38,7 +38,7 @@ from .output import (
     say,
     say_if_unfinished,
 )
-from .progress import progress_bar, titled_bar
+from .progress import titled_bar
 from .render import WAY, WAY_SPARE, way_cells
 from .signals import StopSignals
 from .tables import LEFT, Part, Table, count, size
@@ -47,8 +47,8 @@ from .tables import LEFT, Part, Table, count, size
 @contextmanager
 def _working(title: str) -> Iterator[Callable[..., None] | None]:
     """Yields a progress display; SIGTERM ends the work like Ctrl-C, with every file closed."""
-    with StopSignals(), progress_bar(title) as advance:
-        yield advance
+    with StopSignals(), titled_bar(title, _title) as show:
+        yield show
 
 
 @command(
@@ -71,11 +71,11 @@ def compact(
     first.
     """
     if min_visits is None:
-        with _working("Compacting") as advance:
-            found: rewrite.CompactReport | rewrite.PruneReport = rewrite.compact(store, advance)
+        with _working("Compacting") as show:
+            found: rewrite.CompactReport | rewrite.PruneReport = rewrite.compact(store, show)
     else:
-        with _working("Pruning") as advance:
-            found = rewrite.prune(store, min_visits, advance)
+        with _working("Pruning") as show:
+            found = rewrite.prune(store, min_visits, show)
     line = f"{size(found.bytes_before)} before, {size(found.bytes_after)} after"
     if isinstance(found, rewrite.PruneReport):
         line = f"{count(found.nodes_before, 'node')} before, {found.nodes_after:,} after; {line}"
@@ -97,8 +97,8 @@ def backup(
 
     The copy appears only when it is complete and on disk.
     """
-    with _working("Copying pages") as advance:
-        found = back_up(store, copy, force=force, progress=advance)
+    with _working("Copying pages") as show:
+        found = back_up(store, copy, force=force, on_progress=show)
     print_answer(found, [f"{copy}: {count(found.nodes, 'node')}, {size(found.bytes)}"], json=json, note=copy)
 
 
@@ -125,8 +125,8 @@ def salvage(
         made, _ = EvaluatorOptions(evaluator=evaluator).create()
         with closing(made):
             identity = made.identity
-    with _working("Reading blocks") as advance:
-        found = rescue(store, new, identity=identity, force=force, progress=advance)
+    with _working("Reading blocks") as show:
+        found = rescue(store, new, identity=identity, force=force, on_progress=show)
     lost = f"{found.blocks_lost:,} of {count(found.blocks, 'block')} lost"
     tables = f", rows lost in {', '.join(found.tables_lost)}" if found.tables_lost else ""
     kept = f"{new}: {count(found.records, 'record')} kept, {lost}{tables}"
@@ -367,8 +367,8 @@ def verify(store: StoreOption, json: Json = False) -> int:
     """
     if not os.path.lexists(store):
         raise MissingStoreError(f"{store} does not exist; check the name")
-    with progress_bar("Checking records") as advance:
-        report = check(store, advance)
+    with titled_bar("Checking", _title) as show:
+        report = check(store, show)
     if json:
         print_json(report.as_dict())
     elif not report.opened:

@@ -122,7 +122,7 @@ def test_a_killed_writer_leaves_a_sound_file_with_all_it_committed(path: Path, w
 
 def copy_slowly(path: Path, copy: Path, say: Say) -> None:
     with patch("graphsearch.store.upkeep.backup.STEP_PAGES", 1):
-        backup(path, copy, force=True, progress=lambda done, total: say("."))
+        backup(path, copy, force=True, on_progress=lambda now: say("."))
 
 
 def test_a_killed_backup_leaves_the_old_copy(tmp_path: Path) -> None:

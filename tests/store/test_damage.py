@@ -63,7 +63,7 @@ def read_or_error(store: Store, record: NodeRecord) -> NodeRecord | StoreError |
 
 def test_a_sound_file_is_found_sound(path: Path) -> None:
     calls: list[tuple[int, int]] = []
-    report = verify(path, lambda done, total: calls.append((done, total)))
+    report = verify(path, lambda now: calls.append((now.done, now.total)))
     assert report.ok
     assert (report.records, report.stored, report.runs, report.problems) == (200, 200, 2, [])
     assert calls[-1] == (report.blocks, report.blocks)

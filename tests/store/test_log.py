@@ -15,7 +15,7 @@ from graphsearch.store import file as log
 from graphsearch.store.file import log_bytes, open_reader
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import compact, prune
+from graphsearch.store.upkeep.rewrite import Progress, compact, prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
@@ -39,11 +39,11 @@ def many_runs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return Path(shutil.copy(made, tmp_path))
 
 
-Upkeep = Callable[[Path, Callable[[int, int], None]], object]
+Upkeep = Callable[[Path, Callable[[Progress], None]], object]
 
 
-def _salvage(path: Path, progress: Callable[[int, int], None]) -> object:
-    return sized(SMALL, salvage, path, path.with_name("new.graph"), progress=progress)
+def _salvage(path: Path, progress: Callable[[Progress], None]) -> object:
+    return sized(SMALL, salvage, path, path.with_name("new.graph"), on_progress=progress)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def _salvage(path: Path, progress: Callable[[int, int], None]) -> object:
 def test_upkeep_of_many_runs_keeps_the_log_short(many_runs: Path, upkeep: Upkeep) -> None:
     written = [many_runs, many_runs.with_name("new.graph.part")]
     logs: list[int] = []
-    upkeep(many_runs, lambda done, total: logs.append(max(map(log_bytes, written))))
+    upkeep(many_runs, lambda now: logs.append(max(map(log_bytes, written))))
     assert len(logs) > 10
     assert max(logs) < many_runs.stat().st_size / 2
     assert max(logs) < 3 * SHORT
@@ -81,7 +81,7 @@ def test_upkeep_stops_before_a_reader_s_log_grows(many_runs: Path, monkeypatch: 
 
 def test_salvage_writes_one_run_for_one_and_merges_nothing(many_runs: Path) -> None:
     sized(SMALL, compact, many_runs)
-    _salvage(many_runs, lambda done, total: None)
+    _salvage(many_runs, lambda now: None)
     with Store.open(many_runs.with_name("new.graph"), read_only=True) as store:
         (segment,) = store.catalog.segments
         assert len(segment.chunks) > 5

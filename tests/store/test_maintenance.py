@@ -20,7 +20,7 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.rewrite import compact, prune
+from graphsearch.store.upkeep.rewrite import Progress, compact, prune
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import sql
@@ -103,8 +103,8 @@ def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
 def test_compacting_may_stop_at_any_step(path: Path, stop: int) -> None:
     calls = iter(range(1, 100))
 
-    def stopping(done: int, total: int) -> None:
-        assert 0 <= done <= total
+    def stopping(now: Progress) -> None:
+        assert 0 <= now.done <= now.total
         if next(calls) == stop:
             raise Stop
 
@@ -142,7 +142,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
 def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
     calls = iter(range(1, 100))
 
-    def stopping(done: int, total: int) -> None:
+    def stopping(now: Progress) -> None:
         if next(calls) == stop:
             raise Stop
 
@@ -179,14 +179,14 @@ def test_a_copy_beside_a_writer_is_whole(path: Path, tmp_path: Path, monkeypatch
     calls: list[tuple[int, int]] = []
     with Fork(lambda say: write_when_told(path, told, say)) as writer:
 
-        def commit(done: int, total: int) -> None:
+        def commit(now: Progress) -> None:
             """Has the other process commit between any two steps."""
-            calls.append((done, total))
+            calls.append((now.done, now.total))
             assert len(calls) < 1000
             os.write(telling, b"+")
             assert writer.line() == "done"
 
-        report = backup(path, tmp_path / "copy.graph", progress=commit)
+        report = backup(path, tmp_path / "copy.graph", on_progress=commit)
         os.write(telling, b".")
         writer.rest()
     os.close(told)
@@ -237,11 +237,11 @@ def test_a_copy_needs_another_name_and_a_folder(path: Path, tmp_path: Path) -> N
 def test_a_copy_that_is_cut_short_leaves_nothing(path: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.graph.part").write_bytes(b"of a copy that was killed")
 
-    def stopping(done: int, total: int) -> None:
+    def stopping(now: Progress) -> None:
         raise Stop
 
     with pytest.raises(Stop):
-        backup(path, tmp_path / "copy.graph", progress=stopping)
+        backup(path, tmp_path / "copy.graph", on_progress=stopping)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["test.graph"]
 
 

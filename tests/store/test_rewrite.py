@@ -93,7 +93,7 @@ def test_every_newest_version_is_asked_for_once(path: Path) -> None:
         return np.ones(len(batch), bool)
 
     with Store.open(path, sizes=SMALL) as store:
-        keep_only(store, keep, lambda done, total: calls.append((done, total)))
+        keep_only(store, keep, lambda now: calls.append((now.done, now.total)))
         assert contents(store) == expected(lambda r: r)
         assert len(store.catalog.segments) == 1
     assert sorted(seen) == sorted(expected(lambda r: r))

@@ -23,6 +23,7 @@ from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed
+from graphsearch.store.upkeep.rewrite import Progress
 from graphsearch.store.upkeep.salvage import SalvageReport, salvage
 from graphsearch.store.upkeep.verify import verify
 
@@ -352,10 +353,10 @@ def test_nothing_is_overwritten_unless_told_to(path: Path, tmp_path: Path) -> No
 
 
 def test_a_salvage_that_is_cut_short_leaves_nothing(path: Path, tmp_path: Path) -> None:
-    def stopping(done: int, total: int) -> None:
-        if done > 20:
+    def stopping(now: Progress) -> None:
+        if now.done > 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        salvage(path, tmp_path / "new.graph", progress=stopping)
+        salvage(path, tmp_path / "new.graph", on_progress=stopping)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["test.graph"]

@@ -49,7 +49,7 @@ from ...store.upkeep.verify import Problems, verify
 from .reevaluate import done_of
 from .refresh import UNSETTLED, WRITING, lacks_memory, settle, write_root_tables
 
-RESCUING, MERGING, TABLES = "rescuing", "merging", "tables of"  # stages; then those of `refresh`
+MERGING, TABLES = "merging", "tables of"  # stages; then those of `refresh`
 AnyPath = str | os.PathLike[str]
 _NO_DAMAGE = (EvaluatorMismatchError, SchemaVersionError, StoreLockedError, StoreMovedError, UnfinishedError)
 
@@ -271,13 +271,9 @@ class _Merge:
         """Salvages the damaged inputs, beside the target; returns whether there were any."""
         damaged = 0
         for source in self._sources:
-
-            def show(done: int, total: int, name: str = source.name) -> None:
-                self._say(RESCUING, name, done, total)
-
-            if source.rescued is None and not verify(source.path, show).ok:
+            if source.rescued is None and not verify(source.path, self._on_progress).ok:
                 place = self._target.with_name(f"{self._target.name}.rescued{damaged}")
-                report = salvage(source.path, place, force=True, progress=show)
+                report = salvage(source.path, place, force=True, on_progress=self._on_progress)
                 source.rescued = place
                 source.problems = tuple(f"{source.name}: {line}" for line in report.problems)
                 damaged += 1
@@ -322,7 +318,7 @@ class _Merge:
             Store.open(part, create=True, identity=given, unbound=True) as store,
         ):
             self._unite(store, inputs, report)
-            merge_all(store, Advance(lambda *how: self._say(WRITING, "", *how), store.catalog.records))
+            merge_all(store, Advance(self._on_progress, WRITING, store.catalog.records))
             shrink(store)
 
     def _add(self, place: Path, inputs: Sequence[Input], report: MergeReport) -> None:

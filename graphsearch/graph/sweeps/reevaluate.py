@@ -251,9 +251,7 @@ class _Reevaluation:
     def _settle(self, ram_bytes: int | None) -> RefreshReport | None:
         """Brings all values up to date; returns None if it was stopped."""
         try:
-            merge_all(
-                self._store, Advance(lambda *now: self._say(WRITING, *now), self._store.catalog.records)
-            )
+            merge_all(self._store, Advance(self._say_settling, WRITING, self._store.catalog.records))
             return settle(self._store, TOLERANCE, ram_bytes=ram_bytes, on_progress=self._say_settling)
         except _Stopped:
             return None
@@ -273,12 +271,8 @@ class _Reevaluation:
 
     def _say_evaluating(self) -> None:
         rate = self._evaluated / max(time.monotonic() - self._started, 1e-3)
-        self._say(EVALUATING, self._mark.done, note=f", {rate:,.0f}/s" if self._evaluated else "")
-
-    def _say(self, stage: str, done: int, total: int | None = None, note: str = "") -> None:
-        if stage == WRITING and self._stop.is_set():
-            raise _Stopped
-        self._on_progress(Progress(stage, done, self._total if total is None else total, note))
+        note = f", {rate:,.0f}/s" if self._evaluated else ""
+        self._on_progress(Progress(EVALUATING, self._mark.done, self._total, note))
 
     def _report(self, settled: RefreshReport | None) -> ReevaluateReport:
         mark = self._progress()

@@ -15,8 +15,9 @@ from ...base.system import replace, sync_folder
 from ..file import check_is_file, connect, open_reader, real_path, remove_side_files, sql_errors
 from ..lock import WriteLock
 from ..tables import provenance
-from .rewrite import OnCount
+from .rewrite import OnProgress, Progress
 
+COPYING = "copying pages"  # stage
 STEP_PAGES = 256  # copied between two checks for a signal: 4 MiB
 
 
@@ -34,7 +35,7 @@ def backup(
     copy: str | os.PathLike[str],
     *,
     force: bool = False,
-    progress: OnCount | None = None,
+    on_progress: OnProgress | None = None,
 ) -> BackupReport:
     """Copies a snapshot of a graph file; other processes may read and write the file meanwhile.
 
@@ -42,7 +43,7 @@ def backup(
 
     Args:
       force: replace an existing file.
-      progress: called with pages done and pages in all.
+      on_progress: called with pages.
 
     Raises:
       StoreLockedError: if a process is writing the file to be replaced.
@@ -57,18 +58,18 @@ def backup(
             # one snapshot from here on: without it, every commit of another process starts the copy again
             connection.execute("BEGIN")
             nodes = provenance.node_count(connection)
-        copy_state(connection, source, part, progress)
+        copy_state(connection, source, part, on_progress)
     return BackupReport(str(target), nodes, target.stat().st_size)
 
 
 def copy_state(
-    connection: sqlite3.Connection, source: Path, part: Path, progress: OnCount | None = None
+    connection: sqlite3.Connection, source: Path, part: Path, on_progress: OnProgress | None = None
 ) -> None:
     """Copies a file, as a connection sees it, to a new file."""
 
     def step(status: int, remaining: int, total: int) -> None:
-        if progress:
-            progress(total - remaining, total)
+        if on_progress:
+            on_progress(Progress(COPYING, total - remaining, total))
 
     with sql_errors(part, f"copy {source} to it"), closing(connect(part)) as copy:
         copy.execute("PRAGMA journal_mode = OFF")  # an interrupted copy is discarded

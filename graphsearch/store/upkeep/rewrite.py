@@ -36,8 +36,7 @@ from ..writing import NewSegment, dictionary_for, write_chunks
 
 STEP_SECONDS = 3.0  # a killed process loses at most these
 MERGE_STEPS = 4  # most merge steps after a small step
-
-OnCount = Callable[[int, int], object]  # done, total
+MERGING, PRUNING, FREEING = "merging", "pruning", "freeing pages"  # stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +58,17 @@ OnProgress = Callable[[Progress], object]
 
 
 class Advance:
-    """Counts processed records and reports the progress."""
+    """Counts processed records of a stage, and reports the progress."""
 
-    def __init__(self, on_progress: OnCount | None, *totals: int) -> None:
-        self._on_progress = on_progress
-        self._done, self._total = 0, sum(totals)
+    def __init__(self, on_progress: OnProgress | None, stage: str, total: int) -> None:
+        self._on_progress, self._stage = on_progress, stage
+        self._done, self._total = 0, total
 
     def __call__(self, records: int) -> None:
         """Adds some records to the count, and reports it."""
         self._done = min(self._done + records, self._total)
         if self._on_progress:
-            self._on_progress(self._done, self._total)
+            self._on_progress(Progress(self._stage, self._done, self._total))
 
 
 # ------------------------------------------------------------------ new versions
@@ -202,14 +201,14 @@ class CompactReport(Answer):
     bytes_after: int
 
 
-def compact(path: str | os.PathLike[str], progress: OnCount | None = None) -> CompactReport:
+def compact(path: str | os.PathLike[str], on_progress: OnProgress | None = None) -> CompactReport:
     """Makes a graph file as small as its nodes allow, in bounded steps; it can be interrupted at any of them.
 
     Damaged pieces of transposition entries stay as they are; they are reported after everything else is
     compacted.
 
     Args:
-      progress: called with records done and records in all, then with pages freed and pages in all.
+      on_progress: called with records, then with freed pages.
 
     Raises:
       StoreLockedError: if another process is writing the file.
@@ -219,9 +218,9 @@ def compact(path: str | os.PathLike[str], progress: OnCount | None = None) -> Co
     with Store.open(path) as store:
         before, segments = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
-        merge_all(store, Advance(progress, store.catalog.records))
+        merge_all(store, Advance(on_progress, MERGING, store.catalog.records))
         damaged = saved.tidy(store)
-        shrink(store, progress)
+        shrink(store, on_progress)
         if damaged:
             more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
             raise CorruptRecordError(
@@ -231,11 +230,10 @@ def compact(path: str | os.PathLike[str], progress: OnCount | None = None) -> Co
         return CompactReport(store.node_count, superseded, segments, before, file_bytes(store.path))
 
 
-def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: OnCount | None = None) -> None:
+def tidy(store: Store, *, seconds: float = TIDY_SECONDS) -> None:
     """Drops superseded versions from a file of moderate size, and returns their space to the file system.
 
     Args:
-      progress: called as by `compact`.
       seconds: limit of the CPU time in all; a file that would take too long is skipped.
 
     Raises:
@@ -244,12 +242,10 @@ def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: OnCount | Non
     if store.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND:
         while store.merge_step(merging.TIDY):
             store.shorten_log()
-            if progress:
-                progress(0, store.catalog.records)
-        shrink(store, progress)
+        shrink(store)
 
 
-def shrink(store: Store, progress: OnCount | None = None) -> None:
+def shrink(store: Store, on_progress: OnProgress | None = None) -> None:
     """Frees unused pages to the file system and empties the write-ahead log.
 
     It moves pages in steps of 1024, each a transaction. The log stays as long as a reader needs it.
@@ -264,14 +260,14 @@ def shrink(store: Store, progress: OnCount | None = None) -> None:
             if left == before:  # a file that was made without `auto_vacuum`
                 break
             store.shorten_log()
-            if progress:
-                progress(total - left, total)
+            if on_progress:
+                on_progress(Progress(FREEING, total - left, total))
     store.checkpoint()
 
 
 # ------------------------------------------------------------------ pruning
 def keep_only(
-    store: Store, keep: Callable[[RecordBatch], NDArray[np.bool_]], on_progress: OnCount | None = None
+    store: Store, keep: Callable[[RecordBatch], NDArray[np.bool_]], on_progress: OnProgress | None = None
 ) -> None:
     """Drops the records that a function does not keep; all segments become one.
 
@@ -283,13 +279,14 @@ def keep_only(
     Args:
       keep: returns a mask of the records to keep among some 32,000, the newest versions in segment order.
         Unsound records are dropped and reported.
-      on_progress: called with (records done, records in all); with several segments each record counts twice.
+      on_progress: called with records; with several segments each counts twice.
 
     Raises:
       CorruptRecordError: naming a damaged block; everything before it is done.
       StoreError: if the file cannot be written; it stays consistent.
     """
-    advance = Advance(on_progress, store.catalog.records if _has_many(store) else 0, store.node_count)
+    first = store.catalog.records if _has_many(store) else 0
+    advance = Advance(on_progress, PRUNING, first + store.node_count)
     merge_all(store, advance)
     if not store.catalog.segments:
         return
@@ -333,7 +330,7 @@ class PruneReport(Answer):
 def prune(
     path: str | os.PathLike[str],
     min_visits: int,
-    progress: OnCount | None = None,
+    on_progress: OnProgress | None = None,
 ) -> PruneReport:
     """Drops the records with fewer visits, except roots of searches, and compacts the file.
 
@@ -342,7 +339,7 @@ def prune(
 
     Args:
       min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
-      progress: called with records done and records in all, then with pages freed and pages in all.
+      on_progress: called with records, then with freed pages.
 
     Raises:
       InvalidParameterError: if `min_visits` is below 1.
@@ -358,6 +355,6 @@ def prune(
         def kept(batch: RecordBatch) -> NDArray[np.bool_]:
             return np.asarray((visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays))
 
-        keep_only(store, kept, progress)
-        shrink(store, progress)
+        keep_only(store, kept, on_progress)
+        shrink(store, on_progress)
         return PruneReport(nodes, store.node_count, size, file_bytes(store.path))

@@ -35,7 +35,7 @@ from ..tables.schema import MAX_INTEGER, TABLES, fault_of_row
 from ..transpositions import runs
 from ..transpositions import saved as entries
 from .backup import new_file
-from .rewrite import Advance, OnCount, Rewrite, merge_all, shrink
+from .rewrite import MERGING, Advance, OnProgress, Progress, Rewrite, merge_all, shrink
 from .verify import Problems
 
 Row = tuple[Any, ...]
@@ -43,6 +43,7 @@ Row = tuple[Any, ...]
 # tables that are not copied row by row, or not after the records
 OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
 PLAIN = tuple(name for name in TABLES if name not in OWN)
+READING = "reading blocks"  # stage
 NUMBERS = range(1, MAX_EVALUATOR + 1)
 
 
@@ -85,7 +86,7 @@ def salvage(
     *,
     identity: EvaluatorIdentity | None = None,
     force: bool = False,
-    progress: OnCount | None = None,
+    on_progress: OnProgress | None = None,
 ) -> SalvageReport:
     """Writes a new file from the sound data of a damaged one, which is only read.
 
@@ -95,7 +96,7 @@ def salvage(
     Args:
       identity: the evaluator, for a file that has lost it.
       force: replace an existing file.
-      progress: called with blocks read and blocks in all, then with records merged and records in all.
+      on_progress: called with blocks, then with records.
 
     Raises:
       StoreError: if too little of the file can be read, or the new one cannot be written.
@@ -118,8 +119,8 @@ def salvage(
                 if bound in evaluators:
                     store.bind_evaluator(bound)
                 _copy_table(damaged, store.connection, "run", report)
-            _save_records(damaged, store, report, progress)
-            merge_all(store, Advance(progress, store.catalog.records))
+            _save_records(damaged, store, report, on_progress)
+            merge_all(store, Advance(on_progress, MERGING, store.catalog.records))
             _save_tables(damaged, store, report)
             shrink(store)
             report.records = store.node_count
@@ -390,15 +391,15 @@ class DamagedChunk:
 
 
 def _save_records(
-    damaged: sqlite3.Connection, store: Store, report: SalvageReport, progress: OnCount | None
+    damaged: sqlite3.Connection, store: Store, report: SalvageReport, on_progress: OnProgress | None
 ) -> None:
     """Writes all sound records, oldest segment first, so that the newest version of each counts."""
-    chunks = _chunks(damaged, report, lambda: progress(0, 1) if progress else None)
+    chunks = _chunks(damaged, report, lambda: on_progress and on_progress(Progress(READING, 0, 1)))
     report.blocks = sum(len(chunk.left) for chunk in chunks)
     listed = [row[0] for row in store.connection.execute("SELECT id FROM run")]
     known, forgotten = np.array(listed, np.int64), 0
     nameless = np.zeros(256, np.int64)
-    advance, work = Advance(progress, report.blocks), Rewrite(store)
+    advance, work = Advance(on_progress, READING, report.blocks), Rewrite(store)
     for chunk in chunks:
         batch = _sound_records(damaged, chunk, report)
         strays = (batch.run > 0) & ~np.isin(batch.run, known)

@@ -29,7 +29,7 @@ from ..tables.rows import shown
 from ..tables.schema import TABLES, fault_of_row
 from ..tables.top import TopTables
 from ..transpositions import saved as entries
-from .rewrite import OnCount
+from .rewrite import OnProgress, Progress
 
 MAX_PROBLEMS = 1000  # listed; all are counted
 LONGEST = 600  # characters of one: a record may be wrong in each of its moves
@@ -54,6 +54,7 @@ class Problems(Answer):
             self.problems.append(shortened(problem, LONGEST))
 
 
+CHECKING = "checking"  # stage
 PIECE_BLOCKS = 512  # blocks that are checked at once
 
 
@@ -85,12 +86,12 @@ class VerifyReport(Problems):
         return not self.found
 
 
-def verify(path: str | os.PathLike[str], progress: OnCount | None = None) -> VerifyReport:
+def verify(path: str | os.PathLike[str], on_progress: OnProgress | None = None) -> VerifyReport:
     """Checks a graph file; damage is reported, never raised.
 
     Args:
       path: the file; it is only read, and may be in use.
-      progress: called with blocks done and blocks in all.
+      on_progress: called with blocks.
     """
     report = VerifyReport()
     try:
@@ -98,7 +99,7 @@ def verify(path: str | os.PathLike[str], progress: OnCount | None = None) -> Ver
             _check_pages(path, report)
             with Store.open(path, read_only=True) as store:
                 report.opened = True
-                _Check(store, report, progress or (lambda done, total: None)).all()
+                _Check(store, report, on_progress or (lambda _: None)).all()
     except (StoreError, OSError, ValueError) as error:
         report.add(str(error))
     return report
@@ -121,8 +122,8 @@ def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
 class _Check:
     """One pass over an open store."""
 
-    def __init__(self, store: Store, report: VerifyReport, progress: OnCount) -> None:
-        self._store, self._report, self._progress = store, report, progress
+    def __init__(self, store: Store, report: VerifyReport, on_progress: OnProgress) -> None:
+        self._store, self._report, self._on_progress = store, report, on_progress
         self._connection, self._catalog = store.connection, store.catalog
         self._known: dict[str, NDArray[np.int64]] = {}  # numbers of runs and evaluators
         self._last = np.zeros((0, 0), np.uint64)  # sort key and identity of the last record
@@ -175,7 +176,7 @@ class _Check:
                 self._add(chunk, f"record {keys[i]:016x}: {what}")
             stored += len(batch)
             self._report.blocks += end - first
-            self._progress(self._report.blocks, self._total)
+            self._on_progress(Progress(CHECKING, self._report.blocks, self._total))
         self._report.stored += stored
         if stored != chunk.records and not damaged:
             self._add(chunk, f"{stored} records instead of {chunk.records}")
@@ -220,7 +221,7 @@ class _Check:
         damaged: list[CorruptRecordError] = []
         for batch in self._store.scan(on_corrupt=damaged.append):
             self._report.records += len(batch)
-            self._progress(self._report.blocks, self._total)
+            self._on_progress(Progress(CHECKING, self._report.blocks, self._total))
         found, counted = self._report.records, self._store.node_count
         if not damaged and found != counted:
             self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")

@@ -18,15 +18,19 @@ from itertools import count
 from typing import Any
 
 import chess
+import numpy as np
+from numpy.typing import NDArray
 
 from ...base.answer import Answer, picked
 from ...base.errors import InvalidParameterError, StoreError, UnsavedError
 from ...base.limits import WHOLE
+from ...evaluators.builtin.evaluation_kernel import AREA_WORDS
 from ...evaluators.builtin.weights import load_networks
+from ...evaluators.quiescence_kernel import STACK_WORDS
 from ...graph.arena import Arena
 from ...graph.graph import Graph
 from ...graph.saving import EntryReport
-from ...jit.pointers import ptr
+from ...jit.pointers import U, ptr
 from ...jit.types import int64
 from ...position.board import (
     CHECKMATE,
@@ -53,7 +57,7 @@ from ...store.store import Store
 from ...store.transpositions import runs
 from ...store.transpositions.runs import ALPHABETA, RunOutcome
 from . import search_kernel as kernel
-from .search_kernel import QUIET_PLIES, new_search, search_slice
+from .search_kernel import QUIET_PLIES, search_slice
 
 
 # ------------------------------------------------------------------------ limits and results
@@ -394,6 +398,36 @@ def known_of(facts: Sequence[RootFact], rows: Mapping[int, RunOutcome]) -> Known
 SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a tenth of a second
 CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
 UNLIMITED = 1 << 62
+
+
+def _zeros(count: int, kind: type[Any]) -> Any:
+    return np.zeros(count, kind)  # a pointer to them, in a tuple that is `by_address`
+
+
+def new_search(table: NDArray[np.uint64], weights: NDArray[np.int64], cache_places: int) -> kernel.Search:
+    """Returns empty memory with room for `cache_places` leaves, a power of two."""
+    return kernel.Search(
+        table=ptr(table, 0),
+        weights=ptr(weights, 0),
+        positions=_zeros(kernel.PLIES * POSITION_WORDS, np.uint64),
+        keys=_zeros(kernel.PLIES * 2, np.uint64),
+        frames=_zeros(kernel.PLIES * kernel.FRAME, np.int64),
+        moves=_zeros(kernel.PLIES * kernel.MOVE_ROOM, np.uint16),
+        scores=_zeros(kernel.PLIES * kernel.MOVE_ROOM, np.int64),
+        lines=_zeros(kernel.PLIES * kernel.PLIES, np.uint16),
+        lengths=_zeros(kernel.PLIES, np.int64),
+        counters=_zeros(kernel.COUNTERS, np.int64),
+        killers=_zeros(kernel.PLIES * 2, np.int64),
+        history=_zeros(2 * kernel.FROM_TO, np.int64),
+        game=_zeros(0, np.uint64),
+        game_size=int64(0),
+        cache=_zeros(2 * cache_places, np.uint64),
+        cache_mask=U(cache_places - 1),
+        quiet=_zeros(STACK_WORDS, np.uint64),
+        area=_zeros(AREA_WORDS + 1, np.uint64),
+        gains=_zeros(64, np.uint64),
+        scratch=_zeros(kernel.MOVE_ROOM, np.uint16),
+    )
 
 
 class AlphaBeta:

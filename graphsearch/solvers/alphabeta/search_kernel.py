@@ -39,10 +39,7 @@ replies to it, saved .2 % of the nodes of three positions at depth 6 and 7.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from ...evaluators.builtin.evaluation_kernel import AREA_WORDS, static_at
 from ...evaluators.quiescence_kernel import (
@@ -50,7 +47,6 @@ from ...evaluators.quiescence_kernel import (
     KEPT,
     MAX_PLY,
     PLAIN_VALUES,
-    STACK_WORDS,
     capture_gain,
     copy_words,
     exchange,
@@ -60,7 +56,7 @@ from ...evaluators.quiescence_kernel import (
 from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
 from ...graph.arena_kernel import ArenaArrays, ArenaPointers, find, pointers
 from ...jit.compiler import by_address, inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, ptr
+from ...jit.pointers import ONE, ZERO, U, adv
 from ...jit.types import Pointer, int64, uint8, uint16, uint64
 from ...position.attacks_kernel import man_at
 from ...position.board import CLOCK_DRAW, FREE_CLOCK
@@ -188,36 +184,6 @@ class Search(NamedTuple):
     area: Pointer[uint64]
     gains: Pointer[uint64]
     scratch: Pointer[uint16]
-
-
-def _zeros(count: int, kind: type[Any]) -> Any:
-    return np.zeros(count, kind)  # a pointer to them, in a tuple that is `by_address`
-
-
-def new_search(table: NDArray[np.uint64], weights: NDArray[np.int64], cache_places: int) -> Search:
-    """Returns empty memory with room for `cache_places` leaves, a power of two."""
-    return Search(
-        table=ptr(table, 0),
-        weights=ptr(weights, 0),
-        positions=_zeros(PLIES * PW, np.uint64),
-        keys=_zeros(PLIES * 2, np.uint64),
-        frames=_zeros(PLIES * FRAME, np.int64),
-        moves=_zeros(PLIES * MOVE_ROOM, np.uint16),
-        scores=_zeros(PLIES * MOVE_ROOM, np.int64),
-        lines=_zeros(PLIES * PLIES, np.uint16),
-        lengths=_zeros(PLIES, np.int64),
-        counters=_zeros(COUNTERS, np.int64),
-        killers=_zeros(PLIES * 2, np.int64),
-        history=_zeros(2 * FROM_TO, np.int64),
-        game=_zeros(0, np.uint64),
-        game_size=int64(0),
-        cache=_zeros(2 * cache_places, np.uint64),
-        cache_mask=U(cache_places - 1),
-        quiet=_zeros(STACK_WORDS, np.uint64),
-        area=_zeros(AREA_WORDS + 1, np.uint64),
-        gains=_zeros(64, np.uint64),
-        scratch=_zeros(MOVE_ROOM, np.uint16),
-    )
 
 
 # ------------------------------------------------------------------------------------ leaves

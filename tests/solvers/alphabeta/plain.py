@@ -16,7 +16,8 @@ from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
-from graphsearch.solvers.alphabeta.search_kernel import Search, new_search, quiesce
+from graphsearch.solvers.alphabeta.search import new_search
+from graphsearch.solvers.alphabeta.search_kernel import Search, quiesce
 
 MEMORY: Any = new_search(load_tables(), BuiltinEvaluator().weights, 1 << 16)
 

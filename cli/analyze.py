@@ -43,7 +43,7 @@ from graphsearch.search.loop import search
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.search.results import Progress, SearchResult, TableLine
 from graphsearch.search.turns import ROUND_SECONDS, Turns, search_in_turns
-from graphsearch.search.warm import paging_kernels_compiling
+from graphsearch.search.warm import other_kernels_compiling
 from graphsearch.solvers.mate.beside import MateFinder
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
@@ -193,7 +193,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
                 say(STRONGER)
             signals.arm()
             with (
-                paging_kernels_compiling() if request.store else nullcontext(),
+                other_kernels_compiling() if request.store else nullcontext(),
                 search_display(request.lines or MAX_MOVES, signals) as show,
             ):
                 return search(graph, job, Control(on_progress=show, stop=signals.stop))
@@ -614,7 +614,7 @@ class _Watch:
                 workers=request.workers,
                 pool=request.evaluator.pool,
             ) as (graph, searches),
-            paging_kernels_compiling() if request.workers is None else nullcontext(),
+            other_kernels_compiling() if request.workers is None else nullcontext(),
         ):
             self._read = graph.read
             limits = Limits(seconds=request.time, evaluations=request.evaluations)

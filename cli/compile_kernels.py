@@ -1,6 +1,7 @@
 """Compiles the kernels of nearly all commands, by executing them in the current folder.
 
-`python -m graphsearch.cli.compile_kernels PART`: for wheels of a platform, and at the start of the tests.
+`python -m graphsearch.cli.compile_kernels PART...`: for wheels of a platform, at the start of the tests, and,
+with both parts, beside a first search (`graphsearch/search/warm.py`).
 Other kernels, such as those of networks, compile on first use.
 """
 
@@ -9,8 +10,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import redirect_stdout
+import tempfile
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
+
+from graphsearch.jit.compiler import mark_compiled
+from graphsearch.search.warm import PAGING, PARTS, compile_alone, go_to_background
 
 from . import main
 
@@ -19,6 +24,8 @@ COMMANDS = {
     "waves": """
 analyze startpos --visits 300 --store a.graph
 lab refresh a.graph
+analyze startpos --moves e4 --visits 100 --store b.graph
+store merge a.graph b.graph -o c.graph
 reevaluate a.graph --evaluator uniform
 store verify a.graph
 find --min-visits 9 --store a.graph
@@ -59,7 +66,21 @@ def compile_part(part: str) -> None:
                 raise SystemExit(code)
     if part == "waves":
         compile_paging_kernels()
+    if part in PARTS:
+        mark_compiled(part)
+
+
+def compile_in_background() -> None:
+    """Compiles what no search needs first, in a temporary folder."""
+    go_to_background()
+    compile_alone(PAGING)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        for part in PARTS:
+            compile_alone(part, compile_part)
 
 
 if __name__ == "__main__":
-    compile_part(sys.argv[1])
+    if sys.argv[1:] == list(PARTS):
+        compile_in_background()
+    else:
+        compile_part(sys.argv[1])

@@ -15,7 +15,7 @@ from graphsearch.book.review.review import ReviewReport, ReviewSettings
 from graphsearch.book.review.review import review as review_games
 from graphsearch.exchange.sources import FileProgress
 from graphsearch.search.params import Limits
-from graphsearch.search.warm import paging_kernels_compiling
+from graphsearch.search.warm import other_kernels_compiling
 
 from .commands import command
 from .exports import STDOUT, opened_target
@@ -150,7 +150,7 @@ def run_review(request: Request, *, every: GameParts | None = None) -> int:
         show = files.enter_context(titled_bar("Reading", title))
         if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
             signals.arm()
-        with paging_kernels_compiling():
+        with other_kernels_compiling():
             report = review_games(
                 request.store,
                 given,

@@ -1,7 +1,7 @@
 """Settings: defaults of options from `graphsearch.toml`, and the graph file from GRAPHSEARCH_STORE.
 
 The nearest graphsearch.toml from the current folder upwards overrides the user's, in the folder of settings
-that `base.system.user_folder` returns. Options of the command line override both.
+that the system has for them. Options of the command line override both.
 """
 
 from __future__ import annotations

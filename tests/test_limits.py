@@ -39,7 +39,7 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "ser
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/base/limits.py": "the door",
     "graphsearch/base/system.py": "/proc and /sys, and folders for fsync",
-    "graphsearch/jit/compiler.py": "the kernels' own sources",
+    "graphsearch/jit/sources.py": "the kernels' own sources",
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
@@ -52,7 +52,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/base/faults.py": "the report that it writes",
     "graphsearch/exchange/site/export.py": "the page of the package",
     "graphsearch/web/assets.py": "the page of the package",
-    "graphsearch/web/api/comparing.py": "the answer that a task of this server wrote",
+    "graphsearch/web/api/work.py": "the answer that a task of this server wrote",
     "graphsearch/web/serving.py": "the address that it writes, for this user alone",
     "cli/__init__.py": "/dev/null",
     "cli/compile_kernels.py": "/dev/null",

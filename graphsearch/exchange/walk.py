@@ -1,6 +1,6 @@
 """The positions of an export in batches of thousands, as columns: from a walk, or from a scan of the file.
 
-A walk goes over a selection breadth first. The positions met are in temporary files (`met.py`), and records
+A walk goes over a selection breadth first. The positions met are in temporary files, and records
 are read when their positions are visited, so memory does not depend on the size of the file. The moves are
 those visited by a search, or those in tables (`choices.py`).
 """

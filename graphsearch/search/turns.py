@@ -102,7 +102,7 @@ def search_in_turns(
       each job with the result of its turn.
 
     Raises:
-      EvaluatorError, StoreError: as `Searches.finished`.
+      EvaluatorError, StoreError: as a search raises them.
     """
     began, evaluations = time.monotonic(), 0
     promised: dict[str, int] = {}  # evaluations of the turns under way, if they are limited

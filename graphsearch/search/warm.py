@@ -2,9 +2,9 @@
 
 A search compiles the kernels that gather and complete waves; meanwhile another process compiles those that
 evaluate, which have little in common with the rest, then those that find mates, and those that save. The
-search waits for them. Only large graphs need eviction and paging, so they compile while the search runs and,
-if it is short, after its process has ended; the next search finds them. No kernel is compiled twice: a
-process waits for another that is compiling it.
+search waits for them. Only large graphs need eviction and paging, and the other kernels are those of other
+commands, so they compile while the search runs and, if it is short, after its process has ended. No kernel is
+compiled twice: a process waits for another that is compiling it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import chess
 
-from ..base.system import end_at_once, own_group, set_lowest_priority
+from ..base.system import end_at_once, has_low_priority, own_group, set_lowest_priority
 from ..evaluators.inside import OUTSIDE, compile_batch_kernel, inside, purpose_of
 from ..evaluators.protocol import Evaluator
 from ..graph.arena import MIN_TABLE, Arena
@@ -37,10 +38,10 @@ from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
 KERNELS = {SEARCH: 12, OUTSIDE: 5, FILE: 17}  # of a first search, and of its save and reopening
-MOST_SECONDS = 600.0  # of a process that still compiles after the search
-COMPILES_IN_BACKGROUND = (
-    "kernels for large graphs are compiled in the background, once; this takes some 20 seconds of one core"
-)
+PARTS = ("waves", "rest")  # of the kernels of other commands
+COMMANDS = "graphsearch.cli.compile_kernels"  # executes those commands
+MOST_SECONDS = 1200.0  # of a process that still compiles after the search
+COMPILES_IN_BACKGROUND = "kernels of other commands are compiled in the background, once, for a minute or two"
 
 _LEFT: list[subprocess.Popen[bytes]] = []  # processes that still compile
 
@@ -63,7 +64,8 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
     if kernel := inside(evaluator):
         made_by[kernel.purpose] = kernel.batch_kernel.call.__module__
     is_silent = told or SEARCH in missing or OUTSIDE in missing  # the body compiles too, and says so itself
-    process = _start(*dict.fromkeys(made_by[part] for part in missing), is_silent=is_silent)
+    parts = dict.fromkeys(made_by[part] for part in missing)
+    process = _process("graphsearch.search.warm", *parts, is_silent=is_silent)
     try:
         yield
     except BaseException:
@@ -85,27 +87,28 @@ def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
 
 
 @contextmanager
-def paging_kernels_compiling() -> Iterator[None]:
-    """Compiles eviction and paging, if necessary, in another process that may outlast the body.
+def other_kernels_compiling() -> Iterator[None]:
+    """Compiles eviction, paging and the kernels of other commands, if necessary, in a process of its own.
 
-    That process has the lowest priority, ends within `MOST_SECONDS`, and gets no signals of this terminal.
+    That process may outlast the body. It has the lowest priority, ends within `MOST_SECONDS`, and gets no
+    signals of this terminal. A process of low priority starts none.
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
-    if not is_compiled(PAGING) and not _LEFT:
-        _LEFT.append(_start(PAGING, is_silent=True))
+    if not (_LEFT or has_low_priority() or all(map(is_compiled, (PAGING, *PARTS)))):
+        _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
     yield
     if any(process.poll() is None for process in _LEFT):
         logging.getLogger("graphsearch").warning(COMPILES_IN_BACKGROUND)
 
 
-def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:
+def _process(module: str, *parts: str, is_silent: bool, **options: Any) -> subprocess.Popen[bytes]:
     quiet = subprocess.DEVNULL
     return subprocess.Popen(  # noqa: S603
-        python_command("graphsearch.search.warm", *parts),
+        python_command(module, *parts),
         stdin=quiet,
         stdout=quiet,
         stderr=quiet if is_silent else None,
-        **(own_group() if PAGING in parts else {}),
+        **options,
     )
 
 
@@ -160,21 +163,22 @@ def compile_part(name: str) -> None:
         import_module(name).compile_kernels()
 
 
-def compile_alone(part: str) -> None:
+def compile_alone(part: str, compile_it: Callable[[str], object] = compile_part) -> None:
     """Compiles a part unless another process of this user has; waits for one that is compiling it."""
     with alone(part):
         if not is_compiled(part):
-            compile_part(part)
+            compile_it(part)
+
+
+def go_to_background() -> None:
+    """Makes this process one that compiles beside a search, which goes first."""
+    limit = threading.Timer(MOST_SECONDS, end_at_once)
+    limit.daemon = True
+    limit.start()
+    set_lowest_priority()
 
 
 if __name__ == "__main__":
-    if PAGING in sys.argv:
-        limit = threading.Timer(MOST_SECONDS, end_at_once)
-        limit.daemon = True
-        limit.start()
-        set_lowest_priority()  # the search beside it goes first
-        compile_alone(PAGING)
-    else:
-        end_with_parent()  # a search that was killed needs no kernels
-        for name in sys.argv[1:]:
-            compile_part(name)
+    end_with_parent()  # a search that was killed needs no kernels
+    for name in sys.argv[1:]:
+        compile_part(name)

@@ -193,7 +193,7 @@ class BoundedConnection(sqlite3.Connection):
 
 
 def uri_of(path: Path, query: str) -> str:
-    """Returns an absolute path and a query as SQLite's URI; `Path.as_uri` knows no long path of Windows.
+    """Returns an absolute path and a query as SQLite's URI, also a long path of Windows.
 
     >>> uri_of(Path("/games/my file.graph"), "mode=ro").endswith("my%20file.graph?mode=ro")
     True

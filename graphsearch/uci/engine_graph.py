@@ -164,7 +164,7 @@ class EngineGraph:
         from ..graph.graph import Graph
         from ..jit.places import announced
         from ..search.loop import analyze
-        from ..search.warm import kernels_compiling, kernels_missing, paging_kernels_compiling
+        from ..search.warm import kernels_compiling, kernels_missing, other_kernels_compiling
         from ..solvers.mate import beside
 
         purpose = (evaluator.kernel_kind, filed, params.gather)
@@ -193,7 +193,7 @@ class EngineGraph:
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
         if filed:
             self._background.close()
-            self._background.enter_context(paging_kernels_compiling())
+            self._background.enter_context(other_kernels_compiling())
         self._warm.add(purpose)
         if cold:
             self._writer.info("the search kernels are compiled")

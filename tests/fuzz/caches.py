@@ -33,7 +33,7 @@ def sound() -> MachineCode:
     """Returns the kernel's code; compiled in the parent, not in its children."""
     from graphsearch.jit.objects import build
 
-    (code,) = build(Kernel(add, LevelFolders("")).dispatcher, (1.0, 2.0), [""])
+    (code,) = build(Kernel(add, LevelFolders("")).dispatcher, (1.0, 2.0), [("", "")])
     assert isinstance(code, MachineCode)
     return code
 

@@ -31,7 +31,7 @@ EXECUTIONS = {
 }
 FEW = 5  # of all others
 # graph-blocks begins with the sound files; the others begin where one of the next inputs is accepted
-FIRST = {"graph-rows": 7, "graph-pages": 10, "graph-log": 7}
+FIRST = {"graph-rows": 15, "graph-pages": 10, "graph-log": 7}
 NEEDED = {"onnx": "onnxruntime", "onnx-graphs": "onnxruntime", "lc0": "onnxruntime"}
 
 

@@ -57,7 +57,7 @@ def test_a_search_with_an_evaluator_outside_compiles_before_its_clock_starts(
     assert warm.kernels_missing(evaluator, filed=False) == 0
 
 
-def test_paging_compiles_on_after_the_search_in_one_process(
+def test_other_kernels_compile_on_after_the_search_in_one_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     started: list[Any] = []
@@ -69,14 +69,15 @@ def test_paging_compiles_on_after_the_search_in_one_process(
 
     monkeypatch.setattr(warm, "_LEFT", [])
     monkeypatch.setattr(warm, "is_compiled", lambda part: False)
+    monkeypatch.setattr(warm, "has_low_priority", lambda: False)
     monkeypatch.setattr("subprocess.Popen", popen)
     for _ in range(2):
-        with warm.paging_kernels_compiling():
+        with warm.other_kernels_compiling():
             pass
     assert started == [True]
     assert [record.message for record in caplog.records] == 2 * [warm.COMPILES_IN_BACKGROUND]
     ended.append(0)
-    with warm.paging_kernels_compiling():
+    with warm.other_kernels_compiling():
         ended.clear()
     assert started == [True, True]
 
@@ -85,10 +86,9 @@ def test_a_part_that_another_process_has_compiled_is_not_compiled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compiled: list[str] = []
-    monkeypatch.setattr(warm, "compile_part", compiled.append)
     for known in (True, False):
         monkeypatch.setattr(warm, "is_compiled", lambda part, known=known: known)
-        warm.compile_alone("test")
+        warm.compile_alone("test", compiled.append)
     assert compiled == ["test"]
 
 

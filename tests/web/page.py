@@ -110,7 +110,7 @@ class Page:
     def keys_here(self, *keys: str) -> None:
         """Presses keys where the focus is."""
         for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+            ActionChains(self.driver, duration=10).send_keys(key).perform()
 
     def fill(self, selector: str, value: object) -> None:
         self.run(

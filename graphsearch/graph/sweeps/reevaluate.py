@@ -4,9 +4,10 @@
     sweeping     no edge's q is from the old evaluator: as in `refresh`
     writing      the records with those values; then the mark is removed
 
-A new evaluation is a record without edges, and `union/records_kernel.py` unites it with the old one, as if it
-came from another file. Until the end the file is marked as unfinished, and bound to the new evaluator. Each
-record has the number of its evaluator, so an interrupted call does not evaluate saved records again.
+A new evaluation is a record without edges, and `graphsearch/store/union/records_kernel.py` unites it with
+the old one, as if it came from another file. Until the end the file is marked as unfinished, and bound to
+the new evaluator. Each record has the number of its evaluator, so an interrupted call does not evaluate
+saved records again.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Workshop(NamedTuple):
         a context that changes dictionaries with every frame treats them as cold, and is slower.
       dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
         without dictionaries; then two for each slot: for P codes, for columns.
-      frame: `[FRAME_ROOM]` uint8, working memory that begins with `layout.FRAME_START`.
+      frame: `[FRAME_ROOM]` uint8, working memory that begins with FRAME_START.
       crc: `encoding_kernel.crc_tables`.
       plain: uint8, the block before compression. reader: `[READER]` int64.
       words: `[10 * BLOCK]` uint64, positions. runs: `[BLOCK]` uint32.

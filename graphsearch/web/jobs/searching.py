@@ -93,12 +93,12 @@ def name_of(board: chess.Board) -> str:
 def opened(task: Settings, work: Work) -> Iterator[Graph]:
     """Compiles the kernels of a task, opens its graph in this process, and yields it."""
     from ...graph.graph import Graph
-    from ...search.warm import paging_kernels_compiling
+    from ...search.warm import other_kernels_compiling
 
     with (
         work.ready(task.spec(work.place)) as evaluator,
         Graph.open(work.place.path, evaluator=evaluator, ram_bytes=work.place.ram(task.ram)) as graph,
-        paging_kernels_compiling(),
+        other_kernels_compiling(),
     ):
         yield graph
 

@@ -29,7 +29,7 @@ from ..store.segments import Portion
 from ..store.store import Store
 from ..store.tables.rows import query
 from .columns import worth_of
-from .diff import OnProgress
+from .diff import MostVisited, OnProgress
 
 # ------------------------------------------------------------------ conditions on records
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
@@ -229,11 +229,9 @@ def find(
                 if on_progress:
                     on_progress(done, max(done, store.node_count))
 
-        most = None if filters.asks_tables else limit
-
         def solve(portion: Portion) -> tuple[int, RecordBatch]:  # on any thread
             batch, newest = portion.versions()
-            return len(newest), _most_visited(take(batch, newest[filters.mask(batch)[newest]]), most)
+            return len(newest), take(batch, newest[filters.mask(batch)[newest]])
 
         batches = counted(store.portions(solve))
         if limit is None:
@@ -243,26 +241,15 @@ def find(
             yield from _most_visited_of(batches, limit, tables)
 
 
-def _most_visited(batch: RecordBatch, most: int | None) -> RecordBatch:
-    """Returns the `most` records with most visits, in their order; all for None."""
-    if most is None or len(batch) <= most:
-        return batch
-    return take(batch, np.sort(_by_visits(batch)[:most]))
-
-
-def _by_visits(batch: RecordBatch) -> NDArray[np.int64]:
-    return np.argsort(-visits_of(batch), kind="stable")
-
-
 def _most_visited_of(batches: Iterator[RecordBatch], most: int, tables: _Tables) -> Iterator[Found]:
     """Yields the `most` positions with most visits; if reading fails, those before, then raises."""
-    top, fault = RecordBatch.concat([]), None
+    top, fault = MostVisited(most), None
     try:
         for batch in batches:
-            top = _most_visited(RecordBatch.concat([top, tables.passing(batch)[0]]), most)
+            top.keep(tables.passing(batch)[0])
     except Exception as error:
         fault = error
-    yield from _found_in(take(top, _by_visits(top)), tables)
+    yield from _found_in(RecordBatch.concat(top.rows()), tables)
     if fault:
         raise fault
 

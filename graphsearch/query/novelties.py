@@ -25,6 +25,7 @@ from ..store.tables.books import book_keys, book_named, book_roots
 from ..store.tables.games import ASKED_AT_ONCE
 from ..store.tables.rows import query
 from .diff import Most
+from .routes import Met
 from .source import RecordSource, Step, after, opened, steps_of
 from .steps import Words, code_of, legal_codes, positions_after
 
@@ -201,11 +202,10 @@ def _recorded(walk: Iterable[Reached], reader: Reader, judge: _Judge) -> Iterato
 
 
 def _with_line(notable: NotableMove, reached: Reached) -> NotableMove:
-    start, moves = reached.way.line()
-    here = start.copy()
-    for move in moves:
-        here.push(move)
-    return replace(notable, position=fen_of(here), start=fen_of(start), line=sans_of(start, moves))
+    here = reached.way.line()
+    start = here.root()
+    line = sans_of(start, here.move_stack)
+    return replace(notable, position=fen_of(here), start=fen_of(start), line=line)
 
 
 class _Judge:
@@ -265,46 +265,22 @@ def _notable(
 
 # ------------------------------------------------------------------ the positions that games reached
 @dataclass(frozen=True, slots=True)
-class Way:
-    """The line of a walk to a position.
-
-    Attributes:
-      before, code: the way to the parent, and the move from there; None and 0 at a root.
-      start: `[10]`, the packed root; None for other positions.
-    """
-
-    before: Way | None
-    code: int
-    start: Words | None
-
-    def line(self) -> tuple[chess.Board, list[chess.Move]]:
-        """Returns the root of the walk, and the moves from there."""
-        moves: list[chess.Move] = []
-        here = self
-        while here.before is not None:
-            moves.append(decode_move(here.code))
-            here = here.before
-        assert here.start is not None
-        return unpack(here.start), moves[::-1]
-
-
-@dataclass(frozen=True, slots=True)
 class Reached:
     """A position that games passed.
 
     Attributes:
       words: `[10]`, packed. key: as text. games: number of games that continued from it.
-      played: number of games by move in UCI. way: the way to it.
+      played: number of games by move in UCI. way: the first way to it.
     """
 
     words: Words
     key: str
     games: int
     played: dict[str, int]
-    way: Way
+    way: Met
 
 
-_Met = tuple[Words, str, Way]  # packed, key
+_Here = tuple[Words, str, Met]  # packed, key, way
 
 
 def reached_below(
@@ -326,7 +302,7 @@ def reached_below(
     Raises:
       CorruptRecordError: at a move of a game that is not legal in its position.
     """
-    fresh: list[_Met] = [(words := pack(b), key_text(b), Way(None, 0, words)) for b in roots]
+    fresh: list[_Here] = [(pack(board), key_text(board), Met(board)) for board in roots]
     met = {key for _, key, _ in fresh}
     often = "SELECT 1 FROM game_move GROUP BY key HAVING sum(white + draws + black + unknown) >= ?"
     with sql_errors(store.path, "read it"):  # the walk ends after the last position with so many games
@@ -350,7 +326,7 @@ def reached_below(
             on_progress(len(met))
 
 
-def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
+def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Here]:
     if not found:
         return
     of = np.array([i for i, reached in enumerate(found) for _ in reached.played], np.int64)
@@ -367,7 +343,7 @@ def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
         )
     children, _ = positions_after(words, of, codes)
     for i, child, code in zip(of.tolist(), children, codes.tolist(), strict=True):
-        yield child, key_text_of_words(child), Way(found[i].way, code, None)
+        yield child, key_text_of_words(child), Met(None, found[i].way, decode_move(code))
 
 
 def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -7,7 +7,6 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -16,9 +15,8 @@ import numpy as np
 
 from ..base.errors import ImportFileError
 from ..base.limits import BOOK, check_size
-from ..position.board import board_of, encode_move, pack
-from ..position.board import unpack as board_of_words
-from ..position.fens import fens as fens_of
+from ..position.board import board_of, encode_move, fen_of, pack
+from ..position.board import unpack as unpacked
 from ..position.words import KEY
 from ..query.steps import Words, legal_codes, positions_after
 from ..store.store import Store
@@ -134,10 +132,12 @@ class _PolyglotImport:
                 return False
         return True
 
-    def _name(self, known: NamedPosition, finder: Finder) -> None:
+    def _name(self, known: Place, finder: Finder) -> None:
         """Names the moves of a position, and passes them to the finder."""
-        fen, key, source = known.fen, f"{known.key:016x}", self._importing.source.id
-        board = board_of_words(known.words.tolist())
+        words, ply = known
+        board = unpacked(words.tolist())
+        board.fullmove_number = ply // 2 + 1
+        fen, key, source = fen_of(board), f"{int(words[KEY]):016x}", self._importing.source.id
         moves: list[chess.Move] = []
         for place, raw in tables.entries_of(self._importing.store, source, key):
             move = legal_move(board, raw)
@@ -208,22 +208,8 @@ class BookKeys:
         return np.unique(np.array(self._given, np.uint64))
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPosition:
-    """A position found for a key of the book: its words, `[10]`, ply, and FEN."""
-
-    words: Words
-    ply: int
-    fen: str
-
-    @property
-    def key(self) -> int:
-        """Its Polyglot key."""
-        return int(self.words[KEY])
-
-
 class Finder:
-    """Yields each position found for a key of the book, once; call `follow` with its moves before the next.
+    """Yields each position found for a key of the book, and its ply; `follow` its moves before the next.
 
     Attributes:
       found: number of positions so far.
@@ -233,12 +219,12 @@ class Finder:
         self._store = store
         self._keys = keys.sorted
         self._seen = np.zeros(len(self._keys), bool)
-        self._ready: list[Place] = []
+        self._ready: deque[Place] = deque()
         self._around: deque[Place] = deque()  # positions to expand by all legal moves
         self._passed: set[int] = set()  # keys of expanded positions that are not in the book
         self.found = 0
 
-    def __iter__(self) -> Iterator[NamedPosition]:
+    def __iter__(self) -> Iterator[Place]:
         keys = (f"{key:016x}" for key in self._keys.tolist())
         fens = chain(tables.known_roots(self._store), tables.known_fens(self._store, keys))
         for fen in chain([chess.STARTING_FEN], fens):
@@ -250,16 +236,14 @@ class Finder:
             self._look_around(words, ply)
             yield from self._drained()
 
-    def _drained(self) -> Iterator[NamedPosition]:
+    def _drained(self) -> Iterator[Place]:
         while self._ready:
-            words, plies = zip(*self._ready, strict=True)
-            self._ready.clear()
-            yield from map(NamedPosition, words, plies, fens_of(np.stack(words), plies))
+            yield self._ready.popleft()
 
-    def follow(self, known: NamedPosition, moves: Sequence[chess.Move]) -> None:
+    def follow(self, known: Place, moves: Sequence[chess.Move]) -> None:
         """Follows the book's legal moves in a position."""
-        self._step(known.words, known.ply, [encode_move(move) for move in moves], passes=True)
-        self._around.append((known.words, known.ply))
+        self._step(*known, [encode_move(move) for move in moves], passes=True)
+        self._around.append(known)
 
     def _look_around(self, words: Words, ply: int) -> None:
         """Meets the positions after all legal moves of a position."""

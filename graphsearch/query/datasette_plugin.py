@@ -9,8 +9,6 @@ and `key`, `after` and `cp`, as `graphsearch lab sql` has them. A search may wri
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from pathlib import Path
 
 import chess
 import chess.svg
@@ -18,8 +16,7 @@ from datasette import hookimpl
 from markupsafe import Markup, escape
 
 from ..store.file import APPLICATION_ID
-from ..store.store import Store
-from .sql import PURE, Value, record_text
+from .sql import Clock, Functions
 
 BOARD_PIXELS = 180
 LONGEST_FEN, FEN_FIELDS = 120, 6
@@ -28,11 +25,9 @@ LONGEST_FEN, FEN_FIELDS = 120, 6
 @hookimpl
 def prepare_connection(conn: sqlite3.Connection) -> None:
     """Registers the functions with a connection; `record` only if its file is a graph."""
-    for one in PURE:
-        conn.create_function(one.name, one.arguments, _null_for_null(one.call), deterministic=one.fixed)
     path = conn.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0]
-    if path and conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
-        conn.create_function("record", 1, _null_for_null(_Records(Path(path))))
+    is_graph = path and conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    Functions(path, Clock(conn, 0)).add_to(conn, reads_records=bool(is_graph))
 
 
 @hookimpl
@@ -53,26 +48,3 @@ def _board_of(value: object) -> chess.Board | None:
         return chess.Board(value)
     except ValueError:
         return None
-
-
-class _Records:
-    """Reads records for one connection; opens the file at the first call."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._store: Store | None = None
-
-    def __call__(self, fen: object) -> str | None:
-        if self._store is None:
-            self._store = Store.open(self._path, read_only=True)
-        with self._store.snapshot():
-            return record_text(self._store.read, fen)
-
-
-def _null_for_null(call: Callable[..., Value]) -> Callable[..., Value]:
-    """Wraps a function: returns NULL if an argument is NULL."""
-
-    def function(*values: object) -> Value:
-        return None if any(value is None for value in values) else call(*values)
-
-    return function

@@ -291,9 +291,10 @@ class Functions:
         if self._store:
             self._store.close()
 
-    def add_to(self, connection: sqlite3.Connection) -> None:
-        """Registers the functions with a connection."""
-        for one in (*PURE, Function("record", 1, self._record, fixed=False)):
+    def add_to(self, connection: sqlite3.Connection, *, reads_records: bool = True) -> None:
+        """Registers the functions with a connection; `reads_records`: `record` too."""
+        reading = [Function("record", 1, self._record, fixed=False)] if reads_records else []
+        for one in (*PURE, *reading):
             call = self._kept(one.name, one.call)
             connection.create_function(one.name, one.arguments, call, deterministic=one.fixed)
 
@@ -318,7 +319,8 @@ class Functions:
     def _record(self, fen: object) -> str | None:
         if self._store is None:
             self._store = Store.open(self._path, read_only=True)
-        return record_text(self._store.read, fen)
+        with self._store.snapshot():
+            return record_text(self._store.read, fen)
 
     @contextmanager
     def errors(self, path: os.PathLike[str]) -> Iterator[None]:

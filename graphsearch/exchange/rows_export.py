@@ -28,7 +28,7 @@ from ..position.fens import key_texts
 from ..position.rules_kernel import MATE
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.columns import draws_of, places_by_prior
-from ..query.steps import SAN_BYTES, Ints, Mask, names_of, positions_after, uci_names
+from ..query.steps import SAN_BYTES, Ints, Mask, names_of, uci_names
 from ..store.order import keys_of
 from ..store.reading import Reader
 from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK
@@ -281,9 +281,9 @@ def export_csv(
 
 def _moves_of_text(found: Positions) -> Columns:
     """Returns the columns of moves in texts."""
-    columns, moves, cp = moves_of(found), found.moves, found.move_worth.cp
-    children, _ = positions_after(found.words, moves.of, moves.code)
-    more = {"cp": Column(cp, cp != UNKNOWN), "child": Column(_objects(key_texts(children)))}
+    columns, cp = moves_of(found), found.move_worth.cp
+    children = _objects(key_texts(found.children[0]))
+    more = {"cp": Column(cp, cp != UNKNOWN), "child": Column(children)}
     return {name: (columns | more)[name] for name in MOVE}
 
 
@@ -454,7 +454,7 @@ def _moves_of_table(found: Positions) -> Columns:
     """Returns the columns of moves, in canonical order."""
     moves, words, worth = found.moves, found.words, found.edge_worth
     columns = moves_of(found)
-    children, keys = positions_after(words, moves.of, moves.code)
+    children, keys = found.children
     ranks = found.ranked.of_moves(found.batch)
     known = found.known[moves.of] & (np.diff(found.batch.code_offsets)[moves.of] > 0)
     at = np.where(known, found.batch.code_offsets[moves.of] + moves.index, 0)

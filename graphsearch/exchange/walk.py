@@ -359,6 +359,11 @@ class Positions:
         return names_of(self.words, self.moves.of, self.moves.code, self.legal)
 
     @cached_property
+    def children(self) -> tuple[Words, NDArray[np.uint64]]:
+        """The positions after the moves, and their keys, as `positions_after`."""
+        return positions_after(self.words, self.moves.of, self.moves.code)
+
+    @cached_property
     def edge_worth(self) -> EdgeWorth:
         """The values of the records' edges."""
         return worth_of_edges(self.edges)
@@ -648,8 +653,7 @@ class Walk:
                 self._report.left_out["at_depth"] += len(
                     np.unique(chosen.of[found.depth[chosen.of] == limit])
                 )
-        of = chosen.of[steps]
-        after, _ = positions_after(found.words, of, chosen.code[steps])
+        of, after = chosen.of[steps], found.children[0][found.moves.chosen][steps]
         children[steps], new = self._met.meet(after, followed[steps])
         self._columns.add(depth=found.depth[of[new]] + np.int32(1), ply=found.ply[of[new]] + np.int32(1))
         return Steps(rows + 1, self.met, children, steps[new], followed)

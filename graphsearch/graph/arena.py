@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
 from ..base.system import memory_bytes, release_pages, reserved
-from ..jit.apart import apart
 from ..jit.compiler import Call
 from ..position.board import pack
 from ..position.tables import load_tables
@@ -147,18 +146,11 @@ class Arena:
         self._copies: SingleCopies | None = None
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
-        self.arrays = arena_kernel.ArenaArrays(
-            table=np.zeros(MIN_TABLE, np.uint64),
-            records=np.frombuffer(self._memory[0], np.uint64),
-            blocks=np.frombuffer(self._memory[1], np.uint32)[: min(MAX_SLOTS, 2 * slots)],
-            counters=apart(arena_kernel.COUNTERS, np.int64),
-            floats=np.zeros(arena_kernel.FLOATS, np.float64),
-            ints=np.zeros(arena_kernel.INTS, np.int64),
-            moves=np.zeros(256, np.uint16),
-            overlay=np.zeros(1 << 16, np.int64),
-            history=np.zeros(0, np.uint64),
-            log=np.zeros(LOG_ROWS * arena_kernel.LOG_WORDS if logged else 0, np.uint64),
-            entries=NO_ENTRIES,
+        self.arrays = arena_kernel.new_arrays(
+            MIN_TABLE,
+            np.frombuffer(self._memory[0], np.uint64),
+            np.frombuffer(self._memory[1], np.uint32)[: min(MAX_SLOTS, 2 * slots)],
+            LOG_ROWS * arena_kernel.LOG_WORDS if logged else 0,
         )
         counters = self.arrays.counters
         counters[arena_kernel.RECORD_WORDS] = 1  # slot 0 means none
@@ -199,15 +191,15 @@ class Arena:
     # -------------------------------------------------------------- settings
     def set_entries(self, arrays: transposition_kernel.EntryArrays | None) -> None:
         """Sets the transposition entries from which searches take proven mates; None: none."""
-        self.arrays = self.arrays._replace(entries=NO_ENTRIES if arrays is None else arrays)
+        self.arrays = self.arrays.replace(entries=NO_ENTRIES if arrays is None else arrays)
 
     def set_run(self, run: int) -> None:
         """Sets the run number for new records."""
-        self.arrays.ints[arena_kernel.SESSION] = run
+        self.arrays.ints[arena_kernel.RUN] = run
 
     def set_history(self, keys: Words) -> None:
         """Sets the Polyglot keys of the positions that stood twice in the game before the root."""
-        self.arrays = self.arrays._replace(history=np.array(keys, np.uint64))
+        self.arrays = self.arrays.replace(history=np.array(keys, np.uint64))
 
     # -------------------------------------------------------------- room
     @property
@@ -321,7 +313,7 @@ class Arena:
             longer = np.empty(max(wanted, min(2 * len(log), wanted + LOG_STEP)), np.uint64)
             used = self.dirty_count * arena_kernel.LOG_WORDS
             longer[:used] = log[:used]
-            self.arrays = self.arrays._replace(log=longer)
+            self.arrays = self.arrays.replace(log=longer)
 
     def _table_for(self, nodes: int) -> int:
         wanted = int((self.node_count + nodes) / 0.85) + 64
@@ -332,7 +324,7 @@ class Arena:
         size = self._table_for(nodes)
         old = self.arrays.table
         if size > len(old):
-            self.arrays = self.arrays._replace(table=np.zeros(size, np.uint64))
+            self.arrays = self.arrays.replace(table=np.zeros(size, np.uint64))
             arena_kernel.rehash(self.arrays, old)
 
     def fold_overlay(self) -> None:
@@ -342,7 +334,7 @@ class Arena:
         if 4 * length < len(overlay):
             return
         folded, self.counters[arena_kernel.OVERLAY_LENGTH] = arena_kernel.folded(overlay, length)
-        self.arrays = self.arrays._replace(overlay=folded)
+        self.arrays = self.arrays.replace(overlay=folded)
 
     def reserve_overlay(self, notes: int) -> None:
         """Makes room for `notes` more notes in the overlay."""
@@ -350,7 +342,7 @@ class Arena:
         if wanted > len(self.arrays.overlay):
             longer = np.zeros(2 * wanted, np.int64)
             longer[: len(self.arrays.overlay)] = self.arrays.overlay
-            self.arrays = self.arrays._replace(overlay=longer)
+            self.arrays = self.arrays.replace(overlay=longer)
 
     # -------------------------------------------------------------- overlay
     @property

@@ -51,19 +51,17 @@ and visits forced over edges of its root.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.apart import apart
+from ..jit.bundles import Bundle
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import (
     LOW32,
     ZERO,
     U,
     adv,
-    as_f32,
     as_u16,
     call_c,
     compare_exchange,
@@ -76,7 +74,8 @@ from ..jit.pointers import (
     ptr,
     store_release,
 )
-from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
+from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
+from ..position.board import Words
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
 from ..position.words import BoardTable, Position
 from ..store.record import node_layout as layout
@@ -117,7 +116,7 @@ from ..store.record.node_kernel import (
     value_of,
 )
 from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, FREE, HEADER_WORDS, MISC_WORD, STALE
-from ..store.record.transposition_kernel import EntryArrays, EntryPointers, entry_pointers
+from ..store.record.transposition_kernel import BUCKET, EntryArrays, new_entries
 
 LOG_WORDS = PW + 1  # position, slot of its record
 LOG_SLOT = PW
@@ -147,51 +146,61 @@ FLOATS = SEARCH_FLOATS + 8 + 4096
 # `ints`, int64: edges by block class (`node_layout.CAPACITY`) | scratch for sorting | number of the session
 # (`run` in the file) that new records carry | a search's own
 KEYS = 32
-SESSION = KEYS + 256
-SEARCH_INTS = SESSION + 1
+RUN = KEYS + 256
+SEARCH_INTS = RUN + 1
 INTS = SEARCH_INTS + 8 + 256
 
 
-class ArenaArrays(NamedTuple):
-    """The arrays of an arena, which `graph.arena.Arena` owns."""
+class ArenaArrays(Bundle):
+    """The arrays of an arena, which `graph.arena.Arena` owns, for one of several threads or a single one."""
 
-    table: NDArray[np.uint64]  # [places]: slot | check hash << 32, 0 empty
-    records: NDArray[np.uint64]  # [words]
-    blocks: NDArray[np.uint32]  # [words]
-    counters: NDArray[np.int64]  # [COUNTERS]
-    floats: NDArray[np.float64]  # [FLOATS]
-    ints: NDArray[np.int64]  # [INTS]
-    moves: NDArray[np.uint16]  # [256] scratch: legal moves of the present position
-    overlay: NDArray[np.int64]  # [2 * ..]: (`overlay_item`, visits); never saved
-    history: NDArray[np.uint64]  # Polyglot keys of positions that stood twice before the root
-    log: NDArray[np.uint64]  # [LOG_WORDS * ..]: position and slot of every dirty record; empty without a file
-    entries: EntryArrays  # transposition entries of fixed-depth searches and mate proofs
-
-
-class ArenaPointers(NamedTuple):
-    """Pointers to the arrays of `ArenaArrays`, in the same order, and their sizes."""
-
-    table: Pointer[uint64]
-    records: Pointer[uint64]
-    blocks: Pointer[uint32]
-    values: Pointer[float32]  # the same memory as blocks
-    counters: Pointer[int64]
-    floats: Pointer[float64]
-    ints: Pointer[int64]
-    moves: Pointer[uint16]
-    overlay: Pointer[int64]
-    history: Pointer[uint64]
-    log: Pointer[uint64]
-    entries: EntryPointers
-    space: Pointer[int64]  # the arena's counters, even where `counters` belongs to one of several threads
-    guards: Pointer[int64]  # of several threads; else the same as `space`
+    table: Items[uint64]  # [places]: slot | check hash << 32, 0 empty
+    records: Items[uint64]  # [words]
+    blocks: Items[uint32]  # [words]
+    values: Items[float32]  # the same memory as blocks
+    counters: Items[int64]  # [COUNTERS], of the thread's visits
+    space: Items[int64]  # [COUNTERS] of the arena; for a single thread the same as `counters`
+    guards: Items[int64]  # [FIRST_ROW + rows * ROW_WORDS] of several threads; else the same as `space`
     guard_mask: int64  # rows of guards - 1; 0: a single thread uses the arena
-    size: uint64  # places of the table
-    record_limit: int64  # words of records
-    block_limit: int64  # words of blocks
-    overlay_size: int64  # items of the overlay
-    history_size: int64  # keys of the history
-    log_size: int64  # rows of the log
+    floats: Items[float64]  # [FLOATS]
+    ints: Items[int64]  # [INTS]; each thread has its own
+    moves: Items[uint16]  # [256] scratch: legal moves of the present position; each thread has its own
+    overlay: Items[int64]  # [2 * ..]: (`overlay_item`, visits); never saved
+    history: Items[uint64]  # Polyglot keys of positions that stood twice before the root
+    log: Items[uint64]  # [LOG_WORDS * ..]: position and slot of every dirty record; empty without a file
+    entries: EntryArrays  # transposition entries of fixed-depth searches and mate proofs
+    table_size: int64
+    records_size: int64
+    blocks_size: int64
+    overlay_size: int64
+    history_size: int64
+    log_size: int64
+
+
+def new_arrays(table: int, records: Words, blocks: NDArray[np.uint32], log: int) -> ArenaArrays:
+    """Returns the arrays of an empty arena for a single thread.
+
+    Args:
+      table, log: items. records, blocks: the memory of both heaps.
+    """
+    counters = apart(COUNTERS, np.int64)
+    return ArenaArrays(
+        table=np.zeros(table, np.uint64),
+        records=records,
+        blocks=blocks,
+        values=blocks.view(np.float32),
+        counters=counters,
+        space=counters,
+        guards=counters,
+        guard_mask=0,
+        floats=np.zeros(FLOATS, np.float64),
+        ints=np.zeros(INTS, np.int64),
+        moves=np.zeros(256, np.uint16),
+        overlay=np.zeros(1 << 16, np.int64),
+        history=np.zeros(0, np.uint64),
+        log=np.zeros(log, np.uint64),
+        entries=new_entries(int(BUCKET)),
+    )
 
 
 # ------------------------------------------------------------------ items of the overlay
@@ -219,35 +228,6 @@ def overlay_draws(item: int64) -> int64:
     return item & 1
 
 
-# ------------------------------------------------------------------ the bundle
-@inner
-def pointers(A: ArenaArrays) -> ArenaPointers:
-    """Returns the pointer bundle of an arena's arrays."""
-    return ArenaPointers(
-        ptr(A.table, 0),
-        ptr(A.records, 0),
-        ptr(A.blocks, 0),
-        as_f32(ptr(A.blocks, 0)),
-        ptr(A.counters, 0),
-        ptr(A.floats, 0),
-        ptr(A.ints, 0),
-        ptr(A.moves, 0),
-        ptr(A.overlay, 0),
-        ptr(A.history, 0),
-        ptr(A.log, 0),
-        entry_pointers(A.entries),
-        ptr(A.counters, 0),
-        ptr(A.counters, 0),
-        int64(0),
-        U(A.table.size),
-        int64(A.records.size),
-        int64(A.blocks.size),
-        int64(A.overlay.size // 2),
-        int64(A.history.size),
-        int64(A.log.size // LOG_WORDS),
-    )
-
-
 # ------------------------------------------------------------------ guards
 ROW_WORDS = 16  # two cache lines; most rows use only the first
 SPACE, FILE, SHARED, FIRST_ROW = (int64(row * ROW_WORDS) for row in range(4))
@@ -258,20 +238,6 @@ MOST_NOTES = ROW_WORDS - FIRST_NOTE
 TURNS_AT_ONCE = 8
 MIXER = U(0x9E3779B97F4A7C15)
 SPINS, PATIENCE = 64, 200  # tries before a waiting thread yields its core, or releases the row it holds
-
-
-class ThreadArrays(NamedTuple):
-    """The arrays of one of several threads, beside those of the"""
-
-    guards: NDArray[np.int64]  # [FIRST_ROW + rows * ROW_WORDS], shared; empty: a single thread
-    counters: NDArray[np.int64]  # [COUNTERS]: counts of this thread's visits
-    ints: NDArray[np.int64]  # [INTS]: a copy, with scratch of its own
-    moves: NDArray[np.uint16]  # [256] scratch
-
-
-NO_THREADS = ThreadArrays(
-    np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16)
-)
 
 
 def new_guards(threads: int, address_of_yield: int) -> NDArray[np.int64]:
@@ -289,40 +255,20 @@ def new_guards(threads: int, address_of_yield: int) -> NDArray[np.int64]:
     return guards
 
 
-@inner
-def pointers_of_thread(A: ArenaArrays, H: ThreadArrays) -> ArenaPointers:
-    """Returns an arena's pointer bundle for one of several threads, or for a single one."""
-    P = pointers(A)
-    if H.guards.size == 0:
-        return P
-    return ArenaPointers(
-        P.table,
-        P.records,
-        P.blocks,
-        P.values,
-        ptr(H.counters, 0),
-        P.floats,
-        ptr(H.ints, 0),
-        ptr(H.moves, 0),
-        P.overlay,
-        P.history,
-        P.log,
-        P.entries,
-        P.space,
-        ptr(H.guards, 0),
-        int64((H.guards.size - FIRST_ROW) // ROW_WORDS - 1),
-        P.size,
-        P.record_limit,
-        P.block_limit,
-        P.overlay_size,
-        P.history_size,
-        P.log_size,
+def of_thread(arrays: ArenaArrays, guards: NDArray[np.int64], counters: NDArray[np.int64]) -> ArenaArrays:
+    """Returns an arena's arrays for one of several threads: with counts and scratch of its own."""
+    return arrays.replace(
+        counters=counters,
+        guards=guards,
+        guard_mask=(len(guards) - int(FIRST_ROW)) // ROW_WORDS - 1,
+        ints=arrays.ints.copy(),
+        moves=apart(256, np.uint16),
     )
 
 
 # ------------------------------------------------------------------ locks
 @inner
-def rest(A: ArenaPointers, tries: int64) -> None:
+def rest(A: ArenaArrays, tries: int64) -> None:
     """Pauses in a spin loop; yields the core every SPINS tries, as the other thread may need it."""
     pause()
     if tries % SPINS == SPINS - 1 and A.guards[YIELD] != 0:
@@ -330,7 +276,7 @@ def rest(A: ArenaPointers, tries: int64) -> None:
 
 
 @inner
-def _wait_for(A: ArenaPointers, at: int64) -> None:
+def _wait_for(A: ArenaArrays, at: int64) -> None:
     tries = int64(0)
     while exchange(A.guards, at, int64(1)) != 0:
         while load_acquire(A.guards, at) != 0:
@@ -339,27 +285,27 @@ def _wait_for(A: ArenaPointers, at: int64) -> None:
 
 
 @inlined
-def take_guard(A: ArenaPointers, at: int64) -> None:
+def take_guard(A: ArenaArrays, at: int64) -> None:
     """Locks the guard at a word: SPACE, FILE or the beginning of a row."""
     if A.guard_mask and exchange(A.guards, at, int64(1)) != 0:
         _wait_for(A, at)
 
 
 @inlined
-def give_guard(A: ArenaPointers, at: int64) -> None:
+def give_guard(A: ArenaArrays, at: int64) -> None:
     """Unlocks the guard at a word."""
     if A.guard_mask:
         store_release(A.guards, at, int64(0))
 
 
 @inlined
-def row_of(A: ArenaPointers, number: uint64) -> int64:
+def row_of(A: ArenaArrays, number: uint64) -> int64:
     """Returns the first word of the row of a slot or a key."""
     return FIRST_ROW + (int64((number * MIXER) >> U(40)) & A.guard_mask) * ROW_WORDS
 
 
 @inlined
-def lock_record(A: ArenaPointers, rec: int64) -> int64:
+def lock_record(A: ArenaArrays, rec: int64) -> int64:
     """Locks the row of a record; returns its first word."""
     at = row_of(A, U(rec))
     take_guard(A, at)
@@ -367,7 +313,7 @@ def lock_record(A: ArenaPointers, rec: int64) -> int64:
 
 
 @inlined
-def lock_above(A: ArenaPointers, below: int64, rec: int64) -> int64:
+def lock_above(A: ArenaArrays, below: int64, rec: int64) -> int64:
     """Locks the row of a locked record's parent; returns its first word, `below` if the row is the same."""
     at = row_of(A, U(rec))
     if A.guard_mask and at != below and exchange(A.guards, at, int64(1)) != 0:
@@ -376,7 +322,7 @@ def lock_above(A: ArenaPointers, below: int64, rec: int64) -> int64:
 
 
 @inner
-def _wait_above(A: ArenaPointers, below: int64, at: int64) -> None:
+def _wait_above(A: ArenaArrays, below: int64, at: int64) -> None:
     """Locks the row at `at`; while it waits, it releases the row at `below` for a moment at intervals."""
     tries = int64(0)
     while True:
@@ -393,7 +339,7 @@ def _wait_above(A: ArenaPointers, below: int64, at: int64) -> None:
 
 # ------------------------------------------------------------------ counts
 @inlined
-def count_in(A: ArenaPointers, counter: int64, more: int64) -> int64:
+def count_in(A: ArenaArrays, counter: int64, more: int64) -> int64:
     """Adds to a shared counter of the arena; returns the previous value."""
     if A.guard_mask:
         return fetch_add(A.space, counter, more)
@@ -403,13 +349,13 @@ def count_in(A: ArenaPointers, counter: int64, more: int64) -> int64:
 
 
 @inlined
-def threads_of(A: ArenaPointers) -> int64:
+def threads_of(A: ArenaArrays) -> int64:
     """Returns the number of threads that search the"""
     return A.guards[THREADS] if A.guard_mask else int64(1)
 
 
 @inlined
-def takes_turn(A: ArenaPointers) -> bool:
+def takes_turn(A: ArenaArrays) -> bool:
     """Takes one turn, for one more visit; returns whether there was one.
 
     A thread takes TURNS_AT_ONCE turns together; those that it has not used when its visits end are lost.
@@ -426,7 +372,7 @@ def takes_turn(A: ArenaPointers) -> bool:
 
 
 @inlined
-def end_turns(A: ArenaPointers) -> None:
+def end_turns(A: ArenaArrays) -> None:
     """Sets the shared number of turns to 0."""
     if A.guard_mask:
         store_release(A.guards, TURNS, int64(0))
@@ -446,7 +392,7 @@ RESERVE = 1024  # words that one of several threads reserves at once, some 35 re
 
 
 @inner
-def has_freed(A: ArenaPointers, wanted: int64) -> bool:
+def has_freed(A: ArenaArrays, wanted: int64) -> bool:
     """Returns whether `wanted` bytes are free, and each heap has at least half of its share of them.
 
     Free bytes in one heap alone are of little use: the other heap would grow.
@@ -461,7 +407,7 @@ def has_freed(A: ArenaPointers, wanted: int64) -> bool:
 
 
 @inner
-def piece_words(A: ArenaPointers, slot: int64) -> int64:
+def piece_words(A: ArenaArrays, slot: int64) -> int64:
     """Returns the words of the record or free piece at a slot."""
     if state_of(A, slot) & FREE:
         return int64(A.records[slot + PIECE_WORDS])
@@ -474,7 +420,7 @@ def _record_list(words: int64) -> int64:
 
 
 @inner
-def _push_words(A: ArenaPointers, slot: int64, words: int64) -> None:
+def _push_words(A: ArenaArrays, slot: int64, words: int64) -> None:
     """Makes a free piece of some words, and puts it at the head of its list."""
     head = _record_list(words)
     following = A.space[head]
@@ -489,7 +435,7 @@ def _push_words(A: ArenaPointers, slot: int64, words: int64) -> None:
 
 
 @inner
-def _unlink_words(A: ArenaPointers, slot: int64) -> int64:
+def _unlink_words(A: ArenaArrays, slot: int64) -> int64:
     """Removes a free piece from its list; returns its words."""
     words = int64(A.records[slot + PIECE_WORDS])
     following = int64(A.records[slot] & LOW32)
@@ -505,7 +451,7 @@ def _unlink_words(A: ArenaPointers, slot: int64) -> int64:
 
 
 @inner
-def take_words(A: ArenaPointers, words: int64) -> int64:
+def take_words(A: ArenaArrays, words: int64) -> int64:
     """Allocates words and returns their slot: a free piece, part of a larger one, or new words at the end."""
     slot = _find_words(A, words)
     if slot == 0:
@@ -515,7 +461,7 @@ def take_words(A: ArenaPointers, words: int64) -> int64:
 
 
 @inner
-def _find_words(A: ArenaPointers, words: int64) -> int64:
+def _find_words(A: ArenaArrays, words: int64) -> int64:
     """Allocates a free piece of `words`, or part of a larger one; returns its slot, 0 if there is none."""
     counters = A.space
     if counters[FREED_RECORD_WORDS] >= words:
@@ -532,7 +478,7 @@ def _find_words(A: ArenaPointers, words: int64) -> int64:
 
 
 @inner
-def take_record(A: ArenaPointers, words: int64) -> int64:
+def take_record(A: ArenaArrays, words: int64) -> int64:
     """Allocates the words of a record and returns its slot; several threads each have a reserve."""
     if A.guard_mask == 0:
         return take_words(A, words)
@@ -547,7 +493,7 @@ def take_record(A: ArenaPointers, words: int64) -> int64:
 
 
 @inner
-def _take_shared(A: ArenaPointers, words: int64) -> int64:
+def _take_shared(A: ArenaArrays, words: int64) -> int64:
     """Allocates words under the guard: free ones if there are many, else from a new reserve."""
     take_guard(A, SPACE)
     many = threads_of(A) * RESERVE
@@ -563,7 +509,7 @@ def _take_shared(A: ArenaPointers, words: int64) -> int64:
 
 
 @inner
-def _give_rest(A: ArenaPointers) -> None:
+def _give_rest(A: ArenaArrays) -> None:
     slot, words = A.counters[RECORD_RESERVE], A.counters[RECORDS_RESERVED]
     A.counters[RECORDS_RESERVED] = 0
     if slot + words == A.space[RECORD_WORDS]:
@@ -573,7 +519,7 @@ def _give_rest(A: ArenaPointers) -> None:
 
 
 @inner
-def give_record_reserve(A: ArenaPointers) -> None:
+def give_record_reserve(A: ArenaArrays) -> None:
     """Frees the rest of a thread's reserve."""
     if A.guard_mask:
         take_guard(A, SPACE)
@@ -582,7 +528,7 @@ def give_record_reserve(A: ArenaPointers) -> None:
 
 
 @inner
-def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> int64:
+def give_words(A: ArenaArrays, slot: int64, words: int64, before: int64) -> int64:
     """Frees words and merges them with free neighbours; returns the slot of the piece.
 
     Args:
@@ -600,14 +546,14 @@ def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> in
 
 
 @inner
-def give_end(A: ArenaPointers, slot: int64) -> None:
+def give_end(A: ArenaArrays, slot: int64) -> None:
     """Shortens the heap by the free piece at its end."""
     _unlink_words(A, slot)
     A.space[RECORD_WORDS] = slot
 
 
 @inner
-def join_pieces(A: ArenaPointers, first: int64, second: int64) -> None:
+def join_pieces(A: ArenaArrays, first: int64, second: int64) -> None:
     """Merges two adjacent free pieces."""
     words = _unlink_words(A, first)
     words += _unlink_words(A, second)
@@ -624,7 +570,7 @@ TRIES = 8  # pieces examined in a list of several sizes
 
 
 @inner
-def block_words(A: ArenaPointers, block_class: int64) -> int64:
+def block_words(A: ArenaArrays, block_class: int64) -> int64:
     """Returns the words of a block of a class, header included."""
     return layout.BLOCK_HEADER + A.ints[layout.CAPACITY + block_class] * stride_of(block_class)
 
@@ -643,7 +589,7 @@ def _block_list(words: int64) -> int64:
 
 
 @inner
-def _push_block(A: ArenaPointers, piece: int64, words: int64) -> None:
+def _push_block(A: ArenaArrays, piece: int64, words: int64) -> None:
     head = _block_list(words)
     following = A.space[head]
     A.blocks[piece + PIECE_NEXT] = uint32(following)
@@ -658,7 +604,7 @@ def _push_block(A: ArenaPointers, piece: int64, words: int64) -> None:
 
 
 @inner
-def _unlink_block(A: ArenaPointers, piece: int64) -> int64:
+def _unlink_block(A: ArenaArrays, piece: int64) -> int64:
     """Removes a free piece from its list; returns its words."""
     following, previous = int64(A.blocks[piece + PIECE_NEXT]), int64(A.blocks[piece + PIECE_BEFORE])
     words = int64(A.blocks[piece + PIECE_SIZE])
@@ -678,7 +624,7 @@ def _block_fits(found: int64, words: int64) -> bool:
 
 
 @inner
-def _find_block(A: ArenaPointers, words: int64) -> int64:
+def _find_block(A: ArenaArrays, words: int64) -> int64:
     """Returns a free piece that holds `words`, exactly or with a valid rest; 0 if it finds none."""
     if A.space[FREED_WORDS] < words:
         return int64(0)
@@ -699,7 +645,7 @@ def _find_block(A: ArenaPointers, words: int64) -> int64:
 
 
 @inner
-def _mark_before(A: ArenaPointers, piece: int64, is_free: bool) -> None:
+def _mark_before(A: ArenaArrays, piece: int64, is_free: bool) -> None:
     """Notes in a tag whether the preceding piece is free; does not touch the owner's lower half."""
     halves = as_u16(adv(A.blocks, piece + PIECE_TAG))
     if is_free:
@@ -709,7 +655,7 @@ def _mark_before(A: ArenaPointers, piece: int64, is_free: bool) -> None:
 
 
 @inner
-def take_block(A: ArenaPointers, block_class: int64) -> int64:
+def take_block(A: ArenaArrays, block_class: int64) -> int64:
     """Allocates and returns a block of a class; only the tag of its header is set."""
     take_guard(A, SPACE)
     words = block_words(A, block_class)
@@ -729,7 +675,7 @@ def take_block(A: ArenaPointers, block_class: int64) -> int64:
 
 
 @inner
-def give_block(A: ArenaPointers, block_class: int64, block: int64) -> None:
+def give_block(A: ArenaArrays, block_class: int64, block: int64) -> None:
     """Frees a block and merges it with free neighbours."""
     take_guard(A, SPACE)
     _give_piece(A, block_class, block)
@@ -737,7 +683,7 @@ def give_block(A: ArenaPointers, block_class: int64, block: int64) -> None:
 
 
 @inner
-def _give_piece(A: ArenaPointers, block_class: int64, block: int64) -> None:
+def _give_piece(A: ArenaArrays, block_class: int64, block: int64) -> None:
     begin = int64(block)
     end = begin + block_words(A, block_class)
     if A.blocks[begin + PIECE_TAG] & uint32(BEFORE_FREE):
@@ -753,13 +699,13 @@ def _give_piece(A: ArenaPointers, block_class: int64, block: int64) -> None:
 
 
 @inner
-def draws_of(A: ArenaPointers, block: int64) -> int64:
+def draws_of(A: ArenaArrays, block: int64) -> int64:
     """Returns the node's draw share per mille in a block's header."""
     return int64(as_u16(adv(A.blocks, block + layout.BLOCK_D))[0])
 
 
 @inner
-def set_draws(A: ArenaPointers, block: int64, draws: int64) -> None:
+def set_draws(A: ArenaArrays, block: int64, draws: int64) -> None:
     """Sets the node's draw share per mille in a block's header."""
     as_u16(adv(A.blocks, block + layout.BLOCK_D))[0] = uint16(draws)
 
@@ -785,16 +731,16 @@ def check_in(word: uint64) -> uint64:
 
 
 @inner
-def table_index(A: ArenaPointers, key: uint64) -> int64:
+def table_index(A: ArenaArrays, key: uint64) -> int64:
     """Returns the table index at which probing for a key starts.
 
     It is monotonic in the key, so that the table can grow by any factor.
     """
-    return int64(mulhi(key, A.size))
+    return int64(mulhi(key, U(A.table_size)))
 
 
 @inner
-def find(A: ArenaPointers, key: uint64, check: uint64) -> int64:
+def find(A: ArenaArrays, key: uint64, check: uint64) -> int64:
     """Returns the slot of the record with this key and check hash, 0 if there is none."""
     i = table_index(A, key)
     while True:
@@ -806,12 +752,12 @@ def find(A: ArenaPointers, key: uint64, check: uint64) -> int64:
             if key_at(A, rec) == key:
                 return rec
         i += 1
-        if i == int64(A.size):
+        if i == A.table_size:
             i = int64(0)
 
 
 @inner
-def likely_slot(A: ArenaPointers, key: uint64, check: uint64) -> int64:
+def likely_slot(A: ArenaArrays, key: uint64, check: uint64) -> int64:
     """Returns the first probed slot with this check hash, without reading its record; 0 if there is none."""
     i = table_index(A, key)
     while True:
@@ -821,25 +767,25 @@ def likely_slot(A: ArenaPointers, key: uint64, check: uint64) -> int64:
         if check_in(word) == check:
             return slot_in(word)
         i += 1
-        if i == int64(A.size):
+        if i == A.table_size:
             i = int64(0)
 
 
 @inner
-def insert(A: ArenaPointers, key: uint64, check: uint64, rec: int64) -> None:
+def insert(A: ArenaArrays, key: uint64, check: uint64, rec: int64) -> None:
     """Inserts a complete record that is not in the table yet."""
     i = table_index(A, key)
     word = table_word(rec, check)
     while A.table[i] != ZERO or not compare_exchange(A.table, i, ZERO, word):
         i += 1
-        if i == int64(A.size):
+        if i == A.table_size:
             i = int64(0)
 
 
 @inner
-def remove(A: ArenaPointers, rec: int64) -> None:
+def remove(A: ArenaArrays, rec: int64) -> None:
     """Removes a record from the table, and shifts later words of its probe sequence into the gap."""
-    last = int64(A.size) - 1
+    last = A.table_size - 1
     gap = table_index(A, key_at(A, rec))
     while slot_in(A.table[gap]) != rec:
         gap = gap + 1 if gap < last else int64(0)
@@ -859,7 +805,7 @@ def remove(A: ArenaPointers, rec: int64) -> None:
 
 # ------------------------------------------------------------------ records
 @inner
-def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
+def mark_dirty(A: ArenaArrays, rec: int64, s: Position) -> None:
     """Marks a record as dirty, and appends its position to the log, since the record does not contain it."""
     if state_of(A, rec) & layout.DIRTY or A.log_size == 0:
         return
@@ -872,7 +818,7 @@ def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
 
 @inner
 def clean_record(
-    A: ArenaPointers, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
+    A: ArenaArrays, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
 ) -> int64:
     """Returns the slot of a new clean record of `n` moves, without codes, block or source.
 
@@ -888,7 +834,7 @@ def clean_record(
 
 @inner
 def new_record(
-    A: ArenaPointers, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
+    A: ArenaArrays, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
 ) -> int64:
     """Returns the slot of a new record, dirty and fresh; the rest is as in `clean_record`."""
     rec = clean_record(A, s, key, n, v, d, flags)
@@ -899,7 +845,7 @@ def new_record(
 
 
 @inner
-def set_best(A: ArenaPointers, rec: int64, moves: Pointer[uint16]) -> None:
+def set_best(A: ArenaArrays, rec: int64, moves: Pointer[uint16]) -> None:
     """Stores the move with the largest P in the header, so that the first visit needs no move generation."""
     codes = code_bytes(A, rec)
     best = int64(0)
@@ -911,7 +857,7 @@ def set_best(A: ArenaPointers, rec: int64, moves: Pointer[uint16]) -> None:
 
 
 @inner
-def prior_norm(A: ArenaPointers, rec: int64) -> float32:
+def prior_norm(A: ArenaArrays, rec: int64) -> float32:
     """Returns `1 / sum(code ** 4)` over all moves of a record, float32."""
     codes = code_bytes(A, rec)
     total = uint32(0)
@@ -923,7 +869,7 @@ def prior_norm(A: ArenaPointers, rec: int64) -> float32:
 
 # ------------------------------------------------------------------ blocks
 @inner
-def new_block(A: ArenaPointers, rec: int64, block_class: int64) -> int64:
+def new_block(A: ArenaArrays, rec: int64, block_class: int64) -> int64:
     """Returns a new block for a record, its header filled and no edges."""
     block = take_block(A, block_class)
     A.values[block + layout.NORM] = prior_norm(A, rec)
@@ -934,7 +880,7 @@ def new_block(A: ArenaPointers, rec: int64, block_class: int64) -> int64:
 
 
 @inner
-def _first_block(A: ArenaPointers, rec: int64) -> None:
+def _first_block(A: ArenaArrays, rec: int64) -> None:
     """Gives a record its first block: one edge, for the best move stored in the header."""
     move = uint16(block_of(A, rec))
     code = best_code_of(A, rec)
@@ -988,7 +934,7 @@ def rank_codes(codes: Pointer[uint8], n: int64, wanted: int64, keys: Pointer[int
 
 @inner
 def _move_edges(
-    A: ArenaPointers, old: int64, old_class: int64, block: int64, new_class: int64, m: int64
+    A: ArenaArrays, old: int64, old_class: int64, block: int64, new_class: int64, m: int64
 ) -> None:
     """Copies header and edges to a larger block and frees the old one."""
     for word in range(layout.BLOCK_D):
@@ -1007,7 +953,7 @@ def _move_edges(
 
 
 @inner
-def grow_block(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, wanted: int64, wide: bool) -> None:
+def grow_block(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, wanted: int64, wide: bool) -> None:
     """Moves a record's edges to the smallest block with room for `wanted` of them, with r if `wide`."""
     m = materialised(A, rec)
     if m == 0 and wanted == 1 and not wide:
@@ -1047,27 +993,26 @@ def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
     The index grows with the key, so the new table is written nearly in order, and equal keys of two positions
     are adjacent.
     """
-    P = pointers(A)
     clashes = 0
     last = ZERO
     for i in range(old.size):
         if i + 16 < old.size:
-            prefetch(P.records, slot_in(old[i + 16]))
+            prefetch(A.records, slot_in(old[i + 16]))
         word = old[i]
         if word != ZERO:
-            key = key_at(P, slot_in(word))
+            key = key_at(A, slot_in(word))
             if key == last:
                 clashes += 1
             last = key
-            insert(P, key, check_in(word), slot_in(word))
-    P.counters[CLASHES] = clashes
+            insert(A, key, check_in(word), slot_in(word))
+    A.counters[CLASHES] = clashes
 
 
 @kernel
 def find_position(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
     """Returns the slot of the record of a packed position (`uint64[10]`), 0 if there is none."""
     key, check = hashes_of(ptr(T, 0), ptr(words, 0))
-    return find(pointers(A), key, check)
+    return find(A, key, check)
 
 
 # ------------------------------------------------------------------ statistics of a node
@@ -1103,7 +1048,7 @@ def mean(flags: int64, total: float64, draws: int64, node_n: int64) -> tuple[flo
 
 
 @inner
-def refresh(A: ArenaPointers, rec: int64) -> None:
+def refresh(A: ArenaArrays, rec: int64) -> None:
     """Recomputes a record's block header (sum of n, Q, draw share) and its bounds from its edges."""
     clear_state(A, rec, STALE)
     if not has_block(A, rec):
@@ -1138,7 +1083,7 @@ def refresh(A: ArenaPointers, rec: int64) -> None:
 
 
 @inner
-def child_visits(A: ArenaPointers, rec: int64) -> int64:
+def child_visits(A: ArenaArrays, rec: int64) -> int64:
     """Returns the sum of n of a record's edges, node N - 1."""
     if not has_block(A, rec):
         return int64(0)
@@ -1146,7 +1091,7 @@ def child_visits(A: ArenaPointers, rec: int64) -> int64:
 
 
 @inner
-def node_q(A: ArenaPointers, rec: int64) -> float32:
+def node_q(A: ArenaArrays, rec: int64) -> float32:
     """Returns node Q, float32; the header must be fresh."""
     if not has_block(A, rec):
         return value_of(A, rec)
@@ -1154,7 +1099,7 @@ def node_q(A: ArenaPointers, rec: int64) -> float32:
 
 
 @inner
-def node_draws(A: ArenaPointers, rec: int64) -> int64:
+def node_draws(A: ArenaArrays, rec: int64) -> int64:
     """Returns the node's draw share per mille; the header must be fresh."""
     if not has_block(A, rec):
         return value_draws(A, rec)
@@ -1179,15 +1124,14 @@ def shift_overlay(A: ArenaArrays, sign: int64) -> None:
 
     The file has the records without them, so this makes no record dirty.
     """
-    Ap = pointers(A)
-    for i in range(Ap.counters[OVERLAY_LENGTH]):
-        item = Ap.overlay[2 * i]
-        change = sign * Ap.overlay[2 * i + 1]
+    for i in range(A.counters[OVERLAY_LENGTH]):
+        item = A.overlay[2 * i]
+        change = sign * A.overlay[2 * i + 1]
         rec = overlay_slot(item)
-        if not has_block(Ap, rec):
+        if not has_block(A, rec):
             continue
-        edge = edge_at(Ap, rec, overlay_edge(item))
-        set_edge_visits(Ap, edge, edge_visits(Ap, edge) + change)
+        edge = edge_at(A, rec, overlay_edge(item))
+        set_edge_visits(A, edge, edge_visits(A, edge) + change)
         if overlay_draws(item):
-            set_draw_visits(Ap, edge, draw_visits(Ap, edge, stride_at(Ap, rec)) + change)
-        refresh(Ap, rec)
+            set_draw_visits(A, edge, draw_visits(A, edge, stride_at(A, rec)) + change)
+        refresh(A, rec)

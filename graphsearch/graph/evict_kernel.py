@@ -16,7 +16,6 @@ from ..store.record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from . import arena_kernel as arena
 from .arena_kernel import (
     ArenaArrays,
-    ArenaPointers,
     give_block,
     give_end,
     give_words,
@@ -24,7 +23,6 @@ from .arena_kernel import (
     join_pieces,
     overlay_slot,
     piece_words,
-    pointers,
     remove,
 )
 from .arena_kernel import block_words as words_of_class
@@ -34,12 +32,12 @@ HAND_ROUNDS = 2  # in the first all records may have been visited
 
 
 @inner
-def _enough(A: ArenaPointers, wanted: int64, nodes: int64) -> bool:
+def _enough(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
     return A.counters[arena.NODES] <= nodes and has_freed(A, wanted)
 
 
 @inner
-def _drop(A: ArenaPointers, rec: int64, words: int64, before: int64) -> int64:
+def _drop(A: ArenaArrays, rec: int64, words: int64, before: int64) -> int64:
     """Evicts a record; returns the slot of the resulting free piece."""
     remove(A, rec)
     if has_block(A, rec):
@@ -50,7 +48,7 @@ def _drop(A: ArenaPointers, rec: int64, words: int64, before: int64) -> int64:
 
 
 @inner
-def _switch(A: ArenaPointers, rec: int64, bit: int64, on: bool) -> None:
+def _switch(A: ArenaArrays, rec: int64, bit: int64, on: bool) -> None:
     if on:
         add_state(A, rec, bit)
     else:
@@ -63,40 +61,39 @@ def evict(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
 
     It gives up after the hand has gone round twice.
     """
-    Ap = pointers(A)
-    end = Ap.counters[arena.RECORD_WORDS]
-    hand = Ap.counters[arena.HAND]
+    end = A.counters[arena.RECORD_WORDS]
+    hand = A.counters[arena.HAND]
     before = int64(0)  # slot of the free piece that ends at the hand
     left = HAND_ROUNDS * end
     while left > 0:
-        if _enough(Ap, wanted, nodes):
+        if _enough(A, wanted, nodes):
             break
         if hand < 1 or hand >= end:
             hand = int64(1)
             before = int64(0)
             if end == 1:
                 break
-        words = piece_words(Ap, hand)
-        state = state_of(Ap, hand)
+        words = piece_words(A, hand)
+        state = state_of(A, hand)
         if state & FREE:
             if before:
-                join_pieces(Ap, before, hand)
+                join_pieces(A, before, hand)
             else:
                 before = hand
         elif state & (STAYS | USED):
-            clear_state(Ap, hand, USED)
+            clear_state(A, hand, USED)
             before = int64(0)
         else:
-            before = _drop(Ap, hand, words, before)
-            words = piece_words(Ap, before) - (hand - before)  # it may have merged with the next free piece
+            before = _drop(A, hand, words, before)
+            words = piece_words(A, before) - (hand - before)  # it may have merged with the next free piece
         hand += words
         left -= words
-    Ap.counters[arena.HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
-    return _enough(Ap, wanted, nodes)
+    A.counters[arena.HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
+    return _enough(A, wanted, nodes)
 
 
 @inner
-def _lies_within(A: ArenaPointers, rec: int64, words: int64, record_words: int64, block_words: int64) -> bool:
+def _lies_within(A: ArenaArrays, rec: int64, words: int64, record_words: int64, block_words: int64) -> bool:
     """Returns whether a record of `words` words and its block end within these sizes of the two heaps."""
     if rec + words > record_words:
         return False
@@ -108,41 +105,38 @@ def _lies_within(A: ArenaPointers, rec: int64, words: int64, record_words: int64
 @kernel
 def cut(A: ArenaArrays, record_words: int64, block_words: int64) -> None:
     """Evicts the records beyond these sizes of either heap, unless they must stay; shortens both heaps."""
-    Ap = pointers(A)
-    end = Ap.counters[arena.RECORD_WORDS]
+    end = A.counters[arena.RECORD_WORDS]
     at = int64(1)
     before = int64(0)  # slot of the free piece that ends at `at`
     while at < end:
-        words = piece_words(Ap, at)
-        state = state_of(Ap, at)
+        words = piece_words(A, at)
+        state = state_of(A, at)
         if state & FREE:
             if before:
-                join_pieces(Ap, before, at)
+                join_pieces(A, before, at)
             else:
                 before = at
-        elif state & STAYS or _lies_within(Ap, at, words, record_words, block_words):
+        elif state & STAYS or _lies_within(A, at, words, record_words, block_words):
             before = int64(0)
         else:
-            before = _drop(Ap, at, words, before)
-            words = piece_words(Ap, before) - (at - before)
+            before = _drop(A, at, words, before)
+            words = piece_words(A, before) - (at - before)
         at += words
     if before:
-        give_end(Ap, before)
-    Ap.counters[arena.HAND] = int64(1)
+        give_end(A, before)
+    A.counters[arena.HAND] = int64(1)
 
 
 @kernel
 def pin(A: ArenaArrays, slots: NDArray[np.uint64], on: bool) -> None:
     """Pins or unpins the records at some slots, `uint64[R]`; slot 0 is none."""
-    Ap = pointers(A)
     for i in range(slots.size):
         if slots[i]:
-            _switch(Ap, int64(slots[i]), PINNED, on)
+            _switch(A, int64(slots[i]), PINNED, on)
 
 
 @kernel
 def hold(A: ArenaArrays, on: bool) -> None:
     """Sets or clears HELD on the records of the overlay, which stay in memory while it is set."""
-    Ap = pointers(A)
-    for i in range(Ap.counters[arena.OVERLAY_LENGTH]):
-        _switch(Ap, overlay_slot(Ap.overlay[2 * i]), HELD, on)
+    for i in range(A.counters[arena.OVERLAY_LENGTH]):
+        _switch(A, overlay_slot(A.overlay[2 * i]), HELD, on)

@@ -42,7 +42,6 @@ from ..store.record.ranking import visits_of
 from ..store.segments import Portion
 from ..store.store import Store
 from .arena import Arena, Words
-from .arena_kernel import NO_THREADS
 from .reading_kernel import BYTES_PER_NODE, bring
 
 READ_INSIDE = 64  # most records that one kernel reads at a time; more are worth several threads
@@ -197,9 +196,7 @@ class Pager:
                     return False
                 count = np.array([len(words)])
                 arena = self._arena
-                if bring(
-                    arena.tables, arena.arrays, NO_THREADS, *held, flat, POSITION_WORDS, which, count, 0
-                ):
+                if bring(arena.tables, arena.arrays, *held, flat, POSITION_WORDS, which, count, 0):
                     return True
             if self._states[UNKNOWN] == NO_CHUNK:
                 break

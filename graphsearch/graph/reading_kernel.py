@@ -16,7 +16,7 @@ from ..jit.types import int64, uint64
 from ..position.board_kernel import PW, generate_moves, hashes_of, position_key
 from ..position.words import BoardTable, Position
 from ..store.codec.columns_kernel import Columns
-from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
+from ..store.index.locate_kernel import FilterArrays
 from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
 from ..store.record.node_kernel import (
     code_bytes,
@@ -31,15 +31,11 @@ from ..store.record.node_layout import MAX_EVALUATOR
 from . import arena_kernel as arena
 from .arena_kernel import (
     ArenaArrays,
-    ArenaPointers,
-    ThreadArrays,
     clean_record,
     find,
     grow_block,
     has_freed,
     insert,
-    pointers,
-    pointers_of_thread,
     refresh,
     set_best,
     table_index,
@@ -51,7 +47,7 @@ BYTES_PER_NODE = 140  # of a node read from the file: record, block, table place
 
 @inner
 def _fill_edges(
-    T: BoardTable, A: ArenaPointers, s: Position, rec: int64, begin: int64, end: int64, c: Columns
+    T: BoardTable, A: ArenaArrays, s: Position, rec: int64, begin: int64, end: int64, c: Columns
 ) -> None:
     wide = False
     for k in range(begin, end):
@@ -70,19 +66,19 @@ def _fill_edges(
 
 
 @inner
-def has_room_for_record(A: ArenaPointers) -> bool:
+def has_room_for_record(A: ArenaArrays) -> bool:
     """Returns whether one more record fits into the arrays of the arena."""
     counters = A.space
     return (
-        (counters[arena.NODES] + 1) * 20 <= int64(A.size) * 17
-        and counters[arena.RECORD_WORDS] + 64 <= A.record_limit
-        and counters[arena.BLOCK_WORDS] + 2048 <= A.block_limit
+        (counters[arena.NODES] + 1) * 20 <= A.table_size * 17
+        and counters[arena.RECORD_WORDS] + 64 <= A.records_size
+        and counters[arena.BLOCK_WORDS] + 2048 <= A.blocks_size
     )
 
 
 @inner
 def enter_record(
-    T: BoardTable, A: ArenaPointers, s: Position, key: uint64, check: uint64, c: Columns, i: int64
+    T: BoardTable, A: ArenaArrays, s: Position, key: uint64, check: uint64, c: Columns, i: int64
 ) -> bool:
     """Inserts record `i` of some columns, clean; returns False if it does not fit its position `s`."""
     count = c.code_offsets[i + 1] - c.code_offsets[i]
@@ -102,16 +98,16 @@ def enter_record(
 
 
 @inner
-def _has_room(A: ArenaPointers, budget: int64) -> bool:
+def _has_room(A: ArenaArrays, budget: int64) -> bool:
     """Returns whether one more record fits without an eviction."""
-    used = 8 * (int64(A.size) + A.space[arena.RECORD_WORDS]) + 4 * A.space[arena.BLOCK_WORDS]
+    used = 8 * (A.table_size + A.space[arena.RECORD_WORDS]) + 4 * A.space[arena.BLOCK_WORDS]
     if not has_freed(A, used + BYTES_PER_NODE - budget):
         return False
     return has_room_for_record(A)
 
 
 @inner
-def _bring_one(T: BoardTable, A: ArenaPointers, F: FilterPointers, R: ReaderArrays, s: Position) -> bool:
+def _bring_one(T: BoardTable, A: ArenaArrays, F: FilterArrays, R: ReaderArrays, s: Position) -> bool:
     """Inserts the record of a position, if there is one; returns False if the caller must do it."""
     key, check = hashes_of(T, s)
     if find(A, key, check):
@@ -132,7 +128,6 @@ def _bring_one(T: BoardTable, A: ArenaPointers, F: FilterPointers, R: ReaderArra
 def bring(
     T: NDArray[np.uint64],
     A: ArenaArrays,
-    H: ThreadArrays,
     F: FilterArrays,
     R: ReaderArrays,
     words: NDArray[np.uint64],
@@ -145,16 +140,14 @@ def bring(
 
     Args:
       T: the table of `position/tables.py`.
-      H: arrays of the calling thread; only one thread may read at a time.
+      A: of the calling thread; only one thread may read at a time.
       F, R: filters and reader of the same state of the file.
       words: a position every `stride` words.
       which: indices of the wanted positions; the first `counts[at]` count.
     """
-    Ap = pointers_of_thread(A, H)
-    Fp = filter_pointers(F)
     Tp = ptr(T, 0)
     for i in range(counts[at]):
-        if not _bring_one(Tp, Ap, Fp, R, adv(ptr(words, 0), which[i] * stride)):
+        if not _bring_one(Tp, A, F, R, adv(ptr(words, 0), which[i] * stride)):
             return int64(0)
     return int64(1)
 
@@ -166,16 +159,15 @@ def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> 
     It skips records that are in the arena already, and misfits: records with an invalid evaluator number, or
     with a number of P codes other than that of the legal moves.
     """
-    Ap = pointers(A)
     Tp = ptr(T, 0)
     misfits = int64(0)
     for i in range(begin, c.v.size):
-        if not has_room_for_record(Ap):
+        if not has_room_for_record(A):
             return int64(i), misfits
         if i + AHEAD < c.v.size:
-            prefetch(Ap.table, table_index(Ap, position_key(Tp, ptr(c.words, (i + AHEAD) * PW))))
+            prefetch(A.table, table_index(A, position_key(Tp, ptr(c.words, (i + AHEAD) * PW))))
         s = ptr(c.words, i * PW)
         key, check = hashes_of(Tp, s)
-        if not find(Ap, key, check) and not enter_record(Tp, Ap, s, key, check, c, int64(i)):
+        if not find(A, key, check) and not enter_record(Tp, A, s, key, check, c, int64(i)):
             misfits += 1
     return int64(c.v.size), misfits

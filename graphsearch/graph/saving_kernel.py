@@ -37,16 +37,14 @@ from ..store.record.node_layout import DIRTY, FRESH, SAVING
 from . import arena_kernel as arena
 from .arena_kernel import (
     ArenaArrays,
-    ArenaPointers,
     mark_dirty,
-    pointers,
 )
 
 AHEAD = 16  # records between a prefetch and the copy
 
 
 @inner
-def _last_visited(A: ArenaPointers, rec: int64) -> int64:
+def _last_visited(A: ArenaArrays, rec: int64) -> int64:
     """Returns the number of edges up to the last one with visits."""
     m = materialised(A, rec)
     last = int64(0)
@@ -61,7 +59,7 @@ def _last_visited(A: ArenaPointers, rec: int64) -> int64:
 
 
 @inner
-def _prefetch(A: ArenaPointers, slots: NDArray[np.uint32], i: int64) -> None:
+def _prefetch(A: ArenaArrays, slots: NDArray[np.uint32], i: int64) -> None:
     """Prefetches the record 2 * AHEAD slots after `i`, and the block AHEAD slots after it."""
     if i + 2 * AHEAD < slots.size:
         prefetch(A.records, int64(slots[i + 2 * AHEAD]))
@@ -76,9 +74,8 @@ def _prefetch(A: ArenaPointers, slots: NDArray[np.uint32], i: int64) -> None:
 @kernel
 def log_sort_keys(A: ArenaArrays, keys: NDArray[np.uint64]) -> None:
     """Fills the sort keys of the dirty records, in the order of the log."""
-    Ap = pointers(A)
     for i in range(keys.size):
-        keys[i] = sort_key(adv(Ap.log, i * arena.LOG_WORDS))
+        keys[i] = sort_key(adv(A.log, i * arena.LOG_WORDS))
 
 
 @kernel
@@ -95,54 +92,51 @@ def list_dirty(
     Returns:
       the number of records of which the file has no version.
     """
-    Ap = pointers(A)
     fresh = int64(0)
     for i in range(order.size):
         if i + 2 * AHEAD < order.size:
             later = order[i + 2 * AHEAD] * arena.LOG_WORDS
-            prefetch(Ap.log, later)
-            prefetch(Ap.log, later + arena.LOG_SLOT)
+            prefetch(A.log, later)
+            prefetch(A.log, later + arena.LOG_SLOT)
         if i + AHEAD < order.size:
-            prefetch(Ap.records, int64(Ap.log[order[i + AHEAD] * arena.LOG_WORDS + arena.LOG_SLOT]))
-        row = adv(Ap.log, order[i] * arena.LOG_WORDS)
+            prefetch(A.records, int64(A.log[order[i + AHEAD] * arena.LOG_WORDS + arena.LOG_SLOT]))
+        row = adv(A.log, order[i] * arena.LOG_WORDS)
         out = ptr(words, i * PW)
         rec = int64(row[arena.LOG_SLOT])
         for w in range(PW):
             out[w] = row[w]
-        out[META] = with_clock(row[META], clock_at_evaluation(Ap, rec))
-        is_fresh = int64(1) if state_of(Ap, rec) & FRESH else int64(0)
+        out[META] = with_clock(row[META], clock_at_evaluation(A, rec))
+        is_fresh = int64(1) if state_of(A, rec) & FRESH else int64(0)
         slots[i] = U(rec) | (U(is_fresh) << U(32))
         fresh += is_fresh
-        clear_state(Ap, rec, DIRTY | FRESH)
-        add_state(Ap, rec, SAVING)
+        clear_state(A, rec, DIRTY | FRESH)
+        add_state(A, rec, SAVING)
     return fresh
 
 
 @kernel
 def empty_log(A: ArenaArrays) -> None:
     """Empties the log of dirty records, after all of them were listed for saving."""
-    pointers(A).counters[arena.DIRTY_NODES] = 0
+    A.counters[arena.DIRTY_NODES] = 0
 
 
 @kernel
 def note_saved(A: ArenaArrays, slots: NDArray[np.uint64], fresh: int64) -> None:
     """Clears the state SAVING of the records that `list_dirty` listed, after they were saved."""
-    Ap = pointers(A)
     for i in range(slots.size):
-        clear_state(Ap, int64(slots[i] & LOW32), SAVING)
-    Ap.counters[arena.FRESH_NODES] -= fresh
+        clear_state(A, int64(slots[i] & LOW32), SAVING)
+    A.counters[arena.FRESH_NODES] -= fresh
 
 
 @kernel
 def mark_again(A: ArenaArrays, slots: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
     """Marks the records that `list_dirty` listed as dirty again, after a failed save."""
-    Ap = pointers(A)
     for i in range(slots.size):
         rec = int64(slots[i] & LOW32)
-        clear_state(Ap, rec, SAVING)
+        clear_state(A, rec, SAVING)
         if slots[i] & ~LOW32:  # fresh
-            add_state(Ap, rec, FRESH)
-        mark_dirty(Ap, rec, ptr(words, i * PW))
+            add_state(A, rec, FRESH)
+        mark_dirty(A, rec, ptr(words, i * PW))
 
 
 @kernel
@@ -153,41 +147,39 @@ def measure(
     edge_offsets: NDArray[np.int64],
 ) -> None:
     """Fills the offsets that `copy_out` needs."""
-    Ap = pointers(A)
     code_offsets[0] = 0
     edge_offsets[0] = 0
     for i in range(slots.size):
-        _prefetch(Ap, slots, i)
+        _prefetch(A, slots, i)
         rec = int64(slots[i])
-        code_offsets[i + 1] = code_offsets[i] + move_count(Ap, rec)
-        edge_offsets[i + 1] = edge_offsets[i] + _last_visited(Ap, rec)
+        code_offsets[i + 1] = code_offsets[i] + move_count(A, rec)
+        edge_offsets[i + 1] = edge_offsets[i] + _last_visited(A, rec)
 
 
 @kernel
 def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
     """Copies records into the columns of a batch, except its positions."""
-    Ap = pointers(A)
     for i in range(slots.size):
-        _prefetch(Ap, slots, i)
+        _prefetch(A, slots, i)
         rec = int64(slots[i])
-        c.v[i] = value_of(Ap, rec)
-        c.d[i] = uint16(value_draws(Ap, rec))
-        c.flags[i] = uint8(flags_of(Ap, rec))
-        c.evaluator[i] = uint8(evaluator_of(Ap, rec))
-        c.run[i] = uint32(session_of(Ap, rec))
+        c.v[i] = value_of(A, rec)
+        c.d[i] = uint16(value_draws(A, rec))
+        c.flags[i] = uint8(flags_of(A, rec))
+        c.evaluator[i] = uint8(evaluator_of(A, rec))
+        c.run[i] = uint32(session_of(A, rec))
         begin = c.code_offsets[i]
         for j in range(c.code_offsets[i + 1] - begin):
-            c.codes[begin + j] = uint8(code_at(Ap, rec, j))
+            c.codes[begin + j] = uint8(code_at(A, rec, j))
         if c.edge_offsets[i + 1] == c.edge_offsets[i]:
             continue
-        stride = stride_at(Ap, rec)
-        edge = edge_at(Ap, rec, int64(0))
+        stride = stride_at(A, rec)
+        edge = edge_at(A, rec, int64(0))
         for k in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-            visits = edge_visits(Ap, edge)
-            drawn = draw_visits(Ap, edge, stride)
+            visits = edge_visits(A, edge)
+            drawn = draw_visits(A, edge, stride)
             valued = visits > drawn  # a value without a counted visit is not saved
             c.n[k] = uint32(visits)
             c.r[k] = uint32(drawn)
-            c.q[k] = edge_q(Ap, edge) if valued else float32(0.0)
-            c.edge_d[k] = uint16(edge_draws(Ap, edge)) if valued else uint16(0)
+            c.q[k] = edge_q(A, edge) if valued else float32(0.0)
+            c.edge_d[k] = uint16(edge_draws(A, edge)) if valued else uint16(0)
             edge += stride

@@ -4,6 +4,7 @@
     array         the address of the object; the code reads where its data are, and its shape, or where its
                   data are alone, for a pointer in a tuple that is `by_address`
     tuple         its items
+    bundle        the address of its words
 
 Each kind of arguments (types of numbers, dtypes and dimensions of arrays, classes of tuples) has code of its
 own. The first call loads it from disk or compiles it.
@@ -30,6 +31,7 @@ from ..base.errors import CompilerError
 from ..base.system import has_low_priority
 from . import machine_code
 from .apart import apart
+from .bundles import Bundle
 from .machine_code import MOST_RESULTS, MachineCode
 from .places import LevelFolders, announce
 from .sources import sources_digest
@@ -235,7 +237,7 @@ class Kernel(Inner):
 def _format(part: object) -> str:
     """Returns the format of a word, by its compiled type; a tuple and its length have none."""
     if isinstance(part, type):
-        return FORMATS.get(part, "")
+        return "Q" if issubclass(part, Bundle) else FORMATS.get(part, "")
     return "" if isinstance(part, int) else "Q"  # of an array, or of an int that takes 64 bits
 
 
@@ -246,6 +248,9 @@ def _flatten(values: tuple[Any, ...], kind: list[object], words: list[object]) -
         if of is np.ndarray or isinstance(value, np.ndarray):
             kind.append((value.dtype, value.ndim, value.flags.num & LAYOUT))
             words.append(id(value))
+        elif isinstance(value, Bundle):
+            kind.append(of)
+            words.append(value.address_)
         elif of in FORMATS:
             kind.append("uint64" if of is int and value >> 63 > 0 else of)
             words.append(value)

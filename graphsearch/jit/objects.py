@@ -21,6 +21,8 @@ from numba.core.registry import cpu_target
 from numba.core.types import Type
 from numba.np.numpy_support import from_dtype
 
+from .bundle_types import BundleType
+from .bundles import Bundle
 from .machine_code import ENTRY, MOST_RESULTS, MachineCode
 from .pipeline import InnerLibrary, codegen_for, machine_for
 
@@ -90,6 +92,10 @@ def _type_of(value: Any) -> Any:
         flags = value.flags
         order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
         return types.Array(from_dtype(value.dtype), value.ndim, order, aligned=flags.aligned)
+    if isinstance(value, Bundle):
+        kinds = map(_type_of, value.items())
+        items = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in kinds]
+        return BundleType(type(value), dict(zip((*value.names_, *value.sizes_), items, strict=True)))
     if isinstance(value, tuple):
         named = type(value) if hasattr(value, "_fields") else None
         items = [_type_of(item) for item in value]
@@ -161,6 +167,8 @@ class _Words:
         self._next += 1
         if isinstance(kind, types.Array):
             return self._array(kind, self._builder.load(place))
+        if isinstance(kind, BundleType):
+            return self._builder.inttoptr(self._builder.load(place), WORD.as_pointer())
         if isinstance(kind, types.CPointer):  # to the data of an array
             start = self._builder.inttoptr(self._builder.load(place), BYTE.as_pointer())
             return self._builder.inttoptr(self._word(start, DATA), self._context.get_value_type(kind))

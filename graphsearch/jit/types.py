@@ -12,7 +12,7 @@ not meet.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, SupportsIndex, SupportsInt, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, SupportsInt, TypeAlias, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -28,6 +28,18 @@ class Pointer(Generic[T]):
 
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    class Items(Pointer[T], np.ndarray[Any, np.dtype[Any]]):
+        """The items of a field of a bundle (`bundles.py`): an array in Python, a pointer in a kernel."""
+
+        @overload  # type: ignore[override]
+        def __getitem__(self, i: SupportsIndex) -> T: ...
+        @overload
+        def __getitem__(self, i: Any) -> Any: ...
+        def __getitem__(self, i: Any) -> Any: ...
+        def __setitem__(self, i: Any, value: Any) -> None: ...
+
     int8: TypeAlias = int
     int16: TypeAlias = int
     int32: TypeAlias = int
@@ -62,6 +74,8 @@ if TYPE_CHECKING:
         def __ge__(self, other: uint64) -> bool: ...
 
 else:
+    Items = Pointer
+
     from numpy import (  # noqa: F401
         float32,
         float64,

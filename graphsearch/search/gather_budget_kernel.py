@@ -10,23 +10,23 @@ r"""`budget`: a node splits its batch budget over its children, and its collisio
 from __future__ import annotations
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import ArenaPointers
+from ..graph.arena_kernel import ArenaArrays
 from ..jit.compiler import inner
 from ..jit.types import int64
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterPointers
+from ..store.index.locate_kernel import FilterArrays
 from . import wave_kernel as wave
 from .gather_kernel import LARGEST_SPLIT, admit, allocate, divide, enter_node, has_room, sender, start_round
 from .puct_kernel import COLLISION_VISITS
 from .visit_kernel import add_child, settle
-from .wave_kernel import WavePointers, field
+from .wave_kernel import WaveArrays, field
 
 MAX_ROUNDS = 256
 LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
 
 
 @inner
-def _pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _pass_on(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
     enter_node(T, W, e)
     m = allocate(T, A, W, e, field(W, e, wave.ASKED), False)
@@ -41,7 +41,7 @@ _send_down = sender(admit, _pass_on)
 
 
 @inner
-def collisions_of(W: WavePointers, first: int64) -> int64:
+def collisions_of(W: WaveArrays, first: int64) -> int64:
     """Returns the collisions that the entries from `first` on used up, each at most its share."""
     spent = int64(0)
     for e in range(first, W.counts[wave.ENTRIES]):
@@ -54,7 +54,7 @@ def collisions_of(W: WavePointers, first: int64) -> int64:
 
 
 @inner
-def collision_budget(A: ArenaPointers, target: int64) -> int64:
+def collision_budget(A: ArenaArrays, target: int64) -> int64:
     """Returns the collisions allowed in a wave: MaxCollisionVisits for every 256 leaves."""
     allowed = A.ints[COLLISION_VISITS]
     return max(allowed, allowed * target // LEAVES_PER_LIMIT)
@@ -62,7 +62,7 @@ def collision_budget(A: ArenaPointers, target: int64) -> int64:
 
 @inner
 def gather_budget(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
 ) -> bool:
     """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     counts = W.counts

@@ -13,11 +13,11 @@ or a catch-up are backed up at once. Records are read one by one; the other gath
 from __future__ import annotations
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import ArenaPointers, grow_block
+from ..graph.arena_kernel import ArenaArrays, grow_block
 from ..jit.compiler import inner
 from ..jit.types import int64
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterPointers
+from ..store.index.locate_kernel import FilterArrays
 from ..store.record.node_kernel import materialised, move_count
 from . import wave_kernel as wave
 from .gather_kernel import (
@@ -47,7 +47,7 @@ from .visit_kernel import (
     start_at_root,
 )
 from .wave_kernel import (
-    WavePointers,
+    WaveArrays,
     check_of,
     drop_entries,
     field,
@@ -64,7 +64,7 @@ OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wav
 
 
 @inner
-def choose(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> tuple[int64, int64]:
+def choose(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> tuple[int64, int64]:
     """Returns (edge of the next visit, made if necessary, number of visits that it takes in a row)."""
     if is_restricted(A, W, e):
         j, rival = leaders(W, listed_columns(T, A, W, e, int64(1), False))
@@ -89,7 +89,7 @@ def choose(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> tuple[
 
 
 @inner
-def _open(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _open(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Ends an entry with an unknown position: a leaf, a leaf in flight already, or a new terminal."""
     tag = tag_of(T, W, e)
     if is_leaf_in_flight(W, tag):
@@ -99,7 +99,7 @@ def _open(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
 
 
 @inner
-def _step(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+def _step(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns a new entry for the child at the edge that PUCT chooses for entry `e`, a node."""
     enter_node(T, W, e)
     j, in_a_row = choose(T, A, W, e)
@@ -108,7 +108,7 @@ def _step(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
 
 
 @inner
-def _descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> int64:
+def _descend(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position) -> int64:
     """Walks one visit to its end; returns its last entry, -1 if it waits for a record: call it again then."""
     waited = W.counts[wave.STAGE] == wave.ON_PATH
     e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
@@ -130,9 +130,9 @@ def _descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers
 
 
 @inner
-def _send_path(A: ArenaPointers, W: WavePointers, e: int64, visits: int64) -> None:
+def _send_path(A: ArenaArrays, W: WaveArrays, e: int64, visits: int64) -> None:
     """Puts visits in flight over every edge of the path to entry `e`; without room for them the wave ends."""
-    if W.counts[wave.FLIGHT_USED] + field(W, e, wave.DEPTH) * LARGEST_SPLIT >= W.flight_capacity:
+    if W.counts[wave.FLIGHT_USED] + field(W, e, wave.DEPTH) * LARGEST_SPLIT >= W.flight_size:
         W.counts[wave.EVENTS_LEFT] = 0
         return
     parent = field(W, e, wave.PARENT)
@@ -144,7 +144,7 @@ def _send_path(A: ArenaPointers, W: WavePointers, e: int64, visits: int64) -> No
 
 
 @inner
-def _end_visit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, first: int64) -> None:
+def _end_visit(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, first: int64) -> None:
     """Handles the end of a visit; `first`: its first entry."""
     kind = field(W, e, wave.KIND)
     if kind == wave.LEAF:
@@ -163,10 +163,10 @@ def _end_visit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, first
 
 
 @inner
-def _may_descend(A: ArenaPointers, W: WavePointers) -> bool:
+def _may_descend(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns whether there is room for one more visit, however long, and for completing the wave."""
     counts = W.counts
-    if counts[wave.NODES_IN_FLIGHT] + 2 * wave.MAX_PLIES >= W.capacity or not has_room(
+    if counts[wave.NODES_IN_FLIGHT] + 2 * wave.MAX_PLIES >= W.candidates_size or not has_room(
         A, W, int64(2 * wave.MAX_PLIES)
     ):
         return False
@@ -176,14 +176,14 @@ def _may_descend(A: ArenaPointers, W: WavePointers) -> bool:
         + W.before_counts[wave.ENTRIES]
         + 2 * wave.MAX_PLIES
     )
-    if A.log_size and dirty >= A.log_size:
+    if A.log_size and dirty >= A.log_size // arena.LOG_WORDS:
         return False
-    return A.counters[arena.BLOCK_WORDS] + wave.SPARE_BLOCK_WORDS <= A.block_limit
+    return A.counters[arena.BLOCK_WORDS] + wave.SPARE_BLOCK_WORDS <= A.blocks_size
 
 
 @inner
 def gather_classic(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
 ) -> bool:
     """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     counts = W.counts

@@ -13,11 +13,11 @@ admitted by the visits sent to them, largest first; breadth-first admission woul
 from __future__ import annotations
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import ArenaPointers, child_visits
+from ..graph.arena_kernel import ArenaArrays, child_visits
 from ..jit.compiler import inlined, inner
 from ..jit.types import Pointer, float64, int64
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterPointers
+from ..store.index.locate_kernel import FilterArrays
 from . import wave_kernel as wave
 from .gather_kernel import (
     LARGEST_SPLIT,
@@ -32,7 +32,7 @@ from .gather_kernel import (
 )
 from .puct_kernel import WAVE_SHARE
 from .visit_kernel import add_child, is_restricted, settle
-from .wave_kernel import WavePointers, all_in_flight, field, node_at, set_field, slot_at
+from .wave_kernel import WaveArrays, all_in_flight, field, node_at, set_field, slot_at
 
 MAX_ROUNDS = 60
 VISITS_PER_PART = 32  # a part is 1/32 of a node's visits: FPU and c(N + f) hardly change within it
@@ -71,7 +71,7 @@ def _candidate(asked: int64, e: int64) -> int64:
 
 
 @inner
-def _admit_all(T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64) -> None:
+def _admit_all(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64) -> None:
     """Makes leaves of the candidates, those with most visits first, until the batch is full."""
     n = W.counts[wave.CANDIDATES]
     if W.counts[wave.LEAVES] + n > target:
@@ -83,14 +83,14 @@ def _admit_all(T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64) 
 
 
 @inlined
-def _list_candidate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: int64) -> None:
+def _list_candidate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
     """Lists an entry with an unknown position; after the descent it is admitted by its visits."""
     W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
     W.counts[wave.CANDIDATES] += 1
 
 
 @inner
-def _allocate_in_parts(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64) -> int64:
+def _allocate_in_parts(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64) -> int64:
     """Splits `k` visits of an entry part by part into `counts[SPLIT:]`; returns the number of edges covered.
 
     c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
@@ -114,13 +114,13 @@ def _allocate_in_parts(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int6
 
 
 @inner
-def share_of(A: ArenaPointers, rec: int64) -> int64:
+def share_of(A: ArenaArrays, rec: int64) -> int64:
     """Returns the most visits that may be in flight below a node."""
     return max(int64(1), int64(A.floats[WAVE_SHARE] * float64(child_visits(A, rec) + 1)))
 
 
 @inlined
-def pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def pass_on(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     node = enter_node(T, W, e)
     came = field(W, e, wave.ASKED)
@@ -144,7 +144,7 @@ def on_their_way(counts: Pointer[int64]) -> int64:
 
 
 @inner
-def asked_before(W: WavePointers) -> int64:
+def asked_before(W: WaveArrays) -> int64:
     """Returns `on_their_way` of the wave before."""
     if W.before_counts[wave.LEAVES] == 0:
         return int64(0)
@@ -152,7 +152,7 @@ def asked_before(W: WavePointers) -> int64:
 
 
 @inner
-def can_be_followed(A: ArenaPointers, W: WavePointers) -> bool:
+def can_be_followed(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns whether the next wave can be a full batch with this one in flight: then the two may overlap."""
     rec = field(W, int64(0), wave.SLOT)
     if W.counts[wave.LEAVES] == 0 or rec == 0:
@@ -184,9 +184,9 @@ _next_budget = inner(next_budget)
 @inner
 def gather_flow(
     T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
     root: Position,
     root_rec: int64,
     target: int64,

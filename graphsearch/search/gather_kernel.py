@@ -33,14 +33,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import ArenaPointers, find, grow_block, likely_slot, table_index
+from ..graph.arena_kernel import ArenaArrays, find, grow_block, likely_slot, table_index
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import adv, prefetch
 from ..jit.types import Pointer, float64, int64, uint64
 from ..position.board_kernel import hashes_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterPointers, may_be_stored
+from ..store.index.locate_kernel import FilterArrays, may_be_stored
 from ..store.record.node_kernel import (
     block_of,
     code_at,
@@ -80,7 +80,7 @@ from .visit_kernel import (
     start_at_root,
 )
 from .wave_kernel import (
-    WavePointers,
+    WaveArrays,
     all_in_flight,
     check_of,
     edges_in_flight,
@@ -108,7 +108,7 @@ NEWTON_STEPS = 48
 
 
 @inner
-def set_column(W: WavePointers, j: int64, base: float64, gain: float64, mass: float64) -> None:
+def set_column(W: WaveArrays, j: int64, base: float64, gain: float64, mass: float64) -> None:
     """Sets the scratch columns of one edge, with no visits given yet."""
     W.floats[wave.BASE + j] = base
     W.floats[wave.GAIN + j] = gain
@@ -126,7 +126,7 @@ def visits_above(base: float64, gain: float64, mass: float64, t: float64) -> flo
 
 
 @inner
-def _visits_at(W: WavePointers, count: int64, t: float64) -> tuple[float64, float64]:
+def _visits_at(W: WaveArrays, count: int64, t: float64) -> tuple[float64, float64]:
     """Returns (visits that all edges together take above score `t`, their rate of decrease with t)."""
     total = 0.0
     slope = 0.0
@@ -141,7 +141,7 @@ def _visits_at(W: WavePointers, count: int64, t: float64) -> tuple[float64, floa
 
 
 @inner
-def _bounds(W: WavePointers, count: int64, k: int64) -> tuple[float64, float64]:
+def _bounds(W: WaveArrays, count: int64, k: int64) -> tuple[float64, float64]:
     """Returns two scores around the level: at the lower, one edge takes k; at the upper, all take less."""
     low = NEVER
     best = NEVER
@@ -155,7 +155,7 @@ def _bounds(W: WavePointers, count: int64, k: int64) -> tuple[float64, float64]:
 
 
 @inner
-def _level(W: WavePointers, count: int64, k: int64) -> float64:
+def _level(W: WaveArrays, count: int64, k: int64) -> float64:
     """Returns the score t above which the edges take `k` visits together, or a little less.
 
     Newton from below: the sum is convex and falls with t, so every step stays below the root.
@@ -171,7 +171,7 @@ def _level(W: WavePointers, count: int64, k: int64) -> float64:
 
 
 @inner
-def _fill_to_level(W: WavePointers, count: int64, k: int64) -> int64:
+def _fill_to_level(W: WaveArrays, count: int64, k: int64) -> int64:
     """Gives every edge the whole visits above the common level; returns the rest of `k`."""
     t = _level(W, count, k)
     left = int64(k)
@@ -186,7 +186,7 @@ def _fill_to_level(W: WavePointers, count: int64, k: int64) -> int64:
 
 
 @inner
-def score_of(W: WavePointers, j: int64) -> float64:
+def score_of(W: WaveArrays, j: int64) -> float64:
     """Returns the score of an edge with the visits given so far."""
     mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
     return score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass)
@@ -202,7 +202,7 @@ def visits_to_overtake(base: float64, gain: float64, mass: float64, rival: float
 
 
 @inner
-def leaders(W: WavePointers, count: int64) -> tuple[int64, float64]:
+def leaders(W: WaveArrays, count: int64) -> tuple[int64, float64]:
     """Returns the edge with the highest score, the first of equals, and the runner-up's score."""
     best = NEVER
     second = NEVER
@@ -219,14 +219,14 @@ def leaders(W: WavePointers, count: int64) -> tuple[int64, float64]:
 
 
 @inner
-def visits_in_a_row(W: WavePointers, j: int64, rival: float64) -> int64:
+def visits_in_a_row(W: WaveArrays, j: int64, rival: float64) -> int64:
     """Returns the number of visits that edge `j` takes before a rival's score overtakes it."""
     mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
     return visits_to_overtake(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass, rival)
 
 
 @inner
-def fill(W: WavePointers, count: int64, k: int64) -> None:
+def fill(W: WaveArrays, count: int64, k: int64) -> None:
     """Gives k visits to the loaded edges: up to the common level, the remainder to the leaders, in runs."""
     left = _fill_to_level(W, count, k) if k > 1 else int64(k)
     if left > 4 * count + 16:  # the level was not found in double precision
@@ -245,7 +245,7 @@ LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
 
 @inner
 def load(
-    A: ArenaPointers, W: WavePointers, e: int64, fpu: float64, scale: float64, first: int64, heeds: bool
+    A: ArenaArrays, W: WaveArrays, e: int64, fpu: float64, scale: float64, first: int64, heeds: bool
 ) -> int64:
     """Loads the edges of a block from `first` on into the scratch columns; returns the block's edge count.
 
@@ -267,7 +267,7 @@ def load(
 
 
 @inner
-def _tally_unmade(A: ArenaPointers, rec: int64, m: int64) -> Pointer[int64]:
+def _tally_unmade(A: ArenaArrays, rec: int64, m: int64) -> Pointer[int64]:
     """Counts the edges beyond the block by P code."""
     tally = adv(A.ints, arena.KEYS)
     for code in range(CODE + 1):
@@ -283,9 +283,7 @@ def _tally_unmade(A: ArenaPointers, rec: int64, m: int64) -> Pointer[int64]:
 
 
 @inner
-def load_unmade(
-    A: ArenaPointers, W: WavePointers, rec: int64, fpu: float64, scale: float64, m: int64
-) -> int64:
+def load_unmade(A: ArenaArrays, W: WaveArrays, rec: int64, fpu: float64, scale: float64, m: int64) -> int64:
     """Appends the edges beyond the block, in descending P; returns the number of all moves."""
     tally = _tally_unmade(A, rec, m)
     j = int64(m)
@@ -298,7 +296,7 @@ def load_unmade(
 
 
 @inner
-def make_edges(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, m: int64, count: int64) -> int64:
+def make_edges(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, m: int64, count: int64) -> int64:
     """Adds edges to the block as far as `counts[SPLIT:]` has visits; returns the number of edges covered."""
     last = int64(m)
     for j in range(m, count):
@@ -311,7 +309,7 @@ def make_edges(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, m: in
 
 @inner
 def _split_few(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, fpu: float64, scale: float64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, fpu: float64, scale: float64
 ) -> int64:
     """Gives k visits one by one; makes the best unmade edge when it leads. Returns the block's edge count."""
     rec = slot_at(W, e)
@@ -327,7 +325,7 @@ def _split_few(
 
 
 @inner
-def tried_powers(A: ArenaPointers, W: WavePointers, e: int64, grows: bool) -> float64:
+def tried_powers(A: ArenaArrays, W: WaveArrays, e: int64, grows: bool) -> float64:
     """Returns the sum of code ** 4 over visited edges; if `grows`, also over those in flight."""
     rec, node = slot_at(W, e), node_at(W, e)
     stride = stride_at(A, rec)
@@ -341,14 +339,14 @@ def tried_powers(A: ArenaPointers, W: WavePointers, e: int64, grows: bool) -> fl
 
 
 @inner
-def spent_below(A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+def spent_below(A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
     """Returns the visits for `scale_of`; if `grows`, with those in flight, and all but one of `k` more."""
     visits = int64(A.blocks[block_of(A, slot_at(W, e)) + BLOCK_VISITS])
     return visits + all_in_flight(W, node_at(W, e)) + k - 1 if grows else visits
 
 
 @inner
-def cover_flight(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def cover_flight(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds all edges with visits in flight to the block: an evicted record is read back without them."""
     wanted = max(edges_in_flight(W, node_at(W, e)), int64(1))
     if materialised(A, slot_at(W, e)) < wanted:
@@ -357,7 +355,7 @@ def cover_flight(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 @inner
 def columns(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool, heeds: bool
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool, heeds: bool
 ) -> tuple[int64, float64, float64]:
     """Loads the scratch columns of the edges in a node's block; `heeds`: proven edges never lead.
 
@@ -371,9 +369,7 @@ def columns(
 
 
 @inner
-def listed_columns(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool
-) -> int64:
+def listed_columns(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
     """Loads the columns of all edges of a restricted root; unlisted ones never lead. Returns their number."""
     make_all_edges(T, A, words_of(W, e), slot_at(W, e))
     m = columns(T, A, W, e, k, grows, False)[0]
@@ -384,7 +380,7 @@ def listed_columns(
 
 
 @inlined
-def send_split(A: ArenaPointers, W: WavePointers, e: int64, m: int64) -> None:
+def send_split(A: ArenaArrays, W: WaveArrays, e: int64, m: int64) -> None:
     """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
     node = node_at(W, e)
     widen_flight(W, node, materialised(A, slot_at(W, e)))
@@ -395,7 +391,7 @@ def send_split(A: ArenaPointers, W: WavePointers, e: int64, m: int64) -> None:
 
 
 @inner
-def _split_listed(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+def _split_listed(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
     """Splits `k` visits of a restricted root over its listed edges."""
     m = listed_columns(T, A, W, e, k, grows)
     if k > LEVEL_FROM:
@@ -407,7 +403,7 @@ def _split_listed(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k:
 
 
 @inner
-def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+def allocate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
     """Splits `k` visits of an entry over the edges of its node into `counts[SPLIT:]`.
 
     Returns the number of edges covered. The visits given are in flight afterwards. `grows`: the exploration
@@ -428,7 +424,7 @@ def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int6
 
 
 @inlined
-def allocate_first(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+def allocate_first(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Gives one visit to a node that has none in flight; returns its edge. A faster `allocate`."""
     rec = slot_at(W, e)
     j = select(T, A, words_of(W, e), rec)
@@ -437,7 +433,7 @@ def allocate_first(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -
 
 
 @inner
-def divide(W: WavePointers, m: int64, total: int64) -> None:
+def divide(W: WaveArrays, m: int64, total: int64) -> None:
     """Divides `total` like `counts[SPLIT:]` into whole parts, by largest remainders, in `floats[PART:]`."""
     visits = int64(0)
     for j in range(m):
@@ -468,7 +464,7 @@ assert GROWN_BLOCK > 2 * LARGEST_BLOCK
 
 # ------------------------------------------------------------------ entries
 @inner
-def add_children(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, edges: int64) -> None:
+def add_children(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, edges: int64) -> None:
     """Adds an entry for each of the first `edges` edges of entry `e` with visits in `counts[SPLIT:]`."""
     for j in range(edges):
         if W.counts[wave.SPLIT + j]:
@@ -476,28 +472,28 @@ def add_children(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, edg
 
 
 @inner
-def tag_of(T: BoardTable, W: WavePointers, e: int64) -> uint64:
+def tag_of(T: BoardTable, W: WaveArrays, e: int64) -> uint64:
     """Returns the tag of an entry's position within a wave; its check hash must be known."""
     return position_tag(position_key(T, words_of(W, e)), check_of(W, e))
 
 
 @inner
-def has_room(A: ArenaPointers, W: WavePointers, entries: int64) -> bool:
+def has_room(A: ArenaArrays, W: WaveArrays, entries: int64) -> bool:
     """Returns whether there is room for so many more entries, and for the nodes that pass visits on."""
     if (
-        W.counts[wave.ENTRIES] + entries >= W.capacity
-        or W.counts[wave.FLIGHT_USED] + entries >= W.flight_capacity
+        W.counts[wave.ENTRIES] + entries >= W.candidates_size
+        or W.counts[wave.FLIGHT_USED] + entries >= W.flight_size
     ):
         return False
     if W.counts[wave.HASHED] >= W.counts[wave.HASH_ROOM]:
         return False
     drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK  # path draws widen their node's block
-    return A.counters[arena.BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
+    return A.counters[arena.BLOCK_WORDS] + GROWN_BLOCK + drawn < A.blocks_size
 
 
 # ------------------------------------------------------------------ a level
 @inlined
-def _probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _probe_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Finds the record of an entry by its check hash alone, and prefetches its memory."""
     s = words_of(W, e)
     key, check = hashes_of(T, s)
@@ -509,7 +505,7 @@ def _probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 
 @inner
-def _prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _prefetch_place(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Prefetches an entry's places in the wave's hash table and in the arena's table."""
     key = position_key(T, words_of(W, e))
     tag = position_tag(key, check_of(W, e))
@@ -518,7 +514,7 @@ def _prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) 
 
 
 @inlined
-def _list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64) -> None:
+def _list_miss(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, e: int64) -> None:
     """Lists a probed entry if its record is not in memory and may be in the file."""
     key = position_key(T, words_of(W, e))
     rec = field(W, e, wave.SLOT)
@@ -530,7 +526,7 @@ def _list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointe
 
 
 @inner
-def _find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
+def _find_misses(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> None:
     """Looks up the missing records of a level again."""
     for i in range(W.counts[wave.MISSES]):
         e = W.misses[i]
@@ -539,7 +535,7 @@ def _find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
 
 
 @inlined
-def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+def spent_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns the visits over the edge to an entry: completed ones and those in flight, its own included."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -549,7 +545,7 @@ def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
 
 
 @inlined
-def admit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: int64) -> None:
+def admit(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
     """Makes an entry with an unknown position a leaf of the batch, if the batch is not full."""
     key = position_key(T, words_of(W, e))
     check = check_of(W, e)
@@ -571,8 +567,8 @@ def admit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: in
 @inner
 def admit_in_order(
     T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
+    A: ArenaArrays,
+    W: WaveArrays,
     entries: Pointer[int64],
     begin: int64,
     end: int64,
@@ -590,7 +586,7 @@ def admit_in_order(
 
 
 @inlined
-def _end_by_path_or_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+def _end_by_path_or_record(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Ends an entry where its path ends or at a known result; returns CONTINUES, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
         return ENDED_HERE
@@ -605,7 +601,7 @@ def _end_by_path_or_record(T: BoardTable, A: ArenaPointers, W: WavePointers, e: 
 
 
 @inlined
-def enter_node(T: BoardTable, W: WavePointers, e: int64) -> int64:
+def enter_node(T: BoardTable, W: WaveArrays, e: int64) -> int64:
     """Sets the in-flight node of an entry before its visits are passed on; returns the node."""
     node = flight_at(W, tag_of(T, W, e))
     set_field(W, e, wave.NODE_OR_LEAF, node)
@@ -614,7 +610,7 @@ def enter_node(T: BoardTable, W: WavePointers, e: int64) -> int64:
 
 # ------------------------------------------------------------------ a round
 @inner
-def start_round(W: WavePointers, root: Position, budget: int64, collisions: int64) -> None:
+def start_round(W: WaveArrays, root: Position, budget: int64, collisions: int64) -> None:
     """Starts a round at the root with `budget` visits and `collisions` allowed among them."""
     e = start_at_root(W, root, budget)
     W.shares[e] = collisions
@@ -624,7 +620,7 @@ def start_round(W: WavePointers, root: Position, budget: int64, collisions: int6
 
 
 @inner
-def _probe_part(T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, end: int64) -> None:
+def _probe_part(T: BoardTable, A: ArenaArrays, W: WaveArrays, begin: int64, end: int64) -> None:
     """Finds the record of every entry by its check hash alone, memory accesses overlapped."""
     for e in range(begin, end):
         prefetch(A.table, table_index(A, position_key(T, words_of(W, int64(e)))))
@@ -634,11 +630,11 @@ def _probe_part(T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, 
 
 @inner
 def _look_up_level(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, begin: int64, end: int64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, begin: int64, end: int64
 ) -> int64:
     """Lists the entries with records that may be in the file; returns their number."""
     W.counts[wave.MISSES] = 0
-    if F.segment_count:
+    if F.segments_size > 1:
         _probe_part(T, A, W, begin, end)
         for e in range(begin, end):
             _list_miss(T, A, W, F, int64(e))
@@ -646,9 +642,9 @@ def _look_up_level(
 
 
 def sender(
-    open_unknown: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64, int64], None],
-    pass_on: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None],
-) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, FilterPointers, int64], bool]:
+    open_unknown: Callable[[Pointer[uint64], ArenaArrays, WaveArrays, int64, int64], None],
+    pass_on: Callable[[Pointer[uint64], ArenaArrays, WaveArrays, int64], None],
+) -> Callable[[Pointer[uint64], ArenaArrays, WaveArrays, FilterArrays, int64], bool]:
     """Returns a gatherer's `send_down`, which sends the visits of a round down, level by level.
 
     Args:
@@ -658,7 +654,7 @@ def sender(
 
     @inner
     def pass_part(
-        T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64, begin: int64, end: int64
+        T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64, begin: int64, end: int64
     ) -> None:
         """Ends the entries of a part of a level or splits their visits over the next one."""
         for e in range(begin, min(end, begin + BLOCKS_AHEAD)):
@@ -679,8 +675,8 @@ def sender(
     @inner
     def pass_level(
         T: BoardTable,
-        A: ArenaPointers,
-        W: WavePointers,
+        A: ArenaArrays,
+        W: WaveArrays,
         target: int64,
         begin: int64,
         end: int64,
@@ -695,7 +691,7 @@ def sender(
             pass_part(T, A, W, target, int64(first), last)
 
     @inner
-    def send_down(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, target: int64) -> bool:
+    def send_down(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, target: int64) -> bool:
         """Sends the visits of a round down; returns False if it waits for records: call it again then."""
         counts = W.counts
         while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
@@ -705,7 +701,7 @@ def sender(
             elif _look_up_level(T, A, W, F, begin, end):
                 counts[wave.STAGE] = wave.IN_LEVEL
                 return False
-            pass_level(T, A, W, target, begin, end, F.segment_count > 0)
+            pass_level(T, A, W, target, begin, end, F.segments_size > 1)
             counts[wave.LEVEL_BEGIN] = end
             counts[wave.LEVEL_END] = counts[wave.ENTRIES]
         return True

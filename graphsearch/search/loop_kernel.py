@@ -12,14 +12,10 @@ from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import (
-    NO_THREADS,
+    LOG_WORDS,
     ArenaArrays,
-    ArenaPointers,
-    ThreadArrays,
     end_turns,
     give_record_reserve,
-    pointers,
-    pointers_of_thread,
     takes_turn,
     threads_of,
 )
@@ -33,7 +29,7 @@ from ..position.board import Words
 from ..position.board_kernel import check_hash, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers, may_be_stored
+from ..store.index.locate_kernel import FilterArrays, may_be_stored
 from ..store.reading_kernel import ReaderArrays
 from ..store.record.node_layout import HEADER_WORDS
 from . import wave_kernel as wave
@@ -55,7 +51,7 @@ from .visit_kernel import (
     start_at_root,
     visit,
 )
-from .wave_kernel import WaveArrays, WavePointers, clear_wave, drop_entries, field, size_hash, wave_pointers
+from .wave_kernel import WaveArrays, clear_wave, drop_entries, field, size_hash
 
 # return values of `run_waves`, or of `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
@@ -73,25 +69,25 @@ _entries_for = inlined(wave.entries_for)
 
 
 @inner
-def has_space(A: ArenaPointers, target: int64) -> bool:
+def has_space(A: ArenaArrays, target: int64) -> bool:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
     counters, threads = A.space, threads_of(A)
     reserved = threads if A.guard_mask else int64(0)
     entries = threads * _entries_for(target)  # each may be new: a mate in one, or a leaf
-    if (counters[arena.NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
+    if (counters[arena.NODES] + entries) * 20 > A.table_size * 17:  # load at most 0.85
         return False
     records = entries * WORDS_PER_RECORD + reserved * arena.RESERVE
-    if counters[arena.RECORD_WORDS] + records > A.record_limit:
+    if counters[arena.RECORD_WORDS] + records > A.records_size:
         return False
-    if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size:
+    if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size // LOG_WORDS:
         return False
-    if counters[arena.BLOCK_WORDS] + threads * wave.SPARE_BLOCK_WORDS > A.block_limit:
+    if counters[arena.BLOCK_WORDS] + threads * wave.SPARE_BLOCK_WORDS > A.blocks_size:
         return False
-    return counters[arena.OVERLAY_LENGTH] + threads * OVERLAY_PER_WAVE <= A.overlay_size
+    return counters[arena.OVERLAY_LENGTH] + threads * OVERLAY_PER_WAVE <= A.overlay_size // 2
 
 
 @inner
-def lacks_space(A: ArenaPointers, W: WavePointers, target: int64) -> bool:
+def lacks_space(A: ArenaArrays, W: WaveArrays, target: int64) -> bool:
     """Returns whether there is too little space to begin a wave and complete the one in flight before it."""
     return W.counts[wave.STAGE] == wave.NOT_WAITING and not has_space(
         A, target + W.before_counts[wave.LEAVES]
@@ -99,7 +95,7 @@ def lacks_space(A: ArenaPointers, W: WavePointers, target: int64) -> bool:
 
 
 @inner
-def begin_wave(A: ArenaPointers, W: WavePointers, target: int64) -> None:
+def begin_wave(A: ArenaArrays, W: WaveArrays, target: int64) -> None:
     """Empties a wave for a batch of `target` leaves."""
     clear_wave(W)
     A.counters[arena.WAVES] += 1
@@ -110,7 +106,7 @@ def begin_wave(A: ArenaPointers, W: WavePointers, target: int64) -> None:
 
 
 @inner
-def _find_root(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> int64:
+def _find_root(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position) -> int64:
     """Returns the root's slot, 0 if it is unknown, -1 if its record may be in the file."""
     rec, _ = locate(T, A, root)
     asked = W.counts[wave.STAGE] == wave.AT_ROOT
@@ -128,7 +124,7 @@ def _find_root(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointe
 
 @inner
 def begin_or_resume(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
 ) -> int64:
     """Begins to gather a wave, or continues one that waited for records.
 
@@ -149,7 +145,7 @@ def begin_or_resume(
 
 @inner
 def _gather(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
 ) -> bool:
     """Gathers one wave by `flow`; returns False if it waits for records from the file."""
     rec = begin_or_resume(T, A, W, F, root, target)
@@ -161,36 +157,29 @@ def _gather(
 @kernel
 def is_root_decided(T: Words, A: ArenaArrays, root: Words) -> bool:
     """Returns whether the root of a search, `uint64[10]`, has nothing left to prove."""
-    Ap = pointers(A)
-    return is_over(Ap, locate(ptr(T, 0), Ap, ptr(root, 0))[0], ptr(root, 0))
+    return is_over(A, locate(ptr(T, 0), A, ptr(root, 0))[0], ptr(root, 0))
 
 
 @kernel
-def gather(
-    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, root: Words, target: int64
-) -> int64:
+def gather(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, target: int64) -> int64:
     """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
 
     After NO_SPACE the caller grows the arena; after NO_RECORDS it loads the records of `misses` that the file
-    has. Then it calls again. `B` is the wave that is being evaluated meanwhile, or an empty one.
+    has. Then it calls again. Another wave may be evaluated meanwhile (`wave_kernel.behind`).
     """
-    Ap = pointers(A)
-    Wp = wave_pointers(W, B)
-    if lacks_space(Ap, Wp, target):
+    if lacks_space(A, W, target):
         return int64(NO_SPACE)
-    if not _gather(ptr(T, 0), Ap, Wp, filter_pointers(F), ptr(root, 0), target):
+    if not _gather(ptr(T, 0), A, W, F, ptr(root, 0), target):
         return int64(NO_RECORDS)
-    return Wp.counts[wave.LEAVES]
+    return W.counts[wave.LEAVES]
 
 
 @kernel
 def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64:
     """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
-    Ap = pointers(A)
-    Wp = wave_pointers(W, W)
-    expand(ptr(T, 0), Ap, Wp, evaluator)
-    visits = back_up(ptr(T, 0), Ap, Wp)
-    Wp.counts[wave.DECIDED] = int64(is_root_over(Ap, Wp))
+    expand(ptr(T, 0), A, W, evaluator)
+    visits = back_up(ptr(T, 0), A, W)
+    W.counts[wave.DECIDED] = int64(is_root_over(A, W))
     return visits
 
 
@@ -218,22 +207,21 @@ def run_waves(
       bringing: `bring_wave`, or NOT_BOUND. evaluating: the evaluator's batch kernel, bound to the wave.
       limits: `new_limits`.
     """
-    Ap, Wp = pointers(A), wave_pointers(W, W)
     while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
         leaves = call_bound(gathering)
-        while leaves == NO_RECORDS and brings(Ap, Wp, bringing):
+        while leaves == NO_RECORDS and brings(A, W, bringing):
             leaves = call_bound(gathering)
         if leaves < 0:
             return leaves
-        if limits[OVERLAPS] and can_be_followed(Ap, Wp):
+        if limits[OVERLAPS] and can_be_followed(A, W):
             return int64(CAN_BE_FOLLOWED)
         if leaves >= limits[MANY]:
             return int64(MANY_LEAVES)
-        evaluate(Wp, evaluating)
+        evaluate(W, evaluating)
         limits[VISITS] -= call_bound(completing)
         limits[EVALUATIONS] -= leaves
         limits[WAVES] -= 1
-        if Wp.counts[wave.DECIDED]:
+        if W.counts[wave.DECIDED]:
             break
     return int64(LIMITS_REACHED)
 
@@ -243,7 +231,6 @@ def run_visits(
     T: Words,
     A: ArenaArrays,
     W: WaveArrays,
-    H: ThreadArrays,
     F: FilterArrays,
     root: Words,
     bringing: Bound,
@@ -253,21 +240,21 @@ def run_visits(
 ) -> int64:
     """Runs waves of one visit as `run_waves` does: calls by address would take a third of their time.
 
-    Several threads may run it at once, each with its own wave; their turns are a limit, too.
+    Several threads may run it at once, each with its own wave (`arena_kernel.of_thread`); their turns are a
+    limit, too.
     """
-    Ap = pointers_of_thread(A, H)
-    on = ptr(T, 0), Ap, wave_pointers(W, W), filter_pointers(F), ptr(root, 0)
+    on = ptr(T, 0), A, W, F, ptr(root, 0)
     code = _visit_in_turns(*on, bringing, evaluating, evaluator, ptr(limits, 0))
-    give_record_reserve(Ap)
+    give_record_reserve(A)
     return code
 
 
 @inner
 def _visit_in_turns(
     T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
     root: Position,
     bringing: Bound,
     evaluating: Bound,
@@ -294,14 +281,11 @@ def _visit_in_turns(
 
 
 class SearchArrays(NamedTuple):
-    """The arrays for the kernels of a wave: board tables, arena, wave, the wave in flight before it or an
-    empty one, filters of the file, packed root.
-    """
+    """The arrays for the kernels of a wave: board tables, arena, wave, filters of the file, packed root."""
 
     T: Words
     A: ArenaArrays
     W: WaveArrays
-    B: WaveArrays
     F: FilterArrays
     root: Words
 
@@ -309,10 +293,10 @@ class SearchArrays(NamedTuple):
 NOT_BOUND = Bound(0, np.zeros(0, np.int64))  # reads nothing, or evaluates evenly: `uniform`, compiled in
 
 
-def bring_wave(on: SearchArrays, R: ReaderArrays, H: ThreadArrays = NO_THREADS) -> Bound:
+def bring_wave(on: SearchArrays, R: ReaderArrays) -> Bound:
     """Returns `bring`, bound to the records that a wave waits for; `on.F`: the reader's filters."""
     W = on.W
-    return bind(bring, on.T, on.A, H, on.F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
+    return bind(bring, on.T, on.A, on.F, R, W.words, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
 
 
 def new_limits(
@@ -330,9 +314,7 @@ def new_limits(
 
 
 @inner
-def _gather_other(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position
-) -> bool:
+def _gather_other(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position) -> bool:
     """Fills a batch by the arena's gatherer; returns False if it waits for records from the file."""
     target = W.counts[wave.TARGET]
     if A.ints[SCHEME] == CLASSIC:
@@ -342,16 +324,13 @@ def _gather_other(
 
 @kernel
 def gather_otherwise(
-    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, root: Words, target: int64
+    T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, target: int64
 ) -> int64:
     """Gathers the leaves of a wave by `classic` or `budget`; else like `gather`."""
-    Ap = pointers(A)
-    Wp = wave_pointers(W, B)
-    if lacks_space(Ap, Wp, target):
+    if lacks_space(A, W, target):
         return int64(NO_SPACE)
     Tp = ptr(T, 0)
-    Fp = filter_pointers(F)
-    rec = begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), target)
-    if rec < 0 or (rec > 0 and not _gather_other(Tp, Ap, Wp, Fp, ptr(root, 0))):
+    rec = begin_or_resume(Tp, A, W, F, ptr(root, 0), target)
+    if rec < 0 or (rec > 0 and not _gather_other(Tp, A, W, F, ptr(root, 0))):
         return int64(NO_RECORDS)
-    return Wp.counts[wave.LEAVES]
+    return W.counts[wave.LEAVES]

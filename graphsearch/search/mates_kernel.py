@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import (
     ArenaArrays,
-    ArenaPointers,
     find,
     grow_block,
     insert,
     mark_dirty,
     new_record,
-    pointers,
     rank_key,
     refresh,
     set_best,
@@ -69,7 +67,7 @@ def mate_in(data: uint64) -> int64:
 
 
 @inner
-def _settle(A: ArenaPointers, rec: int64, plies: int64) -> None:
+def _settle(A: ArenaArrays, rec: int64, plies: int64) -> None:
     """Sets a record's V, D and bounds to a mate in `plies` plies, by the rules."""
     flags = WON_FLAGS if plies > 0 else LOST_FLAGS
     set_value(A, rec, float32(1.0) if plies > 0 else float32(-1.0))
@@ -79,7 +77,7 @@ def _settle(A: ArenaPointers, rec: int64, plies: int64) -> None:
 
 
 @inner
-def take_known_mate(A: ArenaPointers, rec: int64, s: Position) -> None:
+def take_known_mate(A: ArenaArrays, rec: int64, s: Position) -> None:
     """Sets the mate in an open record if an entry proves one of its position `s`."""
     if A.entries.counters[STORED] == 0 or move_count(A, rec) == 0 or is_exact(A, rec):
         return
@@ -94,7 +92,7 @@ def take_known_mate(A: ArenaPointers, rec: int64, s: Position) -> None:
 
 @inner
 def record_mate(
-    A: ArenaPointers,
+    A: ArenaArrays,
     s: Position,
     key: uint64,
     check: uint64,
@@ -115,7 +113,7 @@ def record_mate(
         codes[j] = other
     codes[best] = prior_code(float32(KNOWN_SHARE))
     set_best(A, rec, moves)
-    set_source(A, rec, int64(0), A.ints[arena.SESSION])
+    set_source(A, rec, int64(0), A.ints[arena.RUN])
     insert(A, key, check, rec)
     return rec
 
@@ -130,7 +128,7 @@ def _place(moves: Pointer[uint16], n: int64, move: uint16) -> int64:
 
 
 @inner
-def _rank(A: ArenaPointers, rec: int64, j: int64) -> int64:
+def _rank(A: ArenaArrays, rec: int64, j: int64) -> int64:
     """Returns the rank in descending P of the move at `j` in canonical order."""
     own = rank_key(code_at(A, rec, j), j)
     rank = int64(0)
@@ -141,7 +139,7 @@ def _rank(A: ArenaPointers, rec: int64, j: int64) -> int64:
 
 
 @inner
-def _learn(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64, plies: int64) -> bool:
+def _learn(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, j: int64, plies: int64) -> bool:
     """Writes a mate to a record and to the edge of its move at `j`; returns whether it added a visit."""
     known = mate_kept(value_of(A, rec), value_draws(A, rec))
     if known == 0 or abs(plies) < known:
@@ -161,7 +159,7 @@ def _learn(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64, p
 
 @inner
 def _find_or_record(
-    T: BoardTable, A: ArenaPointers, s: Position, move: uint16, plies: int64
+    T: BoardTable, A: ArenaArrays, s: Position, move: uint16, plies: int64
 ) -> tuple[int64, int64]:
     """Returns (slot of a position's record, created if missing, index of a move in canonical order)."""
     key, check = hashes_of(T, s)
@@ -172,12 +170,12 @@ def _find_or_record(
 
 
 @inner
-def _record_mated(T: BoardTable, A: ArenaPointers, s: Position) -> None:
+def _record_mated(T: BoardTable, A: ArenaArrays, s: Position) -> None:
     """Creates the record of a checkmate at the end of a line, if it is missing."""
     key, check = hashes_of(T, s)
     if find(A, key, check) == 0:
         rec = new_record(A, s, key, int64(0), float32(-1.0), int64(0), int64(MATED_FLAGS))
-        set_source(A, rec, int64(0), A.ints[arena.SESSION])
+        set_source(A, rec, int64(0), A.ints[arena.RUN])
         insert(A, key, check, rec)
 
 
@@ -193,14 +191,14 @@ def learn_line(
       words: uint64[(L + 1) * 10], the first position and room for the following ones.
       moves: uint16[L], to the mate: best attack and longest defence.
     """
-    Ap, Tp, length = pointers(A), ptr(T, 0), moves.size
+    Tp, length = ptr(T, 0), moves.size
     for k in range(length):
         make_move(Tp, ptr(words, k * PW), ptr(words, (k + 1) * PW), moves[k])
-    _record_mated(Tp, Ap, ptr(words, length * PW))
+    _record_mated(Tp, A, ptr(words, length * PW))
     for k in range(length - 1, -1, -1):
         s = ptr(words, k * PW)
         plies = int64(length - k)
         plies = plies if plies & 1 else -plies
-        rec, j = _find_or_record(Tp, Ap, s, moves[k], plies)
-        if _learn(Tp, Ap, s, rec, j, plies) and k == 0:
-            Ap.counters[arena.VISITS] += 1
+        rec, j = _find_or_record(Tp, A, s, moves[k], plies)
+        if _learn(Tp, A, s, rec, j, plies) and k == 0:
+            A.counters[arena.VISITS] += 1

@@ -25,7 +25,6 @@ from ..graph.arena_kernel import (
     SEARCH_FLOATS,
     SEARCH_INTS,
     ArenaArrays,
-    ArenaPointers,
     grow_block,
 )
 from ..jit.compiler import inlined, inner, kernel
@@ -87,7 +86,7 @@ def exploration_term(floats: Pointer[float64], visits: int64) -> float64:
 
 
 @inner
-def exploration(A: ArenaPointers, visits: int64) -> float64:
+def exploration(A: ArenaArrays, visits: int64) -> float64:
     """Returns `exploration_term`, from the arena's table for small numbers of visits."""
     if visits < EXPLORATION_ENTRIES:
         return A.floats[EXPLORATION + visits]
@@ -95,20 +94,20 @@ def exploration(A: ArenaPointers, visits: int64) -> float64:
 
 
 @inner
-def scale_of(A: ArenaPointers, block: int64, visits: int64) -> float64:
+def scale_of(A: ArenaArrays, block: int64, visits: int64) -> float64:
     """Returns the factor that turns code ** 4 of an edge into its gain after `visits` visits."""
     opened = _openness(float64(A.values[block + BLOCK_Q]), A.floats[LEAST_DECIDED])
     return exploration(A, visits) * opened * float64(A.values[block + NORM])
 
 
 @inner
-def power_of(A: ArenaPointers, edge: int64) -> float64:
+def power_of(A: ArenaArrays, edge: int64) -> float64:
     """Returns code ** 4 of an edge."""
     return A.floats[arena.POWERS + edge_code(A, edge)]
 
 
 @inner
-def edge_value(A: ArenaPointers, edge: int64, stride: int64, n: int64) -> float64:
+def edge_value(A: ArenaArrays, edge: int64, stride: int64, n: int64) -> float64:
     """Returns E of an edge with n > 0 visits."""
     r = draw_visits(A, edge, stride)
     if r:
@@ -117,7 +116,7 @@ def edge_value(A: ArenaPointers, edge: int64, stride: int64, n: int64) -> float6
 
 
 @inner
-def fpu_value(A: ArenaPointers, rec: int64, visited_powers: float64) -> float64:
+def fpu_value(A: ArenaArrays, rec: int64, visited_powers: float64) -> float64:
     """Returns FPU of a record with a block; `visited_powers`: sum of code ** 4 over its visited edges."""
     block = block_of(A, rec)
     visited = visited_powers * float64(A.values[block + NORM])
@@ -125,13 +124,13 @@ def fpu_value(A: ArenaPointers, rec: int64, visited_powers: float64) -> float64:
 
 
 @inner
-def best_unmade(A: ArenaPointers, rec: int64, fpu: float64, scale: float64) -> float64:
+def best_unmade(A: ArenaArrays, rec: int64, fpu: float64, scale: float64) -> float64:
     """Returns the score of the likeliest edge beyond the block."""
     return score(fpu, scale * A.floats[arena.POWERS + best_code_of(A, rec)], 1.0)
 
 
 @inlined
-def is_out(A: ArenaPointers, edge: int64, s: Position) -> bool:
+def is_out(A: ArenaArrays, edge: int64, s: Position) -> bool:
     """Returns whether a visited edge's result is proven at its position, so that more visits add nothing."""
     d = edge_draws(A, edge)
     return is_special(edge_q(A, edge), d) and d <= DRAWN and holds_here(A, edge, s)
@@ -139,7 +138,7 @@ def is_out(A: ArenaPointers, edge: int64, s: Position) -> bool:
 
 @inner
 def _best_edge(
-    A: ArenaPointers, rec: int64, m: int64, scale: float64, s: Position, heeds: bool
+    A: ArenaArrays, rec: int64, m: int64, scale: float64, s: Position, heeds: bool
 ) -> tuple[float64, int64, int64, float64]:
     """Returns (score and number of the best visited edge, first unvisited edge, sum of visited code ** 4).
 
@@ -167,7 +166,7 @@ def _best_edge(
 
 
 @inner
-def select(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
+def select(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> int64:
     """Returns the number of the edge with the highest score (the first of equals).
 
     It skips edges with a proven result, unless all have one, and adds the edge to the block if necessary.
@@ -195,14 +194,14 @@ def select(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
 
 
 @inner
-def make_all_edges(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> None:
+def make_all_edges(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> None:
     """Adds every move of a record to its block, so that even an unlikely listed move has an edge there."""
     if materialised(A, rec) < move_count(A, rec):
         grow_block(T, A, s, rec, move_count(A, rec), False)
 
 
 @inner
-def select_listed(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
+def select_listed(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> int64:
     """Returns the listed edge with the highest score, the first of equals: `select` at a restricted root."""
     make_all_edges(T, A, s, rec)
     block = block_of(A, rec)
@@ -229,7 +228,7 @@ def select_listed(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> i
 
 
 @inner
-def _load_masses(A: ArenaPointers, rec: int64, at: int64, masses: Pointer[float64]) -> tuple[int64, float64]:
+def _load_masses(A: ArenaArrays, rec: int64, at: int64, masses: Pointer[float64]) -> tuple[int64, float64]:
     """Writes 1 + n + visits in flight of a block's edges; returns (all in flight, sum of tried code ** 4)."""
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
@@ -253,7 +252,7 @@ def _load_masses(A: ArenaPointers, rec: int64, at: int64, masses: Pointer[float6
 
 @inner
 def _best_beside(
-    A: ArenaPointers,
+    A: ArenaArrays,
     s: Position,
     rec: int64,
     masses: Pointer[float64],
@@ -280,7 +279,7 @@ def _best_beside(
 
 @inner
 def select_beside(
-    T: BoardTable, A: ArenaPointers, s: Position, rec: int64, at: int64, masses: Pointer[float64]
+    T: BoardTable, A: ArenaArrays, s: Position, rec: int64, at: int64, masses: Pointer[float64]
 ) -> int64:
     """Returns the best edge, visits in flight included; -1 if all edges lead to leaves in flight.
 

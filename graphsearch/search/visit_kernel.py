@@ -21,7 +21,7 @@ from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import (
     FILE,
     MAX_VISITS,
-    ArenaPointers,
+    ArenaArrays,
     cap_draws,
     child_visits,
     count_in,
@@ -60,7 +60,7 @@ from ..position.board_kernel import (
 )
 from ..position.mates_kernel import mate_in_one
 from ..position.words import KEY, BoardTable, Position
-from ..store.index.locate_kernel import FilterPointers, may_be_stored
+from ..store.index.locate_kernel import FilterArrays, may_be_stored
 from ..store.record.bounds_kernel import (
     DRAWN,
     bounds_of,
@@ -105,7 +105,7 @@ from . import wave_kernel as wave
 from .mates_kernel import record_mate, take_known_mate
 from .puct_kernel import CATCH_UP_RATIO, RESTRICTED, select_beside, select_listed
 from .wave_kernel import (
-    WavePointers,
+    WaveArrays,
     check_of,
     claim_leaf,
     drop_visit,
@@ -130,9 +130,9 @@ BY_RULE = 0  # the evaluator of results by rules or tablebases
 @inner
 def visit(
     T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
     root: Position,
     evaluator: int64,
     evaluating: Bound,
@@ -155,7 +155,7 @@ def visit(
 
 
 @inner
-def descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> bool:
+def descend(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position) -> bool:
     """Walks from the root to the end of the visit: the wave's one leaf, or a known result.
 
     Returns False if it waits for a record that may be in the file; the next call continues from there.
@@ -187,16 +187,14 @@ def descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers,
 
 # ------------------------------------------------------------------ its position: where the record is
 @inner
-def locate(T: BoardTable, A: ArenaPointers, s: Position) -> tuple[int64, uint64]:
+def locate(T: BoardTable, A: ArenaArrays, s: Position) -> tuple[int64, uint64]:
     """Returns (slot, check hash) of a position, slot 0 if it is unknown."""
     key, check = hashes_of(T, s)
     return find(A, key, check), check
 
 
 @inner
-def look_up(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64, waited: bool
-) -> int64:
+def look_up(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, e: int64, waited: bool) -> int64:
     """Returns the slot of an entry's record on a single path, 0 if it is unknown, -1 if the visit must wait.
 
     It waits if the record may be in the file; in the next call (`waited`) a missing record is unknown.
@@ -214,14 +212,14 @@ def look_up(
 
 
 @inner
-def miss(W: WavePointers, e: int64) -> None:
+def miss(W: WaveArrays, e: int64) -> None:
     """Lists an entry as missing: its record may be in the file."""
     W.misses[W.counts[wave.MISSES]] = e
     W.counts[wave.MISSES] += 1
 
 
 @inner
-def brings(A: ArenaPointers, W: WavePointers, bringing: Bound) -> bool:
+def brings(A: ArenaArrays, W: WaveArrays, bringing: Bound) -> bool:
     """Reads the records that a wave waits for, if `bringing` can; returns whether it did."""
     if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
         return False
@@ -234,7 +232,7 @@ def brings(A: ArenaPointers, W: WavePointers, bringing: Bound) -> bool:
 # ------------------------------------------------------------------ 1 select, 2 step
 @inlined
 def _step(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, rec: int64, spent: int64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, rec: int64, spent: int64
 ) -> tuple[int64, int64]:
     """Steps on from a known position; returns (entry of the child, visits over its edge and this one).
 
@@ -266,7 +264,7 @@ def _step(
 
 
 @inner
-def _spent_now(A: ArenaPointers, W: WavePointers, e: int64, at: int64) -> int64:
+def _spent_now(A: ArenaArrays, W: WaveArrays, e: int64, at: int64) -> int64:
     """Returns the visits, completed and in flight, over the edge to a locked record, this one included.
 
     Other threads may have passed since: the record then has their visits, and the edge must have them, too.
@@ -281,7 +279,7 @@ def _spent_now(A: ArenaPointers, W: WavePointers, e: int64, at: int64) -> int64:
 
 
 @inner
-def start_at_root(W: WavePointers, root: Position, asked: int64) -> int64:
+def start_at_root(W: WaveArrays, root: Position, asked: int64) -> int64:
     """Returns a new entry for the root."""
     e = new_entry(W, int64(-1), int64(0), asked, int64(0))
     s = words_of(W, e)
@@ -291,13 +289,13 @@ def start_at_root(W: WavePointers, root: Position, asked: int64) -> int64:
 
 
 @inlined
-def add_child(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, j: int64, asked: int64) -> int64:
+def add_child(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, j: int64, asked: int64) -> int64:
     """Returns a new entry for the child at edge `j` of entry `e`."""
     return new_child(T, W, e, j, asked, edge_move(A, edge_at(A, field(W, e, wave.SLOT), j)))
 
 
 @inlined
-def new_child(T: BoardTable, W: WavePointers, e: int64, j: int64, asked: int64, move: uint16) -> int64:
+def new_child(T: BoardTable, W: WaveArrays, e: int64, j: int64, asked: int64, move: uint16) -> int64:
     """Returns a new entry for the child at edge `j` of entry `e`; `move`: the edge's move."""
     child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
     make_move(T, words_of(W, e), words_of(W, child), move)
@@ -305,14 +303,14 @@ def new_child(T: BoardTable, W: WavePointers, e: int64, j: int64, asked: int64, 
 
 
 @inner
-def is_restricted(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
+def is_restricted(A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
     """Returns whether an entry is the root of a search that is restricted to some moves."""
     return A.ints[RESTRICTED] != 0 and field(W, e, wave.PARENT) < 0
 
 
 # ------------------------------------------------------------------ 2 or end
 @inner
-def repeats_on_path(W: WavePointers, e: int64) -> bool:
+def repeats_on_path(W: WaveArrays, e: int64) -> bool:
     """Returns whether an entry's position occurs earlier on its path from the root, root included."""
     s = words_of(W, e)
     clock = clock_of(s)
@@ -330,7 +328,7 @@ def repeats_on_path(W: WavePointers, e: int64) -> bool:
 
 
 @inner
-def stood_twice_before(A: ArenaPointers, s: Position) -> bool:
+def stood_twice_before(A: ArenaArrays, s: Position) -> bool:
     """Returns whether a position occurred twice in the game before the root."""
     for i in range(A.history_size):
         if A.history[i] == s[KEY]:
@@ -339,7 +337,7 @@ def stood_twice_before(A: ArenaPointers, s: Position) -> bool:
 
 
 @inlined
-def draw_of_the_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+def draw_of_the_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns PATH_DRAW or HISTORY_DRAW if the entry's path makes its position a draw, else NODE."""
     s = words_of(W, e)
     clock = clock_of(s)
@@ -355,13 +353,13 @@ def draw_of_the_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64)
 
 
 @inner
-def end_entry(A: ArenaPointers, W: WavePointers, e: int64, kind: int64, done: int64) -> None:
+def end_entry(A: ArenaArrays, W: WaveArrays, e: int64, kind: int64, done: int64) -> None:
     """Ends a path at an entry: sets its kind and completed visits, and updates the counters."""
     counters = A.counters
     depth = field(W, e, wave.DEPTH)
     if kind == wave.HISTORY_DRAW:
         counters[arena.OVERLAY_RESERVED] += depth
-        if counters[arena.OVERLAY_RESERVED] > A.overlay_size:  # the overlay is full: drop the visit
+        if counters[arena.OVERLAY_RESERVED] > A.overlay_size // 2:  # the overlay is full: drop the visit
             kind = wave.COLLISION
             done = int64(0)
     set_field(W, e, wave.KIND, kind)
@@ -389,7 +387,7 @@ def end_entry(A: ArenaPointers, W: WavePointers, e: int64, kind: int64, done: in
 
 @inner
 def _record_terminal(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check: uint64, flags: int64
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, check: uint64, flags: int64
 ) -> None:
     s = words_of(W, e)
     mate = flags == MATE_FLAGS
@@ -397,7 +395,7 @@ def _record_terminal(
     draws = int64(0) if mate else int64(1000)
     key = position_key(T, s)
     rec = new_record(A, s, key, int64(0), value, draws, int64(flags))
-    set_source(A, rec, int64(0), A.ints[arena.SESSION])
+    set_source(A, rec, int64(0), A.ints[arena.RUN])
     insert(A, key, check, rec)
     set_field(W, e, wave.SLOT, rec)
 
@@ -405,8 +403,8 @@ def _record_terminal(
 @inner
 def _records_mate_in_one(
     T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
+    A: ArenaArrays,
+    W: WaveArrays,
     e: int64,
     check: uint64,
     moves: Pointer[uint16],
@@ -423,7 +421,7 @@ def _records_mate_in_one(
 
 
 @inner
-def open_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check: uint64) -> int64:
+def open_leaf(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, check: uint64) -> int64:
     """Makes an unknown position a leaf, or records a terminal or a mate in one; returns its entry's kind."""
     s = words_of(W, e)
     leaf = W.counts[wave.LEAVES]
@@ -452,14 +450,14 @@ def open_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check:
 
 
 @inlined
-def child_supports(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> bool:
+def child_supports(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool:
     """Returns whether a known position has enough visits for an edge with `spent` visits to catch up."""
     node_n = child_visits(A, field(W, e, wave.SLOT)) + 1
     return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(spent)
 
 
 @inlined
-def completed_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+def completed_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns the completed visits of the edge that leads to an entry, 0 at the root."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -468,7 +466,7 @@ def completed_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
 
 
 @inlined
-def ends_at_known(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> bool:
+def ends_at_known(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool:
     """Ends an entry at a known result, or to catch up with `spent` visits; returns whether it ended."""
     rec = field(W, e, wave.SLOT)
     if state_of(A, rec) & USED == 0:
@@ -489,7 +487,7 @@ def ends_at_known(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> 
 
 
 @inlined
-def ends_by_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> bool:
+def ends_by_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
     """Ends an entry below the root if its path makes it a draw; returns whether it did."""
     if field(W, e, wave.PARENT) < 0:
         return False
@@ -501,7 +499,7 @@ def ends_by_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 
 @inner
-def _opens_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> bool:
+def _opens_leaf(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
     """Ends an entry at an unknown position; returns False if it is known by now, or another thread's leaf."""
     key = position_key(T, words_of(W, e))
     if not claim_leaf(A, key, check_of(W, e)):
@@ -513,7 +511,7 @@ def _opens_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> b
 
 # ------------------------------------------------------------------ 3 evaluate
 @inner
-def evaluate(W: WavePointers, evaluating: Bound) -> None:
+def evaluate(W: WaveArrays, evaluating: Bound) -> None:
     """Evaluates the leaves of a wave with a batch kernel, or evenly without one."""
     leaves = W.counts[wave.LEAVES]
     if evaluating.code == 0:
@@ -526,7 +524,7 @@ def evaluate(W: WavePointers, evaluating: Bound) -> None:
 
 # ------------------------------------------------------------------ 4 expand
 @inner
-def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -> None:
+def expand(T: BoardTable, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> None:
     """Creates a record for every evaluated leaf; V, D and P are quantised only here."""
     for leaf in range(W.counts[wave.LEAVES]):
         e = W.leaf_entry[leaf]
@@ -542,9 +540,7 @@ def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -
         for j in range(n):
             codes[j] = prior_code(W.priors[begin + j])
         set_best(A, rec, adv(W.moves, begin))
-        set_source(
-            A, rec, evaluator if flags == wave.UNPROVEN_FLAGS else int64(BY_RULE), A.ints[arena.SESSION]
-        )
+        set_source(A, rec, evaluator if flags == wave.UNPROVEN_FLAGS else int64(BY_RULE), A.ints[arena.RUN])
         take_known_mate(A, rec, s)
         insert(A, key, check_of(W, e), rec)
         release_leaf(A, key)
@@ -554,7 +550,7 @@ def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -
 
 # ------------------------------------------------------------------ 5 back up
 @inlined
-def _count_visits(A: ArenaPointers, edge: int64, done: int64) -> None:
+def _count_visits(A: ArenaArrays, edge: int64, done: int64) -> None:
     """Adds completed visits to an edge; a count beyond u32 saturates and increments OVERFLOWS."""
     n = edge_visits(A, edge) + done
     if n > MAX_VISITS:
@@ -564,7 +560,7 @@ def _count_visits(A: ArenaPointers, edge: int64, done: int64) -> None:
 
 
 @inner
-def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64) -> None:
+def _count_draw(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, j: int64) -> None:
     """Adds a visit that ended in a path draw to edge `j`; the child stays unchanged."""
     if block_class_of(A, rec) < WIDE:
         grow_block(T, A, s, rec, A.ints[CAPACITY + block_class_of(A, rec)], True)
@@ -574,7 +570,7 @@ def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int
 
 
 @inner
-def _add_to_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _add_to_overlay(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds the edges of a visit that only this game's history made a draw to the overlay (never saved)."""
     a, drawn = int64(e), int64(1)  # the edge of `e` itself leads to the draw
     while field(W, a, wave.PARENT) >= 0:
@@ -587,7 +583,7 @@ def _add_to_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
 
 
 @inlined
-def refresh_if_stale(A: ArenaPointers, rec: int64) -> None:
+def refresh_if_stale(A: ArenaArrays, rec: int64) -> None:
     """Recomputes a record from its edges if one of them has changed."""
     if state_of(A, rec) & STALE:
         refresh(A, rec)
@@ -595,7 +591,7 @@ def refresh_if_stale(A: ArenaPointers, rec: int64) -> None:
 
 @inner
 def _lost_child_value(
-    A: ArenaPointers, edge: int64, known: int64, valued: int64, q: float32, draws: int64
+    A: ArenaArrays, edge: int64, known: int64, valued: int64, q: float32, draws: int64
 ) -> tuple[float32, int64]:
     """Returns the (q, draw share) of an edge to a child that was lost and has not caught up yet."""
     A.counters[arena.AHEAD] += 1
@@ -607,7 +603,7 @@ def _lost_child_value(
 
 
 @inlined
-def child_summary(A: ArenaPointers, child: int64) -> tuple[float32, int64, int64, int64, int64]:
+def child_summary(A: ArenaArrays, child: int64) -> tuple[float32, int64, int64, int64, int64]:
     """Returns the summary of a node for the edges that lead to it: (Q, draw share, flags, decisive code, N).
 
     Q is seen by the side to move at the node.
@@ -626,7 +622,7 @@ def child_summary(A: ArenaPointers, child: int64) -> tuple[float32, int64, int64
 
 @inlined
 def _set_from_child(
-    A: ArenaPointers,
+    A: ArenaArrays,
     edge: int64,
     stride: int64,
     summary: tuple[float32, int64, int64, int64, int64],
@@ -659,7 +655,7 @@ def _set_from_child(
 
 
 @inlined
-def _ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _ask_for(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Prefetches the memory of later entries: records first, blocks when the records have arrived."""
     if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
         prefetch(A.records, field(W, e - RECORDS_AHEAD, wave.SLOT))
@@ -674,7 +670,7 @@ def _ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
 
 
 @inlined
-def _back_up_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _back_up_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds the completed visits of an entry to the edge that led to it, and updates the edge's value."""
     done = field(W, e, wave.DONE)
     parent = field(W, e, wave.PARENT)
@@ -698,7 +694,7 @@ def _back_up_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -
 
 
 @inner
-def _land_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def _land_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds the completed visits of an entry to the edge that led to it; at the root, to the wave's count."""
     done = field(W, e, wave.DONE)
     parent = field(W, e, wave.PARENT)
@@ -712,7 +708,7 @@ def _land_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> N
 
 
 @inner
-def settle(T: BoardTable, A: ArenaPointers, W: WavePointers, first: int64) -> None:
+def settle(T: BoardTable, A: ArenaArrays, W: WaveArrays, first: int64) -> None:
     """Backs up and lands the visits of a round that needed no evaluation, from the last entry to `first`."""
     if W.counts[wave.ENDED] == 0:
         return
@@ -730,7 +726,7 @@ def settle(T: BoardTable, A: ArenaPointers, W: WavePointers, first: int64) -> No
 
 
 @inner
-def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+def back_up_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Backs up a visit that ended at entry `e` without an evaluation and was not in flight."""
     W.counts[wave.ENDED] = 0
     W.counts[wave.PATH_DRAWN] = 0
@@ -740,7 +736,7 @@ def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 
 @inner
-def _ask_for_first(A: ArenaPointers, W: WavePointers) -> None:
+def _ask_for_first(A: ArenaArrays, W: WaveArrays) -> None:
     """Prefetches the first edges of a path: other threads have probably changed them meanwhile."""
     for e in range(1, min(W.counts[wave.ENTRIES], int64(EDGES_SHARED + 1))):
         rec = field(W, field(W, e, wave.PARENT), wave.SLOT)
@@ -750,7 +746,7 @@ def _ask_for_first(A: ArenaPointers, W: WavePointers) -> None:
 
 
 @inner
-def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
+def back_up_lone(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> int64:
     """Completes the only visit of a wave while other threads complete theirs; returns the completed visits.
 
     An edge is set from its child while both records are locked, so the latest value stays.
@@ -777,7 +773,7 @@ def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
 
 
 @inner
-def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
+def is_over(A: ArenaArrays, rec: int64, s: Position) -> bool:
     """Returns whether the root's result and a move that leads to it are proven: the search may end."""
     if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
         return False
@@ -785,7 +781,7 @@ def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
 
 
 @inner
-def is_root_over(A: ArenaPointers, W: WavePointers) -> bool:
+def is_root_over(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns `is_over` for the root of a completed wave."""
     if W.counts[wave.ENTRIES] == 0:
         return False
@@ -794,7 +790,7 @@ def is_root_over(A: ArenaPointers, W: WavePointers) -> bool:
 
 
 @inner
-def _complete_roots(A: ArenaPointers, W: WavePointers) -> int64:
+def _complete_roots(A: ArenaArrays, W: WaveArrays) -> int64:
     """Counts the visits of a wave that have reached the root; returns their number, early ones included."""
     completed = int64(0)
     e = W.heads[0]
@@ -808,7 +804,7 @@ def _complete_roots(A: ArenaPointers, W: WavePointers) -> int64:
 
 
 @inner
-def back_up(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
+def back_up(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> int64:
     """Completes every visit of a wave, deepest entries first; returns their number, early ones included."""
     for up in range(W.counts[wave.DEEPEST]):
         e = W.heads[W.counts[wave.DEEPEST] - up]

@@ -27,8 +27,6 @@ The first entry to reach a position makes it a leaf, so a leaf has one line even
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +35,7 @@ from ..graph.arena_kernel import (
     FIRST_NOTE,
     MOST_NOTES,
     NOTES,
-    ArenaPointers,
+    ArenaArrays,
     find,
     give_guard,
     row_of,
@@ -45,9 +43,10 @@ from ..graph.arena_kernel import (
     threads_of,
 )
 from ..jit.apart import apart
+from ..jit.bundles import Bundle
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
-from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint64
+from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
 from ..position.board_kernel import PW, clock_of
 from ..position.words import KEY
@@ -122,96 +121,37 @@ SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
 SPARE_BLOCK_WORDS = MAX_PLIES * LARGEST_BLOCK  # for the blocks that one longest path may grow
 
 
-class WaveArrays(NamedTuple):
-    """Arrays of a wave, which the search owns; E entries, L leaves."""
+class WaveArrays(Bundle):
+    """The arrays of a wave, which the search owns; E entries, L leaves."""
 
-    entries: NDArray[np.uint64]  # [E * ENTRY_WORDS]
-    heads: NDArray[np.int64]  # [MAX_PLIES + 2] last entry of each depth, -1 none
-    candidates: NDArray[np.int64]  # [E] entries that wait to become leaves, with their visits (`flow`)
-    misses: NDArray[np.int64]  # [E] entries whose records may be in the file
-    leaf_entry: NDArray[np.int64]  # [L] entry of each leaf
-    leaf_words: NDArray[np.uint64]  # [L * 10] position of each leaf
-    offsets: NDArray[np.int64]  # [L + 1] into moves and priors
-    moves: NDArray[np.uint16]  # [L * MOVES_PER_LEAF], canonical order
-    priors: NDArray[np.float32]  # [L * MOVES_PER_LEAF], sum to 1 over a leaf
-    values: NDArray[np.float32]  # [L * 2]: q in [-1, 1] and draw probability in [0, 1] of the evaluation
-    leaf_flags: NDArray[np.uint8]  # [L] of their records; UNPROVEN_FLAGS unless an evaluator writes others
-    hash: NDArray[np.uint64]  # [2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
-    hash_used: NDArray[np.int64]  # filled places
-    nodes: NDArray[np.int64]  # [E * FLIGHT_FIELDS]
-    flight: NDArray[np.int64]  # visits in flight by edge
-    shares: NDArray[np.int64]  # [E]: collisions allowed below an entry (`budget`)
-    floats: NDArray[np.float64]  # [1024] scratch
-    counts: NDArray[np.int64]  # [COUNTS]
-
-
-class WavePointers(NamedTuple):
-    """Pointers to the arrays, in the same order, and the limits that are checked."""
-
-    words: Pointer[uint64]  # the array `entries`
-    entries: Pointer[int64]  # the same memory
-    heads: Pointer[int64]
-    candidates: Pointer[int64]
-    misses: Pointer[int64]
-    leaf_entry: Pointer[int64]
-    leaf_words: Pointer[uint64]
-    offsets: Pointer[int64]
-    moves: Pointer[uint16]
-    priors: Pointer[float32]
-    values: Pointer[float32]
-    leaf_flags: Pointer[uint8]
-    hash: Pointer[uint64]
-    hash_items: Pointer[int64]  # the same memory
-    hash_used: Pointer[int64]
-    nodes: Pointer[int64]
-    flight: Pointer[int64]
-    shares: Pointer[int64]
-    floats: Pointer[float64]
-    counts: Pointer[int64]
-    capacity: int64  # entries
-    flight_capacity: int64  # counts in flight
-    before_counts: Pointer[int64]  # `counts` of the wave that is being evaluated while this one is gathered
-    before_hash: Pointer[uint64]  # its `hash`
-    before_items: Pointer[int64]  # its `hash_items`
-    before_nodes: Pointer[int64]  # its `nodes`
-    before_flight: Pointer[int64]  # its `flight`
-
-
-@inner
-def wave_pointers(W: WaveArrays, B: WaveArrays) -> WavePointers:
-    """Returns the pointer bundle of a wave's arrays and of the visits in flight of the wave `B` before it.
-
-    `B` is an empty wave if there is none, and does not matter where nothing is gathered.
-    """
-    return WavePointers(
-        ptr(W.entries, 0),
-        as_i64(ptr(W.entries, 0)),
-        ptr(W.heads, 0),
-        ptr(W.candidates, 0),
-        ptr(W.misses, 0),
-        ptr(W.leaf_entry, 0),
-        ptr(W.leaf_words, 0),
-        ptr(W.offsets, 0),
-        ptr(W.moves, 0),
-        ptr(W.priors, 0),
-        ptr(W.values, 0),
-        ptr(W.leaf_flags, 0),
-        ptr(W.hash, 0),
-        as_i64(ptr(W.hash, 0)),
-        ptr(W.hash_used, 0),
-        ptr(W.nodes, 0),
-        ptr(W.flight, 0),
-        ptr(W.shares, 0),
-        ptr(W.floats, 0),
-        ptr(W.counts, 0),
-        int64(W.candidates.size),
-        int64(W.flight.size),
-        ptr(B.counts, 0),
-        ptr(B.hash, 0),
-        as_i64(ptr(B.hash, 0)),
-        ptr(B.nodes, 0),
-        ptr(B.flight, 0),
-    )
+    words: Items[uint64]  # [E * ENTRY_WORDS]
+    entries: Items[int64]  # the same memory
+    heads: Items[int64]  # [MAX_PLIES + 2] last entry of each depth, -1 none
+    candidates: Items[int64]  # [E] entries that wait to become leaves, with their visits (`flow`)
+    misses: Items[int64]  # [E] entries whose records may be in the file
+    leaf_entry: Items[int64]  # [L] entry of each leaf
+    leaf_words: Items[uint64]  # [L * 10] position of each leaf
+    offsets: Items[int64]  # [L + 1] into moves and priors
+    moves: Items[uint16]  # [L * MOVES_PER_LEAF], canonical order
+    priors: Items[float32]  # [L * MOVES_PER_LEAF], sum to 1 over a leaf
+    values: Items[float32]  # [L * 2]: q in [-1, 1] and draw probability in [0, 1] of the evaluation
+    leaf_flags: Items[uint8]  # [L] of their records; UNPROVEN_FLAGS unless an evaluator writes others
+    hash: Items[uint64]  # [2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
+    hash_items: Items[int64]  # the same memory
+    hash_used: Items[int64]  # filled places
+    nodes: Items[int64]  # [E * FLIGHT_FIELDS]
+    flight: Items[int64]  # visits in flight by edge
+    shares: Items[int64]  # [E]: collisions allowed below an entry (`budget`)
+    floats: Items[float64]  # [1024] scratch
+    counts: Items[int64]  # [COUNTS]
+    # the same of the wave that is being evaluated while this one is gathered, or of an empty one
+    before_counts: Items[int64]
+    before_hash: Items[uint64]
+    before_items: Items[int64]
+    before_nodes: Items[int64]
+    before_flight: Items[int64]
+    candidates_size: int64
+    flight_size: int64
 
 
 def hash_places(leaves: int) -> int:
@@ -233,8 +173,11 @@ def new_wave(leaves: int) -> WaveArrays:
     entries = entries_for(leaves)
     heads, leaf_flags = apart(MAX_PLIES + 2, np.int64), apart(leaves, np.uint8)
     heads[:], leaf_flags[:] = -1, UNPROVEN_FLAGS
+    words, places = np.empty(entries * ENTRY_WORDS, np.uint64), np.zeros(2 * hash_places(leaves), np.uint64)
+    counts, nothing = apart(COUNTS, np.int64), np.zeros(COUNTS, np.int64)
     return WaveArrays(
-        entries=np.empty(entries * ENTRY_WORDS, np.uint64),
+        words=words,
+        entries=words.view(np.int64),
         heads=heads,
         candidates=np.empty(entries, np.int64),
         misses=np.empty(entries, np.int64),
@@ -245,14 +188,37 @@ def new_wave(leaves: int) -> WaveArrays:
         priors=apart((leaves + 1) * MOVES_PER_LEAF, np.float32),
         values=apart(2 * leaves, np.float32),
         leaf_flags=leaf_flags,
-        hash=np.zeros(2 * hash_places(leaves), np.uint64),
+        hash=places,
+        hash_items=places.view(np.int64),
         hash_used=np.empty(entries + leaves + 1, np.int64),
         nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),
         flight=np.empty(16 * entries + 4096, np.int64),
         shares=np.empty(entries, np.int64),
         floats=apart(1024, np.float64),
-        counts=apart(COUNTS, np.int64),
+        counts=counts,
+        before_counts=nothing,
+        before_hash=nothing.view(np.uint64),
+        before_items=nothing,
+        before_nodes=nothing,
+        before_flight=nothing,
     )
+
+
+def behind(wave: WaveArrays, before: WaveArrays) -> WaveArrays:
+    """Returns a wave that is gathered while another one is being evaluated."""
+    return wave.replace(
+        before_counts=before.counts,
+        before_hash=before.hash,
+        before_items=before.hash_items,
+        before_nodes=before.nodes,
+        before_flight=before.flight,
+    )
+
+
+def bytes_of(wave: WaveArrays) -> int:
+    """Returns the memory of a wave, of which some arrays are two fields, with nothing before it."""
+    own = {array.ctypes.data: array.nbytes for array in wave.arrays()}
+    return sum(own.values()) - wave.before_counts.nbytes
 
 
 def drop_leaves(wave: WaveArrays) -> None:
@@ -262,54 +228,54 @@ def drop_leaves(wave: WaveArrays) -> None:
 
 def slots_of(wave: WaveArrays) -> NDArray[np.uint64]:
     """Returns the slots of the records that a wave has met, one for each entry, 0 for none."""
-    fields = wave.entries.reshape(-1, ENTRY_WORDS)[: int(wave.counts[ENTRIES]), SLOT]
+    fields = wave.words.reshape(-1, ENTRY_WORDS)[: int(wave.counts[ENTRIES]), SLOT]
     return np.ascontiguousarray(fields)
 
 
 def missing_positions(wave: WaveArrays) -> NDArray[np.uint64]:
     """Returns the positions of the records that a wave waits for, `[R, 10]`."""
     misses = wave.misses[: int(wave.counts[MISSES])]
-    return np.ascontiguousarray(wave.entries.reshape(-1, ENTRY_WORDS)[misses, :POSITION_WORDS])
+    return np.ascontiguousarray(wave.words.reshape(-1, ENTRY_WORDS)[misses, :POSITION_WORDS])
 
 
 @inner
-def words_of(W: WavePointers, e: int64) -> Pointer[uint64]:
+def words_of(W: WaveArrays, e: int64) -> Pointer[uint64]:
     """Returns the position of an entry."""
     return adv(W.words, e * ENTRY_WORDS)
 
 
 @inner
-def field(W: WavePointers, e: int64, i: int64) -> int64:
+def field(W: WaveArrays, e: int64, i: int64) -> int64:
     """Returns one field of an entry."""
     return W.entries[e * ENTRY_WORDS + i]
 
 
 @inlined
-def slot_at(W: WavePointers, e: int64) -> int64:
+def slot_at(W: WaveArrays, e: int64) -> int64:
     """Returns the slot of an entry's record, 0 if that is unknown."""
     return W.entries[e * ENTRY_WORDS + SLOT]
 
 
 @inlined
-def node_at(W: WavePointers, e: int64) -> int64:
+def node_at(W: WaveArrays, e: int64) -> int64:
     """Returns the in-flight node, or the leaf, of an entry."""
     return W.entries[e * ENTRY_WORDS + NODE_OR_LEAF]
 
 
 @inner
-def set_field(W: WavePointers, e: int64, i: int64, value: int64) -> None:
+def set_field(W: WaveArrays, e: int64, i: int64, value: int64) -> None:
     """Sets one field of an entry."""
     W.entries[e * ENTRY_WORDS + i] = value
 
 
 @inner
-def check_of(W: WavePointers, e: int64) -> uint64:
+def check_of(W: WaveArrays, e: int64) -> uint64:
     """Returns the check hash of an entry's position."""
     return W.words[e * ENTRY_WORDS + CHECK]
 
 
 @inner
-def clear_wave(W: WavePointers) -> None:
+def clear_wave(W: WaveArrays) -> None:
     """Empties a wave; the cost depends on the last wave's size, not on the capacity."""
     counts = W.counts
     for i in range(counts[HASHED]):
@@ -322,7 +288,7 @@ def clear_wave(W: WavePointers) -> None:
 
 
 @inner
-def drop_entries(W: WavePointers, first: int64) -> None:
+def drop_entries(W: WaveArrays, first: int64) -> None:
     """Drops the newest entries of a wave, from `first` on."""
     for down in range(W.counts[ENTRIES] - first):
         e = W.counts[ENTRIES] - 1 - down
@@ -331,7 +297,7 @@ def drop_entries(W: WavePointers, first: int64) -> None:
 
 
 @inner
-def size_hash(W: WavePointers, target: int64) -> None:
+def size_hash(W: WaveArrays, target: int64) -> None:
     """Sizes the hash table of an empty wave for its batch: a smaller table needs less of the cache."""
     places = int64(LEAST_PLACES)
     while places < PLACES_PER_LEAF * target:
@@ -347,13 +313,13 @@ def mixed_tag(tag: uint64) -> int64:
 
 
 @inner
-def first_place(W: WavePointers, tag: uint64) -> int64:
+def first_place(W: WaveArrays, tag: uint64) -> int64:
     """Returns the first place to probe for a tag in the wave's hash table."""
     return mixed_tag(tag) & W.counts[HASH_MASK]
 
 
 @inner
-def hash_place(W: WavePointers, tag: uint64) -> int64:
+def hash_place(W: WaveArrays, tag: uint64) -> int64:
     """Returns the place of a position's tag in the wave's hash table, or the empty place for it."""
     i = first_place(W, tag)
     while True:
@@ -364,7 +330,7 @@ def hash_place(W: WavePointers, tag: uint64) -> int64:
 
 
 @inner
-def item_before(W: WavePointers, tag: uint64) -> int64:
+def item_before(W: WaveArrays, tag: uint64) -> int64:
     """Returns the item of a position in the wave before: in-flight node, or -1 - leaf; NOT_THERE if none."""
     if W.before_counts[HASHED] == 0:
         return int64(NOT_THERE)
@@ -379,7 +345,7 @@ def item_before(W: WavePointers, tag: uint64) -> int64:
 
 
 @inner
-def hash_put(W: WavePointers, place: int64, tag: uint64, item: int64) -> None:
+def hash_put(W: WaveArrays, place: int64, tag: uint64, item: int64) -> None:
     """Inserts an item at an empty place of the wave's hash table."""
     W.hash[2 * place] = tag
     W.hash_items[2 * place + 1] = item
@@ -394,7 +360,7 @@ def position_tag(key: uint64, check: uint64) -> uint64:
 
 
 @inner
-def new_entry(W: WavePointers, parent: int64, edge: int64, asked: int64, depth: int64) -> int64:
+def new_entry(W: WaveArrays, parent: int64, edge: int64, asked: int64, depth: int64) -> int64:
     """Returns a new entry, listed under its depth; its words are still to be written."""
     e = W.counts[ENTRIES]
     W.counts[ENTRIES] = e + 1
@@ -416,13 +382,13 @@ def new_entry(W: WavePointers, parent: int64, edge: int64, asked: int64, depth: 
 
 # ------------------------------------------------------------------ visits in flight
 @inner
-def fields_of(W: WavePointers, node: int64) -> Pointer[int64]:
+def fields_of(W: WaveArrays, node: int64) -> Pointer[int64]:
     """Returns the fields of an in-flight node."""
     return adv(W.nodes, node * FLIGHT_FIELDS)
 
 
 @inner
-def _new_flight(W: WavePointers, tag: uint64) -> int64:
+def _new_flight(W: WaveArrays, tag: uint64) -> int64:
     """Returns a new in-flight node without visits of its own."""
     node = W.counts[NODES_IN_FLIGHT]
     W.counts[NODES_IN_FLIGHT] = node + 1
@@ -437,7 +403,7 @@ def _new_flight(W: WavePointers, tag: uint64) -> int64:
 
 
 @inlined
-def flight_at(W: WavePointers, tag: uint64) -> int64:
+def flight_at(W: WaveArrays, tag: uint64) -> int64:
     """Returns the in-flight node of a known position; creates it on this wave's first arrival."""
     place = hash_place(W, tag)
     if W.hash[2 * place] == ZERO:
@@ -446,13 +412,13 @@ def flight_at(W: WavePointers, tag: uint64) -> int64:
 
 
 @inner
-def is_leaf_in_flight(W: WavePointers, tag: uint64) -> bool:
+def is_leaf_in_flight(W: WaveArrays, tag: uint64) -> bool:
     """Returns whether a position waits for its evaluation, in this wave or the one before."""
     return W.hash[2 * hash_place(W, tag)] != ZERO or item_before(W, tag) != NOT_THERE
 
 
 @inner
-def widen_flight(W: WavePointers, node: int64, room: int64) -> None:
+def widen_flight(W: WaveArrays, node: int64, room: int64) -> None:
     """Extends an in-flight node to at least `room` edge counts."""
     fields = fields_of(W, node)
     had = fields[ROOM]
@@ -483,7 +449,7 @@ def _counted(nodes: Pointer[int64], flight: Pointer[int64], node: int64, j: int6
 
 
 @inner
-def in_flight(W: WavePointers, node: int64, j: int64) -> int64:
+def in_flight(W: WaveArrays, node: int64, j: int64) -> int64:
     """Returns the visits in flight over edge `j` of an in-flight node, those of the wave before included."""
     visits = _counted(W.nodes, W.flight, node, j)
     other = fields_of(W, node)[OTHER]
@@ -499,7 +465,7 @@ def _covered(nodes: Pointer[int64], node: int64) -> int64:
 
 
 @inner
-def edges_in_flight(W: WavePointers, node: int64) -> int64:
+def edges_in_flight(W: WaveArrays, node: int64) -> int64:
     """Returns the number of leading edges of a node that cover all of its visits in flight."""
     edges = _covered(W.nodes, node)
     other = fields_of(W, node)[OTHER]
@@ -507,7 +473,7 @@ def edges_in_flight(W: WavePointers, node: int64) -> int64:
 
 
 @inner
-def all_in_flight(W: WavePointers, node: int64) -> int64:
+def all_in_flight(W: WaveArrays, node: int64) -> int64:
     """Returns the visits in flight over all edges of an in-flight node."""
     fields = fields_of(W, node)
     visits = fields[SUM]
@@ -517,7 +483,7 @@ def all_in_flight(W: WavePointers, node: int64) -> int64:
 
 
 @inlined
-def send(W: WavePointers, node: int64, j: int64, visits: int64, room: int64) -> None:
+def send(W: WaveArrays, node: int64, j: int64, visits: int64, room: int64) -> None:
     """Puts visits in flight over edge `j` of a node; its block has `room` entries."""
     fields = fields_of(W, node)
     if fields[ROOM] == 0 and (fields[SUM] == 0 or fields[SINGLE] == j):
@@ -529,7 +495,7 @@ def send(W: WavePointers, node: int64, j: int64, visits: int64, room: int64) -> 
 
 
 @inner
-def land(W: WavePointers, node: int64, j: int64, visits: int64) -> None:
+def land(W: WaveArrays, node: int64, j: int64, visits: int64) -> None:
     """Takes visits over edge `j` of a node out of flight, whether they were completed or not."""
     fields = fields_of(W, node)
     if j < fields[ROOM]:
@@ -554,7 +520,7 @@ def _noted_visits(note: int64) -> int64:
 
 
 @inner
-def _note_place(A: ArenaPointers, at: int64, subject: int64) -> int64:
+def _note_place(A: ArenaArrays, at: int64, subject: int64) -> int64:
     """Returns the place of the note on a subject, or the first free one of its row."""
     end = at + FIRST_NOTE + A.guards[at + NOTES]
     place = at + FIRST_NOTE
@@ -564,7 +530,7 @@ def _note_place(A: ArenaPointers, at: int64, subject: int64) -> int64:
 
 
 @inner
-def _add_note(A: ArenaPointers, at: int64, subject: int64) -> bool:
+def _add_note(A: ArenaArrays, at: int64, subject: int64) -> bool:
     """Increments the count of a subject; returns whether there was room for it."""
     place = _note_place(A, at, subject)
     if place == at + FIRST_NOTE + A.guards[at + NOTES]:
@@ -577,7 +543,7 @@ def _add_note(A: ArenaPointers, at: int64, subject: int64) -> bool:
 
 
 @inner
-def _remove_note(A: ArenaPointers, at: int64, subject: int64) -> None:
+def _remove_note(A: ArenaArrays, at: int64, subject: int64) -> None:
     """Decrements the count of a subject, if it is noted."""
     place = _note_place(A, at, subject)
     last = at + FIRST_NOTE + A.guards[at + NOTES] - 1
@@ -597,21 +563,21 @@ def _over_edge(rec: int64, j: int64) -> int64:
 
 
 @inlined
-def note_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
+def note_visit(A: ArenaArrays, at: int64, rec: int64, j: int64) -> None:
     """Notes a visit in flight over edge `j` of a record with a locked row."""
     if A.guard_mask:
         _add_note(A, at, _over_edge(rec, j))
 
 
 @inlined
-def drop_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
+def drop_visit(A: ArenaArrays, at: int64, rec: int64, j: int64) -> None:
     """Removes the note of `note_visit`."""
     if A.guard_mask:
         _remove_note(A, at, _over_edge(rec, j))
 
 
 @inner
-def flying_over(A: ArenaPointers, at: int64, rec: int64, j: int64) -> int64:
+def flying_over(A: ArenaArrays, at: int64, rec: int64, j: int64) -> int64:
     """Returns the visits in flight over edge `j` of a record with a locked row; without a note, a bound."""
     place = _note_place(A, at, _over_edge(rec, j))
     if place == at + FIRST_NOTE + A.guards[at + NOTES]:
@@ -620,13 +586,13 @@ def flying_over(A: ArenaPointers, at: int64, rec: int64, j: int64) -> int64:
 
 
 @inlined
-def has_notes(A: ArenaPointers, at: int64) -> bool:
+def has_notes(A: ArenaArrays, at: int64) -> bool:
     """Returns whether there may be visits in flight over edges of a record with a locked row."""
     return A.guard_mask != 0 and A.guards[at + NOTES] != 0
 
 
 @inner
-def visits_over(A: ArenaPointers, at: int64, rec: int64, note: int64) -> tuple[int64, int64]:
+def visits_over(A: ArenaArrays, at: int64, rec: int64, note: int64) -> tuple[int64, int64]:
     """Returns (edge, visits in flight) of a note of a row; edge -1 if it is not about the record."""
     found = A.guards[at + FIRST_NOTE + note]
     if _subject(found) >> EDGE_BITS != rec:
@@ -641,13 +607,13 @@ def _leaf_subject(key: uint64) -> int64:
 
 
 @inlined
-def claim_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
+def claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
     """Claims an unknown position as this thread's leaf; returns False if it is known by now, or claimed."""
     return A.guard_mask == 0 or _claim_leaf(A, key, check)
 
 
 @inner
-def _claim_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
+def _claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
     at = row_of(A, key)
     take_guard(A, at)
     place = _note_place(A, at, _leaf_subject(key))
@@ -658,14 +624,14 @@ def _claim_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
 
 
 @inlined
-def release_leaf(A: ArenaPointers, key: uint64) -> None:
+def release_leaf(A: ArenaArrays, key: uint64) -> None:
     """Removes the note on a leaf that is in the table by now."""
     if A.guard_mask:
         _release_leaf(A, key)
 
 
 @inner
-def _release_leaf(A: ArenaPointers, key: uint64) -> None:
+def _release_leaf(A: ArenaArrays, key: uint64) -> None:
     at = row_of(A, key)
     take_guard(A, at)
     _remove_note(A, at, _leaf_subject(key))

@@ -37,12 +37,11 @@ from ..graph import arena_kernel
 from ..graph.arena_kernel import (
     COUNTERS,
     FIRST_ROW,
-    INTS,
-    NO_THREADS,
     TURNS,
-    ThreadArrays,
+    ArenaArrays,
     merge_counters,
     new_guards,
+    of_thread,
 )
 from ..graph.graph import Graph
 from ..jit.apart import apart
@@ -172,7 +171,7 @@ class LeafEvaluation:
     def _lines(self, w: wave.WaveArrays, leaves: int) -> Lines:
         lines = Lines.unknown(leaves)
         words, repeated = lines.words.reshape(-1), lines.repeated.reshape(-1)
-        wave.trace_lines(w.entries, w.leaf_entry, leaves, self._game, self._game_length, words, repeated)
+        wave.trace_lines(w.words, w.leaf_entry, leaves, self._game, self._game_length, words, repeated)
         return lines
 
 
@@ -214,12 +213,8 @@ class Walkers:
         self._graph, self._root, self._leaves, self._evaluator = graph, root, leaves, evaluator
         self._waves = [first, *(wave.new_wave(1) for _ in range(count - 1))]
         self._guards = new_guards(count, address_of_yield())
-        self._threads = [
-            ThreadArrays(
-                self._guards, apart(COUNTERS, np.int64), apart(INTS, np.int64), apart(256, np.uint16)
-            )
-            for _ in self._waves
-        ]
+        self._counters = [apart(COUNTERS, np.int64) for _ in self._waves]
+        self._arenas: list[ArenaArrays] = []  # of each thread, while they walk
         self._codes = [0] * count
         self._held: FileArrays | None = None  # the file, while threads walk
 
@@ -265,8 +260,7 @@ class Walkers:
         assert kernel is not None
         with self._graph.pager.reading() as held:
             self._held = held
-            for thread in self._threads:
-                thread.ints[:] = arena.arrays.ints
+            self._arenas = [of_thread(arena.arrays, self._guards, own) for own in self._counters]
             job = kernel.team.begin(self._walk, len(self._waves))
             try:
                 job.result()
@@ -274,8 +268,8 @@ class Walkers:
                 self._join(job.cancel)
                 raise
             finally:
-                for thread in self._threads:
-                    merge_counters(arena.counters, thread.counters)
+                for own in self._counters:
+                    merge_counters(arena.counters, own)
         asks = [(w, code) for w, code in zip(self._waves, self._codes, strict=True) if code]
         return [(w, code) for w, code in asks if self.turns or code == loop_kernel.NO_RECORDS]
 
@@ -290,14 +284,13 @@ class Walkers:
 
     def _walk(self, number: int, thread: int) -> None:
         """Makes visits with one of the waves until no turns are left, or the caller has to act."""
-        arena, w, own = self._graph.arena, self._waves[number], self._threads[number]
+        w = self._waves[number]
         filters = self._held[0] if self._held else self._graph.pager.filter()
-        on = loop_kernel.SearchArrays(arena.tables, arena.arrays, w, w, filters, self._root)
-        bringing = loop_kernel.bring_wave(on, self._held[1], own) if self._held else loop_kernel.NOT_BOUND
+        on = loop_kernel.SearchArrays(self._graph.arena.tables, self._arenas[number], w, filters, self._root)
+        bringing = loop_kernel.bring_wave(on, self._held[1]) if self._held else loop_kernel.NOT_BOUND
         left = loop_kernel.new_limits(NEVER, NEVER, NEVER)
-        lone = arena.tables, arena.arrays, w, own, filters, self._root
         evaluating = self._leaves.evaluating(w)
-        self._codes[number] = loop_kernel.run_visits(*lone, bringing, evaluating, self._evaluator, left)
+        self._codes[number] = loop_kernel.run_visits(*on, bringing, evaluating, self._evaluator, left)
         if self._codes[number]:
             self.turns = 0
 
@@ -358,9 +351,8 @@ class WaveRunner:
         self.most_nodes = (self._threads + (self._overlap_from < NEVER)) * wave.entries_for(batch)
         self.wave = wave.new_wave(batch)
         self._spare: wave.WaveArrays | None = None  # created for a second wave
-        self._wave_bytes = int(sum(array.nbytes for array in self.wave))
+        self._wave_bytes = wave.bytes_of(self.wave)
         self._most_entries = self._flown = 0
-        self._nothing = wave.new_wave(1)
         self._flying: _Flying | None = None
         first = max(1, FIRST_LEAVES // batch)
         self._waves_per_slice, self._visits_at_room = first if self._have_room(first) else 1, -1
@@ -435,7 +427,7 @@ class WaveRunner:
 
         There must be room for it. Visits without an evaluation are completed at once.
         """
-        return self._gather(self.wave, self._nothing, self._target)
+        return self._gather(self.wave, self._target)
 
     def drop(self) -> None:
         """Drops the gathered wave: its leaves are not evaluated, and no visit stays in flight."""
@@ -450,7 +442,7 @@ class WaveRunner:
         self.make_room(1)
         if self._inside and self._batch == 1:
             self._run_slice(1, 1, time.monotonic())
-        elif self._gather(self.wave, self._nothing, 1):
+        elif self._gather(self.wave, 1):
             self.drop()
         else:
             self._complete(self.wave)
@@ -459,9 +451,9 @@ class WaveRunner:
     def _gatherer(self) -> Any:
         return loop_kernel.gather if self._flows else loop_kernel.gather_otherwise
 
-    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
+    def _gather(self, w: wave.WaveArrays, target: int) -> int:
         while True:
-            leaves = self._gatherer(*self._arrays(w, before), target)
+            leaves = self._gatherer(*self._arrays(w), target)
             if leaves >= 0:
                 return int(leaves)
             self._serve(w, int(leaves))
@@ -469,9 +461,9 @@ class WaveRunner:
     def _complete(self, w: wave.WaveArrays) -> int:
         return int(loop_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
 
-    def _arrays(self, w: wave.WaveArrays, before: wave.WaveArrays) -> loop_kernel.SearchArrays:
+    def _arrays(self, w: wave.WaveArrays) -> loop_kernel.SearchArrays:
         arena, filters = self._arena, self._graph.pager.filter()
-        return loop_kernel.SearchArrays(arena.tables, arena.arrays, w, before, filters, self._root)
+        return loop_kernel.SearchArrays(arena.tables, arena.arrays, w, filters, self._root)
 
     # ---------------------------------------------------------- an evaluator inside the kernels
     def _run_inside(self, visits: int, evaluations: int) -> None:
@@ -513,14 +505,13 @@ class WaveRunner:
     def _run_waves(self, left: NDArray[np.int64]) -> int:
         """Runs waves within the limits in `left`; returns LIMITS_REACHED, or this thread's next task."""
         with self._graph.pager.reading() as held:
-            on, bringing = self._arrays(self.wave, self._nothing), loop_kernel.NOT_BOUND
+            on, bringing = self._arrays(self.wave), loop_kernel.NOT_BOUND
             if held:
                 on = on._replace(F=held[0])
                 bringing = loop_kernel.bring_wave(on, held[1])
             evaluating = self._leaves.evaluating(self.wave)
             if self._batch == 1:
-                lone = on.T, on.A, on.W, NO_THREADS, on.F, on.root
-                return int(loop_kernel.run_visits(*lone, bringing, evaluating, self._evaluator, left))
+                return int(loop_kernel.run_visits(*on, bringing, evaluating, self._evaluator, left))
             gathering = bind(self._gatherer, *on, self._target)
             completing = bind(loop_kernel.complete, on.T, on.A, on.W, self._evaluator)
             steps = gathering, bringing, evaluating, completing
@@ -558,7 +549,7 @@ class WaveRunner:
         if self._spare is None:
             self._spare = wave.new_wave(self._batch)
         w = self._spare if before is self.wave else self.wave
-        leaves = self._gather(w, before, self._target)
+        leaves = self._gather(wave.behind(w, before), self._target)
         return (w, leaves) if leaves else None
 
     def _send_off(self, w: wave.WaveArrays, leaves: int) -> None:

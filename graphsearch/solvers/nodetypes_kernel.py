@@ -13,7 +13,7 @@ from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from ..position.board_kernel import PW, generate_moves, in_check, make_child
 from ..position.legality_kernel import ROOM
 from ..position.words import BLACK, WHITE, BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
+from ..store.index.locate_kernel import FilterArrays, may_be_stored
 from ..store.record.transposition_kernel import is_of
 
 BEST, CAPTURE, CHECK = 1, 2, 4  # marks of a move
@@ -123,7 +123,7 @@ def list_steps(
     table, c, moves = ptr(T, 0), zeros(uint64, PW), zeros(uint16, ROOM)
     keys, data, firsts = ptr(E.keys, 0), ptr(E.data, 0), ptr(E.firsts, 0)
     bits = _bits(int64(len(E.firsts) - 1))
-    records = filter_pointers(F)
+    records = F
     listed = int64(0)
     for i in range(first, len(best)):
         if listed + ROOM > len(steps.of):

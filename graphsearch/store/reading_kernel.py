@@ -23,7 +23,7 @@ from .codec.columns_kernel import Columns, pointers
 from .codec.decoding_kernel import END, FAILED, Workshop, copy_record, find_place, open_block, unpack_block
 from .codec.layout_kernel import PADDING, header_at
 from .codec.soundness_kernel import SOUND, fault_in
-from .index.locate_kernel import FilterPointers, first_piece, next_chunk
+from .index.locate_kernel import FilterArrays, first_piece, next_chunk
 from .order_kernel import sort_key
 
 FOUND, NOT_THERE, REFUSED = 1, 0, -1
@@ -114,18 +114,18 @@ def _read_block(T: BoardTable, R: ReaderArrays, c: int64, b: int64, s: Position)
 
 
 @inner
-def read_record(T: BoardTable, F: FilterPointers, R: ReaderArrays, s: Position, key: uint64) -> int64:
+def read_record(T: BoardTable, F: FilterArrays, R: ReaderArrays, s: Position, key: uint64) -> int64:
     """Reads the newest record of a position into `R.columns`; returns FOUND, NOT_THERE or REFUSED.
 
     Args:
       T: pointer to the table of the board.
-      F: `filter_pointers` of the same state of the file.
+      F: filter of the same state of the file.
       R: `ReaderArrays`.
       s: pointer to the words of the position. key: its key in the graph.
     """
     order = sort_key(s)
     keys = ptr(R.keys, 0)
-    for segment in range(F.segment_count):
+    for segment in range(F.segments_size - 1):
         end = F.segments[segment + 1]
         c = next_chunk(F, first_piece(F.firsts, F.segments[segment], end, order), end, order, key)
         while c < end:

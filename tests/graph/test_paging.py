@@ -14,7 +14,6 @@ import pytest
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph.arena import Words
-from graphsearch.graph.arena_kernel import NO_THREADS
 from graphsearch.graph.reading_kernel import bring
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libsqlite import libsqlite
@@ -158,7 +157,7 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
         assert held
         sql(path, "DELETE FROM block")
         count = np.array([len(words)])
-        alone, which = (graph.arena.tables, graph.arena.arrays, NO_THREADS), np.arange(len(words))
+        alone, which = (graph.arena.tables, graph.arena.arrays), np.arange(len(words))
         assert bring(*alone, *held, words.reshape(-1), 10, which, count, 0)
     assert None not in in_memory(graph, words)
     graph.pager.start_over()

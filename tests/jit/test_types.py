@@ -41,6 +41,8 @@ def agrees(hint: Any, found: Any) -> bool:
     """Returns whether an annotation names a type of the compiler."""
     from numba import types as numba
 
+    from graphsearch.jit.bundle_types import BundleType
+
     origin, items = get_origin(hint), get_args(hint)
     if hasattr(origin, "__value__"):  # NDArray, a named type from Python 3.12 on
         return agrees(origin.__value__[items], found)
@@ -52,6 +54,11 @@ def agrees(hint: Any, found: Any) -> bool:
         return isinstance(found, numba.Array) and agrees(get_args(items[1])[0], found.dtype)
     if origin is tuple:
         return len(items) == len(found) and all(map(agrees, items, found))
+    if isinstance(found, BundleType):
+        hints = get_type_hints(found.of)
+        if issubclass(hint, Protocol):
+            return all(name in hints for name in vars(hint) if not name.startswith("_"))
+        return hint is found.of and all(agrees(hints[name], kind) for name, kind in found.fields.items())
     if isinstance(found, numba.BaseNamedTuple):
         fields = found.instance_class.__annotations__
         if issubclass(hint, Protocol):

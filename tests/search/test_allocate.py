@@ -17,12 +17,12 @@ WAVE = wave_kernel.new_wave(4)
 
 @kernel
 def fill_in_kernel(W: Any, count: int, k: int) -> None:
-    gather_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
+    gather_kernel.fill(W, count, k)
 
 
 @kernel
 def divide_in_kernel(W: Any, m: int, total: int) -> None:
-    gather_kernel.divide(wave_kernel.wave_pointers(W, W), m, total)
+    gather_kernel.divide(W, m, total)
 
 
 @kernel

@@ -27,7 +27,7 @@ from graphsearch.store.codec.bulk import (
     joined,
     unsound,
 )
-from graphsearch.store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
+from graphsearch.store.index.locate_kernel import FilterArrays, may_be_stored
 from graphsearch.store.reading import Reader
 from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
@@ -248,7 +248,7 @@ def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: S
 def _stored_each(T: Any, F: Any, words: Any, found: Any) -> None:
     for i in range(len(found)):
         s = adv(ptr(words, 0), PW * i)
-        found[i] = may_be_stored(filter_pointers(F), s, position_key(ptr(T, 0), s))
+        found[i] = may_be_stored(F, s, position_key(ptr(T, 0), s))
 
 
 def stored_each(filters: FilterArrays, words: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -128,7 +128,7 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
         assert found[:400] == [True] * 400
         assert found == store.may_hold(words, keys_of(words)).tolist()
         assert sum(found[400:]) < 40
-        assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
+        assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays.arrays())
         assert (len(arrays.segments) - 1, len(arrays.blooms)) == (runs, len(arrays.firsts))
 
 

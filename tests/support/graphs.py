@@ -138,7 +138,8 @@ def _read_all(graph: Graph, words: Words) -> list[NodeRecord | None]:
     slots = np.array(list(_slots(arena, words)), np.uint32)
     there = np.nonzero(slots)[0]
     own = words[there]  # with the clocks that they were evaluated with
-    clocks = arena.arrays.records[slots[there].astype(np.int64) + 2] >> np.uint64(32) & np.uint64(MAX_CLOCK)
+    at = slots[there].astype(np.int64) + 2
+    clocks = np.asarray(arena.arrays.records)[at] >> np.uint64(32) & np.uint64(MAX_CLOCK)
     own[:, META] = own[:, META] & ~np.uint64(MAX_CLOCK << CLOCK_SHIFT) | clocks << np.uint64(CLOCK_SHIFT)
     copies = dict(zip(there.tolist(), records_of(arena.copy_out(slots[there], own)), strict=True))
     missing = np.nonzero(slots == 0)[0]

@@ -5,7 +5,7 @@ and leaves. Expected types after Onno Garms: the root is PV; the first child of 
 Cut, searched again as PV; the first child of a Cut node is All, the others Cut; children of All are Cut.
 
     S  `Search`: the memory of a search
-    E  `EntryPointers`: the table of transposition entries (`store/record/transposition_kernel.py`)
+    E  `EntryArrays`: the table of transposition entries (`store/record/transposition_kernel.py`)
     A  pointers to the arena of a graph (`graph/arena_kernel.py`)
     s  a position, `[10]` uint64
     frame     FRAME int64, one for the root and one for each ply below it: its window, its results so far,
@@ -54,7 +54,7 @@ from ...evaluators.quiescence_kernel import (
     value_at_limit,
 )
 from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
-from ...graph.arena_kernel import ArenaArrays, ArenaPointers, find, pointers
+from ...graph.arena_kernel import ArenaArrays, find
 from ...jit.compiler import by_address, inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv
 from ...jit.types import Pointer, int64, uint8, uint16, uint64
@@ -99,11 +99,9 @@ from ...store.record.transposition_kernel import (
     PV,
     UPPER,
     EntryArrays,
-    EntryPointers,
     bound_in,
     check_in,
     depth_in,
-    entry_pointers,
     find_entry,
     move_in,
     packed_entry,
@@ -302,7 +300,7 @@ def entry_value(
 
 
 @inner
-def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64]:
+def graph_proof(A: ArenaArrays, rec: int64, s: Position) -> tuple[int64, int64]:
     """Returns the proof in a record as (bound, value counted from the node).
 
     A proven win mates in at most the plies that the record holds; a proof without a length is not used.
@@ -323,7 +321,7 @@ def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64
 
 
 @inner
-def is_stored(E: EntryPointers, place: int64) -> bool:
+def is_stored(E: EntryArrays, place: int64) -> bool:
     """Returns whether an entry was written by an earlier run."""
     return int64(E.ages[place]) & AGE != E.counters[GENERATION]
 
@@ -362,7 +360,7 @@ def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int
 
 @inner
 def write_entry(
-    E: EntryPointers, key: uint64, check: uint64, frame: Pointer[int64], ply: int64, clock: int64
+    E: EntryArrays, key: uint64, check: uint64, frame: Pointer[int64], ply: int64, clock: int64
 ) -> None:
     """Writes the result of a finished frame, unless the present entry is better (`gives_way`)."""
     bound = bound_found(frame, ply, clock)
@@ -440,7 +438,7 @@ def score_moves(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> No
 
 @inner
 def score_by_graph(
-    A: ArenaPointers, rec: int64, moves: Pointer[uint16], scores: Pointer[int64], n: int64
+    A: ArenaArrays, rec: int64, moves: Pointer[uint16], scores: Pointer[int64], n: int64
 ) -> None:
     """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
 
@@ -495,7 +493,7 @@ def loses(S: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -
 
 
 @inner
-def next_move(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> int64:
+def next_move(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64], ply: int64) -> int64:
     """Returns the next move to try, 0 if none is left."""
     moves = adv(S.moves, ply * MOVE_ROOM)
     scores = adv(S.scores, ply * MOVE_ROOM)
@@ -548,7 +546,7 @@ def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None
 
 
 @inner
-def order_by_graph(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+def order_by_graph(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Scores a frame's moves with its record, if that has as many moves; returns whether it did."""
     rec = frame[RECORD]
     if move_count(A, rec) != frame[COUNT]:
@@ -607,7 +605,7 @@ def may_return(S: Search, s: Position, ply: int64) -> bool:
 
 
 @inner
-def ends_by_entry(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+def ends_by_entry(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Returns whether a transposition entry ends the node; if not, its move is the first to try."""
     key, check = S.keys[2 * ply], S.keys[2 * ply + 1]
     place = find_entry(E, key, check)
@@ -631,7 +629,7 @@ def ends_by_entry(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64
 
 
 @inner
-def ends_by_graph(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+def ends_by_graph(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Returns whether the graph proves the node; if not, notes its record for the order of moves."""
     if not S.counters[WITH_GRAPH]:
         return False
@@ -660,7 +658,7 @@ def begin_frame(frame: Pointer[int64]) -> None:
 
 
 @inner
-def enter_node(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64) -> bool:
+def enter_node(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64) -> bool:
     """Counts a new position; returns whether it is a leaf or rules, entry, graph or lack of moves end it."""
     s = adv(S.positions, ply * PW)
     frame = adv(S.frames, ply * FRAME)
@@ -684,7 +682,7 @@ def enter_node(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64) -> boo
 
 
 @inner
-def list_moves(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+def list_moves(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Generates the moves of a node; returns whether it has none."""
     n = int64(generate_moves(S.table, s, adv(S.moves, ply * MOVE_ROOM)))
     frame[COUNT] = n
@@ -707,7 +705,7 @@ def type_of_child(kind: int64, first: bool) -> int64:
 
 
 @inner
-def descend(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
+def descend(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
     """Makes a move; sets position, depth, type and window of the frame below."""
     below = adv(frame, FRAME)
     child = adv(s, PW)
@@ -763,7 +761,7 @@ def take_value(S: Search, frame: Pointer[int64], ply: int64, value: int64) -> bo
 
 
 @inner
-def finish_node(S: Search, E: EntryPointers, ply: int64, cut: bool) -> None:
+def finish_node(S: Search, E: EntryArrays, ply: int64, cut: bool) -> None:
     """Stores the result of a searched node."""
     s = adv(S.positions, ply * PW)
     frame = adv(S.frames, ply * FRAME)
@@ -781,7 +779,7 @@ def finish_node(S: Search, E: EntryPointers, ply: int64, cut: bool) -> None:
 
 
 @inner
-def step(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64, mode: int64) -> tuple[int64, int64]:
+def step(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64, mode: int64) -> tuple[int64, int64]:
     """Does one step of the search at a ply; returns the next ply and mode, ply -1 at the end."""
     frame = adv(S.frames, ply * FRAME)
     if mode == ENTER:
@@ -813,16 +811,14 @@ def nodes_in(counters: Pointer[int64]) -> int64:
 
 
 @kernel
-def search_slice(S: Search, entries: EntryArrays, arena: ArenaArrays, limit: int64) -> bool:
+def search_slice(S: Search, E: EntryArrays, A: ArenaArrays, limit: int64) -> bool:
     """Continues the search until it is finished or has counted `limit` nodes; returns whether it is finished.
 
     Args:
       S: `Search`; frame 0 holds window, depth and type, `counters` the state of the search.
-      entries: EntryArrays. arena: ArenaArrays, read only if `counters[WITH_GRAPH]`.
+      E: entries. A: arena, read only if `counters[WITH_GRAPH]`.
       limit: nodes, all slices of the search together.
     """
-    E = entry_pointers(entries)
-    A = pointers(arena)
     counters = S.counters
     ply, mode = counters[PLY], counters[MODE]
     while ply >= 0:

@@ -56,11 +56,9 @@ from ...store.record.transposition_kernel import (
     PROOF,
     UPPER,
     EntryArrays,
-    EntryPointers,
     bound_in,
     check_in,
     depth_in,
-    entry_pointers,
     find_entry,
     move_in,
     packed_entry,
@@ -637,7 +635,7 @@ def _is_shortest(table: Table, i: int64) -> bool:
 
 
 @inner
-def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
+def _is_better(E: EntryArrays, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
     """Returns whether a proven mate is better than the existing entry of its position."""
     at = find_entry(E, key, check)
     if at < 0 or depth_in(E.data[at]) != PROOF:
@@ -649,12 +647,11 @@ def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound
 
 
 @kernel
-def give_entries(table: Table, entries: EntryArrays, exact: bool) -> int64:
+def give_entries(table: Table, E: EntryArrays, exact: bool) -> int64:
     """Writes proofs to a table of entries, to be saved; returns their number.
 
     `exact`: disproofs hold for the positions themselves, so a proof and a disproof together are exact.
     """
-    E = entry_pointers(entries)
     count = int64(0)
     for i in range(table.mask + 1):
         if not _is_proof(table, i) or work_of(table.data[i]) < LEAST_WORK:
@@ -676,11 +673,10 @@ def give_entries(table: Table, entries: EntryArrays, exact: bool) -> int64:
 
 
 @kernel
-def take_entries(table: Table, entries: EntryArrays) -> int64:
+def take_entries(table: Table, E: EntryArrays) -> int64:
     """Imports the proven mates of a table of entries; returns their number."""
-    E = entry_pointers(entries)
     count = int64(0)
-    for i in range(entries.keys.size):
+    for i in range(E.keys_size):
         data = E.data[i]
         if E.keys[i] == ZERO or bound_in(data) == 0:
             continue

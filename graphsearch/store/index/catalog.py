@@ -187,10 +187,10 @@ class Index:
             path,
             tuple(chunk for chunk, _ in pairs),
             FilterArrays(
-                np.array([chunk.first_key for chunk, _ in pairs], np.uint64),
-                _offsets([len(segment) for segment in found]),
-                _addresses(blooms),
-                np.array([len(bloom) for bloom in blooms], np.int64),
+                firsts=np.array([chunk.first_key for chunk, _ in pairs], np.uint64),
+                segments=_offsets([len(segment) for segment in found]),
+                blooms=_addresses(blooms),
+                sizes=np.array([len(bloom) for bloom in blooms], np.int64),
             ),
             BlockArrays(starts, np.concatenate([*keys, np.zeros(0, np.uint64)])),
             firsts - starts[:-1],
@@ -210,7 +210,7 @@ class Index:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays and filters."""
-        arrays: list[NDArray[Any]] = [*self.filter, *self.blocks, self.shifts]
+        arrays: list[NDArray[Any]] = [*self.filter.arrays(), *self.blocks, self.shifts]
         return sum(int(array.nbytes) for array in arrays) + int(self.filter.sizes.sum())
 
 

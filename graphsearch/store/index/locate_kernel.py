@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, U, bytes_at, mulhi, ptr
-from ...jit.types import Pointer, int64, uint8, uint64
+from ...jit.types import Items, Pointer, int64, uint8, uint64
 from ...position.board_kernel import PW, position_key
 from ...position.words import Position
 from ..order_kernel import sort_key
@@ -23,7 +24,7 @@ HASHES = 5  # 0.5 % false positives at 12 bits per key; 8 bits had 2.2 %
 BITS_PER_KEY = 12  # of new filters; any length is read
 
 
-class FilterArrays(NamedTuple):
+class FilterArrays(Bundle):
     """The index of segments in flat arrays, immutable once made, contiguous and writable.
 
     Attributes:
@@ -33,34 +34,18 @@ class FilterArrays(NamedTuple):
       sizes: `[chunks]` int64, its bytes; 0 for a lost filter.
     """
 
-    firsts: NDArray[np.uint64]
-    segments: NDArray[np.int64]
-    blooms: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-
-
-class FilterPointers(NamedTuple):
-    """Pointers to `FilterArrays`, and the number of segments."""
-
-    firsts: Pointer[uint64]
-    segments: Pointer[int64]
-    blooms: Pointer[int64]
-    sizes: Pointer[int64]
-    segment_count: int64
+    firsts: Items[uint64]
+    segments: Items[int64]
+    blooms: Items[int64]
+    sizes: Items[int64]
+    segments_size: int64
 
 
 def no_filter() -> FilterArrays:
     """Returns an empty filter."""
+    nothing = np.zeros(0, np.int64)
     return FilterArrays(
-        np.zeros(0, np.uint64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-    )
-
-
-@inner
-def filter_pointers(F: FilterArrays) -> FilterPointers:
-    """Returns pointers to the arrays of a filter, which the caller keeps alive."""
-    return FilterPointers(
-        ptr(F.firsts, 0), ptr(F.segments, 0), ptr(F.blooms, 0), ptr(F.sizes, 0), int64(len(F.segments) - 1)
+        firsts=np.zeros(0, np.uint64), segments=np.zeros(1, np.int64), blooms=nothing, sizes=nothing
     )
 
 
@@ -123,13 +108,13 @@ def find_held(bloom: NDArray[np.uint8], keys: NDArray[np.uint64], held: NDArray[
 
 
 @inner
-def in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
+def in_bloom(F: FilterArrays, c: int64, key: uint64) -> bool:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bytes) holds none."""
     return F.sizes[c] > 0 and _holds(bytes_at(F.blooms[c], F.sizes[c]), F.sizes[c], key)
 
 
 @inner
-def next_chunk(F: FilterPointers, c: int64, end: int64, order: uint64, key: uint64) -> int64:
+def next_chunk(F: FilterArrays, c: int64, end: int64, order: uint64, key: uint64) -> int64:
     """Returns the first chunk from `c` on that may hold a key with sort key `order`, `end` if none may."""
     while c < end and F.firsts[c] <= order:
         if in_bloom(F, c, key):
@@ -139,18 +124,18 @@ def next_chunk(F: FilterPointers, c: int64, end: int64, order: uint64, key: uint
 
 
 @inner
-def may_be_stored(F: FilterPointers, s: Position, key: uint64) -> bool:
+def may_be_stored(F: FilterArrays, s: Position, key: uint64) -> bool:
     """Returns False only if no segment holds a position.
 
     Args:
-      F: `filter_pointers` of a filter.
+      F: a filter.
       s: pointer to the words of the position.
       key: its key in the graph.
     """
-    if F.segment_count == 0:
+    if F.segments_size == 1:
         return False
     order = sort_key(s)
-    for segment in range(F.segment_count):
+    for segment in range(F.segments_size - 1):
         end = F.segments[segment + 1]
         if next_chunk(F, first_piece(F.firsts, F.segments[segment], end, order), end, order, key) < end:
             return True
@@ -163,7 +148,7 @@ def find_stored(
 ) -> None:
     """Fills which positions a file may hold; `words`: `[10 K]`, keys in the graph: `[K]`."""
     for k in range(len(keys)):
-        held[k] = may_be_stored(filter_pointers(F), ptr(words, PW * k), keys[k])
+        held[k] = may_be_stored(F, ptr(words, PW * k), keys[k])
 
 
 class BlockArrays(NamedTuple):
@@ -201,7 +186,6 @@ def find_blocks(
       segments: `[K]` int64, the first segment to search; advanced past the segment that was found.
       asked, blocks: int64, filled with positions and indices in `B.keys`.
     """
-    Fp = filter_pointers(F)
     starts, keys, tables = ptr(B.starts, 0), ptr(B.keys, 0), ptr(T, 0)
     listed = int64(0)
     for i in range(len(left)):
@@ -211,9 +195,9 @@ def find_blocks(
         key = position_key(tables, s)
         segment = segments[q]
         begin = listed
-        while segment < Fp.segment_count and listed == begin:
-            end = Fp.segments[segment + 1]
-            c = next_chunk(Fp, first_piece(Fp.firsts, Fp.segments[segment], end, order), end, order, key)
+        while segment < F.segments_size - 1 and listed == begin:
+            end = F.segments[segment + 1]
+            c = next_chunk(F, first_piece(F.firsts, F.segments[segment], end, order), end, order, key)
             while c < end:
                 b = first_piece(keys, starts[c], starts[c + 1], order)
                 while b < starts[c + 1] and keys[b] <= order:
@@ -223,7 +207,7 @@ def find_blocks(
                     blocks[listed] = b
                     listed += 1
                     b += 1
-                c = next_chunk(Fp, c + 1, end, order, key)
+                c = next_chunk(F, c + 1, end, order, key)
             segment += 1
         segments[q] = segment
     return listed, int64(len(left))

@@ -13,14 +13,13 @@ format.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, U, ptr
-from ...jit.types import Pointer, int64, uint8, uint64
+from ...jit.types import Items, int64, uint8, uint64
 from ...position.board_kernel import check_hash
 from ...position.scores import LEAST_MATE
 from . import transposition_layout as layout
@@ -39,7 +38,7 @@ STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
 ENTRY_COUNTERS = 8
 
 
-class EntryArrays(NamedTuple):
+class EntryArrays(Bundle):
     """The arrays of a table of entries.
 
     Attributes:
@@ -48,20 +47,11 @@ class EntryArrays(NamedTuple):
         file | lookups that met another position of the same key | number of the current search, 1..127.
     """
 
-    keys: NDArray[np.uint64]
-    data: NDArray[np.uint64]
-    ages: NDArray[np.uint8]
-    counters: NDArray[np.int64]
-
-
-class EntryPointers(NamedTuple):
-    """Pointers to `EntryArrays`, and the mask of an index."""
-
-    keys: Pointer[uint64]
-    data: Pointer[uint64]
-    ages: Pointer[uint8]
-    counters: Pointer[int64]
-    mask: int64
+    keys: Items[uint64]
+    data: Items[uint64]
+    ages: Items[uint8]
+    counters: Items[int64]
+    keys_size: int64
 
 
 def new_entries(places: int) -> EntryArrays:
@@ -69,15 +59,10 @@ def new_entries(places: int) -> EntryArrays:
     counters = np.zeros(ENTRY_COUNTERS, np.int64)
     counters[GENERATION] = 1
     return EntryArrays(
-        np.zeros(places, np.uint64), np.zeros(places, np.uint64), np.zeros(places, np.uint8), counters
-    )
-
-
-@inner
-def entry_pointers(E: EntryArrays) -> EntryPointers:
-    """Returns the pointer bundle of a table, which the caller keeps alive."""
-    return EntryPointers(
-        ptr(E.keys, 0), ptr(E.data, 0), ptr(E.ages, 0), ptr(E.counters, 0), int64(E.keys.size - 1)
+        keys=np.zeros(places, np.uint64),
+        data=np.zeros(places, np.uint64),
+        ages=np.zeros(places, np.uint8),
+        counters=counters,
     )
 
 
@@ -154,63 +139,63 @@ def is_of(data: uint64, check: uint64) -> bool:
 
 
 @inner
-def bucket_of(P: EntryPointers, key: uint64) -> int64:
+def bucket_of(E: EntryArrays, key: uint64) -> int64:
     """Returns the first place of the bucket of a key."""
-    return int64((key ^ (key >> U(32))) & U(P.mask)) & ~int64(BUCKET - 1)
+    return int64((key ^ (key >> U(32))) & U(E.keys_size - 1)) & ~int64(BUCKET - 1)
 
 
 @inner
-def find_entry(P: EntryPointers, key: uint64, check: uint64) -> int64:
+def find_entry(E: EntryArrays, key: uint64, check: uint64) -> int64:
     """Returns the place of a position's entry, -1 if there is none."""
-    at = bucket_of(P, key)
+    at = bucket_of(E, key)
     for i in range(at, at + BUCKET):
-        if P.keys[i] == key:
-            if is_of(P.data[i], check):
+        if E.keys[i] == key:
+            if is_of(E.data[i], check):
                 return int64(i)
-            P.counters[CLASHED] += 1
+            E.counters[CLASHED] += 1
     return int64(-1)
 
 
 @inner
-def _worth(P: EntryPointers, i: int64) -> int64:
+def _worth(E: EntryArrays, i: int64) -> int64:
     """Returns the worth of a place, -1 if empty: proofs first, then entries of this search, then depth."""
-    if P.keys[i] == ZERO:
+    if E.keys[i] == ZERO:
         return int64(-1)
-    fresh = 256 if int64(P.ages[i]) & AGE == P.counters[GENERATION] else 0
-    return fresh + depth_in(P.data[i]) + (512 if depth_in(P.data[i]) == PROOF else 0)
+    fresh = 256 if int64(E.ages[i]) & AGE == E.counters[GENERATION] else 0
+    return fresh + depth_in(E.data[i]) + (512 if depth_in(E.data[i]) == PROOF else 0)
 
 
 @inner
-def place_for(P: EntryPointers, key: uint64, check: uint64) -> int64:
+def place_for(E: EntryArrays, key: uint64, check: uint64) -> int64:
     """Returns the place of a position's entry; without one, the least valuable place of its bucket."""
-    found = find_entry(P, key, check)
+    found = find_entry(E, key, check)
     if found >= 0:
         return found
-    at = bucket_of(P, key)
+    at = bucket_of(E, key)
     least = int64(at)
     for i in range(at + 1, at + BUCKET):
-        if _worth(P, int64(i)) < _worth(P, least):
+        if _worth(E, int64(i)) < _worth(E, least):
             least = int64(i)
     return least
 
 
 @inner
-def put_entry(P: EntryPointers, at: int64, key: uint64, data: uint64, dirty: bool) -> None:
+def put_entry(E: EntryArrays, at: int64, key: uint64, data: uint64, dirty: bool) -> None:
     """Writes an entry to a place that `place_for` returned; ignores key 0."""
     if key == ZERO:
         return
-    counters = P.counters
-    if P.keys[at] == ZERO:
+    counters = E.counters
+    if E.keys[at] == ZERO:
         counters[STORED] += 1
-    elif P.keys[at] != key:
+    elif E.keys[at] != key:
         counters[REPLACED] += 1
-        if P.ages[at] & uint8(UNSAVED):
+        if E.ages[at] & uint8(UNSAVED):
             counters[LOST] += 1
-    if P.keys[at] != ZERO and P.ages[at] & uint8(UNSAVED):
+    if E.keys[at] != ZERO and E.ages[at] & uint8(UNSAVED):
         counters[DIRTY_ENTRIES] -= 1
-    P.keys[at] = key
-    P.data[at] = data
-    P.ages[at] = uint8(counters[GENERATION] | (UNSAVED if dirty else 0))
+    E.keys[at] = key
+    E.data[at] = data
+    E.ages[at] = uint8(counters[GENERATION] | (UNSAVED if dirty else 0))
     if dirty:
         counters[DIRTY_ENTRIES] += 1
 
@@ -222,27 +207,24 @@ def enter(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) ->
     Args:
       keys, data: uint64[K].
     """
-    P = entry_pointers(E)
     for i in range(keys.size):
         check = check_in(data[i])
-        at = place_for(P, keys[i], check)
-        if P.keys[at] != keys[i] or depth_in(P.data[at]) < depth_in(data[i]):
-            put_entry(P, at, keys[i], data[i], False)
+        at = place_for(E, keys[i], check)
+        if E.keys[at] != keys[i] or depth_in(E.data[at]) < depth_in(data[i]):
+            put_entry(E, at, keys[i], data[i], False)
 
 
 @kernel
 def look_up(E: EntryArrays, key: uint64, check: uint64) -> uint64:
     """Returns the data word of a position's entry, 0 if there is none."""
-    P = entry_pointers(E)
-    at = find_entry(P, key, check)
-    return ZERO if at < 0 else P.data[at]
+    at = find_entry(E, key, check)
+    return ZERO if at < 0 else E.data[at]
 
 
 @kernel
 def write(E: EntryArrays, key: uint64, data: uint64) -> None:
     """Writes one entry and marks it dirty."""
-    P = entry_pointers(E)
-    put_entry(P, place_for(P, key, check_in(data)), key, data, True)
+    put_entry(E, place_for(E, key, check_in(data)), key, data, True)
 
 
 @kernel
@@ -252,27 +234,25 @@ def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64
     Args:
       keys, data: uint64, with room for `counters[DIRTY_ENTRIES]`.
     """
-    P = entry_pointers(E)
     found = int64(0)
-    for i in range(E.keys.size):
-        if P.ages[i] & uint8(UNSAVED):
-            keys[found] = P.keys[i]
-            data[found] = P.data[i]
-            P.ages[i] &= uint8(AGE)
+    for i in range(E.keys_size):
+        if E.ages[i] & uint8(UNSAVED):
+            keys[found] = E.keys[i]
+            data[found] = E.data[i]
+            E.ages[i] &= uint8(AGE)
             found += 1
-    P.counters[DIRTY_ENTRIES] = 0
+    E.counters[DIRTY_ENTRIES] = 0
     return found
 
 
 @kernel
 def touch_again(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
     """Marks entries from `take_dirty` dirty again after saving failed, if they are still in the table."""
-    P = entry_pointers(E)
     for i in range(keys.size):
-        at = find_entry(P, keys[i], check_in(data[i]))
-        if at >= 0 and not P.ages[at] & uint8(UNSAVED):
-            P.ages[at] |= uint8(UNSAVED)
-            P.counters[DIRTY_ENTRIES] += 1
+        at = find_entry(E, keys[i], check_in(data[i]))
+        if at >= 0 and not E.ages[at] & uint8(UNSAVED):
+            E.ages[at] |= uint8(UNSAVED)
+            E.counters[DIRTY_ENTRIES] += 1
 
 
 @kernel

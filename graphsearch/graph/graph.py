@@ -26,13 +26,13 @@ from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.tables.provenance import FIRST_EVALUATOR
+from ..store.tables.unfinished import UNSETTLED
 from ..store.union.records import add_records
 from ..store.upkeep.rewrite import tidy
 from .arena import Arena, budget_of
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work
 from .summary import RootTables, root_values
-from .sweeps.refresh import UNSETTLED, refresh_if_due
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
@@ -572,8 +572,7 @@ class Graph:
                 self.flush()
             with contextlib.suppress(StoreError):  # everything is saved; tidying can wait
                 seconds = LEAST_TIDY_SECONDS + (time.process_time() - self._opened) / TIDY_SHARE
-                self.call(lambda store: refresh_if_due(store, seconds))
-                self.call(lambda store: tidy(store, seconds=seconds))
+                self.call(lambda store: _leave_tidy(store, seconds))
         except BaseException:
             self._release()
             raise
@@ -617,3 +616,12 @@ class Graph:
             self.close()
         else:  # saving has failed already: report that error, not a second one
             self._release()
+
+
+def _leave_tidy(store: Store, seconds: float) -> None:
+    """Brings values up to date if they must be, and tidies the file, within some CPU time each."""
+    if store.read_fact(UNSETTLED) is not None:
+        from .sweeps.refresh import refresh_if_due  # rare, and a hundredth of a second to import
+
+        refresh_if_due(store, seconds)
+    tidy(store, seconds=seconds)

@@ -10,7 +10,6 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
 from graphsearch.base.errors import InvalidPositionError
-from graphsearch.graph.sweeps.refresh import UNSETTLED
 from graphsearch.position.board import legal_moves
 from graphsearch.search import loop_kernel
 from graphsearch.search.params import GATHERERS
@@ -18,6 +17,7 @@ from graphsearch.search.results import Progress
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import edge_of, node_mean
 from graphsearch.store.store import Store
+from graphsearch.store.tables.unfinished import UNSETTLED
 
 from ..conftest import Cli
 from ..support.graphs import check_invariants, read

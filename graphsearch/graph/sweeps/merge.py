@@ -38,7 +38,7 @@ from ...position.board import fen_of, unpack
 from ...store.file import check_is_file, file_bytes, real_path, remove_side_files
 from ...store.record.provenance import UNBOUND, EvaluatorIdentity, differences
 from ...store.store import Store
-from ...store.tables.unfinished import Unfinished
+from ...store.tables.unfinished import UNSETTLED, Unfinished
 from ...store.union import books, entries, imports, numbers, records, tables
 from ...store.union.records import Examples, RecordCounts
 from ...store.union.tables import Input, open_input
@@ -47,7 +47,7 @@ from ...store.upkeep.rewrite import Advance, OnProgress, Progress, merge_all, sh
 from ...store.upkeep.salvage import salvage
 from ...store.upkeep.verify import Problems, verify
 from .reevaluate import done_of
-from .refresh import UNSETTLED, WRITING, lacks_memory, settle, write_root_tables
+from .refresh import WRITING, lacks_memory, settle, write_root_tables
 
 MERGING, TABLES = "merging", "tables of"  # stages; then those of `refresh`
 AnyPath = str | os.PathLike[str]

@@ -34,12 +34,11 @@ from ...store.ordered_work import in_order
 from ...store.record.node import UNPROVEN, RecordBatch, flags_of, prior_codes
 from ...store.record.provenance import BY_RULE
 from ...store.store import Store
-from ...store.tables.unfinished import Unfinished
+from ...store.tables.unfinished import UNSETTLED, Unfinished
 from ...store.union.records import united
 from ...store.upkeep.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
 from .refresh import (
     TOLERANCE,
-    UNSETTLED,
     WRITING,
     RefreshReport,
     lacks_memory,

@@ -26,6 +26,7 @@ from ...store.record.node import RecordBatch
 from ...store.store import Store
 from ...store.tables import games, history
 from ...store.tables.top import Row
+from ...store.tables.unfinished import UNSETTLED
 from ...store.upkeep.rewrite import OnProgress, Progress, rewrite, tidy
 from ..arena import default_budget
 from ..summary import root_values, top_rows
@@ -35,7 +36,6 @@ from .sweep_kernel import Nodes
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
 NODES_PER_SECOND = 300_000  # of CPU time
-UNSETTLED = "unsettled"  # row of store_info: a merge or a search of some moves has left stale values
 KIND = "refresh"  # kind of the row in the table `run`, although no evaluator is called
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"  # stages
 SLICE = 1 << 18  # records that are swept between two reports of the progress

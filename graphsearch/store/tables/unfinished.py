@@ -12,6 +12,7 @@ from .provenance import fact
 from .rows import json_object
 
 MARK = "reevaluating"  # row of store_info
+UNSETTLED = "unsettled"  # row of store_info: a merge or a search of some moves has left stale values
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,13 @@ from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.merge import Wanted, merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
-from graphsearch.graph.sweeps.refresh import UNSETTLED
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.record.transposition_layout import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games, players
+from graphsearch.store.tables.unfinished import UNSETTLED
 from graphsearch.store.transpositions import saved
 from graphsearch.store.union import present
 from graphsearch.store.upkeep.rewrite import Progress

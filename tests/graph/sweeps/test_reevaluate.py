@@ -221,7 +221,7 @@ def test_what_is_done_is_not_done_again(whole: Path, tmp_path: Path) -> None:
     assert (report.finished, report.evaluated, evaluator.asked) == (True, 0, [])
 
 
-# ------------------------------------------------------------------ relaying
+# ------------------------------------------------------------------ uniting
 def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     records = [r for r in random_records(5, 100) if r.codes]
     rng = random.Random(3)

@@ -1,1 +1,1 @@
-"""Shared basics: errors and their messages, limits on input, deadlines, and answers as JSON."""
+"""Shared basics: errors and their messages, limits on input, the operating system, and answers as JSON."""

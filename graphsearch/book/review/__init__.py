@@ -1,1 +1,1 @@
-"""Reviews of games: every position is searched, every move judged, results go to PGN."""
+"""Reviews of games: every position is searched, every move judged; and searches of sets of positions."""

@@ -1,1 +1,1 @@
-"""Studies: games with variations, comments and glyphs, kept in a graph file; and notes on positions."""
+"""What a person adds to a graph file: studies (games with variations), notes on positions, repertoires."""

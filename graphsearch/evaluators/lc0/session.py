@@ -1,6 +1,4 @@
-"""Wraps onnxruntime: loads a model on a device and runs it, planes in, logits and values out.
-
-Checks an ONNX model before it is loaded: its operators, and the layer sizes from its shapes.
+"""Wraps onnxruntime: checks a model, loads it on a device and runs it, planes in, logits and values out.
 
 An ONNX file is a program: with loops it can run forever, and a few nodes can request any amount of memory. So
 this module rejects models with subgraphs, functions, external files, operators that turn sizes into numbers,

@@ -1,10 +1,8 @@
 """Reads lc0's network files (`.pb.gz`: a gzipped protocol buffer of lc0's net.proto): form and layers.
 
-`convert.py` says which layers a network has, and what they compute.
-
-Decodes protocol buffers by field numbers, without a schema compiler. It supports only the types in lc0's
-`net.proto`: varints, 32- and 64-bit words, bytes and nested messages. For a field that is not repeated the
-last value counts, as the format requires.
+`convert.py` says what the layers compute. This module decodes protocol buffers by field numbers, without a
+schema compiler. It supports only the types in lc0's `net.proto`: varints, 32- and 64-bit words, bytes and
+nested messages. For a field that is not repeated the last value counts, as the format requires.
 
 Weights are float32. A fully connected layer has `[out, in]`; squares are a1, b1, ... h8, in the view of the
 side to move.

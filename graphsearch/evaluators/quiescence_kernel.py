@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_u16, ctz
 from ..jit.types import Pointer, int64, uint16, uint64
 from ..position.attacks_kernel import (
@@ -85,7 +85,7 @@ def least_of(s: Position, pieces: uint64) -> int64:
     return 6
 
 
-@inlined
+@inner
 def flip_ranks(squares: uint64) -> uint64:
     """Returns a bitboard with the ranks mirrored: reverses the bytes."""
     out = ((squares >> U(8)) & BYTES_1) | ((squares & BYTES_1) << U(8))

@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 
 from ..jit.apart import apart
 from ..jit.bundles import Bundle
-from ..jit.compiler import inlined, inner, kernel
+from ..jit.compiler import inner, kernel
 from ..jit.pointers import (
     LOW32,
     ZERO,
@@ -284,27 +284,27 @@ def _wait_for(A: ArenaArrays, at: int64) -> None:
             tries += 1
 
 
-@inlined
+@inner
 def take_guard(A: ArenaArrays, at: int64) -> None:
     """Locks the guard at a word: SPACE, FILE or the beginning of a row."""
     if A.guard_mask and exchange(A.guards, at, int64(1)) != 0:
         _wait_for(A, at)
 
 
-@inlined
+@inner
 def give_guard(A: ArenaArrays, at: int64) -> None:
     """Unlocks the guard at a word."""
     if A.guard_mask:
         store_release(A.guards, at, int64(0))
 
 
-@inlined
+@inner
 def row_of(A: ArenaArrays, number: uint64) -> int64:
     """Returns the first word of the row of a slot or a key."""
     return FIRST_ROW + (int64((number * MIXER) >> U(40)) & A.guard_mask) * ROW_WORDS
 
 
-@inlined
+@inner
 def lock_record(A: ArenaArrays, rec: int64) -> int64:
     """Locks the row of a record; returns its first word."""
     at = row_of(A, U(rec))
@@ -312,7 +312,7 @@ def lock_record(A: ArenaArrays, rec: int64) -> int64:
     return at
 
 
-@inlined
+@inner
 def lock_above(A: ArenaArrays, below: int64, rec: int64) -> int64:
     """Locks the row of a locked record's parent; returns its first word, `below` if the row is the same."""
     at = row_of(A, U(rec))
@@ -338,7 +338,7 @@ def _wait_above(A: ArenaArrays, below: int64, at: int64) -> None:
 
 
 # ------------------------------------------------------------------ counts
-@inlined
+@inner
 def count_in(A: ArenaArrays, counter: int64, more: int64) -> int64:
     """Adds to a shared counter of the arena; returns the previous value."""
     if A.guard_mask:
@@ -348,13 +348,13 @@ def count_in(A: ArenaArrays, counter: int64, more: int64) -> int64:
     return before
 
 
-@inlined
+@inner
 def threads_of(A: ArenaArrays) -> int64:
     """Returns the number of threads that search the"""
     return A.guards[THREADS] if A.guard_mask else int64(1)
 
 
-@inlined
+@inner
 def takes_turn(A: ArenaArrays) -> bool:
     """Takes one turn, for one more visit; returns whether there was one.
 
@@ -371,7 +371,7 @@ def takes_turn(A: ArenaArrays) -> bool:
     return True
 
 
-@inlined
+@inner
 def end_turns(A: ArenaArrays) -> None:
     """Sets the shared number of turns to 0."""
     if A.guard_mask:
@@ -1032,7 +1032,7 @@ def cap_draws(draws: int64, q: float32) -> int64:
     return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
 
 
-@inlined
+@inner
 def weighed(n: int64, r: int64, q: float32, draws: int64) -> tuple[float64, int64]:
     """Returns an edge's terms in its node's sums of Q and of draws per mille; `draws`: its draw field."""
     return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE

@@ -60,14 +60,9 @@ def _compiler(name: str) -> Any:
 class Inner:
     """A function that kernels call; Python runs its source, if that uses no pointers."""
 
-    def __init__(self, function: Callable[..., Any], **options: bool) -> None:
-        """Keeps the function until a kernel needs it.
-
-        Args:
-          options: of `numba.njit`.
-        """
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Keeps the function until a kernel needs it."""
         self._function = function
-        self._options = options
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__wrapped__ = function.__module__, function
 
@@ -78,7 +73,7 @@ class Inner:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's object for the function."""
-        return _compiler("pipeline").dispatcher_inside(self._function, **self._options)
+        return _compiler("pipeline").dispatcher_inside(self._function)
 
     @property
     def _numba_type_(self) -> Any:

@@ -84,11 +84,6 @@ def inner(function: _F) -> _F:
     return function if JIT_OFF else cast(_F, Inner(function))
 
 
-def inlined(function: _F) -> _F:
-    """Compiles a small function like `inner`, and inlines it into every caller, for speed."""
-    return function if JIT_OFF else cast(_F, Inner(function, forceinline=True))
-
-
 _MARKED: set[str] = set()  # by this process
 
 

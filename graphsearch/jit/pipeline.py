@@ -127,13 +127,10 @@ class InnerCompiler(CompilerBase):  # type: ignore[misc]
         return [pipeline]
 
 
-def dispatcher_inside(function: Callable[..., Any], **options: bool) -> Any:
+def dispatcher_inside(function: Callable[..., Any]) -> Any:
     """Returns Numba's dispatcher of a function that is typed and lowered alone, and optimised in its kernels.
 
     It has no wrapper for calls from Python or C, and no arrays of its own: `zeros` gives a kernel memory.
-
-    Args:
-      options: of `numba.njit`.
     """
     return numba.njit(
         nogil=True,
@@ -142,7 +139,6 @@ def dispatcher_inside(function: Callable[..., Any], **options: bool) -> Any:
         no_cfunc_wrapper=True,
         _nrt=False,
         pipeline_class=InnerCompiler,
-        **options,
     )(function)
 
 

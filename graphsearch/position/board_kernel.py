@@ -9,7 +9,7 @@ The generator's order is the canonical order of moves; every record relies on it
 
 from __future__ import annotations
 
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz, mum, popc
 from ..jit.types import Pointer, int64, uint16, uint64
 from .attacks_kernel import FILE_A, FILE_H, bishop_attacks, is_attacked, man_at, rook_attacks
@@ -47,13 +47,13 @@ DARK = U(0xAA55AA55AA55AA55)
 
 
 # ------------------------------------------------------------------ fields
-@inlined
+@inner
 def side_to_move(s: Position) -> int64:
     """Returns 0 if White is to move, 1 if Black is."""
     return int64(s[META] & ONE)
 
 
-@inlined
+@inner
 def en_passant_of(s: Position) -> int64:
     """Returns the en passant square plus 1; 0 if there is none."""
     return int64((s[META] >> U(EN_PASSANT_SHIFT)) & U(EN_PASSANT_BITS))
@@ -65,19 +65,19 @@ def clock_of(s: Position) -> int64:
     return int64((s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS))
 
 
-@inlined
+@inner
 def with_clock(meta: uint64, clock: int64) -> uint64:
     """Returns a META word with another halfmove clock."""
     return (meta & ~U(CLOCK_BITS << CLOCK_SHIFT)) | (U(clock) << U(CLOCK_SHIFT))
 
 
-@inlined
+@inner
 def from_square(m: uint16 | int64) -> int64:
     """Returns the square that a move leaves."""
     return int64(m) & 63
 
 
-@inlined
+@inner
 def to_square(m: uint16 | int64) -> int64:
     """Returns the square that a move enters."""
     return (int64(m) >> 6) & 63
@@ -92,7 +92,7 @@ def landing_of(s: Position, m: int64 | uint16) -> int64:
     return t
 
 
-@inlined
+@inner
 def promotion_of(m: uint16 | int64) -> int64:
     """Returns the kind that a pawn becomes by a move, 0 if it is no promotion."""
     return int64(m) >> 12

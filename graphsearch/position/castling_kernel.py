@@ -7,7 +7,7 @@ for a side with king and rook on their standard squares.
 
 from __future__ import annotations
 
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
 from ..jit.types import Pointer, int64, uint16, uint64
 from .attacks_kernel import is_attacked
@@ -33,13 +33,13 @@ from .words import (
 KING_TO, ROOK_TO = (6, 2), (5, 3)  # files on which castling ends, on the king's and on the queen's side
 
 
-@inlined
+@inner
 def is_chess960(s: Position) -> bool:
     """Returns whether castling is not standard in a position."""
     return s[META] & U(CHESS960) != ZERO
 
 
-@inlined
+@inner
 def has_right(s: Position, right: int64) -> bool:
     """Returns whether a position has a castling right; 0..3 are K Q k q."""
     return (s[META] >> U(CASTLING_SHIFT + right)) & ONE != ZERO

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays, child_visits
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inner
 from ..jit.types import Pointer, float64, int64
 from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterArrays
@@ -82,7 +82,7 @@ def _admit_all(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64) -> N
     W.counts[wave.CANDIDATES] = 0
 
 
-@inlined
+@inner
 def _list_candidate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
     """Lists an entry with an unknown position; after the descent it is admitted by its visits."""
     W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
@@ -119,7 +119,7 @@ def share_of(A: ArenaArrays, rec: int64) -> int64:
     return max(int64(1), int64(A.floats[WAVE_SHARE] * float64(child_visits(A, rec) + 1)))
 
 
-@inlined
+@inner
 def pass_on(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     node = enter_node(T, W, e)

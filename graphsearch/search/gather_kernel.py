@@ -34,7 +34,7 @@ import numpy as np
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays, find, grow_block, likely_slot, table_index
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inner
 from ..jit.pointers import adv, prefetch
 from ..jit.types import Pointer, float64, int64, uint64
 from ..position.board_kernel import hashes_of, position_key
@@ -379,7 +379,7 @@ def listed_columns(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: in
     return m
 
 
-@inlined
+@inner
 def send_split(A: ArenaArrays, W: WaveArrays, e: int64, m: int64) -> None:
     """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
     node = node_at(W, e)
@@ -423,7 +423,7 @@ def allocate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, g
     return m
 
 
-@inlined
+@inner
 def allocate_first(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Gives one visit to a node that has none in flight; returns its edge. A faster `allocate`."""
     rec = slot_at(W, e)
@@ -492,7 +492,7 @@ def has_room(A: ArenaArrays, W: WaveArrays, entries: int64) -> bool:
 
 
 # ------------------------------------------------------------------ a level
-@inlined
+@inner
 def _probe_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Finds the record of an entry by its check hash alone, and prefetches its memory."""
     s = words_of(W, e)
@@ -513,7 +513,7 @@ def _prefetch_place(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> N
     prefetch(W.hash, 2 * first_place(W, tag))
 
 
-@inlined
+@inner
 def _list_miss(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, e: int64) -> None:
     """Lists a probed entry if its record is not in memory and may be in the file."""
     key = position_key(T, words_of(W, e))
@@ -534,7 +534,7 @@ def _find_misses(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> None:
     W.counts[wave.MISSES] = 0
 
 
-@inlined
+@inner
 def spent_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns the visits over the edge to an entry: completed ones and those in flight, its own included."""
     parent = field(W, e, wave.PARENT)
@@ -544,7 +544,7 @@ def spent_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     return completed_over(A, W, e) + flying
 
 
-@inlined
+@inner
 def admit(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
     """Makes an entry with an unknown position a leaf of the batch, if the batch is not full."""
     key = position_key(T, words_of(W, e))
@@ -585,7 +585,7 @@ def admit_in_order(
         admit(T, A, W, entries[i], target)
 
 
-@inlined
+@inner
 def _end_by_path_or_record(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Ends an entry where its path ends or at a known result; returns CONTINUES, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
@@ -600,7 +600,7 @@ def _end_by_path_or_record(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int6
     return ENDED_HERE if ends_at_known(A, W, e, spent) else CONTINUES
 
 
-@inlined
+@inner
 def enter_node(T: BoardTable, W: WaveArrays, e: int64) -> int64:
     """Sets the in-flight node of an entry before its visits are passed on; returns the node."""
     node = flight_at(W, tag_of(T, W, e))

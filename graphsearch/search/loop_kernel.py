@@ -22,7 +22,7 @@ from ..graph.arena_kernel import (
 from ..graph.reading_kernel import bring
 from ..jit.apart import apart
 from ..jit.calls import Bound
-from ..jit.compiler import bind, inlined, inner, kernel
+from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import call_bound, ptr
 from ..jit.types import Pointer, int64
 from ..position.board import Words
@@ -65,7 +65,7 @@ WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its m
 # Room for one longest path: of overlay notes. Waves of many visits check as they go.
 OVERLAY_PER_WAVE = 1 << 10
 
-_entries_for = inlined(wave.entries_for)
+_entries_for = inner(wave.entries_for)
 
 
 @inner

@@ -27,7 +27,7 @@ from ..graph.arena_kernel import (
     ArenaArrays,
     grow_block,
 )
-from ..jit.compiler import inlined, inner, kernel
+from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import Pointer, float64, int64
 from ..position.words import BoardTable, Position
@@ -73,10 +73,10 @@ NEVER = -1e300  # a score below all others
 
 
 _term = inner(puct.exploration_term)
-_mean = inlined(puct.mean_with_draws)
+_mean = inner(puct.mean_with_draws)
 _fpu = inner(puct.fpu)
-score = inlined(puct.score)
-_openness = inlined(puct.openness)
+score = inner(puct.score)
+_openness = inner(puct.openness)
 
 
 @inner
@@ -129,7 +129,7 @@ def best_unmade(A: ArenaArrays, rec: int64, fpu: float64, scale: float64) -> flo
     return score(fpu, scale * A.floats[arena.POWERS + best_code_of(A, rec)], 1.0)
 
 
-@inlined
+@inner
 def is_out(A: ArenaArrays, edge: int64, s: Position) -> bool:
     """Returns whether a visited edge's result is proven at its position, so that more visits add nothing."""
     d = edge_draws(A, edge)

@@ -44,7 +44,7 @@ from ..graph.arena_kernel import (
     take_guard,
 )
 from ..jit.calls import Bound
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inner
 from ..jit.pointers import U, adv, call_bound, prefetch
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE
@@ -230,7 +230,7 @@ def brings(A: ArenaArrays, W: WaveArrays, bringing: Bound) -> bool:
 
 
 # ------------------------------------------------------------------ 1 select, 2 step
-@inlined
+@inner
 def _step(
     T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, rec: int64, spent: int64
 ) -> tuple[int64, int64]:
@@ -288,13 +288,13 @@ def start_at_root(W: WaveArrays, root: Position, asked: int64) -> int64:
     return e
 
 
-@inlined
+@inner
 def add_child(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, j: int64, asked: int64) -> int64:
     """Returns a new entry for the child at edge `j` of entry `e`."""
     return new_child(T, W, e, j, asked, edge_move(A, edge_at(A, field(W, e, wave.SLOT), j)))
 
 
-@inlined
+@inner
 def new_child(T: BoardTable, W: WaveArrays, e: int64, j: int64, asked: int64, move: uint16) -> int64:
     """Returns a new entry for the child at edge `j` of entry `e`; `move`: the edge's move."""
     child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
@@ -336,7 +336,7 @@ def stood_twice_before(A: ArenaArrays, s: Position) -> bool:
     return False
 
 
-@inlined
+@inner
 def draw_of_the_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns PATH_DRAW or HISTORY_DRAW if the entry's path makes its position a draw, else NODE."""
     s = words_of(W, e)
@@ -449,14 +449,14 @@ def open_leaf(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, check: uin
     return wave.LEAF
 
 
-@inlined
+@inner
 def child_supports(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool:
     """Returns whether a known position has enough visits for an edge with `spent` visits to catch up."""
     node_n = child_visits(A, field(W, e, wave.SLOT)) + 1
     return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(spent)
 
 
-@inlined
+@inner
 def completed_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns the completed visits of the edge that leads to an entry, 0 at the root."""
     parent = field(W, e, wave.PARENT)
@@ -465,7 +465,7 @@ def completed_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     return int64(edge_visits(A, edge_at(A, field(W, parent, wave.SLOT), field(W, e, wave.EDGE))))
 
 
-@inlined
+@inner
 def ends_at_known(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool:
     """Ends an entry at a known result, or to catch up with `spent` visits; returns whether it ended."""
     rec = field(W, e, wave.SLOT)
@@ -486,7 +486,7 @@ def ends_at_known(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool
     return False
 
 
-@inlined
+@inner
 def ends_by_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
     """Ends an entry below the root if its path makes it a draw; returns whether it did."""
     if field(W, e, wave.PARENT) < 0:
@@ -549,7 +549,7 @@ def expand(T: BoardTable, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> No
 
 
 # ------------------------------------------------------------------ 5 back up
-@inlined
+@inner
 def _count_visits(A: ArenaArrays, edge: int64, done: int64) -> None:
     """Adds completed visits to an edge; a count beyond u32 saturates and increments OVERFLOWS."""
     n = edge_visits(A, edge) + done
@@ -582,7 +582,7 @@ def _add_to_overlay(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
         a = parent
 
 
-@inlined
+@inner
 def refresh_if_stale(A: ArenaArrays, rec: int64) -> None:
     """Recomputes a record from its edges if one of them has changed."""
     if state_of(A, rec) & STALE:
@@ -602,7 +602,7 @@ def _lost_child_value(
     return q, cap_draws((missing * share + known * draws) // valued, q)
 
 
-@inlined
+@inner
 def child_summary(A: ArenaArrays, child: int64) -> tuple[float32, int64, int64, int64, int64]:
     """Returns the summary of a node for the edges that lead to it: (Q, draw share, flags, decisive code, N).
 
@@ -620,7 +620,7 @@ def child_summary(A: ArenaArrays, child: int64) -> tuple[float32, int64, int64, 
     )
 
 
-@inlined
+@inner
 def _set_from_child(
     A: ArenaArrays,
     edge: int64,
@@ -654,7 +654,7 @@ def _set_from_child(
     set_edge_value(A, edge, q, draw_field)
 
 
-@inlined
+@inner
 def _ask_for(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Prefetches the memory of later entries: records first, blocks when the records have arrived."""
     if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
@@ -669,7 +669,7 @@ def _ask_for(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
             prefetch_block(A, field(W, parent, wave.SLOT))
 
 
-@inlined
+@inner
 def _back_up_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds the completed visits of an entry to the edge that led to it, and updates the edge's value."""
     done = field(W, e, wave.DONE)

@@ -44,7 +44,7 @@ from ..graph.arena_kernel import (
 )
 from ..jit.apart import apart
 from ..jit.bundles import Bundle
-from ..jit.compiler import inlined, inner, kernel
+from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
 from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
@@ -250,13 +250,13 @@ def field(W: WaveArrays, e: int64, i: int64) -> int64:
     return W.entries[e * ENTRY_WORDS + i]
 
 
-@inlined
+@inner
 def slot_at(W: WaveArrays, e: int64) -> int64:
     """Returns the slot of an entry's record, 0 if that is unknown."""
     return W.entries[e * ENTRY_WORDS + SLOT]
 
 
-@inlined
+@inner
 def node_at(W: WaveArrays, e: int64) -> int64:
     """Returns the in-flight node, or the leaf, of an entry."""
     return W.entries[e * ENTRY_WORDS + NODE_OR_LEAF]
@@ -402,7 +402,7 @@ def _new_flight(W: WaveArrays, tag: uint64) -> int64:
     return node
 
 
-@inlined
+@inner
 def flight_at(W: WaveArrays, tag: uint64) -> int64:
     """Returns the in-flight node of a known position; creates it on this wave's first arrival."""
     place = hash_place(W, tag)
@@ -482,7 +482,7 @@ def all_in_flight(W: WaveArrays, node: int64) -> int64:
     return visits
 
 
-@inlined
+@inner
 def send(W: WaveArrays, node: int64, j: int64, visits: int64, room: int64) -> None:
     """Puts visits in flight over edge `j` of a node; its block has `room` entries."""
     fields = fields_of(W, node)
@@ -509,12 +509,12 @@ LEAF_NOTE = int64(1 << 53)  # above slot and edge
 KEY_SHIFT = U(11)  # leaves 53 bits of a key
 
 
-@inlined
+@inner
 def _subject(note: int64) -> int64:
     return note >> COUNT_BITS
 
 
-@inlined
+@inner
 def _noted_visits(note: int64) -> int64:
     return note & ((1 << COUNT_BITS) - 1)
 
@@ -557,19 +557,19 @@ def _remove_note(A: ArenaArrays, at: int64, subject: int64) -> None:
 
 
 # ------------------------------------------------------------------ visits in flight
-@inlined
+@inner
 def _over_edge(rec: int64, j: int64) -> int64:
     return (rec << EDGE_BITS) | j
 
 
-@inlined
+@inner
 def note_visit(A: ArenaArrays, at: int64, rec: int64, j: int64) -> None:
     """Notes a visit in flight over edge `j` of a record with a locked row."""
     if A.guard_mask:
         _add_note(A, at, _over_edge(rec, j))
 
 
-@inlined
+@inner
 def drop_visit(A: ArenaArrays, at: int64, rec: int64, j: int64) -> None:
     """Removes the note of `note_visit`."""
     if A.guard_mask:
@@ -585,7 +585,7 @@ def flying_over(A: ArenaArrays, at: int64, rec: int64, j: int64) -> int64:
     return _noted_visits(A.guards[place])
 
 
-@inlined
+@inner
 def has_notes(A: ArenaArrays, at: int64) -> bool:
     """Returns whether there may be visits in flight over edges of a record with a locked row."""
     return A.guard_mask != 0 and A.guards[at + NOTES] != 0
@@ -601,12 +601,12 @@ def visits_over(A: ArenaArrays, at: int64, rec: int64, note: int64) -> tuple[int
 
 
 # ------------------------------------------------------------------ leaves
-@inlined
+@inner
 def _leaf_subject(key: uint64) -> int64:
     return LEAF_NOTE | int64(key >> KEY_SHIFT)
 
 
-@inlined
+@inner
 def claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
     """Claims an unknown position as this thread's leaf; returns False if it is known by now, or claimed."""
     return A.guard_mask == 0 or _claim_leaf(A, key, check)
@@ -623,7 +623,7 @@ def _claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
     return is_claimed
 
 
-@inlined
+@inner
 def release_leaf(A: ArenaArrays, key: uint64) -> None:
     """Removes the note on a leaf that is in the table by now."""
     if A.guard_mask:

@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...jit.compiler import inlined, inner
+from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, adv, as_f32, as_i8, as_i16, as_i64, ctz, popc
 from ...jit.types import Pointer, float32, float64, int8, int16, int32, int64, uint16, uint64
 from ...position.attacks_kernel import FILE_A, FILE_H, bishop_attacks, man_at, rook_attacks
@@ -228,13 +228,13 @@ def threats_to(attacks: Attacks, kind: int64) -> uint64:
     return attacks.rooks if kind == QUEENS else attacks.every
 
 
-@inlined
+@inner
 def turn_of(s: Position, side: int64) -> int64:
     """Returns the XOR mask from squares to a side's view."""
     return 56 * side ^ (7 if ctz(s[KINGS] & s[WHITE + side]) & 4 else 0)
 
 
-@inlined
+@inner
 def king_rows(s: Position, side: int64, turn: int64) -> int64:
     """Returns the first row of the bucket of a side's king; `turn`: `turn_of` the side."""
     square = ctz(s[KINGS] & s[WHITE + side]) ^ turn
@@ -262,7 +262,7 @@ def seen_of(s: Position, white: Attacks, black: Attacks) -> Seen:
     )
 
 
-@inlined
+@inner
 def state_of(seen: Seen, square: uint64) -> int64:
     """Returns 2 * (attacked + attacked by a lesser man) + defended, for the man on a square.
 
@@ -453,7 +453,7 @@ class Value(NamedTuple):
     noise: float64
 
 
-@inlined
+@inner
 def clipped(x: float32) -> float32:
     """Returns x limited to 0..1."""
     return min(max(x, float32(0)), float32(1))

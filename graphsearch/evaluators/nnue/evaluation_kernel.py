@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 
-from ...jit.compiler import inlined, inner
+from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, add_products, adv, as_f32, as_i16, as_i32, as_i64, as_u16, ctz, popc
 from ...jit.types import Pointer, float32, float64, int16, int32, int64, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
@@ -120,13 +120,13 @@ from .layout import (
 
 
 # ------------------------------------------------------------------------------ accumulators
-@inlined
+@inner
 def king_of(s: Position, side: int64) -> int64:
     """Returns the square of a side's king."""
     return ctz(s[KINGS] & s[WHITE + side])
 
 
-@inlined
+@inner
 def view_of(king: int64, side: int64) -> tuple[int64, int64]:
     """Returns the view of a side by its king's square: the XOR mask for squares, and the first feature."""
     file = king & 7
@@ -135,7 +135,7 @@ def view_of(king: int64, side: int64) -> tuple[int64, int64]:
     return mirror | (56 * side), (rank * 4 + (file ^ mirror ^ 7)) * PIECE_SQUARES
 
 
-@inlined
+@inner
 def feature_of(man: int64, side: int64, turn: int64, first: int64) -> int64:
     """Returns the feature of a man in a side's view.
 
@@ -374,7 +374,7 @@ def activate(half: int64, accumulator: Pointer[int16], out: Pointer[int16]) -> N
         out[j] = int16(int16(a * b) >> int16(MOST_BITS))
 
 
-@inlined
+@inner
 def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
     """Returns the places for `add_products` in the work area."""
     return as_u16(adv(work, INPUTS + (width >> 2) + 1))

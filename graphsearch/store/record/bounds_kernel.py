@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ...jit.compiler import inlined, inner
+from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U
 from ...jit.types import float32, float64, int64, uint16
 from ...position.board import CLOCK_DRAW
@@ -51,23 +51,23 @@ NO_CODE = 1 << 20
 # number of plies of another loss, 0 without one
 Tally: TypeAlias = tuple[int64, int64, int64, int64, int64]
 
-share_of = inlined(bounds.share_of)
+share_of = inner(bounds.share_of)
 bounds_of = inner(bounds.bounds_of)
 
 
-@inlined
+@inner
 def is_special(q: float32 | float64, d: int64) -> bool:
     """Returns whether the value and draw field of an edge encode a proof."""
     return d >= DRAWN or (d > 0 and (q >= 1.0 or q <= -1.0))
 
 
-@inlined
+@inner
 def plies_of(code: int64) -> int64:
     """Returns the plies of a decisive edge until the clock resets or the game ends."""
     return code - MOST_MATE if code > MOST_MATE else code
 
 
-@inlined
+@inner
 def is_closed(q: float32, d: int64, clock: int64) -> bool:
     """Returns whether an edge's result is proven for a path that reaches its node with this clock."""
     if d == 0:

@@ -78,7 +78,7 @@ def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: P
 
 def test_rows_take_values_of_any_type() -> None:
     """A mutator that SQLite refuses would change nothing, and nothing would fail."""
-    database = (GOLDEN / "format2.graph").read_bytes()
+    database = (GOLDEN / "format3.graph").read_bytes()
     found = [damage.rows(database, random.Random(seed)) for seed in range(30)]
     dumps = {_dump(each) for each in found} - {_dump(database)}
     assert len(dumps) > 15

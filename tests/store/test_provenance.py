@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 
 from .records import IDENTITY, contents, filled, random_records
 
-GOLDEN = ROOT / "tests" / "golden" / "format2.graph"
+GOLDEN = ROOT / "tests" / "golden" / "format3.graph"
 OTHER = EvaluatorIdentity("lc0", "5e6f7a8b9c0d", {"PolicyTemperature": 1.359, "fill": "fen_only"}, "wdl")
 
 

@@ -71,7 +71,7 @@ class MissingStoreError(StoreError, InputFileError):
 
 
 class StoreMovedError(StoreError):
-    """A graph file that was moved, replaced or deleted while it was open."""
+    """A graph file that was moved, replaced, overwritten or deleted while it was open."""
 
 
 class SchemaVersionError(StoreError):

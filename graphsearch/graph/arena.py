@@ -19,7 +19,7 @@ from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
 from ..base.system import memory_bytes, release_pages, reserved
 from ..jit.compiler import Call
-from ..position.board import pack
+from ..position.board import POSITION_WORDS, pack
 from ..position.tables import load_tables
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.codec.bulk import columns_of
@@ -394,6 +394,20 @@ class Arena:
         batch = replace(room, words=words, code_offsets=code_offsets, edge_offsets=edge_offsets)
         saving_kernel.copy_out(self.arrays, slots, columns_of(batch))
         return batch
+
+    def list_reached(self, roots: Sequence[chess.Board]) -> tuple[NDArray[np.uint32], Words]:
+        """Returns the slots and the positions, `[R, 10]`, of all records whose positions can be known.
+
+        A record does not contain its position. These are reached by moves with visits from the given roots or
+        from unsaved records.
+        """
+        log = self.arrays.log[: self.dirty_count * arena_kernel.LOG_WORDS]
+        unsaved = log.reshape(-1, arena_kernel.LOG_WORDS)[:, :POSITION_WORDS]
+        seeds = np.concatenate([*(pack(board) for board in roots), unsaved.ravel()])
+        slots = np.empty(self.node_count, np.uint32)
+        words = np.empty((self.node_count + 1, POSITION_WORDS), np.uint64)
+        count = saving_kernel.list_reached(self.tables, self.arrays, seeds, slots, words.reshape(-1))
+        return slots[:count], words[:count]
 
     def load(self, batch: RecordBatch) -> int:
         """Inserts records from the file; returns the number of misfits, which are skipped (`copy_in`).

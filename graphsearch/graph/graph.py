@@ -7,11 +7,13 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
 import chess
+import numpy as np
 
 from ..base.errors import CapacityError, GraphSearchError, StoreError, StoreMovedError, check_argument
 from ..base.system import return_freed_memory
@@ -19,13 +21,14 @@ from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
 from ..store.apart import ApartMoves
 from ..store.apart import write as write_apart
-from ..store.file import copy_elsewhere
+from ..store.file import copy_database, copy_elsewhere
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
-from ..store.store import Store
+from ..store.store import MAX_BATCH, Store
 from ..store.tables.history import RootValues
 from ..store.tables.provenance import FIRST_EVALUATOR
+from ..store.tables.rows import write_row
 from ..store.tables.unfinished import UNSETTLED
 from ..store.union.records import add_records
 from ..store.upkeep.rewrite import tidy
@@ -499,10 +502,29 @@ class Graph:
             return 0
         before = self.saved_nodes
         try:
-            self._save_all(note)
+            try:
+                self._save_all(note)
+            finally:
+                self._check_place()  # a file that went explains any other error
         except StoreMovedError as error:
             raise self._saved_elsewhere(error, note) from None
         return self.saved_nodes - before
+
+    def leave_lost_file(self) -> None:
+        """Reads no more from the file if another one was copied over it; the next save reports this."""
+        with contextlib.suppress(StoreError):
+            self._check_place()
+
+    def _check_place(self) -> None:
+        """Raises StoreMovedError if the file went; then nothing is read from an overwritten one any more."""
+        place = self.store.place if self.store else None
+        if place is None:
+            return
+        try:
+            place.check()
+        except StoreMovedError:
+            self.pager.complete = self.pager.complete or place.overwritten
+            raise
 
     def _save_all(self, note: Work | None) -> None:
         self.begin_saving(note, tables=True)
@@ -510,18 +532,52 @@ class Graph:
 
     def _saved_elsewhere(self, moved: StoreMovedError, note: Work | None) -> StoreMovedError:
         """Saves everything although the file is gone, and copies it; returns an error that names the copy."""
-        copies: list[Path] = []
+        store = self.store
+        assert store
+        assert store.place
+        if store.place.overwritten:
+            saved, copy = "what was in memory", copy_elsewhere(store.path, partial(self._write_anew, note))
+        else:
+            copies: list[Path] = []
+            store.place.given_up = True
+            self._save_all(note)
+            connection = store.connection
+            self.call(lambda _: copies.append(copy_elsewhere(store.path, partial(copy_database, connection))))
+            saved, copy = "everything up to now", copies[0]
+        return StoreMovedError(f"{moved}; {saved} is saved in {copy}; continue with that file")
 
-        def give_up(store: Store) -> None:
-            if store.place:
-                store.place.given_up = True
+    def _write_anew(self, note: Work | None, path: Path) -> None:
+        """Writes what is in memory and is reached from the roots or from unsaved records to a new file.
 
-        self.call(give_up)
-        self._save_all(note)
-        self.call(lambda store: copies.append(copy_elsewhere(store.connection, store.path)))
-        return StoreMovedError(
-            f"{moved}; everything up to now is saved in {copies[0]}; continue with that file"
-        )
+        The arena holds no positions of other records.
+        """
+        old = self.store
+        assert old
+        identity = old.identity if old.is_bound else None
+        self.arena.subtract_overlay()
+        try:
+            rows, entries = self._tables.rows(), self.entries.take_unsaved()
+            slots, words = self.arena.list_reached(self._tables.roots())
+            with Store.open(path, identity=identity, create=True, unbound=identity is None) as new:
+                new.leaves_out = True
+                for row in old.begun.values():
+                    with new.writing() as connection:
+                        write_row(connection, "run", row | {"evaluator": new.evaluator_number})
+                for begin in range(0, len(slots), MAX_BATCH):
+                    part = slice(begin, begin + MAX_BATCH)
+                    batch = self.arena.copy_out(slots[part], words[part])
+                    by_evaluator = batch.evaluator == self.evaluator_number
+                    batch.evaluator[:] = np.where(by_evaluator, new.evaluator_number, 0)
+                    is_unlisted = ~np.isin(batch.run, list(old.begun))  # by the new file
+                    batch.run[is_unlisted] = 0
+                    new.append(batch, fresh=len(batch))
+                for item in (rows, entries, *self._notes, note):
+                    if item:
+                        with contextlib.suppress(StoreError), new.transaction():
+                            item(new)
+        finally:
+            self.entries.end_save(saved=False)
+            self.arena.add_overlay()
 
     def call(self, work: Work) -> None:
         """Runs `work` on the writer thread and waits for it; does nothing without a file."""

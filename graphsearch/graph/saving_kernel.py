@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, prefetch, ptr
-from ..jit.types import float32, int64, uint8, uint16, uint32
-from ..position.board_kernel import PW, with_clock
+from ..jit.types import float32, int64, uint8, uint16, uint32, uint64
+from ..position.board_kernel import PW, hashes_of, make_child, with_clock
 from ..position.words import META
 from ..store.codec.columns_kernel import Columns
 from ..store.order_kernel import sort_key
@@ -21,6 +21,7 @@ from ..store.record.node_kernel import (
     draw_visits,
     edge_at,
     edge_draws,
+    edge_move,
     edge_q,
     edge_visits,
     evaluator_of,
@@ -37,6 +38,7 @@ from ..store.record.node_layout import DIRTY, FRESH, SAVING
 from . import arena_kernel as arena
 from .arena_kernel import (
     ArenaArrays,
+    find,
     mark_dirty,
 )
 
@@ -183,3 +185,55 @@ def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
             c.q[k] = edge_q(A, edge) if valued else float32(0.0)
             c.edge_d[k] = uint16(edge_draws(A, edge)) if valued else uint16(0)
             edge += stride
+
+
+@inner
+def _listed(A: ArenaArrays, hashes: tuple[uint64, uint64], slots: NDArray[np.uint32], count: int64) -> int64:
+    """Lists the record of a position, unless there is none or it is listed; returns the number of slots."""
+    rec = find(A, hashes[0], hashes[1])
+    if rec == 0 or state_of(A, rec) & SAVING:
+        return count
+    add_state(A, rec, SAVING)
+    slots[count] = uint32(rec)
+    return count + 1
+
+
+@kernel
+def list_reached(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    seeds: NDArray[np.uint64],
+    slots: NDArray[np.uint32],
+    words: NDArray[np.uint64],
+) -> int64:
+    """Lists the records that moves with visits reach from some positions; no save may be under way.
+
+    Args:
+      seeds: `[10 S]`, the positions.
+      slots: `[R]`, room for the slots of all records.
+      words: `[10 (R + 1)]`, filled with positions, their clocks as at evaluation.
+
+    Returns:
+      the number of records listed.
+    """
+    Tp = ptr(T, 0)
+    count = int64(0)
+    for i in range(seeds.size // PW):
+        for w in range(PW):
+            words[count * PW + w] = seeds[i * PW + w]
+        count = _listed(A, hashes_of(Tp, ptr(words, count * PW)), slots, count)
+    at = int64(0)
+    while at < count:
+        rec = int64(slots[at])
+        m = materialised(A, rec)
+        for j in range(m):
+            edge = edge_at(A, rec, int64(j))
+            if edge_visits(A, edge):
+                s, child = ptr(words, at * PW), ptr(words, count * PW)
+                count = _listed(A, make_child(Tp, s, child, edge_move(A, edge)), slots, count)
+        at += 1
+    for i in range(count):
+        rec = int64(slots[i])
+        clear_state(A, rec, SAVING)
+        words[i * PW + META] = with_clock(words[i * PW + META], clock_at_evaluation(A, rec))
+    return count

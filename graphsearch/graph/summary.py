@@ -36,6 +36,10 @@ class RootTables:
         self._roots.pop(key, None)
         self._roots[key] = board.copy(stack=False)
 
+    def roots(self) -> list[chess.Board]:
+        """Returns the searched positions."""
+        return list(self._roots.values())
+
     @property
     def is_due(self) -> bool:
         """Whether the last rows are older than TABLES_SECONDS."""

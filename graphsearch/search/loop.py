@@ -235,6 +235,7 @@ class GraphSearch:
                     self._mates.shorten(self._view(0))
             except StoreError as error:
                 unsaved = error
+            self.graph.leave_lost_file()
             hurried = 1 if self.job.hurry and self.job.lines is None else self.job.lines
             node = self._in_game(hurried)  # with the draws by this game's history, which are not saved
             self._show()

@@ -1,7 +1,7 @@
 """The SQLite file: opening it for one writer or for readers that never disturb it, its format, its log.
 
-Statements are bounded, since a file may come from a stranger. A file that was moved is noticed, since data
-written into a deleted file is lost.
+Statements are bounded, since a file may come from a stranger. A file that was moved or overwritten is
+noticed, since data written into it is lost.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import os
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Container, Iterator
+import time
+from collections.abc import Callable, Container, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
@@ -463,8 +464,8 @@ def check_log(path: Path, *, is_ours: bool) -> None:
     """
     if not log_bytes(path) or (not is_ours and is_held(path)):
         return
-    alone = _first_run(path, "mode=ro&immutable=1")  # as if there were no log
-    if alone is not None and _first_run(path, "mode=ro") not in (alone, _UNREADABLE):
+    alone = _first_run_without_log(path)
+    if alone not in ((), _UNREADABLE) and _first_run_in(path, "mode=ro") not in (alone, _UNREADABLE):
         raise StoreError(
             f"{log_of(path)} is the write-ahead log of another file, such as one that {path.name} has"
             f" replaced; move it and {path.name}-shm elsewhere, then continue"
@@ -474,16 +475,22 @@ def check_log(path: Path, *, is_ours: bool) -> None:
 _UNREADABLE = ("unreadable",)
 
 
-def _first_run(path: Path, query: str) -> tuple[object, ...] | None:
-    """Returns the constant columns of the first run of a file, None if it has no run yet."""
+def _first_run_without_log(path: Path) -> tuple[object, ...]:
+    return _first_run_in(path, "mode=ro&immutable=1")
+
+
+def _first_run_in(path: Path, query: str) -> tuple[object, ...]:
+    """Returns the constant columns of the first run of a file, () if it has none, or _UNREADABLE."""
     try:
         with closing(connect(path, query)) as connection:
-            row = connection.execute(
-                "SELECT id, started, position, limits FROM run ORDER BY id LIMIT 1"
-            ).fetchone()
+            return _first_run(connection)
     except sqlite3.Error:
-        return None if "immutable" in query else _UNREADABLE  # opening the file reports the error
-    return None if row is None else tuple(row)
+        return _UNREADABLE  # opening the file reports the error
+
+
+def _first_run(connection: sqlite3.Connection) -> tuple[object, ...]:
+    row = connection.execute("SELECT id, started, position, limits FROM run ORDER BY id LIMIT 1").fetchone()
+    return () if row is None else tuple(row)
 
 
 # ------------------------------------------------------------------ the write-ahead log
@@ -527,21 +534,56 @@ def delete_if_empty(path: Path) -> bool:
     return True
 
 
-# ------------------------------------------------------------------ files that were moved
+# ------------------------------------------------------------------ files that were moved or overwritten
+TRIES, TRY_SECONDS = 10, 0.1  # to read a file into which another program may be copying the log
+
+
 class Place:
-    """The path of a file that is open for writing, and the identity of the file at opening.
+    """The path of a file that is open for writing, and what shows that it is still the same file.
+
+    Only a checkpoint writes into the file itself, as the log takes the commits. If its size or time is not as
+    this process left it, another program has made a checkpoint or has overwritten the file. A checkpoint
+    keeps the first run and never lowers the change counter of the header.
 
     Attributes:
       given_up: whether writing continues although the file is gone, because its content will be copied.
+      overwritten: whether `check` found other content in the file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        """Looks at a file, open for writing by `connection`; `leave` must follow."""
+        self._path, self._connection = path, connection
         self._opened = path.stat()
-        self.given_up = False
+        # closing any handle of a file ends SQLite's locks on it, so this one stays open as long
+        self._file = path.open("rb", buffering=0)
+        self._runs: set[tuple[object, ...]] = set()  # what the first run may be
+        self._holds_run = False  # whether the file itself has it, and not only the log
+        self._changes, self._left = 0, (0, 0)
+        self.given_up = self.overwritten = False
+        self.note_run()
+        self.note_written()
+
+    def note_run(self) -> None:
+        """Notes the first run, before a commit."""
+        self._runs.add(_first_run(self._connection))
+
+    def note_written(self) -> None:
+        """Notes the state of the file, after this process has written into it."""
+        self._note(os.fstat(self._file.fileno()))
+
+    def _note(self, found: os.stat_result) -> None:
+        self._left = found.st_size, found.st_mtime_ns
+        self._changes = max(self._changes, self._counter() or 0)
+
+    def _counter(self) -> int | None:
+        """Returns the change counter of the file, None if it is no SQLite file."""
+        self._file.seek(0)
+        header = self._file.read(28)
+        is_whole = len(header) == 28 and header.startswith(b"SQLite format 3\0")
+        return int.from_bytes(header[24:], "big") if is_whole else None
 
     def check(self) -> None:
-        """Raises StoreMovedError if the path leads to another file now, or the file or its log is missing."""
+        """Raises StoreMovedError if the path leads to another file now, or the file or its log is gone."""
         if self.given_up:
             return
         try:
@@ -549,13 +591,30 @@ class Place:
             if not os.path.samestat(found, self._opened):
                 raise StoreMovedError(f"{self._path} was replaced by another file while it was open")
             log_of(self._path).stat()
+            if (found.st_size, found.st_mtime_ns) != self._left:
+                self._look_into(found)
         except FileNotFoundError as error:
             raise StoreMovedError(f"{error.filename} was moved or deleted while it was open") from None
         except OSError as error:
             raise StoreError(f"{self._path}: cannot look at it: {error.strerror}") from None
 
-    def leave(self, connection: sqlite3.Connection) -> None:
-        """Copies the log into the file and empties it, if the file is no longer at its path.
+    def _look_into(self, found: os.stat_result) -> None:
+        """Notes that another program has written into the file if it is still ours."""
+        for _ in range(TRIES):
+            run = _first_run_without_log(self._path)
+            if run != _UNREADABLE:
+                break
+            time.sleep(TRY_SECONDS)
+        changes = self._counter()
+        is_ours = run in self._runs or (run == () and not self._holds_run)
+        self.overwritten = changes is None or changes < self._changes or not is_ours
+        if self.overwritten:
+            raise StoreMovedError(f"{self._path} was overwritten with another file while it was open")
+        self._holds_run = self._holds_run or run != ()
+        self._note(found)
+
+    def leave(self) -> None:
+        """Closes the connection; the log reaches the file only if it is the same one, wherever it is now.
 
         Otherwise SQLite would apply the log to a new file at that path.
         """
@@ -563,12 +622,20 @@ class Place:
             self.given_up = False
             self.check()
         except StoreError:
-            with suppress(sqlite3.Error):
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            with suppress(sqlite3.Error, OSError):
+                if self.overwritten:
+                    os.truncate(log_of(self._path), 0)
+                else:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._connection.close()
+        self._file.close()
 
 
-def copy_elsewhere(connection: sqlite3.Connection, path: Path) -> Path:
-    """Copies the database of a connection that has lost its file; returns the path of the copy.
+def copy_elsewhere(path: Path, write: Callable[[Path], None]) -> Path:
+    """Writes a copy of a file that is lost to a new file; returns its path.
+
+    Args:
+      path: the lost file. write: writes the copy; called with other paths until one succeeds.
 
     Raises:
       StoreError: if the copy cannot be written anywhere.
@@ -576,13 +643,22 @@ def copy_elsewhere(connection: sqlite3.Connection, path: Path) -> Path:
     failure = StoreError(f"{path}: it cannot be copied")
     for copy in _new_names(path):
         try:
-            with sql_errors(copy, "write to it"), closing(connect(copy)) as target:
-                connection.backup(target)
+            write(copy)
         except StoreError as error:
             failure = error
         else:
             return copy
     raise failure
+
+
+def copy_database(connection: sqlite3.Connection, copy: Path) -> None:
+    """Copies the database of a connection, which may have lost its file, to a new file.
+
+    Raises:
+      StoreError: if the copy cannot be written.
+    """
+    with sql_errors(copy, "write to it"), closing(connect(copy)) as target:
+        connection.backup(target)
 
 
 def _new_names(path: Path) -> Iterator[Path]:

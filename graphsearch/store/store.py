@@ -66,6 +66,7 @@ class Store:
     """A graph file. Use it from one thread at a time, and close it.
 
     Attributes:
+      begun: rows of the runs that were begun with this store, by number.
       leaves_out: whether `append` leaves out records that do not fit the format, and `left_out_error` or
         `close` names them; otherwise `append` raises.
     """
@@ -80,7 +81,8 @@ class Store:
     ) -> None:
         self.path, self.identity = path, identity
         self.connection, self._lock = connection, lock
-        self.place = Place(path) if lock else None
+        self.place = Place(path, connection) if lock else None
+        self.begun: dict[int, dict[str, Any]] = {}
         self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
         self.leaves_out, self._top = False, TopTables(connection)
@@ -151,8 +153,9 @@ class Store:
         for reader in self._readers:
             reader.close()
         if self.place:
-            self.place.leave(self.connection)
-        self.connection.close()
+            self.place.leave()
+        else:
+            self.connection.close()
         if self._lock:
             self._lock.release()
         if lost := self.left_out_error():
@@ -196,7 +199,7 @@ class Store:
         """Runs the body as one transaction: all of it reaches the file, or nothing.
 
         Raises:
-          StoreMovedError: if the file is no longer where it was opened.
+          StoreMovedError: if the file is no longer where it was opened, or was overwritten.
           StoreError: if the file cannot be written; it is unchanged, and the store stays usable.
         """
         self.check_writable()
@@ -209,13 +212,19 @@ class Store:
                     self.place.check()
                 yield
                 self._top.follow(self.read)
+                if self.place:
+                    self.place.note_run()
                 self.connection.execute("COMMIT")
         except BaseException:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             self._top.forget()
-            with sql_errors(self.path, "read it"):
-                self._load(forget=True)
+            try:
+                with sql_errors(self.path, "read it"):
+                    self._load(forget=True)
+            finally:
+                if self.place:
+                    self.place.check()  # a file that went explains any other error
             raise
 
     @contextmanager
@@ -491,6 +500,7 @@ class Store:
                 "program": __version__,
             }
             write_row(connection, "run", row, otherwise="ABORT")
+            self.begun[run] = row
             return run
 
     def update_run(self, run: int, visits: int, evaluations: int) -> None:
@@ -607,8 +617,12 @@ class Store:
         size = log_bytes(self.path)
         if size <= over:
             return size, False
+        assert self.place
+        self.place.check()
         with sql_errors(self.path, "write to it"):
-            return file.copy_log(self.connection, self.path)
+            state = file.copy_log(self.connection, self.path)
+        self.place.note_written()
+        return state
 
     def shorten_log(self) -> None:
         """Copies a long write-ahead log into the file; call it between two transactions.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -18,6 +20,7 @@ from graphsearch.store.upkeep.verify import verify
 from ..conftest import Cli
 
 VISITS = 600
+ENDING = "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1"
 
 
 def move(path: Path) -> None:
@@ -37,6 +40,17 @@ def delete_log(path: Path) -> None:
     path.with_name(path.name + "-wal").unlink()
 
 
+def overwrite(path: Path) -> None:
+    other = path.with_name("other.graph")
+    with Graph.open(other) as graph:
+        analyze(graph, chess.Board(ENDING), Limits(visits=300))
+    shutil.copyfile(other, path)
+
+
+def overwrite_with_text(path: Path) -> None:
+    path.write_text("no graph")
+
+
 def move_folder(path: Path) -> None:
     path.parent.rename(path.parent.with_name("elsewhere"))
 
@@ -47,7 +61,9 @@ def nodes_in(path: Path) -> int:
         return store.node_count
 
 
-@pytest.mark.parametrize("loss", [move, replace, delete, delete_log, move_folder])
+@pytest.mark.parametrize(
+    "loss", [move, replace, delete, delete_log, move_folder, overwrite, overwrite_with_text]
+)
 def test_what_a_search_found_is_saved_elsewhere_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: Callable[[Path], None]
 ) -> None:
@@ -57,7 +73,7 @@ def test_what_a_search_found_is_saved_elsewhere_and_that_is_said(
     here.mkdir()
     monkeypatch.chdir(here)
     path = folder / "a.graph"
-    said = r"while it was open; everything .* is saved in (\S+);"
+    said = r"while it was open; (?:everything|what was) .* is saved in (\S+);"
     with pytest.raises(UnsavedError, match=said) as failed, Graph.open(path) as graph:
         analyze_and(graph, lambda: loss(path))
     assert failed.value.result is not None, "the result is worth printing"
@@ -79,14 +95,67 @@ def analyze_and(graph: Graph, act: Callable[[], object]) -> int:
     return analyze(graph, chess.Board(), Limits(visits=VISITS), on_progress=show, interval=0.0).nodes
 
 
-def test_the_log_of_a_file_that_went_does_not_reach_its_successor(tmp_path: Path) -> None:
-    path, other = tmp_path / "a.graph", tmp_path / "other.graph"
-    with Graph.open(other) as graph:
-        others = analyze(graph, chess.Board("8/8/8/8/4k3/8/4P3/4K3 w - - 0 1"), Limits(visits=300)).nodes
-    shutil.copy(other, tmp_path / "copy")
+@pytest.mark.parametrize("is_same_file", [False, True])
+def test_the_log_of_a_file_that_went_does_not_reach_its_successor(tmp_path: Path, is_same_file: bool) -> None:
+    path, copy = tmp_path / "a.graph", tmp_path / "copy"
+    with Graph.open(copy) as graph:
+        others = analyze(graph, chess.Board(ENDING), Limits(visits=300)).nodes
+    content = copy.read_bytes()
     with pytest.raises(UnsavedError), Graph.open(path) as graph:
-        analyze_and(graph, lambda: (tmp_path / "copy").replace(path))
+        analyze_and(graph, lambda: shutil.copyfile(copy, path) if is_same_file else copy.replace(path))
+    assert path.read_bytes() == content
     assert nodes_in(path) == others
+
+
+def test_an_older_state_that_is_copied_back_is_noticed(tmp_path: Path) -> None:
+    path, older = tmp_path / "a.graph", tmp_path / "older"
+
+    def restore() -> None:
+        graph.flush()
+        graph.call(lambda store: store.checkpoint())
+        shutil.copyfile(older, path)
+
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board(ENDING), Limits(visits=300))
+    shutil.copyfile(path, older)
+    with pytest.raises(UnsavedError, match="was overwritten"), Graph.open(path) as graph:
+        analyze_and(graph, restore)
+    assert nodes_in(tmp_path / "a.rescued.graph") > 200
+
+
+def test_what_was_read_from_a_file_that_is_overwritten_is_saved_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 10)
+    monkeypatch.setattr(Graph, "load_ahead", lambda self: None)  # not even what the search does not need
+    path = tmp_path / "a.graph"
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board(), Limits(visits=300))
+    with pytest.raises(UnsavedError, match="is saved in"), Graph.open(path) as graph:
+        analyze_and(graph, lambda: overwrite(path))
+    with Store.open(tmp_path / "a.rescued.graph", read_only=True) as store:
+        record = store.read(chess.Board())
+    assert record is not None
+    assert record.visits > 300
+    assert verify(tmp_path / "a.rescued.graph").ok
+
+
+def test_checkpoints_of_other_programs_are_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+
+    def write() -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE mine (x)")
+            connection.commit()
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("VACUUM")
+
+    for _ in range(2):
+        with Graph.open(path) as graph:
+            nodes = analyze_and(graph, write)
+        assert nodes_in(path) == nodes
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DROP TABLE mine")
 
 
 def test_without_place_for_a_copy_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +191,6 @@ def test_a_graph_that_is_closed_later_saves_elsewhere_too(tmp_path: Path) -> Non
 
 
 # ------------------------------------------------------------------ logs of another time
-ENDING = "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1"
-
-
 @pytest.fixture
 def leftovers(tmp_path: Path) -> Path:
     """A folder with the file, log and shared memory of a process that was killed while it had it open."""

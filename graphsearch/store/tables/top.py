@@ -67,10 +67,15 @@ class Listed:
 
         Args:
           named: add the SAN of moves; otherwise it is None, and `TopTables.write` adds it.
+
+        Raises:
+          CorruptRecordError: if it does not have one prior for each move.
         """
         ranked: list[int] = []
         if record.codes:
             self._moves = self._moves or legal_moves(self.board)
+            if len(record.codes) != len(self._moves):
+                raise CorruptRecordError(f"{self._fen}: {len(record.codes)} priors, not {len(self._moves)}")
             resets = resets_of(record, self.board, self._moves) if may_be_proven(record) else ()
             ranked = ranking(record, self.board.halfmove_clock, resets)
         order, priors = record.order, record.priors if record.codes else []
@@ -243,11 +248,11 @@ def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown |
             its, other = identities(np.array([listed.words, record.words], np.uint64))
             record = record if (its == other).all() else None
         record = record or read(listed.board)
+        if record is None:
+            return None
+        found = listed.rows(record)
     except (InvalidPositionError, CorruptRecordError):
         return None
-    if record is None:
-        return None
-    found = listed.rows(record)
     return found if found.position["key"] == row["key"] else None
 
 

@@ -1,4 +1,4 @@
-"""The graph in memory over its file: arena, heap, eviction, paging, saving, and the view of one node.
+"""The graph in memory over its file: arena, eviction, reading, saving, the view of one node, and sweeps.
 
 It does not depend on the search.
 """

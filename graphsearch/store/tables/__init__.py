@@ -1,1 +1,1 @@
-"""The plain tables that any SQLite tool reads: evaluators, runs, roots, games, books."""
+"""The plain tables that any SQLite tool reads: evaluators, runs, roots, games, books, studies."""

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from graphsearch.base.errors import CorruptRecordError, UnfitRecordError
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.bulk import TRAINED_FROM, Dictionaries, encode_chunk
-from graphsearch.store.codec.layout_kernel import HEADER, LENGTH
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 
 from .records import (
@@ -69,13 +68,6 @@ def test_every_flipped_bit_of_a_block_is_refused() -> None:
             records_of(b"", bytes(damaged))
 
 
-def test_a_block_of_terminal_positions_has_no_frame_of_prior_codes() -> None:
-    records = [record for record in random_records(71, 400) if record.terminal]
-    (block,) = encoded(records)[1]
-    assert block[HEADER : HEADER + LENGTH] == b"\0\0"
-    assert records_of(b"", block) == records
-
-
 def test_the_worked_example_decodes_to_the_documented_record() -> None:
     shown = example("node_record.md")
     assert opened(b"", shown["block"]) == shown["expanded"]
@@ -104,18 +96,6 @@ def test_records_without_runs_announce_none() -> None:
     )
     assert records_of(b"", block) == [replace(example_record(), run=0)]
     assert encoded([replace(example_record(), run=0)])[1] == [block]
-
-
-def test_a_record_has_the_run_of_its_reference_unless_it_says_another() -> None:
-    records = [
-        replace(r, run=run) for r, run in zip(random_records(71, 6), (7, 7, 300, 7, 0, 0), strict=True)
-    ]
-    (block,) = seal(b"", [plain_block(*records)])
-    assert records_of(b"", block) == records
-    for record in records:  # without reading all of the block
-        assert extracted(b"", block, [record]) == [record]
-    alike = plain_block(*(replace(r, run=7) for r in records))
-    assert len(alike) == len(plain_block(*(replace(r, run=0) for r in records))) + 1
 
 
 @pytest.mark.parametrize(
@@ -219,10 +199,3 @@ def test_an_impossible_position_is_refused(word: int, bits: int) -> None:
     batch.words[1, word] |= np.uint64(bits)
     with pytest.raises(CorruptRecordError, match="record 1 of the batch has an impossible position"):
         encode_chunk(batch)
-
-
-def test_records_are_gathered_in_any_order() -> None:
-    records = random_records(71, 50)
-    order = np.random.default_rng(0).permutation(50)[:40]
-    taken = bulk.take(batch_of(records), order)
-    assert same(taken, batch_of([records[i] for i in order]))

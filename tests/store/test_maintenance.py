@@ -138,25 +138,6 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
     assert verify(path).problems == []
 
 
-@pytest.mark.parametrize("stop", [1, 9])
-def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
-    calls = iter(range(1, 100))
-
-    def stopping(now: Progress) -> None:
-        if next(calls) == stop:
-            raise Stop
-
-    with pytest.raises(Stop):
-        sized(Sizes(step_blocks=3), prune, path, 3, stopping)
-    assert verify(path).problems == []
-    with Store.open(path) as store:
-        part = contents(store)
-        assert all(newest()[key] == record for key, record in part.items())
-        assert all(key in part for key, record in newest().items() if record.visits >= 3)
-    prune(path, 3)
-    assert held(path) == {k: r for k, r in newest().items() if r.visits >= 3}
-
-
 def test_pruning_below_one_visit_is_refused(path: Path) -> None:
     with pytest.raises(InvalidParameterError, match="at least 1"):
         prune(path, 0)

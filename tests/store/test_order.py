@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
-import chess
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from graphsearch.jit.compiler import kernel
-from graphsearch.jit.pointers import U, adv, ptr
-from graphsearch.position.board import Words, key_of, pack, unpack
-from graphsearch.store.index import catalog, locate_kernel
+from graphsearch.position.board import key_of, unpack
+from graphsearch.store.index import catalog
 from graphsearch.store.index.catalog import bloom_of
 from graphsearch.store.index.locate_kernel import find_held
-from graphsearch.store.order import identities, keys_of, newest_in_order, sort_keys
-from graphsearch.store.order_kernel import is_same
+from graphsearch.store.order import keys_of, sort_keys
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 
@@ -27,40 +22,9 @@ from . import independent_reader
 from .records import filled, random_records, stored_each, words_of
 
 
-def packed(*boards: chess.Board) -> Words:
-    return np.array([pack(board) for board in boards], np.uint64)
-
-
-def with_clock(clock: int) -> chess.Board:
-    board = chess.Board()
-    board.halfmove_clock = clock
-    return board
-
-
-def test_identity_forgets_a_clock_of_up_to_75_only() -> None:
-    words = packed(*(with_clock(clock) for clock in (0, 75, 76, 77)))
-    same = [tuple(row) for row in identities(words).tolist()]
-    assert same[0] == same[1]
-    assert len(set(same)) == 3
-    assert words[1, 8] >> np.uint64(12) == 75, "the words themselves are left alone"
-
-
 def test_keys_of_words_are_those_of_boards() -> None:
     words = words_of(random_records(71, 50))
     assert keys_of(words).tolist() == [key_of(unpack(row)) for row in words.tolist()]
-
-
-@given(st.lists(st.integers(0, 7), min_size=1, max_size=40))
-def test_the_first_of_each_position_is_kept_in_order(picks: list[int]) -> None:
-    words = words_of(random_records(71, 8))[picks]
-    keys = sort_keys(words)
-    # the same short keys for all: ties are settled by the whole position
-    for its_keys in (keys, keys & np.uint64(1), np.zeros_like(keys)):
-        kept = newest_in_order(words, its_keys)
-        places = [(int(its_keys[i]), *identities(words[i : i + 1])[0].tolist()) for i in kept]
-        assert places == sorted(set(places))
-        assert len(places) == len({tuple(row) for row in identities(words).tolist()})
-        assert all(picks.index(picks[i]) == i for i in kept.tolist())
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=300))
@@ -88,33 +52,9 @@ def _holds(bloom: NDArray[np.uint8], key: int) -> bool:
     return all(bloom[place >> 3] >> (place & 7) & 1 for place in places)
 
 
-@kernel
-def same_in_kernel(words: Words, out: Words) -> None:
-    for i in range(len(out)):
-        out[i] = U(is_same(adv(ptr(words, 0), 10 * i), adv(ptr(words, 0), 10 * (i + 1))))
-
-
 def test_sort_keys_are_those_of_the_schema() -> None:
     words = words_of(random_records(71, 100))
     assert sort_keys(words).tolist() == [independent_reader.sort_key(tuple(row)) for row in words.tolist()]
-
-
-def test_positions_are_the_same_by_the_rules_of_identity() -> None:
-    words = words_of(random_records(71, 40)).repeat(12, axis=0)
-    rng = random.Random(3)
-    for row in words:
-        row[8] = int(row[8]) & ~(255 << 12) | rng.choice((0, 1, 74, 75, 76, 77, 100)) << 12
-        row[8] ^= np.uint64(rng.choice((0, 0, 0, 1, 2, 32)))
-        row[rng.randrange(8)] ^= np.uint64(rng.choice((0, 0, 0, 1 << 20)))
-    out = np.zeros(len(words) - 1, np.uint64)
-    same_in_kernel(words.reshape(-1), out)
-    expected = (identities(words)[1:] == identities(words)[:-1]).all(1)
-    assert 20 < expected.sum() < len(expected) - 20
-    assert (out.astype(bool) == expected).all()
-
-
-def test_no_file_stores_nothing() -> None:
-    assert not stored_each(locate_kernel.no_filter(), words_of(random_records(71, 5))).any()
 
 
 @pytest.mark.parametrize("runs", [1, 6])

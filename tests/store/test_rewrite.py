@@ -101,16 +101,6 @@ def test_every_newest_version_is_asked_for_once(path: Path) -> None:
     assert calls[-1] == (600 + 500, 600 + 500)
 
 
-def test_dropped_records_are_gone_and_no_longer_counted(path: Path) -> None:
-    with Store.open(path, sizes=SMALL) as store:
-        keep_only(store, has_edges)
-        left = expected(lambda r: r if r.edges else None)
-        assert contents(store) == left
-        assert store.node_count == len(left) < len(RECORDS)
-        store.append(batch_of(RECORDS), fresh=len(RECORDS) - len(left))
-    assert verify(path).problems == []
-
-
 @pytest.mark.parametrize("steps", [0, 2, 5])
 def test_an_interrupted_pruning_leaves_a_whole_file_that_any_merge_finishes(path: Path, steps: int) -> None:
     seen: set[tuple[int, ...]] = set()

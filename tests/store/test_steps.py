@@ -5,19 +5,15 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.index.catalog import Catalog
 from graphsearch.store.ordered_work import in_order
 from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.segments import choose_pivot, first_chunks
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import keep_only
@@ -36,29 +32,6 @@ from .records import (
 
 RECORDS = Records(71, 400)
 SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
-KEYS = st.lists(st.integers(0, 60), max_size=40).map(sorted)
-
-
-@given(st.lists(KEYS, min_size=1, max_size=5), st.integers(0, 12), st.none() | st.integers(0, 60))
-def test_the_pivot_has_so_many_blocks_below_it(keys: list[list[int]], blocks: int, low: int | None) -> None:
-    cursors: Any = [SimpleNamespace(keys=np.array(some, np.uint64), at=0) for some in keys]
-    above = sorted(key for some in keys for key in some if low is None or key > low)
-    expected = above[blocks] if len(above) > blocks else None
-    assert choose_pivot(cursors, blocks, low) == expected
-
-
-def test_a_step_looks_at_few_chunks_of_a_large_segment(tmp_path: Path) -> None:
-    sizes = Sizes(chunk_blocks=2)
-    path = filled(tmp_path / "a.graph", random_records(71, 700), runs=1, sizes=sizes)
-    with Store.open(path, read_only=True, sizes=sizes) as store:
-        (segment,) = store.catalog.segments
-        assert len(segment.chunks) > 10
-        some = first_chunks(store.catalog, segment, None, 3)
-        assert some.chunks == segment.chunks[:2]
-        assert first_chunks(store.catalog, segment, None, 10**6).chunks == segment.chunks
-        later = first_chunks(store.catalog, segment, segment.chunks[4].first_key, 1)
-        assert segment.chunks[4] in later.chunks
-        assert len(later.chunks) < 8
 
 
 def _append_good_then_bad(store: Store, records: list[NodeRecord]) -> None:

@@ -74,16 +74,15 @@ def test_a_value_of_one_comes_before_a_proven_draw() -> None:
     assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == "d2d4"
 
 
-@pytest.mark.parametrize("edges", CASES_AT_RANDOM)
-def test_many_records_rank_alike_at_once(edges: Edges) -> None:
+@pytest.mark.parametrize(
+    "edges", [*(edges for edges, _ in CASES), *CASES_AT_RANDOM, {"e4": (9, 0.1), "d4": (9, 0.1)}]
+)
+def test_one_record_many_at_once_and_exports_rank_alike(edges: Edges, tmp_path: Path) -> None:
     board = chess.Board()
     record = node(board, edges)
-    best = best_move(record, board)
-    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])] == best
-
-
-@pytest.mark.parametrize("edges", [*(edges for edges, _ in CASES), *CASES_AT_RANDOM])
-def test_exports_rank_such_moves_alike(edges: Edges, tmp_path: Path) -> None:
+    first = legal_moves(board)[record.order[ranking(record, board.halfmove_clock)[0]]]
+    assert best_move(record, board) == first
+    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])] == first
     path = graph_file(tmp_path / "a.graph", {"": edges})
     with (
         Store.open(path, read_only=True) as store,
@@ -92,13 +91,3 @@ def test_exports_rank_such_moves_alike(edges: Edges, tmp_path: Path) -> None:
         ((found, _),) = walk.visits()
         visited = [k for k in ranking(found.batch.record(0)) if k < len(edges)]
         assert found.moves.edge.tolist() == visited
-
-
-@pytest.mark.parametrize(
-    "edges", [*(edges for edges, _ in CASES), *CASES_AT_RANDOM, {}, {"e4": (9, 0.1), "d4": (9, 0.1)}]
-)
-def test_the_best_move_is_the_first_of_the_ranking(edges: Edges) -> None:
-    board = chess.Board()
-    record = node(board, edges)
-    first = record.order[ranking(record, board.halfmove_clock)[0]]
-    assert best_move(record, board) == legal_moves(board)[first]

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +67,6 @@ def built(path: Path, found: BookConfig, evaluations: int | None = None, **more:
     return build(path, found, settings=BuildSettings(evaluations=evaluations), evaluator=evaluator, **more)
 
 
-def paid_once(evaluator: CountingEvaluator) -> bool:
-    return bool(evaluator.asked) and max(Counter(evaluator.asked).values()) == 1
-
-
 # ------------------------------------------------------------------ what comes out
 @pytest.mark.parametrize(("policy", "value"), [("dropout", "minimax"), ("cost", "q"), ("puct", "minimax")])
 def test_stopped_and_resumed_it_is_the_same_book_paid_once(tmp_path: Path, policy: Any, value: Any) -> None:
@@ -80,7 +75,7 @@ def test_stopped_and_resumed_it_is_the_same_book_paid_once(tmp_path: Path, polic
     whole = built(tmp_path / "one.graph", found, 160, evaluator=one)
     parts = [built(tmp_path / "many.graph", found, n, evaluator=many) for n in (20, 60, 80)]
     assert contents(tmp_path / "one.graph") == contents(tmp_path / "many.graph")
-    assert paid_once(one)
+    assert one.paid_once
     assert many.asked == one.asked
     assert whole.searched == sum(part.searched for part in parts) == 8
     assert whole.evaluations == sum(part.evaluations for part in parts) == 160
@@ -99,7 +94,7 @@ def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
         built(path, config(), 30, evaluator=CountingEvaluator("other"))
     report = built(path, config(), evaluator=evaluator)
     assert (report.ended, report.leaves) == ("complete", 0)
-    assert paid_once(evaluator)
+    assert evaluator.paid_once
     again = built(path, config(), evaluator=evaluator)
     assert (again.searched, again.evaluations, again.positions) == (0, 0, report.positions)
     tree = tree_of_file(path, config())

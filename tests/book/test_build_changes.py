@@ -23,7 +23,8 @@ from graphsearch.store.tables.books import book_named, books
 
 from ..conftest import Cli
 from ..support.counting import CountingEvaluator
-from .test_build import SMALL, WIDE, built, config, contents, paid_once, tree_of_file
+from ..support.positions import after_line
+from .test_build import SMALL, WIDE, built, config, contents, tree_of_file
 
 
 # ------------------------------------------------------------------ changing one's mind
@@ -33,7 +34,7 @@ def test_a_wider_window_takes_in_more_of_what_is_known(tmp_path: Path) -> None:
     small = built(path, narrow, evaluator=evaluator)
     large = built(path, wide, evaluator=evaluator)
     assert large.positions > small.positions
-    assert paid_once(evaluator)
+    assert evaluator.paid_once
 
 
 def test_more_plies_go_on_at_the_ends(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
     path, evaluator = tmp_path / "a.graph", CountingEvaluator()
     built(path, config(max_ply=2), evaluator=evaluator)
     built(path, config(name="black", side="black", max_ply=2), evaluator=evaluator)
-    assert paid_once(evaluator)
+    assert evaluator.paid_once
     with Store.open(path, read_only=True) as store:
         assert [book.name for book in books(store)] == ["b", "black"]
         with pytest.raises(InvalidParameterError, match="several books; name one: 'b', 'black'"):
@@ -173,9 +174,7 @@ def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path
 
 def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "a.graph"
-    after = chess.Board()
-    after.push_san("a4")
-    two = (Root(chess.Board(), "root 1"), Root(after, "root 2"))
+    two = (Root(chess.Board(), "root 1"), Root(after_line("a4"), "root 2"))
     first = built(path, config(roots=two, max_ply=2))
     fewer = built(path, config(text="two", max_ply=2))
     assert fewer.positions < first.positions

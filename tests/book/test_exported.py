@@ -18,6 +18,7 @@ from graphsearch.exchange.polyglot_export import export_polyglot
 from graphsearch.exchange.selection import Selection
 
 from ..conftest import Cli
+from ..support.positions import after_line
 from ..support.reference import HashEvaluator
 
 TOML = """
@@ -45,13 +46,6 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = BuildSettings(evaluations=1500)
     build(path, parse_config(TOML, path.parent, "white.toml"), settings=settings, evaluator=HashEvaluator())
     return path
-
-
-def after(line: str) -> chess.Board:
-    board = chess.Board()
-    for san in line.split():
-        board.push_san(san)
-    return board
 
 
 def moves_of(target: Path) -> dict[int, list[tuple[int, int]]]:
@@ -87,7 +81,7 @@ def test_a_book_in_polyglot_has_the_moves_that_its_rules_admit(book: Path, tmp_p
     target, whole = tmp_path / "b.bin", tmp_path / "all.bin"
     report = export_polyglot(book, target, Selection(book="white", admits=admitted_moves))
     export_polyglot(book, whole, Selection(book="white"))
-    root = after(LINE)
+    root = after_line(LINE)
     admitted, kept = walked(book, root, keeps_all=False), walked(book, root, keeps_all=True)
     assert all(len(moves) == 1 for _, moves in admitted)  # own_moves = 1
     assert any(len(moves) > 1 for _, moves in kept)
@@ -96,34 +90,16 @@ def test_a_book_in_polyglot_has_the_moves_that_its_rules_admit(book: Path, tmp_p
     for board, moves in kept:
         assert exported(whole, board) == moves
     own = {chess.polyglot.zobrist_hash(board) for board, _ in admitted}
-    before = {chess.polyglot.zobrist_hash(after(line)) for line in ("", "d4 Nf6")}
+    before = {chess.polyglot.zobrist_hash(after_line(line)) for line in ("", "d4 Nf6")}
     assert moves_of(target).keys() == own | before
     assert report.left_out["moves_not_admitted"] > 0
-
-
-def test_the_moves_of_a_book_are_weighted_by_value(book: Path, tmp_path: Path) -> None:
-    target = tmp_path / "b.bin"
-    export_polyglot(book, target, Selection(book="white"))
-    several = [(board, moves) for board, moves in walked(book, after(LINE), True) if len(moves) > 1]
-    for board, _ in several:
-        values = {one.candidate.move: one.candidate.value or 0.0 for one in why(book, board).verdicts}
-        with chess.polyglot.open_reader(target) as reader:
-            entries = list(reader.find_all(board))
-        assert entries[0].weight == 65535
-        found = [values[entry.move.uci()] for entry in entries]
-        assert found == sorted(found, reverse=True)
-
-
-def test_a_book_in_polyglot_begins_at_the_start_of_the_game(book: Path, tmp_path: Path) -> None:
-    target = tmp_path / "b.bin"
-    export_polyglot(book, target, Selection(book="white", admits=admitted_moves))
-    assert exported(target, chess.Board()) == {"d2d4"}
-    assert exported(target, after("d4 Nf6")) == {"c2c4"}
-    assert exported(target, after("d4")) == set()
-    data = target.read_bytes()
-    keys = [data[i : i + 8] for i in range(0, len(data), 16)]
-    assert keys == sorted(keys)
-    assert [key for key in keys if keys.count(key) > 1] == []  # one move for each own position
+    assert [exported(target, after_line(line)) for line in ("", "d4", "d4 Nf6")] == [
+        {"d2d4"},
+        set(),
+        {"c2c4"},
+    ]
+    assert list(moves_of(target)) == sorted(moves_of(target))
+    assert {len(moves) for moves in moves_of(target).values()} == {1}, "one move for each own position"
 
 
 def test_the_command_exports_what_the_rules_admit_and_with_all_the_rest(
@@ -146,7 +122,7 @@ def test_a_book_in_pgn_has_the_same_moves(book: Path) -> None:
     written = {
         node.board().fen(): {one.move.uci() for one in node.variations} for node in (game, *_nodes(game))
     }
-    for board, moves in walked(book, after(LINE), keeps_all=False):
+    for board, moves in walked(book, after_line(LINE), keeps_all=False):
         assert written.get(board.fen(), set()) <= moves
     assert sum(map(len, written.values())) > 10
 

@@ -37,6 +37,7 @@ from graphsearch.store.store import Store
 from ..support.books import small_book
 from ..support.counting import CountingEvaluator
 from ..support.forks import Fork, Say, needs_fork
+from ..support.positions import after_line
 from .test_build import built, config, tree_of_file
 
 START = NewItem(chess.STARTING_FEN, (), "here")
@@ -220,14 +221,6 @@ def test_each_game_is_a_line(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ while a book is built
-START_FEN = chess.STARTING_FEN
-
-
-def board_after(*moves: str) -> chess.Board:
-    board = chess.Board()
-    for move in moves:
-        board.push_uci(move)
-    return board
 
 
 def states(path: Path) -> dict[int, tuple[str, str | None]]:
@@ -250,7 +243,7 @@ def path(begun: Path, tmp_path: Path) -> Path:
 
 def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
     line = ("a2a4", "h7h5", "b2b4")
-    queue.add(path, [NewItem(START_FEN, line, "a test")])
+    queue.add(path, [NewItem(chess.STARTING_FEN, line, "a test")])
     built(path, config(max_ply=8), 60)
     assert states(path) == {1: ("done", "3 positions searched")}
     tree = tree_of_file(path, config())
@@ -264,14 +257,14 @@ def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
 def test_a_position_outside_the_book_becomes_a_root_and_a_known_one_is_searched_again(
     path: Path,
 ) -> None:
-    board = board_after("a2a4", "a7a5", "h2h4")
+    board = after_line("a4 a5 h4")
     queue.add(path, [NewItem(board.fen())])
     built(path, config(max_ply=8), 20)
     assert states(path) == {1: ("done", "1 position searched")}
     known = key_text(chess.Board())
     searches = tree_of_file(path, config()).positions[known].searches
-    queue.add(path, [NewItem(START_FEN, ("e2e4",))], book="other")
-    queue.add(path, [NewItem(START_FEN)])
+    queue.add(path, [NewItem(chess.STARTING_FEN, ("e2e4",))], book="other")
+    queue.add(path, [NewItem(chess.STARTING_FEN)])
     again = built(path, config(max_ply=8), 20)
     assert states(path)[2][0] == "waiting"
     assert states(path)[3] == ("done", "1 position searched")
@@ -281,10 +274,10 @@ def test_a_position_outside_the_book_becomes_a_root_and_a_known_one_is_searched_
 
 
 def test_a_line_from_before_the_book_joins_it_where_they_meet(tmp_path: Path) -> None:
-    path, root = tmp_path / "a.graph", board_after("e2e4")
+    path, root = tmp_path / "a.graph", after_line("e4")
     roots = (Root(root, "root 1"),)
     built(path, config(max_ply=8, roots=roots), 20)
-    queue.add(path, [NewItem(START_FEN, ("e2e4", "a7a5", "a2a3"))])
+    queue.add(path, [NewItem(chess.STARTING_FEN, ("e2e4", "a7a5", "a2a3"))])
     report = built(path, config(max_ply=8, roots=roots), 60)
     assert states(path) == {1: ("done", "2 positions searched")}
     assert [found.origin for found in report.roots] == ["root 1"]
@@ -295,7 +288,11 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     late = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 40")
     queue.add(
         path,
-        [NewItem(START_FEN, ("e2e4",)), NewItem(late.fen()), NewItem(START_FEN, ("d2d4", "d7d5"))],
+        [
+            NewItem(chess.STARTING_FEN, ("e2e4",)),
+            NewItem(late.fen()),
+            NewItem(chess.STARTING_FEN, ("d2d4", "d7d5")),
+        ],
     )
     connection = sqlite3.connect(path)
     with connection:
@@ -316,9 +313,9 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
 
 def test_a_line_beyond_the_last_ply_is_refused(path: Path) -> None:
     line = ("e2e4", "e7e5", "g1f3")
-    queue.add(path, [NewItem(START_FEN, line[:2])])
+    queue.add(path, [NewItem(chess.STARTING_FEN, line[:2])])
     built(path, config(text="two", max_ply=2), 60)
-    queue.add(path, [NewItem(START_FEN, line)])
+    queue.add(path, [NewItem(chess.STARTING_FEN, line)])
     built(path, config(text="two", max_ply=2), 20)
     assert states(path)[2] == ("refused", "it continues after ply 2, the last of the book (max_ply)")
 
@@ -334,7 +331,7 @@ class Asking(CountingEvaluator):
         before = len(self.asked)
         found = super().evaluate(batch)
         if before < 40 <= len(self.asked):
-            queue.add(self.path, [NewItem(START_FEN, ("h2h4", "a7a6"), "meanwhile")])
+            queue.add(self.path, [NewItem(chess.STARTING_FEN, ("h2h4", "a7a6"), "meanwhile")])
         return found
 
 
@@ -374,7 +371,7 @@ def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
 
     def show(now: object) -> None:
         if not added:
-            added.append(queue.add(path, [NewItem(START_FEN)]))
+            added.append(queue.add(path, [NewItem(chess.STARTING_FEN)]))
         elif states(path)[1][0] == "done":
             stop.set()
 

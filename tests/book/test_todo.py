@@ -9,7 +9,6 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.base.errors import InvalidParameterError
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
 from graphsearch.book.queue import items
 from graphsearch.book.todo import MissingReply, Rivalry, todo
@@ -17,7 +16,8 @@ from graphsearch.book.tree import BookTree, Position
 from graphsearch.position.board import legal_moves
 from graphsearch.store.store import Store
 
-from ..support.books import Handmade, board_after, random_book, small_book
+from ..support.books import Handmade, random_book, small_book
+from ..support.positions import after_line
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_leaves_come_in_the_order_of_their_priority_with_their_line(white: Path)
     assert [row.positions[0].line for row in found.rows] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
     assert [row.as_dict()["priority"] for row in found.rows] == [1.5, 3.0, None]
     first = found.rows[0].as_dict()
-    assert (first["position"], first["moves"]) == (board_after("e4 c5").fen(), ["e2e4", "c7c5"])
+    assert (first["position"], first["moves"]) == (after_line("e4 c5").fen(), ["e2e4", "c7c5"])
     assert (first["root"], first["ply"]) == (chess.STARTING_FEN, 2)
     assert len(todo(white, "white", top=2).rows) == 2
     assert [entry.fen for entry in found.items()] == [row.positions[0].position for row in found.rows]
@@ -46,11 +46,6 @@ def test_leaves_that_no_line_leads_to_any_more_are_not_listed(white: Path) -> No
     assert after == [line for line in before if not line.startswith("1. d4")] != before
 
 
-def test_an_unknown_book_names_those_there_are(white: Path) -> None:
-    with pytest.raises(InvalidParameterError, match="has no book 'wihte'; it has 'white'"):
-        todo(white, "wihte")
-
-
 # ----------------------------------------------------------------------- gaps
 def gaps(path: Path, **options: float) -> list[MissingReply]:
     found = todo(path, "white", "gaps", top=int(options.pop("top", 0)), **options)  # type: ignore[arg-type]
@@ -61,14 +56,14 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None
     path = tmp_path / "w.graph"
     with Graph.open(path) as graph:
         for line in ("", "e4", "d4"):
-            analyze(graph, board_after(line), Limits(visits=20))
+            analyze(graph, after_line(line), Limits(visits=20))
     small_book().write(path)
     found = gaps(path, min_p=0.04)
     replies = [row for row in found if row.target.move]
     assert replies
     with Store.open(path, read_only=True) as store:
         for line in ("e4", "d4"):
-            board = board_after(line)
+            board = after_line(line)
             record = store.read(board)
             assert record is not None
             likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= 0.04}
@@ -94,7 +89,7 @@ def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: 
     book.played("e4", "e5", 70)
     book.played("e4", "a6", 5)
     path = book.write(tmp_path / "a.graph")
-    first = [row for row in gaps(path) if row.target.position == board_after("e4").fen()]
+    first = [row for row in gaps(path) if row.target.position == after_line("e4").fen()]
     assert [(row.target.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
     waiting = {row.target.line: row.reach for row in gaps(path) if row.target.move is None}
     assert waiting["1. e4 e5"] == 0.7
@@ -169,23 +164,6 @@ def test_reading_changes_nothing_and_needs_no_queue(white: Path) -> None:
 
 
 # ------------------------------------------------------------------ bottlenecks
-def test_one_leaf_carries_the_choice() -> None:
-    tree = small_book().shape()
-    found = find_bottlenecks(tree)
-    by_rival = {row.rival.move: row for row in found.rows}
-    assert set(by_rival) == {"d2d4", "c2c4"}
-    assert {row.best.move for row in found.rows} == {"e2e4"}
-    row = by_rival["d2d4"]
-    assert (row.best.value, row.rival.value) == (0.1, 0.05)
-    assert len(row.changes) == 1
-    assert row.total == pytest.approx(0.05)
-    assert len(by_rival["c2c4"].changes) == 2  # 1. e4 e5 from 0.1 and 1. d4 d5 from 0.05 down to 0.02
-    assert by_rival["c2c4"].total == pytest.approx(0.08 + 0.03)
-    near = find_bottlenecks(tree, change=0.04)
-    assert [len(row.changes) for row in near.rows] == [2]  # no single one, but both e4's down and d4's up
-    assert near.safe == 1
-
-
 def test_what_is_proven_never_changes() -> None:
     book = Handmade(side="both")
     book.root()
@@ -196,7 +174,7 @@ def test_what_is_proven_never_changes() -> None:
     book.put("d4", "leaf", 0.0)
     tree = book.shape()
     (row,) = find_bottlenecks(tree).rows
-    assert [tree.positions[change.position].fen for change in row.changes] == [board_after("d4").fen()]
+    assert [tree.positions[change.position].fen for change in row.changes] == [after_line("d4").fen()]
     assert row.changes[0].needed == -1.0
     mate = Handmade(side="both")
     mate.root("f3 e5 g4")

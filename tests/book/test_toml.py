@@ -22,6 +22,7 @@ from graphsearch.book.config import (
 from graphsearch.position.board import key_text
 
 from ..conftest import ROOT
+from ..support.positions import after_line
 
 HEAD = '[book]\nside = "white"\nmax_ply = 24\n'
 HERE = Path("/nowhere")
@@ -118,12 +119,8 @@ def test_rulings_on_one_position_are_one_ruling() -> None:
 
 def test_a_game_gives_a_root_at_a_ply(games: Path) -> None:
     book = parsed('[[root]]\npgn = "games.pgn"\ngame = 2\nply = 4', games)
-    line = chess.Board()
-    for san in ("e4", "e5", "Nf3", "d6"):
-        line.push_san(san)
-    assert [(root.board.fen(), root.origin) for root in book.roots] == [
-        (line.fen(), "root 1: games.pgn, game 2")
-    ]
+    fen = after_line("e4 e5 Nf3 d6").fen()
+    assert [(root.board.fen(), root.origin) for root in book.roots] == [(fen, "root 1: games.pgn, game 2")]
     assert parsed('[[root]]\npgn = "games.pgn"', games).roots[0].board.ply() == 4
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch.book.config import BookConfig, Expansion, Root, Window
-from graphsearch.book.decide import Candidate, Verdict, admits_by_value, decide
+from graphsearch.book.decide import Candidate, Verdict, decide
 from graphsearch.book.tree import END, LEAF, OPEN, BookLine, BookMove, BookTree, Position
 from graphsearch.position.board import key_text
 from graphsearch.position.values import cp_of
@@ -114,52 +113,6 @@ def test_a_move_back_counts_with_its_own_edge_and_closes_no_circle() -> None:
     assert tree.positions["a"].reach is None, "nothing is left to search"
 
 
-def test_values_do_not_depend_on_the_order_of_updates() -> None:
-    rng = random.Random(3)
-    for _ in range(10):
-        plies = {str(i): i // 4 for i in range(24)}
-        edges = {}
-        for i in range(16):
-            children = rng.sample(range(4 * (i // 4) + 4, 24), 2)
-            edges[str(i)] = [(f"{i}-{c}", str(c), {"q": rng.uniform(-1, 1)}) for c in children]
-        trees = [
-            tree_of(Expansion(policy="cost", value=v), plies, edges, ["0"])
-            for v in ("minimax", "q")
-            for _ in "ab"
-        ]
-        values = {str(i): rng.uniform(-1, 1) for i in range(16, 24)}
-        for tree in trees:
-            names = list(values)
-            rng.shuffle(names)
-            for name in names:
-                end(tree, name, values[name])
-        for one, two in (trees[:2], trees[2:]):
-            assert [p.value for p in one.positions.values()] == [p.value for p in two.positions.values()]
-        for name in edges:
-            p = trees[0].positions[name]
-            assert p.value == max(v for v in expected_values(trees[0], p) if v is not None)
-
-
-def expected_values(tree: BookTree, position: Position) -> list[float | None]:
-    """Returns the values of the moves by the rule in words: the child's, if it lies deeper or is an end."""
-    found = []
-    for move in position.moves.values():
-        child = tree.positions[move.child]
-        counts = child.value is not None and (child.ply > position.ply or child.state == END)
-        found.append(-child.value if counts and child.value is not None else move.q)
-    return found
-
-
-def test_a_shorter_way_lowers_the_ply_of_all_that_follows() -> None:
-    plies = {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}
-    edges = {"a": [("x", "b")], "b": [("y", "c")], "c": [("z", "d")], "d": [("t", "e")]}
-    tree = tree_of(PLAIN, plies, edges)
-    tree.link(tree.positions["a"], book_move("s", "d"))
-    assert [tree.positions[name].ply for name in "abcde"] == [0, 1, 2, 1, 2]
-    assert tree.lowered == {"d", "e"}
-    assert not tree.goes_on(tree.positions["c"], tree.positions["c"].moves["z"])
-
-
 # ------------------------------------------------------------------ policies
 def test_dropout_takes_the_leaf_of_least_plies_and_losses() -> None:
     best, near, far = cp(100, 90, 40)
@@ -240,26 +193,6 @@ def test_puct_searches_roots_in_turn() -> None:
     tree.count_visit(first)
     second = next_line(tree)
     assert second.keys == ("b", "d")
-
-
-@pytest.mark.parametrize("policy", ["dropout", "cost"])
-def test_the_next_leaf_is_the_cheapest_of_all(policy: str) -> None:
-    rng = random.Random(7)
-    for _ in range(10):
-        plies = {str(i): i // 5 for i in range(40)}
-        edges = {}
-        for i in range(25):
-            first = 5 * (i // 5) + 5
-            children = rng.sample(range(first, min(40, first + 10)), 3)
-            edges[str(i)] = [
-                (f"{i}-{c}", str(c), {"q": rng.uniform(-0.4, 0.4), "p": rng.uniform(0.01, 1)})
-                for c in children
-            ]
-        tree = tree_of(Expansion(policy=policy), plies, edges, ["0", "1"])  # type: ignore[arg-type]
-        costs = tree.costs()
-        leaves = {key: cost for key, cost in costs.items() if tree.positions[key].state == LEAF}
-        way = next_line(tree)
-        assert leaves[way.keys[-1]] == pytest.approx(min(leaves.values()))
 
 
 # ------------------------------------------------------------------ what windows admit
@@ -367,21 +300,6 @@ def test_beyond_the_last_ply_and_outside_all_windows_nothing_is_taken() -> None:
     )
     assert len(rules(decide(both, BOARD, 2, known(30, 20)))) == 2, "of two windows the last counts"
     assert len(rules(decide(both, BOARD, 1, known(30, 20)))) == 1
-
-
-@pytest.mark.parametrize("side", ["white", "black"])
-def test_the_quick_test_by_value_agrees_with_the_decision(side: str) -> None:
-    for cp in (0, 10, 20, 30):
-        for most in (None, 1, 2):
-            window = Window(own_cp=15, own_moves=most, reply_cp=15, reply_moves=most)
-            found = known(20, cp, -300)
-            taken = [Candidate("e2e4", 0.1, 9, found[0].value, found[0].value, rule="best"), *found[1:]]
-            loss = max(0, 20 - cp)
-            better = int(cp <= 20)
-            top = max(20, cp)
-            quick = admits_by_value(window, top - cp, better, is_own=side == "white")
-            decided = "d2d4" in rules(decide(config(window, side=side), BOARD, 0, taken))
-            assert quick == decided, (cp, most, loss)
 
 
 def test_a_forced_move_that_a_window_admits_takes_one_of_its_places() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.position.board import FREE_CLOCK, board_of, key_of, legal_moves, pack
+from graphsearch.position.board import board_of, key_of, legal_moves, pack
 from graphsearch.store.record.node import Edge, NodeRecord
 from graphsearch.store.store import Store
 
@@ -155,6 +155,3 @@ def add_book(path: Path, name: str, side: str, fens: Sequence[str], lines: Mappi
         " VALUES (1, ?, ?, ?, ?, 'own_cp', 0.5, 1, 1)",
         [(*key, *row) for key, row in moves.items()],
     )
-
-
-assert FREE_CLOCK == 75

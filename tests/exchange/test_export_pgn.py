@@ -23,12 +23,12 @@ from graphsearch.store.record.ranking import node_mean, ranking
 
 from ..conftest import Cli
 from ..store.records import filled
+from ..support.positions import after_line
 from .exported import (
     CHESS960,
     ENDGAME,
     LINES,
     Known,
-    add_book,
     after,
     edges,
     execute,
@@ -257,9 +257,7 @@ def test_a_move_that_loses_clearly_is_marked_if_it_was_visited_enough(tmp_path: 
 
 
 def test_a_game_names_the_opening_of_its_root(tmp_path: Path) -> None:
-    board = chess.Board()
-    for san in ("e4", "c5"):
-        board.push_san(san)
+    board = after_line("e4 c5")
     path = filled(tmp_path / "a.graph", [made_record(board, {"Nf3": (9, 0.1)})])
     (game,) = exported(path, tmp_path / "out.pgn", Selection(roots=(board,)))
     assert (game.headers["ECO"], game.headers["Opening"]) == ("B20", "Sicilian Defense")
@@ -272,18 +270,6 @@ def test_a_repertoire_has_one_move_of_its_side_against_all_replies(lines: Path, 
         for key, node in tree_of(games).items():
             moves = edges(*known[key])
             assert len(node.variations) == (1 if node.turn() == turn else len(moves))
-
-
-def test_a_book_makes_a_tree_of_its_moves_with_its_values(tmp_path: Path) -> None:
-    visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
-    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
-    add_book(path, "mine", "white", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2, "e4 e5": 0.3})
-    (game,) = exported(path, tmp_path / "out.pgn", Selection(book="mine"))
-    assert [child.san() for child in game.variations] == ["d4", "e4"]
-    assert [child.san() for child in game.variations[1].variations] == ["e5"]
-    shown = game.variations[0].eval()
-    assert shown is not None
-    assert shown.white().score() == cp_of(0.2)
 
 
 def long_line(plies: int) -> tuple[list[chess.Board], list[chess.Move]]:

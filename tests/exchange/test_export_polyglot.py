@@ -27,6 +27,7 @@ from graphsearch.store.store import Store
 
 from ..conftest import shared_data
 from ..store.records import filled
+from ..support.positions import after_line
 from .exported import (
     CASTLES,
     CHESS960,
@@ -168,36 +169,6 @@ def depths(known: Known, fen: str) -> dict[int, int]:
     return found
 
 
-def test_one_side_has_only_its_moves(graph: Path, tmp_path: Path) -> None:
-    known = known_below(graph)
-    sizes = []
-    for side, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
-        out = tmp_path / f"{side}.bin"
-        report = export_polyglot(graph, out, Selection(side=side))  # type: ignore[arg-type]
-        own = {key: pair for key, pair in known.items() if pair[0].turn == turn}
-        others = [board for board, _ in known.values() if board.turn != turn]
-        assert same_book(read_book(out, boards_of(own)), expected(own, visits_of(own), fill=False))
-        assert not any(read_book(out, others).values())
-        sizes.append(report.moves)
-        assert report.left_out["other_side"] > 0
-    assert sum(sizes) == export_polyglot(graph, tmp_path / "both.bin").moves
-
-
-def test_the_best_moves_of_the_side_against_all_replies(graph: Path, tmp_path: Path) -> None:
-    selection = Selection(roots=(chess.Board(),), side="white", max_moves=1, depth=3)
-    report = export_polyglot(graph, tmp_path / "book.bin", selection)
-    rows = entries(tmp_path / "book.bin")
-    known = known_below(graph)
-    start, record = known[key_of(chess.Board())]
-    below = after(start, max(edges(start, record), key=lambda pair: pair[1].n)[0])
-    replies = [key_of(after(below, move)) for move, _ in edges(*known[key_of(below)])]
-    answered = {key for key in replies if edges(*known[key])}
-    assert {row[0] for row in rows} == {key_of(start)} | answered
-    assert len(rows) == report.positions == 1 + len(answered)
-    assert report.left_out["moves_beyond"] > 0
-    assert report.left_out["at_depth"] > 0
-
-
 # ------------------------------------------------------------------ weights in 16 bits
 
 
@@ -232,8 +203,7 @@ def test_imported_games_weigh_two_for_a_win_and_one_for_a_draw_of_the_side_that_
     out = tmp_path / "book.bin"
     report = export_polyglot(path, out, weights="games")
     board = chess.Board()
-    replies = after(board, chess.Move.from_uci("e2e4"))
-    third = after(replies, chess.Move.from_uci("c7c5"))
+    replies, third = after_line("e4"), after_line("e4 c5")
     assert read_book(out, [board, replies, third]) == {
         key_of(board): [("e2e4", 2 * 3 + 3)],
         key_of(replies): [("c7c5", 2 * 4 + 2), ("e7e5", 1)],
@@ -245,9 +215,7 @@ def test_imported_games_weigh_two_for_a_win_and_one_for_a_draw_of_the_side_that_
 
 
 def test_games_are_followed_from_where_they_begin_whatever_was_searched(tmp_path: Path) -> None:
-    deep = chess.Board()
-    for san in ("d4", "d5"):
-        deep.push_san(san)
+    deep = after_line("d4 d5")
     path = filled(tmp_path / "games.graph", [made_record(deep, {"c4": (9, 0.0)})])
     with Store.open(path) as store, store.transaction():
         store.connection.execute(
@@ -263,8 +231,7 @@ def test_games_without_a_result_weigh_one_point_and_leave_no_position_out(tmp_pa
     path = filled(tmp_path / "games.graph", [made_record(chess.Board(), {"a3": (9, 0.0)})])
     add_games(path, {"e4 e5 Nf3": (0, 0, 0, 7), "e4 c5": (0, 0, 0, 2), "d4 d5": (1, 0, 0, 2)})
     board = chess.Board()
-    e4, d4 = (after(board, chess.Move.from_uci(move)) for move in ("e2e4", "d2d4"))
-    e5 = after(e4, chess.Move.from_uci("e7e5"))
+    e4, d4, e5 = (after_line(line) for line in ("e4", "d4", "e4 e5"))
     export_polyglot(path, tmp_path / "book.bin", weights="games")
     assert read_book(tmp_path / "book.bin", [board, e4, d4, e5]) == {
         key_of(board): [("e2e4", 9), ("d2d4", 4)],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import chess
-import numpy as np
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError
@@ -22,11 +20,10 @@ from graphsearch.exchange import rows_export
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.position.board import board_of, encode_move, key_of, legal_moves, pack
-from graphsearch.query.steps import legal_codes, positions_after, uci_of
+from graphsearch.position.board import board_of
 
 from ..conftest import Cli
-from ..store.records import filled, random_board
+from ..store.records import filled
 from ..store.test_damage import flip
 from ..support.forks import Command, needs_fork
 from ..support.pools import until
@@ -37,23 +34,6 @@ FORMATS = ("polyglot", "pgn", "epd", "jsonl", "csv")
 
 def left_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))}
-
-
-def test_moves_and_children_are_those_of_python_chess() -> None:
-    rng = random.Random(5)
-    boards = [random_board(rng, 150) for _ in range(30)]
-    words = np.array([pack(board) for board in boards])
-    counts, codes, _ = legal_codes(words)
-    for board, row, count, moves in zip(boards, words, counts.tolist(), codes.tolist(), strict=True):
-        legal = legal_moves(board)
-        assert moves[:count] == [encode_move(move) for move in legal]
-        assert [uci_of(code) for code in moves[:count]] == [move.uci() for move in legal]
-        if legal:
-            _, keys = positions_after(row.reshape(1, -1), [0] * len(legal), moves[:count])
-            clocks = [after(board, move).halfmove_clock <= 255 for move in legal]
-            assert [int(k) for k, fine in zip(keys, clocks, strict=True) if fine] == [
-                key_of(after(board, move)) for move, fine in zip(legal, clocks, strict=True) if fine
-            ]
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -12,9 +12,8 @@ import pytest
 
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport
-from graphsearch.exchange.pgn_import import BlockReader, Facts, PlayedBlock, played_game
+from graphsearch.exchange.pgn_import import BlockReader, PlayedBlock
 from graphsearch.exchange.sources import GivenFile, Input, opened
-from graphsearch.position.pgn import read_game
 
 from ..conftest import shared_data, sql
 from ..fuzz.pgn_games import generated, mutated
@@ -67,42 +66,9 @@ TEXTS = [
 ]
 
 
-Game = tuple[Facts | tuple[str, int], bytes, list[int]]
-
-
-def games(text: bytes, tmp_path: Path, most: int, *, regular: bool) -> list[Game]:
-    """Returns the facts, moves and keys of all games; of one that cannot be read, its error."""
-    found: list[Game] = []
-    with opened(GivenFile("a.pgn", io.BytesIO(text)), tmp_path) as given:
-        for one in BlockReader(given, most=most, regular=regular):
-            if isinstance(one, PlayedBlock):
-                block = one
-            else:
-                game = read_game(one)
-                if game.variant or game.error:
-                    found.append(((game.variant or game.error, one.line), b"", []))
-                    continue
-                block = played_game(game, None)
-            for i, facts in enumerate(block.games):
-                at = slice(int(block.firsts[i]), int(block.firsts[i] + block.counts[i]) + 1)
-                found.append((facts, block.moves(i), block.keys[at].tolist()))
-    return found
-
-
 def one_by_one(given: Input, **options: Any) -> BlockReader:
     """Stands in for `BlockReader`."""
     return BlockReader(given, **(options | {"regular": False}))
-
-
-@pytest.mark.parametrize("most", [1, 500])
-@pytest.mark.parametrize("window", [40, 1 << 18])
-@pytest.mark.parametrize("text", TEXTS)
-def test_blocks_have_the_games_that_are_read_one_by_one(
-    text: str, window: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("graphsearch.exchange.pgn_import.WINDOW", window)
-    data = text.encode()
-    assert games(data, tmp_path, most, regular=True) == games(data, tmp_path, most, regular=False)
 
 
 def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +77,9 @@ def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytes
         bases = [generated(rng) for _ in range(10)]
         parts = (mutated(base, rng) if rng.random() < 0.3 else f"{base}\n" for base in bases)
         data = "".join(parts).encode(rng.choice(("utf-8", "cp1252")), "replace").replace(b"\0", b"")
+        (tmp_path / str(seed)).mkdir()
         monkeypatch.setattr("graphsearch.exchange.pgn_import.WINDOW", rng.choice((300, 1 << 18)))
-        assert games(data, tmp_path, 500, regular=True) == games(data, tmp_path, 500, regular=False)
+        check_same(data, tmp_path / str(seed), monkeypatch)
 
 
 def imported(path: Path, text: bytes, **options: int | None) -> FileReport:
@@ -145,11 +112,12 @@ def check_same(
     return report
 
 
-@pytest.mark.parametrize("max_ply", [None, 3])
+@pytest.mark.parametrize(("max_ply", "window"), [(None, 1 << 18), (None, 40), (3, 1 << 18)])
 @pytest.mark.parametrize("text", TEXTS)
 def test_tables_and_reports_are_the_same(
-    text: str, max_ply: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, max_ply: int | None, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("graphsearch.exchange.pgn_import.WINDOW", window)
     check_same(text.encode(), tmp_path, monkeypatch, max_ply=max_ply)
 
 

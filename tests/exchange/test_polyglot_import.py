@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import io
-import random
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli, shared_data, sql
+from ..support.positions import after_line, random_games
 from .exported import part_of_book
 
 
@@ -41,13 +41,6 @@ def entry(board: chess.Board, san: str, weight: int = 1, learn: int = 0) -> Poly
     )
 
 
-def after(*moves: str) -> chess.Board:
-    board = chess.Board()
-    for move in moves:
-        board.push_san(move)
-    return board
-
-
 def book(*entries: PolyglotEntry) -> bytes:
     return b"".join(ENTRY.pack(*one) for one in sorted(entries, key=lambda one: one.key))
 
@@ -62,19 +55,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "book.graph"
 
 
-def random_boards(seed: int, games: int) -> list[chess.Board]:
-    rng, found = random.Random(seed), []
-    for _ in range(games):
-        board = chess.Board()
-        while not board.is_game_over() and len(board.move_stack) < 120:
-            board.push(rng.choice(list(board.legal_moves)))
-            found.append(board.copy(stack=False))
-    return found
-
-
 def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
     promoting = chess.Board("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1")
-    for board in (CASTLING, promoting, *random_boards(5, 1)):
+    for board in (CASTLING, promoting, *random_games(5, 90, 120)):
         assert [legal_move(board, raw_move_of(board, m)) for m in board.legal_moves] == list(
             board.legal_moves
         )
@@ -100,7 +83,7 @@ def test_a_king_that_may_not_castle_takes_no_rook() -> None:
 
 def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known(path: Path) -> None:
     stray = PolyglotEntry(12345, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 9, 7)
-    data = book(entry(chess.Board(), "e4", 5), entry(after("e4"), "c5", 3, 99), stray)
+    data = book(entry(chess.Board(), "e4", 5), entry(after_line("e4"), "c5", 3, 99), stray)
     report = imported(path, data)
     assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
     assert "positions whose FEN is known: 2 of 3" in report.notes
@@ -108,32 +91,32 @@ def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known
     assert [PolyglotEntry(int(key, 16), *rest) for _, *rest, key in found] == list(unpack(data))
     named = sql(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
     assert named == [
-        (3, "c7c5", "c5", after("e4").fen()),
+        (3, "c7c5", "c5", after_line("e4").fen()),
         (5, "e2e4", "e4", chess.STARTING_FEN),
         (9, "e2e4", None, None),
     ]
 
 
 def test_positions_are_found_over_a_move_that_the_book_leaves_out(path: Path) -> None:
-    report = imported(path, book(entry(chess.Board(), "e4"), entry(after("e4", "c5"), "Nf3")))
+    report = imported(path, book(entry(chess.Board(), "e4"), entry(after_line("e4 c5"), "Nf3")))
     assert "positions whose FEN is known: 2 of 2" in report.notes
-    report = imported(path, book(entry(after("d4"), "d5"), entry(after("c4"), "e5")))
+    report = imported(path, book(entry(after_line("d4"), "d5"), entry(after_line("c4"), "e5")))
     assert "positions whose FEN is known: 2 of 2" in report.notes, "a book for Black"
 
 
 def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
     line = ("e4", "e5", "Nf3", "Nc6", "Bb5", "a6")
     import_pgn(path, [GivenFile("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
-    report = imported(path, book(entry(after(*line), "Ba4")))
+    report = imported(path, book(entry(after_line(" ".join(line)), "Ba4")))
     assert "positions whose FEN is known: 1 of 1" in report.notes
-    assert sql(path, "SELECT fen, san FROM polyglot_entry") == [(after(*line).fen(), "Ba4")]
+    assert sql(path, "SELECT fen, san FROM polyglot_entry") == [(after_line(" ".join(line)).fen(), "Ba4")]
 
 
 def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(path: Path) -> None:
     line = ("e4", "e5", "Nf3", "Nc6", "Bc4", "Bc5")
-    steps = [entry(after(*line[:k]), line[k]) for k in range(len(line))]
+    steps = [entry(after_line(" ".join(line[:k])), line[k]) for k in range(len(line))]
     unknown = PolyglotEntry(5, chess.E1 << 6 | chess.A1, 2)
-    imported(path, book(*steps, entry(after(*line), "O-O", 7), unknown))
+    imported(path, book(*steps, entry(after_line(" ".join(line)), "O-O", 7), unknown))
     assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 7") == [("e1g1", "O-O")]
     assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 2") == [("e1a1", None)]
 
@@ -170,10 +153,9 @@ def test_what_is_no_book_is_told(path: Path, data: bytes, text: str) -> None:
 def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    boards = [board for board in random_boards(9, 3) if any(board.legal_moves)]
     entries = [
         PolyglotEntry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1)
-        for b in boards
+        for b in random_games(9, 90, 60)
     ]
     data = book(*entries)
     real, calls = tables.add_entries, 0
@@ -216,7 +198,7 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
 
 
 def test_the_command_counts_entries(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "a.bin").write_bytes(book(entry(chess.Board(), "e4"), entry(after("e4"), "e5")))
+    (tmp_path / "a.bin").write_bytes(book(entry(chess.Board(), "e4"), entry(after_line("e4"), "e5")))
     done = cli("import", "--format", "polyglot", tmp_path / "a.bin", "--store", tmp_path / "a.graph").ends(0)
     assert "a.bin: 2 entries imported" in done.out
     assert "known: 2 of 2" in done.err

@@ -14,6 +14,7 @@ from graphsearch.store.store import Store
 
 from ..store.records import filled
 from ..support.graphs import visited_children
+from ..support.positions import after_line
 
 Edges = Mapping[str, tuple[int, float]]  # SAN -> (n, q)
 
@@ -28,14 +29,6 @@ LINES: dict[str, Edges | None] = {
     "Nf3": {"e5": (19, 0.1)},
     "Nf3 e5": {"e4": (18, 0.2)},
 }
-
-
-def board_after(line: str, fen: str = chess.STARTING_FEN) -> chess.Board:
-    """Returns the position after SAN moves, with its history."""
-    board = chess.Board(fen)
-    for san in line.split():
-        board.push_san(san)
-    return board
 
 
 def node(board: chess.Board, edges: Edges | None = None, v: float = 0.0) -> NodeRecord:
@@ -53,10 +46,10 @@ def node(board: chess.Board, edges: Edges | None = None, v: float = 0.0) -> Node
 
 def graph_file(path: Path, lines: Mapping[str, Edges | None], fen: str = chess.STARTING_FEN) -> Path:
     """Returns a new file with the positions after these lines, the first of which is its root."""
-    records = [node(board_after(line, fen), edges) for line, edges in lines.items()]
+    records = [node(after_line(line, fen), edges) for line, edges in lines.items()]
     filled(path, records)
     with Store.open(path) as store:
-        root = board_after(next(iter(lines)), fen)
+        root = after_line(next(iter(lines)), fen)
         store.record_root(f"{key_of(root):016x}", root.fen(), records[0].visits)
     return path
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError
-from graphsearch.position.board import key_text_of_words, legal_moves, unpack
+from graphsearch.position.board import key_text_of_words, unpack
 from graphsearch.position.values import cp_of
-from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff, values_of
+from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import best_move, has_best_move, node_mean
 
-from ..store.records import batch_of, filled, identity, random_records
+from ..store.records import filled, identity, random_records
 from ..store.test_union import version
 
 RNG = random.Random(9)
@@ -52,18 +52,6 @@ def changes(old: NodeRecord, new: NodeRecord) -> dict[str, bool | None]:
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
     return filled(tmp_path / "a.graph", OLD, runs=2), filled(tmp_path / "b.graph", NEW, runs=3)
-
-
-def test_best_moves_values_and_bounds_are_those_of_the_ranking() -> None:
-    records = [*KNOWN, *NEW, *(other_version(r) for r in KNOWN if r.codes)]
-    found = values_of(batch_of(records))
-    for i, record in enumerate(records):
-        board, place = unpack(record.words), int(found.best[i])
-        assert (legal_moves(board)[place].uci() if place >= 0 else None) == best_of(record), board.fen()
-        assert found.visits[i] == record.visits
-        if record.edges:  # that of others is V, which is made up here
-            assert found.worth.q[i] == pytest.approx(node_mean(record)[0], abs=1e-6)
-        assert (found.worth.lower[i], found.worth.upper[i]) == record.bounds
 
 
 def test_changes_are_counted_and_what_matters_most_is_listed_first(files: tuple[Path, Path]) -> None:

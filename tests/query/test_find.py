@@ -22,6 +22,7 @@ from tests.conftest import ROOT, Cli
 from ..graph.sweeps.test_refresh import Records, records_of
 from ..store.records import filled, random_records
 from ..support.graphs import ENDGAME, searched
+from ..support.positions import after_line
 from .handmade import ways_in
 
 WON, NOT_LOST = 2 << 2 | 2 << 4, 1 << 2 | 2 << 4  # flags: lower and upper bound
@@ -136,9 +137,7 @@ def add_games(path: Path, *rows: tuple[str, str, int]) -> None:
     """Enters positions into the tables of games: (table, SAN moves, ply)."""
     with sqlite3.connect(path) as db:
         for table, line, ply in rows:
-            board = chess.Board()
-            for san in line.split():
-                board.push_san(san)
+            board = after_line(line)
             key = f"{key_of(board):016x}"
             if table == "game_position":
                 db.execute("INSERT INTO game_position VALUES (?, ?, ?)", (key, board.fen(), ply))
@@ -218,9 +217,7 @@ def test_looked_at_in_full_the_graph_gives_the_same_ways(cyclic: Path) -> None:
     stored = {key_of(chess.Board(row.position)): row.ways for row in found.positions if row.visits}
     assert stored == ways
     for row in found.positions[:5]:
-        board = chess.Board(row.root)
-        for san in row.line:
-            board.push_san(san)
+        board = after_line(" ".join(row.line), row.root)
         assert key_of(board) == key_of(chess.Board(row.position))
 
 

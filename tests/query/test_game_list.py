@@ -24,7 +24,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import game_list as tables
 
 from ..conftest import Cli
-from .handmade import board_after
+from ..support.positions import after_line
 
 NAMES = ("Tal, Mihail", "Pel\u00e9, A", "Keres, Paul", "Tal, Mihail jr", "Ke, Li")
 NIMZO = "d4 Nf6 c4 e6 Nc3 Bb4"
@@ -177,7 +177,7 @@ def test_conditions_list_as_python_chess_does(store: Path, filters: dict[str, ob
 
 @pytest.mark.parametrize("moves", ["", "e4", NIMZO, NAJDORF, "h4 h5 Rh3"])
 def test_a_position_lists_the_games_that_reach_it_by_any_order_of_moves(store: Path, moves: str) -> None:
-    board = board_after(moves)
+    board = after_line(moves)
     found = everything(store, position=board)
     assert numbers(found) == reaching(board)
     if moves:
@@ -197,7 +197,7 @@ def test_bits_that_agree_by_chance_are_told_from_the_position(store: Path, tmp_p
         )
         connection.commit()
     assert len(everything(false, position=chess.Board()).games) == len(games())
-    assert everything(false, position=board_after("a3 a6 h3 h6")).total == 0
+    assert everything(false, position=after_line("a3 a6 h3 h6")).total == 0
 
 
 @pytest.mark.parametrize("by", sorted(tables.SORTS))
@@ -271,7 +271,7 @@ def test_the_command_lists_games_and_writes_them(cli: Cli, store: Path, tmp_path
     assert "more games; --lines 0" in cli("games", store, "--list", "--lines", 3).err
     out = tmp_path / "out.pgn"
     cli("games", store, NIMZO, "--list", "--lines", 0, "-o", out).ends(0)
-    board = board_after(NIMZO)
+    board = after_line(NIMZO)
     with out.open(encoding="utf-8") as stream:
         games = list(iter(lambda: chess.pgn.read_game(stream), None))
     assert len(games) == len(reaching(board))

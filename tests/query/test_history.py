@@ -24,7 +24,8 @@ from graphsearch.store.tables.history import Moment, RootValues, rows_to_delete
 from graphsearch.store.upkeep.rewrite import prune
 
 from ..conftest import Cli, sql
-from .handmade import board_after, graph_file
+from ..support.positions import after_line
+from .handmade import graph_file
 
 SMALL = SearchParams(minibatch_size=1)
 
@@ -66,7 +67,7 @@ def test_a_save_amid_a_search_is_a_point_and_one_at_the_same_n_takes_its_place(s
 
 
 def test_draws_by_the_game_before_are_not_in_it(small_graph: Path) -> None:
-    board = board_after("Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1")
+    board = after_line("Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1")
     with Graph.open(small_graph) as graph:
         result = analyze(graph, board, Limits(visits=100), SMALL, searchmoves=[board.parse_san("Ng8")])
         record = graph.read(board)
@@ -90,8 +91,8 @@ def test_a_search_that_is_part_of_another_run_leaves_nothing(small_graph: Path) 
     with Graph.open(small_graph) as graph:
         assert graph.store is not None
         run = graph.store.begin_run("", {}, {}, kind="book")
-        analyze(graph, board_after("e4"), Limits(visits=10), SMALL, run=run)
-    assert history(small_graph, board_after("e4")).points == ()
+        analyze(graph, after_line("e4"), Limits(visits=10), SMALL, run=run)
+    assert history(small_graph, after_line("e4")).points == ()
 
 
 def test_another_evaluator_is_a_point_of_its_own(small_graph: Path) -> None:
@@ -132,13 +133,13 @@ def test_the_line_is_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
 
 def test_a_refresh_notes_all_roots(small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
-        analyze(graph, board_after("e4"), Limits(visits=60), SMALL)
+        analyze(graph, after_line("e4"), Limits(visits=60), SMALL)
     before = history(small_graph).points
     assert refresh(small_graph).stale
     *rest, last = history(small_graph).points
     assert tuple(rest) == before
     assert (last.kind, last.n, last.depth) == ("refresh", before[-1].n, None)
-    assert history(small_graph, board_after("e4")).points[-1].run == last.run
+    assert history(small_graph, after_line("e4")).points[-1].run == last.run
     assert not refresh(small_graph).stale
     assert history(small_graph).points[-1] == last, "nothing has changed"
 

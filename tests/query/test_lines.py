@@ -22,8 +22,9 @@ from graphsearch.query.pv import pv
 from graphsearch.query.routes import transpositions
 from graphsearch.query.tree import tree
 
+from ..support.positions import after_line
 from ..support.reference import HashEvaluator
-from .handmade import LINES, board_after, graph_file
+from .handmade import LINES, graph_file
 
 START = chess.Board()
 
@@ -35,13 +36,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # ------------------------------------------------------------------ moves
 def test_moves_say_what_the_position_behind_them_says(file: Path) -> None:
-    found = moves(file, board_after("e4 e5"))
+    found = moves(file, after_line("e4 e5"))
     first = found.moves[0]
     assert (first.view.san, first.view.n, first.child_n) == ("Nf3", 39, 51)
     assert first.child_q == pytest.approx(50 * 0.1 / 51)
     assert first.stale == pytest.approx(50 * 0.1 / 51 - 0.2)
     assert first.transposition, "51 visits, 39 of them over this move"
-    assert len(found.moves) == len(list(board_after("e4 e5").legal_moves))
+    assert len(found.moves) == len(list(after_line("e4 e5").legal_moves))
     others = found.moves[1:]
     assert {(m.child_n, m.child_q, m.stale, m.transposition, m.view.n) for m in others} == {
         (None, None, None, False, 0)
@@ -77,7 +78,7 @@ def test_a_line_follows_the_most_visits_and_says_why_it_ends(file: Path) -> None
 
 def test_by_value_a_line_follows_the_highest_q(file: Path) -> None:
     assert [[ply.san for ply in line.plies] for line in pv(file, START, by="value").lines] == [["d4", "d5"]]
-    assert pv(file, board_after("e4"), by="value").lines[0].plies[0].san == "c5"
+    assert pv(file, after_line("e4"), by="value").lines[0].plies[0].san == "c5"
 
 
 def test_a_line_ends_at_a_repetition_also_of_the_game_before(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_a_line_ends_at_a_repetition_also_of_the_game_before(tmp_path: Path) -> 
     lines = {" ".join(steps[:k]): {steps[k]: (5, 0.0)} for k in range(4)}
     file = graph_file(tmp_path / "cycle.graph", lines)
     assert [(len(line.plies), line.end) for line in pv(file, START).lines] == [(4, "repetition")]
-    found = pv(file, board_after("Nf3 Nf6")).lines[0]
+    found = pv(file, after_line("Nf3 Nf6")).lines[0]
     assert ([ply.san for ply in found.plies], found.end) == (["Ng1", "Ng8"], "repetition")
 
 
@@ -131,7 +132,7 @@ def test_a_tree_follows_what_is_visited_enough_and_counts_the_rest(file: Path) -
 
 # ------------------------------------------------------------------ values along a line
 def test_values_are_white_s_and_losses_those_of_the_mover(file: Path) -> None:
-    found = values(file, board_after("Nf3 e5"))
+    found = values(file, after_line("Nf3 e5"))
     first, second, third = found.points
     assert (first.n, first.san, first.best_san) == (111, "Nf3", "e4")
     assert second.q == pytest.approx(-19 * 0.1 / 20), "0.1 for Black"
@@ -151,35 +152,33 @@ def test_values_are_white_s_and_losses_those_of_the_mover(file: Path) -> None:
 
 
 def test_positions_that_are_not_stored_are_gaps(file: Path) -> None:
-    found = values(file, board_after("d4 d5 c4"))
+    found = values(file, after_line("d4 d5 c4"))
     assert [point.n for point in found.points] == [111, 30, None, None]
     assert found.unknown == 2
     assert found.points[1].played_q == pytest.approx(0.3), "of the edge, as the position behind it is unknown"
     with pytest.raises(UnknownPositionError, match="none of the 2 positions"):
-        values(file, board_after("c4", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPP1/RNBQKBNR w KQkq - 0 1"))
+        values(file, after_line("c4", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPP1/RNBQKBNR w KQkq - 0 1"))
     with pytest.raises(InvalidPositionError, match="give moves or a PGN file"):
         values(file, START)
 
 
 # ------------------------------------------------------------------ parents and transpositions
 def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
-    found = parents(file, board_after("e4 e5 Nf3"))
+    found = parents(file, after_line("e4 e5 Nf3"))
     assert [(parent.san, parent.n, parent.visits) for parent in found.parents] == [
         ("Nf3", 39, 40),
         ("e4", 18, 19),
     ]
-    assert [p.san for p in parents(file, board_after("e4 e5 Nc3")).parents] == ["Nc3"], (
-        "a move nobody visited"
-    )
+    assert [p.san for p in parents(file, after_line("e4 e5 Nc3")).parents] == ["Nc3"], "a move nobody visited"
 
 
 def test_the_position_with_two_ways_in_is_found(file: Path) -> None:
     found = transpositions(file)
     assert [(row.ways, row.n, row.visits) for row in found.positions] == [(2, 57, 51)]
-    assert key_of(chess.Board(found.positions[0].position)) == key_of(board_after("e4 e5 Nf3"))
+    assert key_of(chess.Board(found.positions[0].position)) == key_of(after_line("e4 e5 Nf3"))
     assert (found.looked_at, found.total, found.edges, found.shared) == (8, 8, 10, 1)
     assert transpositions(file, look=3).looked_at == 3
-    assert transpositions(file, board_after("e4")).positions == ()
+    assert transpositions(file, after_line("e4")).positions == ()
 
 
 # ------------------------------------------------------------------ what all of them share
@@ -221,7 +220,7 @@ def test_all_of_them_answer_while_a_search_writes(tmp_path: Path) -> None:
         for visits in (60, 120):
             analyze(graph, START, Limits(visits=visits), SearchParams(minibatch_size=8))
             for name, ask in QUESTIONS.items():
-                board = board_after("e4") if name == "values" else START
+                board = after_line("e4") if name == "values" else START
                 assert ask(path, board).as_dict(), name  # type: ignore[operator]
 
 
@@ -245,8 +244,6 @@ def test_the_values_of_a_tree_are_those_of_its_lines(small_graph: Path) -> None:
 
 
 def test_a_proven_mate_is_seen_from_white(small_graph: Path) -> None:
-    from graphsearch import Graph, Limits, SearchParams, analyze
-
     board = chess.Board("6k1/5ppp/8/8/8/8/r4PPP/6K1 b - - 0 1")
     with Graph.open(small_graph) as graph:
         analyze(graph, board, Limits(visits=200), SearchParams(minibatch_size=1))

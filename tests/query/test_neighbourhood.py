@@ -13,7 +13,8 @@ from graphsearch.position.board import key_of
 from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood
 
 from ..exchange.exported import add_book
-from .handmade import LINES, board_after, graph_file
+from ..support.positions import after_line
+from .handmade import LINES, graph_file
 
 START = chess.Board()
 
@@ -28,7 +29,7 @@ def levels(found: Neighbourhood) -> dict[str, int]:
 
 
 def key(line: str) -> str:
-    return f"{key_of(board_after(line)):016x}"
+    return f"{key_of(after_line(line)):016x}"
 
 
 def edges(found: Neighbourhood) -> set[tuple[str, str, str, bool]]:
@@ -74,7 +75,7 @@ def test_depth_and_visits_are_kept_to(file: Path) -> None:
     assert set(levels(neighbourhood(file, START, min_visits=30))) == {
         key(line) for line in ("", "e4", "d4", "e4 e5", "e4 e5 Nf3", "e4 e5 Nf3 Nc6")
     }
-    assert set(levels(neighbourhood(file, board_after("e4 e5"), depth=1))) == {key("e4 e5"), key("e4 e5 Nf3")}
+    assert set(levels(neighbourhood(file, after_line("e4 e5"), depth=1))) == {key("e4 e5"), key("e4 e5 Nf3")}
 
 
 def test_a_shorter_way_counts_although_a_longer_one_is_wider(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_book_is_its_own_positions_with_its_values(file: Path) -> None:
     with pytest.raises(InvalidParameterError, match="it has 'mine'"):
         neighbourhood(file, START, book="yours")
     with pytest.raises(UnknownPositionError, match="the book 'mine'"):
-        neighbourhood(file, board_after("d4"), book="mine")
+        neighbourhood(file, after_line("d4"), book="mine")
 
 
 @pytest.mark.parametrize("wrong", [{"depth": -1}, {"min_visits": -1}, {"most": 0}])

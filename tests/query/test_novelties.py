@@ -22,11 +22,11 @@ from graphsearch.position.values import cp_of
 from graphsearch.query.novelties import NotableMove, Rules, novelties
 from graphsearch.query.prepare import Departure, prepare
 from graphsearch.query.prepare import _sides as sides_of
-from graphsearch.store.store import Store
-from graphsearch.store.tables.books import books
 
 from ..conftest import Cli, sql
-from .handmade import board_after, graph_file
+from ..exchange.exported import add_book
+from ..support.positions import after_line
+from .handmade import graph_file
 
 PLIES, WIDTH, GAMES = 6, 3, 150
 RESULTS = {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5}
@@ -54,7 +54,7 @@ class Made:
             )
         )
         import_pgn(self.path, [GivenFile(str(text))], players=True)
-        self.nodes = {board_after(line).epd(): edges for line, edges in self.lines.items()}
+        self.nodes = {after_line(line).epd(): edges for line, edges in self.lines.items()}
 
     @staticmethod
     def _game(rng: random.Random) -> tuple[str, str, str, list[str]]:
@@ -73,9 +73,9 @@ class Made:
         for *_, sans in self.games:
             for k in range(len(sans)):
                 line = " ".join(sans[:k])
-                epd = board_after(line).epd()
+                epd = after_line(line).epd()
                 if epd not in known and (not line or rng.random() < 0.66):
-                    lines[line] = self._edges(rng, board_after(line), sans[k])
+                    lines[line] = self._edges(rng, after_line(line), sans[k])
                 known.add(epd)
         return lines
 
@@ -155,7 +155,7 @@ def test_novelties_and_popular_mistakes_are_those_counted_by_hand(made: Made, ru
     assert weights(found.novelties) == pytest.approx(new, rel=1e-5)
     assert weights(found.popular) == pytest.approx(popular, rel=1e-5, abs=1e-6)
     for move in (*found.novelties, *found.popular):
-        board = board_after(" ".join(move.line))
+        board = after_line(" ".join(move.line))
         assert board.epd() == chess.Board(move.position).epd()
         assert board.san(chess.Move.from_uci(move.move)) == move.san
 
@@ -176,13 +176,11 @@ def test_a_few_visits_judge_no_move_and_only_the_best_one_is_liked(tmp_path: Pat
 
 def test_only_positions_behind_the_one_that_is_asked_for_count(made: Made) -> None:
     first = Counter(sans[0] for *_, sans in made.games).most_common(1)[0][0]
-    found = novelties(made.path, board_after(first), rules=Rules(min_games=1, min_visits=2), top=10_000)
+    found = novelties(made.path, after_line(first), rules=Rules(min_games=1, min_visits=2), top=10_000)
     assert found.novelties
     for move in found.novelties:
-        assert chess.Board(move.start).epd() == board_after(first).epd()
-        walk = board_after(first)
-        for san in move.line:
-            walk.push_san(san)
+        assert chess.Board(move.start).epd() == after_line(first).epd()
+        walk = after_line(" ".join((first, *move.line)))
         assert walk.epd() == chess.Board(move.position).epd()
 
 
@@ -196,12 +194,12 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
     for least in (2, 3):
         found = novelties(path, chess.Board(), rules=Rules(min_games=least, cp=15))
         assert [(move.san, move.reached) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], least
-        assert board_after(" ".join(found.novelties[0].line)).epd() == board_after(joined).epd()
+        assert after_line(" ".join(found.novelties[0].line)).epd() == after_line(joined).epd()
 
 
 def test_what_cannot_be_asked_is_refused_in_one_line(made: Made) -> None:
     with pytest.raises(UnknownPositionError, match="fewer than 5 imported games"):
-        novelties(made.path, board_after("h4 h5 Rh3"))
+        novelties(made.path, after_line("h4 h5 Rh3"))
     with pytest.raises(InvalidParameterError, match="a position or a book"):
         novelties(made.path)
     with pytest.raises(InvalidParameterError, match="has no book 'white'; it has none"):
@@ -282,7 +280,7 @@ def test_the_cost_is_that_of_the_stored_values(made: Made) -> None:
         if move.san in edges:
             assert move.worth.cost == pytest.approx(max(0.0, best - edges[move.san][1]), abs=1e-6)
         assert move.worth.best == max(edges, key=lambda san: edges[san])
-        assert board_after(" ".join(move.line)).epd() == chess.Board(move.position).epd()
+        assert after_line(" ".join(move.line)).epd() == chess.Board(move.position).epd()
 
 
 def test_a_game_between_two_that_are_asked_for_counts_for_both(made: Made) -> None:
@@ -323,35 +321,14 @@ def test_only_late_games_and_moves_that_are_played_often_count(made: Made) -> No
             prepare(made.path, ["Cid"], **wrong)  # type: ignore[arg-type]
 
 
-def book_of(path: Path, lines: list[str], side: str) -> None:
-    """Writes a book of the positions after these lines."""
-    from graphsearch.position.board import key_of
-
-    with Store.open(path) as store, store.transaction():
-        connection = store.connection
-        values = ("white", side, "", "now", "now")
-        connection.execute(
-            "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, ?, ?)", values
-        )
-        number = books(store)[-1].id
-        for board in {board_after(line).epd(): board_after(line) for line in lines}.values():
-            row = (number, f"{key_of(board):016x}", board.fen(), board.ply(), "open", 1)
-            columns = "book, key, fen, ply, state, book_run"
-            connection.execute(f"INSERT INTO book_position ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)
-        key = f"{key_of(chess.Board()):016x}"
-        connection.execute(
-            "INSERT INTO book_root VALUES (?, ?, ?, ?)", (number, key, chess.STARTING_FEN, "root 1")
-        )
-
-
 def test_games_of_black_leave_a_white_book_that_bounds_novelties(
     made: Made, tmp_path: Path, cli: Cli
 ) -> None:
     made = copy(made)
     made.path = Path(shutil.copy(made.path, tmp_path))
     lines = ["", *{" ".join(sans[:k]) for *_, sans in made.games for k in (1, 2, 3) if sans[0] < "c"}]
-    book_of(made.path, lines, "white")
-    inside = {board_after(line).epd() for line in lines}
+    add_book(made.path, "white", "white", [chess.STARTING_FEN], dict.fromkeys(lines, 0.0))
+    inside = {after_line(line).epd() for line in lines}
     found = prepare(made.path, ["Ann"], book="white", top=None)
     assert found.color == "black"
     by_hand = departures(made, "Ann", "black", inside, of_book=True)

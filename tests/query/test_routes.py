@@ -11,13 +11,14 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError
 from graphsearch.position.board import key_text
-from graphsearch.query.routes import Finder, Way, routes
+from graphsearch.query.routes import Way, routes
 from graphsearch.query.source import RecordSource, opened
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 
 from ..store.records import batch_of
-from .handmade import LINES, board_after, graph_file, node
+from ..support.positions import after_line
+from .handmade import LINES, graph_file, node
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _way(file: Path, line: str) -> Way | None:
-    fen = board_after(line).fen()
+    fen = after_line(line).fen()
     return routes(file, [fen]).get(fen)
 
 
@@ -54,21 +55,21 @@ def test_a_position_that_no_visit_leads_to_is_known_by_its_name_only(file: Path)
 
 
 def test_a_root_with_a_name_is_reached_by_its_moves(tmp_path: Path) -> None:
-    root = board_after("e4 c5").fen()
+    root = after_line("e4 c5").fen()
     file = graph_file(tmp_path / "b.graph", {"": {"Nf3": (9, 0.1)}, "Nf3": None}, fen=root)
-    fen = board_after("e4 c5 Nf3").fen()
+    fen = after_line("e4 c5 Nf3").fen()
     assert routes(file, [fen])[fen].line == ("e4", "c5", "Nf3")
 
 
 def test_a_root_without_a_name_begins_its_lines(tmp_path: Path) -> None:
     root = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
     file = graph_file(tmp_path / "b.graph", {"": {"Kd4": (9, 0.1)}, "Kd4": None}, fen=root)
-    fen = board_after("Kd4", root).fen()
+    fen = after_line("Kd4", root).fen()
     assert routes(file, [fen])[fen] == Way(chess.Board(root).fen(), ("Kd4",), None)
 
 
 def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
-    named, unnamed = board_after("e4 c5").fen(), "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
+    named, unnamed = after_line("e4 c5").fen(), "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
     for root, there, back in ((named, "Nf3 Nf6", "Ng1 Ng8"), (unnamed, "Kd3 Kd6", "Ke3 Ke6")):
         moves = [*there.split(), *back.split()]
         lines = {" ".join(moves[:k]): {moves[k]: (9, 0.1)} for k in range(4)}
@@ -78,7 +79,7 @@ def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ records read ahead
-BOARDS = [board_after(line) for line in (*LINES, "h4 a5")]
+BOARDS = [after_line(line) for line in (*LINES, "h4 a5")]
 
 
 @pytest.fixture
@@ -131,17 +132,3 @@ def test_nothing_is_read_ahead_from_a_damaged_file(file_of_source: Path, single:
         with pytest.raises(CorruptRecordError):
             source.read(BOARDS[0])
     assert single == BOARDS[:1]
-
-
-def test_lines_found_with_records_read_ahead_are_those_without(
-    file_of_source: Path, single: list[chess.Board]
-) -> None:
-    with opened(file_of_source) as source:
-        finder = Finder(source)
-        expected = [finder.way(board) for board in BOARDS]
-    alone = len(single)
-    single.clear()
-    with opened(file_of_source) as source:
-        finder = Finder(source, at_once=4)
-        assert [finder.way(board) for board in BOARDS] == expected
-    assert len(single) < alone

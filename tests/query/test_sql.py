@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 
 from ..conftest import Cli
 from ..support.forks import Fork, Say, needs_fork
-from .handmade import board_after
+from ..support.positions import after_line
 
 GOLDEN = ROOT / "tests" / "golden"
 POSITION_VIEWS = (
@@ -38,7 +38,7 @@ START_KEY = f"{key_of(chess.Board()):016x}"
 def file(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A searched file with games and a book."""
     path = Path(shutil.copy(_filled_graph, tmp_path_factory.mktemp("sql") / "small.graph"))
-    after_e4 = board_after("e4")
+    after_e4 = after_line("e4")
     e4_key = f"{key_of(after_e4):016x}"
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO game_position VALUES (?, ?, 0)", (START_KEY, chess.STARTING_FEN))
@@ -124,7 +124,7 @@ def test_the_other_functions_know_chess(file: Path) -> None:
     found = asked(file, f"SELECT key('{start}'), after('{start}', 'e4 e5'), san('{start}', 'g1f3'), cp(0.5)")[
         1
     ][0]
-    assert found == (START_KEY, board_after("e4 e5").fen(), "Nf3", cp_of(0.5))
+    assert found == (START_KEY, after_line("e4 e5").fen(), "Nf3", cp_of(0.5))
 
 
 def test_centipawns_of_tables_are_those_of_commands(small_graph: Path, cli: Cli) -> None:
@@ -281,7 +281,7 @@ def test_games_are_counted_beside_the_search(file: Path) -> None:
     assert e4.difference == pytest.approx(0.3 - edge.q)
     assert [row.san for row in found.moves[:3]] == ["e4", "h4", "d4"]
     assert found.moves[1].score is None, "no result is known"
-    black = games(file, board_after("e4")).moves[0]
+    black = games(file, after_line("e4")).moves[0]
     assert black.san == "e5"
     assert black.score == pytest.approx(5 / 7), "as Black, who moves, sees it"
     data = found.as_dict()["moves"][0]

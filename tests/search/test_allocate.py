@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,11 +22,6 @@ def fill_in_kernel(W: Any, count: int, k: int) -> None:
 @kernel
 def divide_in_kernel(W: Any, m: int, total: int) -> None:
     gather_kernel.divide(W, m, total)
-
-
-@kernel
-def overtake_in_kernel(base: float, gain: float, mass: float, rival: float) -> Any:
-    return gather_kernel.visits_to_overtake(base, gain, mass, rival)
 
 
 def load(edges: list[tuple[float, float, float]]) -> None:
@@ -84,26 +78,6 @@ def test_the_level_is_what_visits_one_by_one_come_to(edges: list[tuple[float, fl
         assert sum(abs(a - b) for a, b in zip(found, expected, strict=True)) <= 2 * len(edges)
 
 
-def test_a_huge_budget_is_split_at_once() -> None:
-    k = 10**12
-    edges = [(0.1, 2.0, 1.0), (0.05, 1.0, 3.0), (0.1, 0.5, 1.0), (-0.9, 0.001, 1.0)]
-    load(edges)
-    fill_in_kernel(WAVE, 4, k)
-    found = given_to(4)
-    assert sum(found) == k
-    assert found[0] > found[2] > found[1]  # the two best values share it as their P do
-    assert found[0] / found[2] == pytest.approx(4.0, rel=0.01)
-
-
-def test_a_root_budget_of_nine_and_fifty_is_split_as_two_three_and_four_and_in_proportion() -> None:
-    """P of 2/9, 3/9 and 4/9, nine visits: 2 + 3 + 4; of 50 collisions 11.1, 16.7, 22.2: 11 + 17 + 22."""
-    load([(0.0, 2 / 9, 1.0), (0.0, 3 / 9, 1.0), (0.0, 4 / 9, 1.0)])
-    fill_in_kernel(WAVE, 3, 9)
-    assert given_to(3) == [2, 3, 4]
-    divide_in_kernel(WAVE, 3, 50)
-    assert list(WAVE.floats[wave_kernel.PART : wave_kernel.PART + 3]) == [11.0, 17.0, 22.0]
-
-
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(0, 10**9))
 @settings(max_examples=50)
 def test_collisions_are_divided_without_rest(visits: list[int], total: int) -> None:
@@ -115,20 +89,3 @@ def test_collisions_are_divided_without_rest(visits: list[int], total: int) -> N
     assert parts.sum() == total
     for part, k in zip(parts, visits, strict=True):
         assert abs(part - total * k / sum(visits)) < 1
-
-
-@given(st.floats(-1, 1), st.floats(0.001, 50), st.integers(1, 1000), st.floats(-1, 3))
-@settings(max_examples=100)
-def test_the_run_until_the_runner_up_overtakes_is_what_counting_comes_to(
-    base: float, gain: float, mass: int, rival: float
-) -> None:
-    run = overtake_in_kernel(base, gain, float(mass), rival)
-    if rival <= base:
-        assert run == gather_kernel.FOREVER
-        return
-    counted = 1
-    while counted < 2_000 and base + gain / (mass + counted) > rival + 1e-12:
-        counted += 1
-    if counted < 2_000:
-        tie = min(abs(base + gain / (mass + n) - rival) for n in (run, counted)) < 1e-9
-        assert abs(run - counted) <= (1 if tie else 0)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from numba import float32, int64
 
 from graphsearch.jit.compiler import kernel
@@ -16,8 +14,6 @@ from graphsearch.store.record.bounds import (
     AT_LEAST,
     AT_MOST,
     DRAWN,
-    Bounds,
-    Proof,
     bounds_of,
     proof_of,
     share_of,
@@ -25,9 +21,6 @@ from graphsearch.store.record.bounds import (
 from graphsearch.store.record.node import UNPROVEN
 
 from ..support.proofs import edge_bounds, edge_code, node_proof
-
-Order = Callable[[], list[tuple[int, int]]]
-State = tuple[Bounds, Proof | None]
 
 FIELDS = [(q, d) for q in (1.0, -1.0) for d in (0, 1, 2, 499, 500, 501, 640, 1000)]
 FIELDS += [(0.0, DRAWN), (0.25, AT_LEAST), (0.25, AT_LEAST + 9), (-0.5, AT_MOST + 3)]
@@ -78,53 +71,3 @@ def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
             assert kernels.edge_code(proof, resets=resets) == edge_code(proof, resets=resets)
         if proof and proof.result:
             assert code == edge_code(proof, resets=resets)
-
-
-def random_dag(rng: random.Random, size: int) -> tuple[list[list[int]], list[Bounds]]:
-    """Returns the children of every node, and the bounds that the rules give it; later nodes lie deeper."""
-    children = [
-        sorted(rng.sample(range(i + 1, size), min(rng.randint(1, 3), size - 1 - i))) for i in range(size)
-    ]
-    rules: list[Bounds] = [(-1, 1)] * size
-    for i, below in enumerate(children):
-        if not below or rng.random() < 0.15:
-            children[i], rules[i] = [], rng.choice([(-1, -1), (0, 0), (0, 0), (-1, 1)])
-    return children, rules
-
-
-def settled_by(order: Order, children: list[list[int]], rules: list[Bounds]) -> list[State]:
-    """Returns what is known of every node after edges took it in some order till all is quiet."""
-    fields = [[(1, 0.0, 0)] * len(below) for below in children]
-    state: list[State] = [
-        (rule, None if rule == (-1, 1) else Proof(rule[0], 0 if rule[0] else None, 0)) for rule in rules
-    ]
-    moved = True
-    while moved:
-        moved = False
-        for i, k in order():
-            (low, high), proof = state[children[i][k]]
-            if proof:
-                new = (1, float(-proof.result), edge_code(proof, resets=False))
-            elif high == 0:
-                new = (1, 0.0, AT_LEAST)
-            else:
-                new = (1, 0.0, AT_MOST) if low == 0 else fields[i][k]
-            if new != fields[i][k]:
-                fields[i][k] = new
-                moved = True
-            bounds = edge_bounds(fields[i], len(children[i]))
-            before = state[i][0]
-            assert bounds[0] >= before[0]
-            assert bounds[1] <= before[1], "bounds only tighten"
-            state[i] = (bounds, node_proof(bounds, fields[i], len(children[i]), 0))
-    return state
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_bounds_and_lengths_are_the_same_in_any_update_order(seed: int) -> None:
-    rng = random.Random(seed)
-    children, rules = random_dag(rng, 40)
-    pairs = [(i, k) for i, below in enumerate(children) for k in range(len(below))]
-    deepest_first = settled_by(lambda: pairs[::-1], children, rules)
-    shuffled = settled_by(lambda: rng.sample(pairs, len(pairs)), children, rules)
-    assert shuffled == deepest_first == settled_by(lambda: pairs, children, rules)

@@ -89,17 +89,6 @@ def test_a_leaf_has_the_line_that_reached_it(sans: str, fields: dict[str, Any]) 
     assert known > 15
 
 
-def test_positions_of_the_game_that_return_are_repeated() -> None:
-    board = after_line(SHUFFLES)
-    evaluator = LineEvaluator()
-    with Graph.open(None, evaluator=evaluator) as graph:
-        back = [chess.Move.from_uci("f6g8")]
-        analyze(graph, board, Limits(visits=2), SearchParams(minibatch_size=1), searchmoves=back)
-    root, again = evaluator.lines.values()
-    assert root.repeated[0].tolist() == 4 * [False] + [False, True, False, False]
-    assert again.repeated[0].tolist() == [True, *root.repeated[0, :7].tolist()]
-
-
 def test_a_repetition_may_lie_further_back_than_the_line() -> None:
     moves = "Ra2 Ke7 Ra3 Ke6 Ra4 Ke7 Ra5 Ke8 Ra6 Kd8 Ra1 Ke8"
     board = after_line(moves, "4k3/8/8/8/8/8/8/R3K3 w - - 0 1")
@@ -175,16 +164,3 @@ def test_parts_of_an_evaluator_and_workers_get_the_lines(monkeypatch: pytest.Mon
     with PooledEvaluator(partial(LineEvaluator), 2) as pool:
         assert pool.wants_lines
         assert np.array_equal(pool.evaluate(batch).wdl, expected)
-
-
-def test_the_lines_of_some_positions_are_theirs() -> None:
-    batch = PositionBatch.from_boards(BOARDS, with_lines=True)
-    for part, some in [
-        (batch.part(1, 3), BOARDS[1:3]),
-        (batch.rows(np.array([True, False, False, True])), [BOARDS[0], BOARDS[3]]),
-    ]:
-        expected = PositionBatch.from_boards(some, with_lines=True)
-        assert part.lines is not None
-        assert expected.lines is not None
-        assert same(part.lines, expected.lines)
-        assert np.array_equal(part.moves, expected.moves)

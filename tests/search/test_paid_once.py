@@ -7,7 +7,6 @@ import random
 import shutil
 import sys
 import time
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -34,12 +33,6 @@ from ..support.graphs import ENDGAME, searched
 KILLS = 30 if os.environ.get("GRAPHSEARCH_FULL") else 3
 
 
-def assert_paid_once(evaluator: CountingEvaluator) -> None:
-    twice = [epd for epd, count in Counter(evaluator.asked).items() if count > 1]
-    assert evaluator.asked
-    assert not twice
-
-
 # ------------------------------------------------------------------ searches
 
 
@@ -50,7 +43,7 @@ def test_a_search_with_little_memory_pays_once(tmp_path: Path) -> None:
             for _ in range(3):
                 analyze(graph, chess.Board(), Limits(visits=80), SearchParams(minibatch_size=16))
                 graph.pager.start_over()
-    assert_paid_once(evaluator)
+    assert evaluator.paid_once
 
 
 class Failing(CountingEvaluator):
@@ -77,7 +70,7 @@ def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Pat
         except EvaluatorError:
             continue
         break
-    assert_paid_once(evaluator)
+    assert evaluator.paid_once
 
 
 def test_a_search_after_a_reevaluation_asks_about_new_positions_only(tmp_path: Path) -> None:
@@ -86,7 +79,7 @@ def test_a_search_after_a_reevaluation_asks_about_new_positions_only(tmp_path: P
     reevaluate(path, evaluator)
     with Graph.open(path, evaluator=evaluator) as graph:
         analyze(graph, chess.Board(ENDGAME), Limits(visits=150), SearchParams(minibatch_size=8))
-    assert_paid_once(evaluator)
+    assert evaluator.paid_once
 
 
 # ------------------------------------------------------------------ kill -9

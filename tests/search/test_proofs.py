@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import chess
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.scores import MATE
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.transposition import Entry, EntryTable
@@ -30,17 +28,6 @@ def searched(fen: str, visits: int = 3000, params: SearchParams = ONE) -> tuple[
     graph = Graph.open(None, evaluator=UniformEvaluator())
     analyze(graph, board, Limits(visits=visits), params)
     return graph, board
-
-
-def test_bounds_stay_the_same_whatever_the_memory_holds(tmp_path: Path) -> None:
-    board = chess.Board("8/8/8/8/8/2k5/1r6/K7 b - - 0 1")
-    params = SearchParams(minibatch_size=16)
-    graphs = []
-    for name, ram in (("wide", None), ("narrow", 2_000_000)):
-        with Graph.open(tmp_path / name, evaluator=UniformEvaluator(), ram_bytes=ram) as graph:
-            analyze(graph, board, Limits(visits=10_000), params)
-            graphs.append(numbers_below(graph, board))
-    assert graphs[0] == graphs[1]
 
 
 # ------------------------------------------------------------------ mates
@@ -192,20 +179,6 @@ def test_no_mate_is_claimed_that_an_exhaustive_replay_denies() -> None:
             wins = proof.result > 0
             assert mates_within(position, proof.mate, attacks=wins) is not None, position.fen()
     assert checked > 20
-
-
-def test_an_edge_of_an_older_file_becomes_a_proof_when_it_is_refreshed(tmp_path: Path) -> None:
-    path, board = tmp_path / "old.graph", chess.Board("6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1")
-    with Graph.open(path, evaluator=UniformEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=200), WAVES)
-        records = {key: record for key, (_, record) in records_below(graph, board).items()}
-    refresh(path)
-    with Graph.open(path, evaluator=UniformEvaluator()) as graph:
-        for key, (_, record) in records_below(graph, board).items():
-            lower, upper = records[key].bounds
-            assert lower <= record.bounds[0] <= record.bounds[1] <= upper
-        node = analyze(graph, board, Limits(visits=1)).node
-    assert node.mate == 1
 
 
 def test_a_search_takes_the_mates_that_entries_know() -> None:

@@ -11,7 +11,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
 from graphsearch.base.errors import InvalidPositionError
 from graphsearch.position.board import legal_moves
-from graphsearch.search import loop_kernel
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
 from graphsearch.store.record.node import NodeRecord
@@ -242,19 +241,6 @@ def test_a_mate_that_a_restricted_search_finds_stays_known() -> None:
     assert record.proof is not None
     assert record.proof.result == 1
     assert record.visits <= 2
-
-
-def test_known_visits_of_a_lone_search_need_no_kernel_of_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    board = chess.Board()
-    child = chess.Board()
-    child.push_san("e4")
-    with Graph.open(None) as graph:
-        analyze(graph, board, Limits(visits=50))
-        analyze(graph, child, Limits(visits=200))
-        monkeypatch.delattr(loop_kernel, "gather")
-        found = analyze(graph, board, Limits(visits=60), searchmoves=[child.peek()])
-        check_invariants(graph, board)
-    assert found.evaluations < 60
 
 
 def test_values_are_brought_up_to_date_when_the_file_is_closed(tmp_path: Path) -> None:

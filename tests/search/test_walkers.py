@@ -185,16 +185,6 @@ def test_small_memories_have_fewer_threads() -> None:
         assert waves.walking_threads(graph, 1000) == waves.MOST_THREADS
 
 
-def test_a_process_with_one_core_walks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    timed = Limits(seconds=1.0)
-    for cores in (1, 3):
-        monkeypatch.setattr(loop, "cores", lambda n=cores: n)
-        with Graph.open(None, evaluator="builtin") as graph:
-            assert loop._threads_of(graph, timed) == cores
-            assert loop._threads_of(graph, Limits(visits=99_999)) == 1
-            assert loop._threads_of(graph, Limits(visits=200_000)) == cores
-
-
 def test_a_senseless_number_of_threads_is_one_line(cli: Cli) -> None:
     for threads, said in ((0, "at least 1, not 0"), (9999, "from 0 to 1024")):
         found = cli("analyze", "startpos", "--threads", threads, "--visits", "10").ends(2)

@@ -17,6 +17,7 @@ from graphsearch.store.codec import bulk
 from graphsearch.store.codec.bulk import TRAINED_FROM, Dictionaries, encode_chunk
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 
+from ..support.positions import after_line
 from .records import (
     BlockFault,
     batch_of,
@@ -77,14 +78,10 @@ def test_the_worked_example_decodes_to_the_documented_record() -> None:
 
 def example_record() -> NodeRecord:
     """Returns the record of the worked example: after 1. e4 and one visit of 1... c5."""
-    import chess
-
     from graphsearch.position.board import pack
     from graphsearch.store.record.node import UNPROVEN, Edge
 
-    board = chess.Board()
-    board.push_san("e4")
-    words = tuple(int(word) for word in pack(board))
+    words = tuple(int(word) for word in pack(after_line("e4")))
     edges = (Edge(1, 0, 0.25, 300),)
     return NodeRecord(words, -0.125, 250, 1, UNPROVEN, bytes([20] * 19 + [40]), edges, run=300)
 

@@ -15,7 +15,7 @@ from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.refresh import refresh
-from graphsearch.position.board import board_of, key_of, key_of_text, key_text, key_text_of_words, pack
+from graphsearch.position.board import board_of, key_text
 from graphsearch.query.find import Filters, find
 from graphsearch.query.history import history
 from graphsearch.query.neighbourhood import neighbourhood
@@ -57,13 +57,6 @@ def keys_in(file: Path, table: str) -> list[str]:
     finally:
         connection.close()
     return [key for key in KEYS if key in found]
-
-
-def test_their_keys_are_equal_and_their_texts_are_not() -> None:
-    assert key_of(BOARDS[0]) == key_of(BOARDS[1]) == key_of_text(KEYS[0]) == key_of_text(KEYS[1])
-    assert KEYS[0] != KEYS[1]
-    assert [key_text_of_words(pack(board)) for board in BOARDS] == KEYS
-    assert key_text(chess.Board()) == f"{key_of(chess.Board()):016x}"
 
 
 @pytest.mark.parametrize("table", [*TABLES, "game_position", "game_move"])

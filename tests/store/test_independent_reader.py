@@ -16,6 +16,7 @@ from graphsearch.store.record.ranking import node_mean
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT
+from ..support.positions import after_line
 from . import independent_reader as reader
 from .records import contents
 from .test_formats import EVALUATION, GOLDEN
@@ -83,8 +84,7 @@ def test_it_reads_what_a_search_has_just_written(fen: str, tmp_path: Path) -> No
 def test_the_check_hash_of_the_example_is_that_of_its_positions() -> None:
     start = reader.START_WORDS
     assert reader.check_hash((*start, 15 << 1)) & 0xFFFF == 0xF47F
-    moved = chess.Board()
-    moved.push_san("e4")
+    moved = after_line("e4")
     pawns, white = int(moved.pawns), int(moved.occupied_co[chess.WHITE])
     assert reader.check_hash((pawns, *start[1:6], white, start[7], 1 | 15 << 1)) & 0xFFFF == 0xC5A6
 

@@ -72,20 +72,6 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
         assert (len(arrays.segments) - 1, len(arrays.blooms)) == (runs, len(arrays.firsts))
 
 
-@pytest.mark.parametrize("bits_per_key", [3, 40])
-def test_filters_have_any_length(tmp_path: Path, bits_per_key: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "BITS_PER_KEY", bits_per_key)
-    records = random_records(71, 300)
-    path = filled(tmp_path / "a.graph", records[:200])
-    words = words_of(records)
-    with Store.open(path, read_only=True) as store, store.reader() as reader:
-        assert store.catalog.index(store.catalog.segments[0].chunks[0]).bloom.size == 25 * bits_per_key
-        found = stored_each(reader.filter(), words).tolist()
-        assert found[:200] == [True] * 200
-        assert found == store.may_hold(words, keys_of(words)).tolist()
-        assert all(store.read(unpack(record.words)) == record for record in records[:20])
-
-
 def test_a_catalog_keeps_indexes_of_chunks_within_its_bytes(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph", random_records(71, 400), sizes=Sizes(chunk_blocks=2))
     with Store.open(path, read_only=True) as store:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-
-from graphsearch.base.errors import CorruptRecordError
-from graphsearch.store.index.catalog import Catalog
 from graphsearch.store.ordered_work import in_order
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import keep_only
 
 from .records import (
     IDENTITY,
@@ -27,59 +20,10 @@ from .records import (
     contents,
     filled,
     identity,
-    random_records,
 )
 
 RECORDS = Records(71, 400)
 SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
-
-
-def _append_good_then_bad(store: Store, records: list[NodeRecord]) -> None:
-    batch = batch_of(records[:40])
-    store.append(batch, fresh=0)
-    batch.words[0] = 0
-    store.append(batch, fresh=0)
-
-
-def test_the_writer_follows_its_own_writing(tmp_path: Path) -> None:
-    sizes = Sizes(chunk_blocks=3, step_blocks=2, fan_out=3)
-    records = random_records(71, 500)
-    path = filled(tmp_path / "a.graph", records, runs=7, sizes=sizes)
-
-    def check(store: Store) -> None:
-        assert store.catalog.segments == Catalog(store.connection, store.path).segments
-
-    with Store.open(path, identity=IDENTITY, sizes=sizes) as store:
-        check(store)
-        while store.merge_step():
-            check(store)
-            if len(store.catalog.segments) % 2:
-                store.append(batch_of(records[:40]), fresh=0)
-                check(store)
-        with pytest.raises(CorruptRecordError), store.transaction():
-            _append_good_then_bad(store, records)
-        check(store)
-        keep_only(store, lambda batch: np.arange(len(batch)) < len(batch) - 1)
-        check(store)
-
-
-def test_results_come_in_order_and_a_failure_reaches_the_caller() -> None:
-    def late(x: int) -> int:
-        time.sleep(0.02 if x == 0 else 0)
-        return 10 * x
-
-    assert list(in_order(range(7), late, 3)) == [0, 10, 20, 30, 40, 50, 60]
-    assert list(in_order([], late, 3)) == []
-
-    def failing(x: int) -> int:
-        if x == 2:
-            raise ValueError("two")
-        return x
-
-    results = in_order(range(100), failing, 2)
-    assert [next(results), next(results)] == [0, 1]
-    with pytest.raises(ValueError, match="two"):
-        next(results)
 
 
 def test_few_items_are_held_at_once_and_the_rest_is_never_asked_for() -> None:
@@ -154,9 +98,3 @@ def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_pat
                 store.merge_step()
         assert len(met) == len(set(met)) == len(RECORDS)
         assert contents(store) == expected
-
-
-def test_a_file_without_records_has_one_empty_portion(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "a.graph", identity=IDENTITY, create=True) as store:
-        portion = store.fetch_portion()
-        assert (len(portion.records()), portion.following) == (0, None)

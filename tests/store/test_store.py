@@ -16,7 +16,6 @@ from graphsearch.position.board import pack, unpack
 from graphsearch.store import merging
 from graphsearch.store.file import file_bytes
 from graphsearch.store.info import info
-from graphsearch.store.order import sort_keys
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
@@ -165,14 +164,6 @@ def test_a_lazy_merge_ends_when_another_is_due(path: Path) -> None:
         while store.merge_step(merging.TIDY):
             pass
         assert [segment.records for segment in store.catalog.segments] == [len(RECORDS)]
-    assert held(path) == by_identity(RECORDS)
-
-
-def test_parts_in_order_become_one_segment(path: Path) -> None:
-    records = sorted(RECORDS, key=lambda record: int(sort_keys(np.array([record.words], np.uint64))[0]))
-    with new_store(path) as store:
-        store.append_parts([batch_of(records[i : i + 100]) for i in (0, 100, 200)], fresh=300)
-        assert [segment.records for segment in store.catalog.segments] == [300]
     assert held(path) == by_identity(RECORDS)
 
 

@@ -14,11 +14,13 @@ import chess
 
 from graphsearch.book.rows import read_book
 from graphsearch.book.tree import BookTree
-from graphsearch.position.board import key_of
+from graphsearch.position.board import key_text
 from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables.schema import tables_sql
+
+from .positions import after_line
 
 UNIFORM = EvaluatorIdentity("uniform", "", {}, "uniform")
 CONFIG = '[book]\nside = "{side}"\nmax_ply = 24\n'
@@ -38,7 +40,7 @@ class Handmade:
 
     def put(self, line: str, state: str, value: float | None = None, **columns: object) -> str:
         """Puts a position in by the moves that lead to it from the start; returns its key."""
-        return self.put_board(board_after(line), state, value, **columns)
+        return self.put_board(after_line(line), state, value, **columns)
 
     def put_board(self, board: chess.Board, state: str, value: float | None = None, **columns: object) -> str:
         key = key_text(board)
@@ -48,11 +50,11 @@ class Handmade:
         return key
 
     def root(self, line: str = "") -> None:
-        self.roots.append(key_text(board_after(line)))
+        self.roots.append(key_text(after_line(line)))
 
     def link(self, line: str, san: str, p: float = 0.1, value: float | None = None) -> None:
         """Puts in a move of a position."""
-        self.link_board(board_after(line), san, p, value)
+        self.link_board(after_line(line), san, p, value)
 
     def link_board(self, board: chess.Board, san: str, p: float = 0.1, value: float | None = None) -> None:
         move, after = board.parse_san(san), board.copy(stack=False)
@@ -62,7 +64,7 @@ class Handmade:
 
     def played(self, line: str, san: str, number: int) -> None:
         """Puts in imported games with a move."""
-        board = board_after(line)
+        board = after_line(line)
         self.games.append((key_text(board), board.parse_san(san).uci(), number))
 
     def write(self, path: Path) -> Path:
@@ -108,18 +110,6 @@ class Handmade:
             [(key, self.rows[key]["fen"]) for key in self.roots],
         )
         many("INSERT OR REPLACE INTO game_move (key, move, san, white) VALUES (?, ?, '?', ?)", self.games)
-
-
-def board_after(line: str) -> chess.Board:
-    """Returns the position after a line from the start, without history."""
-    board = chess.Board()
-    for san in line.split():
-        board.push_san(san)
-    return board.copy(stack=False)
-
-
-def key_text(board: chess.Board) -> str:
-    return f"{key_of(board):016x}"
 
 
 def small_book() -> Handmade:

@@ -26,6 +26,11 @@ class CountingEvaluator(Evaluator):
         self.fail_after = fail_after
         self.log = log
 
+    @property
+    def paid_once(self) -> bool:
+        """Whether it was asked about some positions, and about none of them twice."""
+        return 0 < len(self.asked) == len(set(self.asked))
+
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         answers = []
         for answer in hashed_answers(self.name, batch):

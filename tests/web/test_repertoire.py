@@ -8,7 +8,8 @@ import pytest
 
 from graphsearch.book.study.repertoire import add_line, load
 
-from ..query.handmade import LINES, board_after, graph_file
+from ..query.handmade import LINES, graph_file
+from ..support.positions import after_line
 from .client import Client, Serve, until
 from .page import Page
 from .test_notation import go_to, opened, study_of
@@ -34,7 +35,7 @@ def moves(path: Path, side: str = "white") -> int:
 
 def with_lines(path: Path, *lines: str, side: str = "white") -> None:
     for line in lines:
-        add_line(path, side, board_after(line))
+        add_line(path, side, after_line(line))
 
 
 # ------------------------------------------------------------------ the answers

@@ -139,17 +139,6 @@ def test_the_same_command_again_evaluates_nothing_and_writes_the_same(
         assert [run.kind for run in store.runs()] == ["review"]
 
 
-def test_games_that_share_moves_share_visits(reviewer: Reviewer, tmp_path: Path) -> None:
-    alone = reviewer(SHORT)
-    (tmp_path / "b").mkdir()
-    both = Reviewer(tmp_path / "b")
-    report = both(SHORT + "\n" + SHORT.replace("2. Nf3 Nc6", "2. Nf3 Nf6"))
-    assert report.known >= 4  # the start position and three moves
-    assert (
-        report.new_visits <= alone.new_visits + VISITS + 2
-    )  # what a search makes to know its root counts too
-
-
 # ------------------------------------------------------------------ what is said of moves
 def q_of(path: Path, board: chess.Board) -> tuple[float, float]:
     """Returns Q and the chance of a draw for the side to move, by the rules or the file."""

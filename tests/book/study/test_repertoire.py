@@ -25,7 +25,8 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables.books import books
 from graphsearch.store.upkeep.verify import verify
 
-from ...query.handmade import LINES, board_after, graph_file
+from ...query.handmade import LINES, graph_file
+from ...support.positions import after_line
 
 MORE = LINES | {"e4 c5": {"Nf3": (18, 0.2), "d4": (12, -0.15)}}
 
@@ -37,7 +38,7 @@ def graph(tmp_path: Path) -> Path:
 
 def added(path: Path, *lines: str, side: str = "white") -> Survey:
     for line in lines:
-        add_line(path, side, board_after(line))
+        add_line(path, side, after_line(line))
     return survey(path, side)
 
 
@@ -47,7 +48,7 @@ def lines_of(found: Survey) -> set[str]:
 
 # ------------------------------------------------------------------ moves
 def test_a_line_adds_its_own_moves_and_the_replies_they_meet_once(graph: Path) -> None:
-    board = board_after("e4 e5 Nf3")
+    board = after_line("e4 e5 Nf3")
     assert add_line(graph, "white", board).as_dict() == {
         "side": "white",
         "added": 3,
@@ -55,7 +56,7 @@ def test_a_line_adds_its_own_moves_and_the_replies_they_meet_once(graph: Path) -
         "moves": 3,
     }
     assert add_line(graph, "white", board).added == 0
-    assert add_line(graph, "white", board_after("e4 c5 Nf3")).added == 2
+    assert add_line(graph, "white", after_line("e4 c5 Nf3")).added == 2
     found = survey(graph, "white")
     assert (found.own, found.moves) == (3, 5)
     assert lines_of(found) == {"e4", "e4 e5", "e4 e5 Nf3", "e4 c5", "e4 c5 Nf3"}
@@ -67,28 +68,28 @@ def test_a_transposition_is_one_position_and_goes_on_with_what_is_known_there(gr
     found = added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4")
     keys = [one.key for one in found.positions]
     assert len(keys) == len(set(keys))
-    assert key_text(board_after("Nf3 e5 e4")) == key_text(board_after("e4 e5 Nf3"))
+    assert key_text(after_line("Nf3 e5 e4")) == key_text(after_line("e4 e5 Nf3"))
     load_ = load(graph, "white")
-    assert load_.is_answered(key_text(board_after("Nf3 e5 e4 Nc6")))
+    assert load_.is_answered(key_text(after_line("Nf3 e5 e4 Nc6")))
 
 
 def test_a_removed_move_takes_along_what_only_it_reached(graph: Path) -> None:
     added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Nf3")
-    change = remove_move(graph, "white", board_after("e4 e5 Nf3"))
+    change = remove_move(graph, "white", after_line("e4 e5 Nf3"))
     assert (change.removed, change.moves) == (1, 9)
     assert "Nf3 e5 e4 Nc6 Bb5" in lines_of(survey(graph, "white"))  # reached by the other order, too
-    change = remove_move(graph, "white", board_after("Nf3"))
+    change = remove_move(graph, "white", after_line("Nf3"))
     assert lines_of(survey(graph, "white")) == {"e4", "e4 e5", "e4 c5", "e4 c5 Nf3"}
     with pytest.raises(InvalidPositionError, match="white's repertoire does not have Nf3 in "):
-        remove_move(graph, "white", board_after("Nf3"))
-    remove_move(graph, "white", board_after("e4"))
+        remove_move(graph, "white", after_line("Nf3"))
+    remove_move(graph, "white", after_line("e4"))
     found = load(graph, "white")
     assert (found.tree.positions, found.size) == ({}, 0)
 
 
 def test_a_position_whose_shorter_line_is_removed_is_still_reached(graph: Path) -> None:
     added(graph, "e3 e6 e4 e5 Nf3", "e4 e5 Nf3")
-    remove_move(graph, "white", board_after("e4"))
+    remove_move(graph, "white", after_line("e4"))
     assert lines_of(survey(graph, "white")) == {"e3", "e3 e6", "e3 e6 e4", "e3 e6 e4 e5", "e3 e6 e4 e5 Nf3"}
     assert "3. Nf3" in pgn_of_repertoire(graph, "white")
 
@@ -98,7 +99,7 @@ def test_wrong_use_is_named(graph: Path) -> None:
         with pytest.raises(InvalidParameterError, match="name a line"):
             act(graph, "white", chess.Board())
         with pytest.raises(InvalidParameterError, match="white's or black's, not 'nobody'"):
-            act(graph, "", board_after("e4"))
+            act(graph, "", after_line("e4"))
     with pytest.raises(InvalidParameterError, match="is empty; `graphsearch repertoire add`"):
         pgn_of_repertoire(graph, "black")
     with pytest.raises(ImportFileError, match="has no games"):
@@ -109,7 +110,7 @@ def test_too_many_moves_are_refused(graph: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("GRAPHSEARCH_MAX_REPERTOIRE", "3")
     added(graph, "e4 e5 Nf3")
     with pytest.raises(InvalidParameterError, match=r"more than 3 moves.*GRAPHSEARCH_MAX_REPERTOIRE"):
-        add_line(graph, "white", board_after("e4 e5 Nf3 Nc6"))
+        add_line(graph, "white", after_line("e4 e5 Nf3 Nc6"))
     assert load(graph, "white").size == 3
 
 
@@ -128,7 +129,7 @@ def test_a_repertoire_is_a_book_by_its_name_alone(graph: Path, tmp_path: Path) -
     with Store.open(graph, read_only=True) as store:
         assert [book.name for book in books(store)] == []
         assert [book.side for book in books(store, repertoires=True)] == ["white"]
-    found = why(graph, board_after("e4 e5"), "white repertoire")
+    found = why(graph, after_line("e4 e5"), "white repertoire")
     (own,) = (one for one in found.verdicts if one.admitted)
     assert (own.reason, own.candidate.value) == ("chosen by a person", own.candidate.q)
     assert own.candidate.q is not None
@@ -228,7 +229,7 @@ def test_the_toml_is_a_book_that_keeps_to_the_repertoire(graph: Path, tmp_path: 
     config = parse_config(toml_of_repertoire(graph, "white", "mine"), tmp_path, "mine.toml")
     assert (config.name, config.side, config.max_ply) == ("mine", "white", 3 + 4)
     assert len(config.roots) == 1
-    reply, own = key_text(board_after("e4")), key_text(board_after("e4 c5"))
+    reply, own = key_text(after_line("e4")), key_text(after_line("e4 c5"))
     assert set(config.forced[reply]) == {"c7c5", "e7e5"}
     assert config.forced[own] == ("g1f3",)
     assert (reply in config.only, own in config.only) == (False, True)

@@ -45,6 +45,8 @@ from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
+from ...support.positions import after_line
+
 PGN = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 {good} e5 (1... c5 $14 2. Nf3) 2. Nf3 Nc6 *\n'
 NAME = "Ann \N{EN DASH} Bob"
 
@@ -86,7 +88,10 @@ def test_a_study_is_changed_as_a_whole(graph: Path, study: int) -> None:
     changed = change_study(graph, study, game=game_of(chess.Board(), rows), revision=1)
     assert (changed.revision, changed.moves) == (2, 4)
     assert "1. e4 $3 { better } 1... c5 $14 2. Nf3 d6 *" in export_studies(graph, [NAME])
-    assert [note_on(graph, line(text)).studies for text in ("e4 e5", "e4 c5")] == [(), ((study, NAME, 2),)]
+    assert [note_on(graph, after_line(text)).studies for text in ("e4 e5", "e4 c5")] == [
+        (),
+        ((study, NAME, 2),),
+    ]
     assert verify(graph).ok
     for name, reason in ((" \n", "needs a name"), ("x", "no study 'x'")):
         with pytest.raises(InvalidParameterError, match=reason):
@@ -154,11 +159,7 @@ def test_limits_of_an_import_are_told(graph: Path, monkeypatch: pytest.MonkeyPat
 
 # ------------------------------------------------------------------ beside other work
 def test_a_note_is_seen_from_every_line_and_belongs_to_its_rooks(graph: Path) -> None:
-    one, other = chess.Board(), chess.Board()
-    for san in ("e4", "e5", "Nf3"):
-        one.push_san(san)
-    for san in ("Nf3", "e5", "e4"):
-        other.push_san(san)
+    one, other = after_line("e4 e5 Nf3"), after_line("Nf3 e5 e4")
     write_note(graph, one, " first\r\nsecond ")
     assert note_on(graph, other).as_dict()["text"] == "first\nsecond"
     inner, outer = (board_of(f"4k3/8/8/8/8/8/8/4KRR1 w {rook} - 0 1") for rook in "FG")
@@ -169,7 +170,7 @@ def test_a_note_is_seen_from_every_line_and_belongs_to_its_rooks(graph: Path) ->
 
 
 def test_a_note_names_the_studies_that_reach_its_position(graph: Path, study: int) -> None:
-    found = note_on(graph, line("e4 c5 Nf3")).as_dict()["studies"]
+    found = note_on(graph, after_line("e4 c5 Nf3")).as_dict()["studies"]
     assert found == [{"id": study, "name": NAME, "move": 6}]
 
 
@@ -225,13 +226,6 @@ def tables_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
             t: sorted(connection.execute(f"SELECT {growing.get(t, '*')} FROM {t}"))
             for t in (*EDITED, "study_position")
         }
-
-
-def line(text: str) -> chess.Board:
-    board = chess.Board()
-    for san in text.split():
-        board.push_san(san)
-    return board
 
 
 def test_a_deleted_study_comes_back_as_it_was_and_goes_again(small_graph: Path) -> None:
@@ -337,12 +331,12 @@ def _act(path: Path, act: str, k: int) -> None:
     if act in ("note", "erase"):
         write_note(path, BOARD, f"note {k}" if act == "note" else "")
     elif act in ("line", "other"):
-        add_line(path, "white", line("e4 e5 Nf3" if act == "line" else "e4 c5"))
+        add_line(path, "white", after_line("e4 e5 Nf3" if act == "line" else "e4 c5"))
     elif act == "remove":
         with opened_to_read(path) as connection:
             has = connection.execute("SELECT 1 FROM book_move WHERE move = 'e2e4'").fetchone()
         if has:
-            remove_move(path, "white", line("e4"))
+            remove_move(path, "white", after_line("e4"))
     elif act == "study":
         create_study(path, f"study {k}", said(f"{k}", "e2e4"))
     elif known:

@@ -75,13 +75,6 @@ def test_a_hand_written_game_comes_out_as_python_chess_reads_it() -> None:
     assert judged(written(game)) == written(game)
 
 
-def test_headers_with_quotes_come_back() -> None:
-    (game,) = read('[Event "the \\"b\\" \\\\ c"]\n[Note "<i>x</i>"]\n\n1. e4 *\n')
-    (again,) = read(written(game))
-    assert again.tree.headers == game.tree.headers
-    assert (again.tree.headers["Event"], again.tree.headers["Note"]) == ('the "b" \\ c', "<i>x</i>")
-
-
 @pytest.mark.parametrize(
     ("text", "kept", "reasons"),
     [

@@ -33,22 +33,6 @@ def test_an_entry_survives_packing(entry: Entry) -> None:
     assert table.count == table.dirty_count == 1
 
 
-@pytest.mark.parametrize(
-    ("value", "bound", "plies"),
-    [
-        (MATE - 5, "lower", 5),
-        (MATE - 5, "exact", 5),
-        (MATE - 5, "upper", None),
-        (4 - MATE, "upper", -4),
-        (4 - MATE, "exact", -4),
-        (4 - MATE, "lower", None),
-        (500, "exact", None),
-    ],
-)
-def test_only_the_right_bound_of_a_mate_value_is_a_proof(value: int, bound: str, plies: int | None) -> None:
-    assert Entry(value, 4, bound, None, "", 0).mate_plies == plies
-
-
 def test_what_is_not_saved_is_listed_once_and_again_when_saving_fails() -> None:
     table = EntryTable(0)
     board = chess.Board()
